@@ -1,0 +1,82 @@
+"""`Model.compile` obeys the loss scale of the model's own policy."""
+
+import warnings
+
+import keras
+
+from keras_policies import keras_internals
+from keras_policies.loss_scale import DynamicLossScale
+from keras_policies.loss_scale_optimizer import LossScaleOptimizer
+from keras_policies.policy import Policy
+
+StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
+
+
+def compile_with_policy(model, compile_model, auto_scale_loss):
+    """Compile `model`, and wrap its optimizer as its policy says.
+
+    Args:
+        model: `keras.Model`.
+        compile_model: callable, stock `compile`, takes `auto_scale_loss`.
+        auto_scale_loss: bool, as the user passed it.
+    """
+    policy = model.dtype_policy
+    if not isinstance(policy, Policy):
+        compile_model(auto_scale_loss)
+        if auto_scale_loss:
+            _warn_if_only_layers_scale(model)
+        return
+    compile_model(False)
+    optimizer = model.optimizer
+    if isinstance(optimizer, StockLossScaleOptimizer):
+        _warn_if_scales_differ(optimizer, policy)
+    elif policy.loss_scale is None or not auto_scale_loss:
+        # Stock Keras would wrap when it reads the model, were this not said.
+        keras_internals.record_no_auto_scale_loss(model)
+        if auto_scale_loss:
+            _warn_if_only_layers_scale(model)
+    elif optimizer is not None:
+        model.optimizer = LossScaleOptimizer.for_policy(optimizer, policy.loss_scale)
+
+
+def _warn_if_scales_differ(optimizer, policy):
+    if isinstance(optimizer, LossScaleOptimizer):
+        scale = optimizer.rule
+    else:
+        scale = DynamicLossScale(
+            optimizer.initial_scale, optimizer.dynamic_growth_steps
+        )
+    if policy.loss_scale not in (None, scale):
+        warnings.warn(
+            f"The optimizer passed to compile is already a LossScaleOptimizer, with "
+            f"{scale}; it is kept, and the model's policy {policy!r} has no say. "
+            "Pass the inner optimizer to use the policy's loss scale.",
+            stacklevel=5,
+        )
+
+
+def _warn_if_only_layers_scale(model):
+    if model.optimizer is None or isinstance(model.optimizer, StockLossScaleOptimizer):
+        return
+    for layer in keras_internals.sublayers(model):
+        policy = layer.dtype_policy
+        if (
+            layer is not model
+            and isinstance(policy, Policy)
+            and policy.loss_scale is not None
+            and policy.compute_dtype == "float16"
+        ):
+            warnings.warn(
+                f"The policy of layer '{layer.name}' has a loss scale, {policy!r}, "
+                f"but the policy of the model '{model.name}' has none, so its loss "
+                "will not be scaled: only the model's own policy counts. Create the "
+                "model under keras_policies.set_policy(...), or wrap the optimizer "
+                "in a keras_policies.LossScaleOptimizer.",
+                stacklevel=5,
+            )
+            return
+
+
+def install():
+    """Let `Model.compile` ask this module."""
+    keras_internals.around_compile(compile_with_policy)

@@ -1,0 +1,88 @@
+"""The global policy: `keras.config`'s own, with the names of tf.keras 2."""
+
+import contextlib
+
+import keras
+
+from keras_policies.policy import Policy
+
+
+def set_policy(policy):
+    """Set the policy of layers that are given no `dtype=`.
+
+    It is Keras's own global policy, which is per thread.
+
+    Args:
+        policy: `keras.DTypePolicy`, or the name of a `Policy`, or None for the
+            default, a policy of `keras.config.floatx()`.
+
+    Raises:
+        TypeError, ValueError: as from `Policy`.
+        ValueError: if the policy's compute dtype is not floating-point.
+
+    Example:
+
+    >>> set_policy("mixed_float16")
+    >>> keras.layers.Dense(2).compute_dtype
+    'float16'
+    >>> set_policy(None)
+    """
+    keras.config.set_dtype_policy(_as_floating_policy(policy))
+
+
+def global_policy():
+    """Return the global policy, as a `Policy`.
+
+    A policy that stock code set is returned as the `Policy` of that name, whose
+    loss scale is what stock Keras would use. A `DTypePolicyMap` or a quantized
+    policy, which no `Policy` can stand for, is returned as it is.
+
+    Example:
+
+    >>> global_policy()
+    <Policy "float32", loss_scale=None>
+    """
+    policy = keras.config.dtype_policy()
+    if type(policy) in (keras.DTypePolicy, keras.dtype_policies.FloatDTypePolicy):
+        return Policy(policy.name)
+    return policy
+
+
+@contextlib.contextmanager
+def policy_scope(policy):
+    """Set the global policy inside a `with` block; scopes nest.
+
+    Args:
+        policy: as for `set_policy`.
+
+    Raises:
+        TypeError, ValueError: as from `set_policy`.
+
+    Example:
+
+    >>> with policy_scope("float16"):
+    ...     layer = keras.layers.Dense(2)
+    >>> layer.dtype_policy
+    <Policy "float16", loss_scale=None>
+    """
+    before = keras.config.dtype_policy()
+    set_policy(policy)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _as_floating_policy(policy):
+    if policy is None:
+        return keras.DTypePolicy(keras.config.floatx())
+    if not isinstance(policy, keras.DTypePolicy):
+        policy = Policy(policy)
+    dtype = policy.compute_dtype
+    if dtype is not None and not keras.backend.is_float_dtype(dtype):
+        raise ValueError(
+            "set_policy can only be used to set the global policy to "
+            "floating-point policies, such as 'float32' and 'mixed_float16', but "
+            f"got policy: {policy.name}. Pass it to dtype= of a layer instead."
+        )
+    return policy

@@ -1,0 +1,308 @@
+"""The one module that touches private Keras: seams, and small accessors.
+
+A seam is a place where Keras is made to ask this package. Each function below
+names the Keras file it leans on. `wrap` checks that the place still looks as
+expected, and wrapping twice (a module reloaded) replaces the first wrapper, so
+importing the package twice changes nothing.
+"""
+
+import functools
+import inspect
+
+import keras
+from keras.src import api_export, backend, dtype_policies, tree
+from keras.src.backend.common import global_state, name_scope
+from keras.src.layers import layer as layer_module
+from keras.src.legacy.saving import legacy_h5_format
+from keras.src.saving import serialization_lib
+from keras.src.trainers.trainer import Trainer
+from keras.src.utils import tracking
+
+KNOWN_TO_WORK = "3.8 to 3.15"
+
+no_automatic_dependency_tracking = tracking.no_automatic_dependency_tracking
+flatten = tree.flatten
+map_structure = tree.map_structure
+is_tensor = backend.is_tensor
+
+
+class UnsupportedKerasError(ImportError):
+    """Keras has moved a place that this package leans on."""
+
+
+def wrap(owner, attribute, parameters, make_wrapper):
+    """Replace `owner.attribute` by `make_wrapper(stock)`, once.
+
+    Args:
+        owner: class or module.
+        attribute: str, the name of a function in it.
+        parameters: names of parameters that the function must have.
+        make_wrapper: callable, takes the stock function, returns a new one.
+
+    Raises:
+        UnsupportedKerasError: if there is no such function.
+    """
+    current = getattr(owner, attribute, None)
+    stock = getattr(current, "_keras_policies_stock", current)
+    found = inspect.signature(stock).parameters if callable(stock) else ()
+    if not callable(stock) or any(p not in found for p in parameters):
+        raise UnsupportedKerasError(
+            f"keras_policies cannot work with Keras {keras.__version__}: expected "
+            f"{owner.__name__}.{attribute}({', '.join(parameters)}), found "
+            f"{attribute}({', '.join(found)}). Keras {KNOWN_TO_WORK} are known to "
+            "work: install one of them, or a newer keras-policies."
+        )
+    wrapper = functools.wraps(stock)(make_wrapper(stock))
+    # Keras reads constructors with inspect.getfullargspec, which does not unwrap.
+    wrapper.__signature__ = inspect.signature(stock)
+    wrapper._keras_policies_stock = stock
+    setattr(owner, attribute, wrapper)
+
+
+def before_layer_call(hook):
+    """Call `hook(layer, args, kwargs)` before a layer whose dtype is not settled.
+
+    Keras: src/layers/layer.py, `Layer.__call__`. A layer with any other policy
+    pays for one dict lookup and one comparison.
+    """
+
+    def make_wrapper(stock):
+        def __call__(self, *args, **kwargs):
+            policy = self.__dict__.get("_dtype_policy")
+            if policy is not None and (
+                policy.compute_dtype is None or isinstance(policy, PolicyMap)
+            ):
+                hook(self, args, kwargs)
+            return stock(self, *args, **kwargs)
+
+        return __call__
+
+    wrap(keras.Layer, "__call__", ["args", "kwargs"], make_wrapper)
+
+
+def before_weight(hook):
+    """Call `hook(layer, dtype)` before a layer creates a weight.
+
+    Keras: src/layers/layer.py, `Layer.add_weight`. `dtype` is the one asked for,
+    or None for the layer's variable dtype.
+    """
+
+    def make_wrapper(stock):
+        signature = inspect.signature(stock)
+
+        def add_weight(self, *args, **kwargs):
+            if own_policy(self).compute_dtype is None:
+                bound = signature.bind(self, *args, **kwargs).arguments
+                # Newer Keras takes (shape, initializer, dtype) in *args.
+                positional = bound.get("args", ())
+                dtype = positional[2] if len(positional) > 2 else bound.get("dtype")
+                hook(self, dtype)
+            return stock(self, *args, **kwargs)
+
+        return add_weight
+
+    wrap(keras.Layer, "add_weight", ["shape", "initializer", "dtype"], make_wrapper)
+
+
+def before_sequential_build(hook):
+    """Call `hook(first_layer, dtype)` before a called Sequential builds itself.
+
+    Keras: src/models/sequential.py, `Sequential.build` makes an input of its
+    first layer's compute dtype, whatever it was called on.
+    """
+
+    def make_wrapper(stock):
+        def _maybe_build(self, call_spec):
+            if not self.built and self.layers:
+                dtype = first_dtype([call_spec.first_arg])
+                if dtype is not None:
+                    hook(self.layers[0], dtype)
+            return stock(self, call_spec)
+
+        return _maybe_build
+
+    wrap(keras.Sequential, "_maybe_build", ["call_spec"], make_wrapper)
+
+
+def after_bidirectional_init(hook):
+    """Call `hook(original, clone)` for each pair of layers in a Bidirectional.
+
+    Keras: src/layers/rnn/bidirectional.py clones its layer through the config,
+    where a deferred policy has no name.
+    """
+
+    def make_wrapper(stock):
+        def __init__(self, layer, *args, **kwargs):
+            stock(self, layer, *args, **kwargs)
+            given = inspect.signature(stock).bind(self, layer, *args, **kwargs)
+            clones = [self.forward_layer]
+            if given.arguments.get("backward_layer") is None:
+                clones.append(self.backward_layer)
+            for clone in clones:
+                pairs = zip(sublayers(layer), sublayers(clone), strict=True)
+                for original, copied in pairs:
+                    hook(original, copied)
+
+        return __init__
+
+    wrap(keras.layers.Bidirectional, "__init__", ["layer", "backward_layer"], make_wrapper)
+
+
+def around_compile(hook):
+    """Run `hook(model, compile_model, auto_scale_loss)` in place of `compile`.
+
+    `compile_model(auto_scale_loss)` is stock `compile` with the user's other
+    arguments. Keras: src/trainers/trainer.py, `Trainer.compile`.
+    """
+
+    def make_wrapper(stock):
+        signature = inspect.signature(stock)
+
+        @no_automatic_dependency_tracking
+        def compile(self, *args, **kwargs):
+            given = signature.bind(self, *args, **kwargs)
+            asked_for = given.arguments.get("auto_scale_loss", True)
+
+            def compile_model(auto_scale_loss):
+                given.arguments["auto_scale_loss"] = auto_scale_loss
+                return stock(*given.args, **given.kwargs)
+
+            return hook(self, compile_model, asked_for)
+
+        return compile
+
+    wrap(Trainer, "compile", ["optimizer", "auto_scale_loss"], make_wrapper)
+
+
+def record_no_auto_scale_loss(model):
+    """Make a saved `model` be compiled with `auto_scale_loss=False`.
+
+    Keras: src/trainers/trainer.py does not record that argument itself.
+    """
+    config = {**model._compile_config.config, "auto_scale_loss": False}
+    model._compile_config = serialization_lib.SerializableDict(**config)
+
+
+def choose_h5_optimizer(choose):
+    """Save `choose(optimizer)` where an H5 file gets an optimizer's weights.
+
+    Keras: src/legacy/saving/legacy_h5_format.py.
+    """
+
+    def make_wrapper(stock):
+        def save_optimizer_weights_to_hdf5_group(group, optimizer):
+            return stock(group, choose(optimizer))
+
+        return save_optimizer_weights_to_hdf5_group
+
+    name = "save_optimizer_weights_to_hdf5_group"
+    wrap(legacy_h5_format, name, ["optimizer"], make_wrapper)
+
+
+def read_unnamed_policy(choose):
+    """Let `choose()` say what `DTypePolicy {"name": None}` is, or return None.
+
+    Keras: src/dtype_policies/dtype_policy.py would take the global policy's
+    name, which need not be a name that it knows.
+    """
+    stock = keras.DTypePolicy.from_config.__func__
+    stock = getattr(stock, "_keras_policies_stock", stock)
+
+    @functools.wraps(stock)
+    def from_config(cls, config):
+        if cls is keras.DTypePolicy and config.get("name") is None:
+            chosen = choose()
+            if chosen is not None:
+                return chosen
+        return stock(cls, config)
+
+    from_config._keras_policies_stock = stock
+    keras.DTypePolicy.from_config = classmethod(from_config)
+
+
+def save_class_as(cls, name):
+    """Write instances of `cls` to files under another class's public name.
+
+    Keras: src/api_export.py.
+    """
+    api_export.REGISTERED_OBJS_TO_NAMES[cls] = name
+
+
+def read_policy_class(class_name, modules, reader):
+    """Let `reader.from_config` read policy configs of a class Keras has lost.
+
+    Keras: src/dtype_policies/__init__.py (`deserialize`) and src/api_export.py.
+    Not the global custom objects, which would win over a user's own class.
+    """
+    dtype_policies.ALL_OBJECTS_DICT[class_name] = reader
+    for module in modules:
+        api_export.REGISTERED_NAMES_TO_OBJS[f"{module}.{class_name}"] = reader
+
+
+PolicyMap = keras.dtype_policies.DTypePolicyMap
+
+
+def own_policy(layer):
+    """Return a layer's policy; out of a `DTypePolicyMap`, that of its path."""
+    policy = layer._dtype_policy
+    return policy[_path(layer)] if isinstance(policy, PolicyMap) else policy
+
+
+def set_own_policy(layer, policy):
+    """Give `layer` a policy; in a `DTypePolicyMap`, in a copy for this layer."""
+    current = layer._dtype_policy
+    if isinstance(current, PolicyMap):
+        entries = {**current._policy_map, _path(layer): policy}
+        policy = PolicyMap(current._default_policy_arg, entries)
+    layer._dtype_policy = policy
+
+
+def _path(layer):
+    if layer.path:
+        return layer.path
+    parent = name_scope.current_path()
+    return f"{parent}/{layer.name}" if parent else layer.name
+
+
+def enclosing_layers():
+    """Return the layers being built or called now, innermost first.
+
+    Keras: src/backend/common/name_scope.py.
+    """
+    scopes = global_state.get_global_attribute("name_scope_stack") or []
+    return [s.caller for s in reversed(scopes) if isinstance(s.caller, keras.Layer)]
+
+
+def sublayers(layer):
+    """Return `layer` and every layer in it, in a fixed order."""
+    return list(layer._flatten_layers())
+
+
+def first_dtype(structure):
+    """Return the dtype name of the first tensor in a structure, or None.
+
+    Tensors are a backend's, symbolic ones, and whatever has `__array__`, which
+    counts with the dtype that Keras converts it to.
+    """
+    for x in flatten(structure):
+        if is_tensor(x) or backend.is_keras_tensor(x):
+            return backend.standardize_dtype(x.dtype)
+        if hasattr(x, "__array__"):
+            return backend.standardize_dtype(backend.convert_to_tensor(x).dtype)
+    return None
+
+
+def build_for(layer, args, kwargs):
+    """Build `layer` for a call on `args` and `kwargs`, as the call itself would.
+
+    Keras: src/layers/layer.py, `Layer.__call__`, steps 1 to 4.
+    """
+
+    def convert(x):
+        return layer.dtype_policy.convert_input(x, False, None)
+
+    args, kwargs = map_structure(convert, args), map_structure(convert, dict(kwargs))
+    context = [layer._call_context_args] if hasattr(layer, "_call_context_args") else []
+    spec = layer_module.CallSpec(layer._call_signature, *context, args, kwargs)
+    with layer._open_name_scope():
+        layer._maybe_build(spec)

@@ -1,0 +1,293 @@
+"""Loss scales: frozen settings and the pure rule that moves a scale.
+
+A loss scale says by how much the loss is multiplied before the gradients are
+taken, so that small float16 gradients do not underflow to zero
+(Micikevicius et al., "Mixed Precision Training", 2018,
+https://arxiv.org/abs/1710.03740). The objects here hold settings only; the
+scale that changes during training is a variable of the optimizer.
+"""
+
+import abc
+import dataclasses
+import math
+
+import numpy as np
+from keras import ops
+from keras.saving import get_registered_object
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+class LossScale(abc.ABC):
+    """Base class of all loss scales: settings, and a rule without side effects.
+
+    Subclass it to write a rule of your own. `LossScaleOptimizer` owns the
+    variables and calls `after_step` once per step, also inside compiled code,
+    so the method may use `keras.ops` but no Python `if` on its arguments.
+
+    Attributes:
+        skips_nonfinite: bool, whether gradients are checked, and a step with a
+            NaN or infinite one is skipped. Where it is `False` the gradients
+            are never looked at, and `after_step` is never called.
+
+    Example:
+
+    >>> class Halving(LossScale):
+    ...     initial_loss_scale = 1024.0
+    ...     def after_step(self, scale, good_steps, finite):
+    ...         return ops.where(finite, scale, scale / 2), good_steps + 1
+    ...     def get_config(self):
+    ...         return {}
+    >>> Halving() == Halving()
+    True
+    """
+
+    skips_nonfinite = True
+
+    initial_loss_scale: float
+
+    @abc.abstractmethod
+    def after_step(self, scale, good_steps, finite):
+        """Return `(scale, good_steps)` after one training step.
+
+        Args:
+            scale: float32 scalar, the current loss scale (unitless).
+            good_steps: integer scalar, finite steps since the last change.
+            finite: bool scalar, whether every gradient was finite.
+        """
+
+    @abc.abstractmethod
+    def get_config(self):
+        """Return the constructor's arguments as a dict of plain values."""
+
+    @classmethod
+    def from_config(cls, config):
+        """Return the loss scale that `get_config` described."""
+        return cls(**config)
+
+    def __eq__(self, other):
+        if not isinstance(other, LossScale):
+            return NotImplemented
+        return type(self) is type(other) and self.get_config() == other.get_config()
+
+    def __hash__(self):
+        return hash((type(self), repr(sorted(self.get_config().items()))))
+
+    def __repr__(self):
+        settings = ", ".join(f"{k}={v!r}" for k, v in self.get_config().items())
+        return f"{type(self).__name__}({settings})"
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class FixedLossScale(LossScale):
+    """A loss scale that never changes, and never skips a step.
+
+    Args:
+        loss_scale_value: int or float, at least 1 and finite (unitless).
+
+    Raises:
+        ValueError: if the value is no such number.
+
+    Example:
+
+    >>> FixedLossScale(128)
+    FixedLossScale(128.0)
+    """
+
+    loss_scale_value: float
+
+    skips_nonfinite = False
+
+    def __post_init__(self):
+        value = _number("loss_scale_value", self.loss_scale_value)
+        if not 1 <= value <= FLOAT32_MAX:
+            raise ValueError(
+                "loss_scale_value must be at least 1 and finite in float32. "
+                f"Received: loss_scale_value={self.loss_scale_value!r}. "
+                "Use None for no loss scaling."
+            )
+        _set(self, loss_scale_value=value)
+
+    @property
+    def initial_loss_scale(self):
+        return self.loss_scale_value
+
+    def after_step(self, scale, good_steps, finite):
+        """Return `scale` and `good_steps` as they are."""
+        return scale, good_steps
+
+    def get_config(self):
+        return {"loss_scale_value": self.loss_scale_value}
+
+    def __repr__(self):
+        return f"FixedLossScale({self.loss_scale_value!r})"
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class DynamicLossScale(LossScale):
+    """A loss scale that falls on overflow and rises while all goes well.
+
+    After a step with a NaN or infinite gradient the step is skipped and the
+    scale divided by `multiplier`, to no less than `minimum`. After
+    `increment_period` finite steps in a row it is multiplied by `multiplier`,
+    to no more than `maximum`. The rule is that of
+    `tf.keras.mixed_precision.experimental.DynamicLossScale`; floor and ceiling
+    are arguments here.
+
+    Args:
+        initial_loss_scale: int or float, the scale of the first step
+            (unitless, positive and finite in float32). A high one is better:
+            it falls faster than it rises.
+        increment_period: int, finite steps in a row before the scale grows.
+        multiplier: int or float, at least 1. With 1 the scale stays, but steps
+            with non-finite gradients are still skipped.
+        minimum: int or float, the least scale that an overflow leads to. May be
+            below 1 for gradients that are themselves too large for float16.
+        maximum: int or float, the greatest scale that growth leads to. A scale
+            whose next value would not be finite in float32 stays as it is.
+
+    Raises:
+        ValueError: if an argument is no number, or out of its range.
+
+    Example:
+
+    >>> rule = DynamicLossScale(1024, increment_period=2)
+    >>> rule.after_step(1024.0, 0, finite=False)[0].item()
+    512.0
+    >>> [x.item() for x in rule.after_step(1024.0, 1, finite=True)]
+    [2048.0, 0]
+    """
+
+    initial_loss_scale: float = 2.0**15
+    increment_period: int = 2000
+    multiplier: float = 2.0
+    _: dataclasses.KW_ONLY
+    minimum: float = 1.0
+    maximum: float = FLOAT32_MAX
+
+    def __post_init__(self):
+        names = "initial_loss_scale", "multiplier", "minimum", "maximum"
+        _set(self, **{name: _number(name, getattr(self, name)) for name in names})
+        for name in "initial_loss_scale", "minimum", "maximum":
+            if not 0 < getattr(self, name) <= FLOAT32_MAX:
+                raise ValueError(
+                    f"{name} must be positive and finite in float32. "
+                    f"Received: {name}={getattr(self, name)!r}."
+                )
+        if not 1 <= self.multiplier <= FLOAT32_MAX:
+            raise ValueError(
+                "multiplier must be at least 1 and finite: an overflow divides "
+                f"the scale by it. Received: multiplier={self.multiplier!r}."
+            )
+        period = self.increment_period
+        if not isinstance(period, (int, np.integer)) or not 0 < period < 2**31:
+            raise ValueError(
+                "increment_period must be an integer, 1 or more: the finite "
+                "steps before the scale grows. "
+                f"Received: increment_period={period!r}."
+            )
+        if self.minimum > self.maximum or self.initial_loss_scale > self.maximum:
+            raise ValueError(
+                "maximum must not be below minimum or initial_loss_scale. "
+                f"Received: minimum={self.minimum!r}, maximum={self.maximum!r}, "
+                f"initial_loss_scale={self.initial_loss_scale!r}."
+            )
+
+    def after_step(self, scale, good_steps, finite):
+        """Return `(scale, good_steps)` after one training step.
+
+        Args:
+            scale: float32 scalar, the current loss scale (unitless).
+            good_steps: integer scalar, finite steps since the last change.
+            finite: bool scalar, whether every gradient was finite.
+
+        Returns:
+            The scale (float32) and the count (of `good_steps`' dtype) to use in
+            the next step. The count is 0 after a change and after an overflow.
+        """
+        scale = ops.convert_to_tensor(scale, dtype="float32")
+        good_steps = ops.convert_to_tensor(good_steps)
+        finite = ops.convert_to_tensor(finite, dtype="bool")
+        grown = scale * self.multiplier
+        grown = ops.where(
+            ops.isfinite(grown), ops.minimum(grown, self.maximum), scale
+        )
+        lowered = ops.maximum(scale / self.multiplier, self.minimum)
+        full = good_steps + 1 >= self.increment_period
+        finite_scale = ops.where(full, grown, scale)
+        counts = ops.logical_and(finite, ops.logical_not(full))
+        zero = ops.zeros_like(good_steps)
+        return (
+            ops.where(finite, finite_scale, lowered),
+            ops.where(counts, good_steps + 1, zero),
+        )
+
+    def get_config(self):
+        # Floor and ceiling only where set, so that tf.keras reads the rest.
+        config = dataclasses.asdict(self)
+        for name, default in ("minimum", 1.0), ("maximum", FLOAT32_MAX):
+            if config[name] == default:
+                del config[name]
+        return config
+
+
+def get(identifier):
+    """Return the loss scale that `identifier` stands for.
+
+    Args:
+        identifier: `None` (no loss scaling), `"dynamic"`, an int or float of at
+            least 1 (a fixed scale), a `LossScale`, or the config dict of one:
+            `{"class_name": "FixedLossScale", "config": {...}}`.
+
+    Returns:
+        A `LossScale`, or `None`.
+
+    Raises:
+        ValueError: if it is none of these.
+
+    Example:
+
+    >>> get(128)
+    FixedLossScale(128.0)
+    """
+    if identifier is None or isinstance(identifier, LossScale):
+        return identifier
+    if isinstance(identifier, str) and identifier == "dynamic":
+        return DynamicLossScale()
+    if isinstance(identifier, (int, float)):
+        return FixedLossScale(identifier)
+    if isinstance(identifier, dict):
+        return _from_dict(identifier)
+    raise _not_understood(identifier)
+
+
+def _from_dict(identifier):
+    name, config = identifier.get("class_name"), identifier.get("config")
+    built_in = {c.__name__: c for c in (FixedLossScale, DynamicLossScale)}
+    cls = get_registered_object(name, module_objects=built_in)
+    is_loss_scale = isinstance(cls, type) and issubclass(cls, LossScale)
+    if not is_loss_scale or not isinstance(config, dict):
+        raise _not_understood(identifier)
+    try:
+        return cls.from_config(config)
+    except TypeError as error:
+        raise _not_understood(identifier) from error
+
+
+def _not_understood(identifier):
+    return ValueError(
+        "Could not interpret the loss scale. Expected 'dynamic', None, an int or "
+        "float of at least 1, a LossScale, or the config dict of one. "
+        f"Received: loss_scale={identifier!r}"
+    )
+
+
+def _number(name, value):
+    if isinstance(value, (int, float)) and not math.isnan(value):
+        return float(value)
+    raise ValueError(f"{name} must be an int or float. Received: {name}={value!r}.")
+
+
+def _set(frozen, **values):
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)

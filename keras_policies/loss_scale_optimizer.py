@@ -1,0 +1,316 @@
+"""`LossScaleOptimizer`: the variables of a loss scale, and the training step."""
+
+import warnings
+import weakref
+
+import keras
+from keras import ops
+
+from keras_policies import backends, keras_internals
+from keras_policies import loss_scale as loss_scales
+from keras_policies.loss_scale import DynamicLossScale, FixedLossScale
+
+# Stock optimizers only grow; this is as good as never.
+NEVER = 2**31 - 1
+# What Keras up to 3.5 wrote into the config, without any effect.
+IGNORED_DEFAULTS = {
+    "weight_decay": None,
+    "clipnorm": None,
+    "global_clipnorm": None,
+    "clipvalue": None,
+    "use_ema": False,
+    "ema_momentum": 0.99,
+    "ema_overwrite_frequency": None,
+    "loss_scale_factor": None,
+    "gradient_accumulation_steps": None,
+}
+
+
+class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
+    """An optimizer that scales the loss, by any `LossScale`.
+
+    `scale_loss`, `apply`, `apply_gradients` and `stateless_apply` are those of
+    Keras 3: they take the gradients of the *scaled* loss. `get_scaled_loss` and
+    `get_unscaled_gradients` are those of tf.keras 2: after the latter,
+    `apply_gradients` takes *unscaled* gradients, clipped or not. An optimizer
+    that has been asked for unscaled gradients expects them until `scale_loss` is
+    called again; a gradient that was itself passed to `get_unscaled_gradients`
+    counts as scaled all the same.
+
+    A step with a NaN or infinite gradient changes nothing but the loss scale.
+
+    Args:
+        inner_optimizer: `keras.optimizers.Optimizer` that makes the updates.
+        loss_scale: as for `Policy`, save that it cannot be None or `"auto"`.
+        name: str or None, the optimizer's name.
+        dynamic: bool, deprecated, in place of `loss_scale`: whether the loss
+            scale is dynamic.
+        initial_scale: float, deprecated: the first, or the fixed, loss scale.
+        dynamic_growth_steps: int, deprecated: `increment_period` of the scale.
+
+    Raises:
+        TypeError: if `inner_optimizer` is no optimizer, or is itself a
+            `LossScaleOptimizer`.
+        ValueError: if the loss scale is not understood, or given twice.
+
+    Example:
+
+    >>> optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), 128)
+    >>> w = keras.Variable([1.0])
+    >>> optimizer.apply_gradients([(ops.convert_to_tensor([256.0]), w)])
+    >>> w.numpy()
+    array([0.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        inner_optimizer,
+        loss_scale=None,
+        name=None,
+        *,
+        dynamic=None,
+        initial_scale=None,
+        dynamic_growth_steps=None,
+        **kwargs,
+    ):
+        _check_inner(inner_optimizer)
+        for argument, value in kwargs.items():
+            if argument not in IGNORED_DEFAULTS or value != IGNORED_DEFAULTS[argument]:
+                raise ValueError(
+                    f"LossScaleOptimizer does not take {argument}={value!r}. Set it "
+                    "on the inner optimizer."
+                )
+        rule = _rule(loss_scale, dynamic, initial_scale, dynamic_growth_steps)
+        if inner_optimizer.loss_scale_factor is not None:
+            warnings.warn(
+                f"The inner optimizer has loss_scale_factor="
+                f"{inner_optimizer.loss_scale_factor}, and is wrapped with the loss "
+                f"scale {rule!r}. The latter wins: loss_scale_factor is set to None.",
+                stacklevel=2,
+            )
+        growth_steps = getattr(rule, "increment_period", NEVER)
+        super().__init__(
+            inner_optimizer,
+            initial_scale=rule.initial_loss_scale,
+            dynamic_growth_steps=growth_steps,
+            name=name,
+        )
+        self.rule = rule
+        self.saved_as_inner = False
+        self._expects_unscaled = False
+        self._known_scaled = {}
+
+    @classmethod
+    def for_policy(cls, inner_optimizer, loss_scale):
+        """Return the optimizer that `Model.compile` puts around the user's own.
+
+        It is saved as the inner optimizer would be: no loss scale is in the file.
+        """
+        optimizer = cls(inner_optimizer, loss_scale, name="loss_scale_optimizer")
+        optimizer.saved_as_inner = True
+        return optimizer
+
+    @property
+    def dynamic(self):
+        """bool, whether steps with non-finite gradients are skipped."""
+        return self.rule.skips_nonfinite
+
+    @property
+    def loss_scale(self):
+        """float32 scalar tensor, the current loss scale."""
+        scale = self.dynamic_scale if self.built else self.initial_scale
+        return ops.convert_to_tensor(scale, dtype="float32")
+
+    @property
+    def skipped_steps(self):
+        """integer scalar tensor, the steps skipped since the optimizer was made."""
+        # Stock Keras leaves this variable at zero: `iterations` is the inner one.
+        return ops.convert_to_tensor(self._iterations)
+
+    @property
+    def applied_steps(self):
+        """integer scalar tensor, the steps not skipped (accumulating ones too)."""
+        return ops.convert_to_tensor(self.inner_optimizer._iterations)
+
+    @keras_internals.no_automatic_dependency_tracking
+    def build(self, var_list):
+        # As stock, but an inner optimizer that is built keeps its state.
+        self.step_counter = self.add_variable(
+            shape=(), dtype="int", initializer="zeros", name="step_counter"
+        )
+        self.dynamic_scale = self.add_variable(
+            shape=(),
+            dtype="float32",
+            initializer=keras.initializers.Constant(self.initial_scale),
+            name="dynamic_scale",
+        )
+        if not self.inner_optimizer.built:
+            self.inner_optimizer.build(var_list)
+        keras.optimizers.Optimizer.build(self, var_list)
+
+    def scale_loss(self, loss):
+        """Return `loss` times the loss scale, in float32 if `loss` is narrower."""
+        self._expects_unscaled = False
+        return ops.multiply(loss, self.loss_scale)
+
+    def get_scaled_loss(self, loss):
+        """Return `loss` times the loss scale, in the dtype of `loss`.
+
+        Args:
+            loss: float tensor, or a callable that returns one.
+
+        Returns:
+            A tensor, or a callable where `loss` is one.
+        """
+        if callable(loss):
+            return lambda: self.get_scaled_loss(loss())
+        loss = ops.convert_to_tensor(loss)
+        return loss * ops.cast(self.loss_scale, loss.dtype)
+
+    def get_unscaled_gradients(self, grads):
+        """Return gradients of the scaled loss divided by the loss scale.
+
+        Args:
+            grads: list of tensors, of any floating dtype, or None.
+
+        Returns:
+            A list of tensors of the same dtypes, and None where None came.
+        """
+        self._expects_unscaled = True
+        self._known_scaled = {id(g): weakref.ref(g) for g in grads if g is not None}
+        return [None if g is None else self._divide(g, g.dtype) for g in grads]
+
+    def apply(self, grads, trainable_variables=None):
+        """Update the variables, unless a gradient is not finite.
+
+        Args:
+            grads: list of tensors or None, the gradients of the scaled loss (for
+                unscaled ones see `get_unscaled_gradients`).
+            trainable_variables: list of `keras.Variable`, as many as gradients;
+                may be left out once the optimizer is built.
+        """
+        grads = list(grads)
+        if trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+        if not self.built and trainable_variables is not None:
+            with keras.name_scope(self.name):
+                self.build(trainable_variables)
+        variables = (
+            self._trainable_variables
+            if trainable_variables is None
+            else trainable_variables
+        )
+        inner = self.inner_optimizer
+        if self.built and len(grads) == len(variables):
+            grads = [
+                self._unscale(g, v) for g, v in zip(grads, variables, strict=True)
+            ]
+        present = [g for g in grads if g is not None]
+        if not present or not self.rule.skips_nonfinite:
+            inner.apply(grads, trainable_variables)
+            return
+        finite = backends.all_finite(present)
+        backends.run_if(
+            finite,
+            lambda: inner.apply(grads, trainable_variables),
+            [*inner.variables, *inner._trainable_variables],
+        )
+        self._after_step(finite)
+
+    def apply_gradients(self, grads_and_vars):
+        """Apply pairs of gradients and variables; return `iterations`."""
+        super().apply_gradients(grads_and_vars)
+        return self.iterations
+
+    def stateless_apply(self, optimizer_variables, grads, trainable_variables):
+        # Stock has a second copy of the step here; `apply` is written for both.
+        return keras.optimizers.Optimizer.stateless_apply(
+            self, optimizer_variables, grads, trainable_variables
+        )
+
+    def _after_step(self, finite):
+        scale, good_steps = self.rule.after_step(
+            ops.convert_to_tensor(self.dynamic_scale),
+            ops.convert_to_tensor(self.step_counter),
+            finite,
+        )
+        self.dynamic_scale.assign(scale)
+        self.step_counter.assign(good_steps)
+        skipped = ops.cast(ops.logical_not(finite), self._iterations.dtype)
+        self._iterations.assign_add(skipped)
+
+    def _unscale(self, grad, variable):
+        # float8 training passes a variable's new value as its gradient.
+        if grad is None or getattr(variable, "overwrite_with_gradient", False):
+            return grad
+        if self._expects_unscaled and not self._is_known_scaled(grad):
+            return grad
+        return self._divide(grad)
+
+    def _is_known_scaled(self, grad):
+        reference = self._known_scaled.get(id(grad))
+        return reference is not None and reference() is grad
+
+    def _divide(self, grad, dtype=None):
+        # In float32, where neither the scale nor the result is out of range.
+        result = ops.divide(grad, self.loss_scale)
+        return result if dtype is None else ops.cast(result, dtype)
+
+    def save_own_variables(self, store):
+        if self.saved_as_inner:
+            self.inner_optimizer.save_own_variables(store)
+        else:
+            super().save_own_variables(store)
+
+    def load_own_variables(self, store):
+        if len(store.keys()) == len(self.inner_optimizer.variables):
+            self.inner_optimizer.load_own_variables(store)
+        else:
+            super().load_own_variables(store)
+
+    def get_config(self):
+        """Return the config of a stock `keras.optimizers.LossScaleOptimizer`.
+
+        A fixed scale becomes one that never grows; other settings of a rule than
+        its initial scale and its growth period are dropped.
+        """
+        return super().get_config()
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        # Stock pops from the caller's dict.
+        return super().from_config(dict(config), custom_objects)
+
+
+def _check_inner(inner):
+    if isinstance(inner, keras.optimizers.LossScaleOptimizer):
+        raise TypeError(
+            f"The inner optimizer is itself a LossScaleOptimizer: {inner!r}. The "
+            "loss would be scaled twice. Pass its inner_optimizer."
+        )
+    if not isinstance(inner, keras.optimizers.Optimizer):
+        raise TypeError(
+            '"inner_optimizer" must be an instance of keras.optimizers.Optimizer, '
+            f"but got: {inner!r}. Pass keras.optimizers.get(...) of a name."
+        )
+
+
+def _rule(loss_scale, dynamic, initial_scale, growth_steps):
+    old_style = dynamic, initial_scale, growth_steps
+    if loss_scale is not None:
+        if old_style != (None, None, None):
+            raise ValueError(
+                "Pass either loss_scale, or dynamic, initial_scale and "
+                f"dynamic_growth_steps, not both. Received: loss_scale={loss_scale!r}."
+            )
+        return loss_scales.get(loss_scale)
+    if dynamic or dynamic is None:
+        given = {"initial_loss_scale": initial_scale, "increment_period": growth_steps}
+        return DynamicLossScale(**{k: v for k, v in given.items() if v is not None})
+    if initial_scale is None or growth_steps is not None:
+        raise ValueError(
+            "With dynamic=False, pass initial_scale and not dynamic_growth_steps. "
+            f"Received: initial_scale={initial_scale!r}, "
+            f"dynamic_growth_steps={growth_steps!r}."
+        )
+    return FixedLossScale(initial_scale)

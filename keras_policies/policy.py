@@ -1,0 +1,257 @@
+"""`Policy`: the dtypes of a layer and, beside them, a loss scale."""
+
+import copy
+import warnings
+from typing import NamedTuple
+
+import keras
+
+from keras_policies import loss_scale as loss_scales
+
+WITH_FLOAT32_VARS = "_with_float32_vars"
+
+
+class Dtypes(NamedTuple):
+    """What a policy name stands for; None waits for a layer's first input."""
+
+    compute: str | None
+    variable: str | None
+
+
+# The names that are no dtype names. See also `_dtypes_of`.
+NAMES = {
+    "mixed_float16": Dtypes("float16", "float32"),
+    "mixed_bfloat16": Dtypes("bfloat16", "float32"),
+    "infer": Dtypes(None, None),
+    "infer_with_float32_vars": Dtypes(None, "float32"),
+}
+ALIASES = {
+    "_infer": "infer",
+    "infer_float32_vars": "infer_with_float32_vars",
+    "float32_with_float32_vars": "float32",
+}
+# dtype names of TensorFlow that Keras 3 does not know.
+DTYPE_ALIASES = {"half": "float16", "float": "float32", "double": "float64"}
+
+
+class Policy(keras.DTypePolicy):
+    """A `keras.DTypePolicy` with a loss scale, as tf.keras 2.0 to 2.3 had it.
+
+    Pass it to `dtype=` of any layer, to `set_policy`, or put it into a
+    `keras.dtype_policies.DTypePolicyMap`. `Model.compile` wraps the optimizer
+    in a `LossScaleOptimizer` when the model's own policy has a loss scale. A
+    saved model holds the plain `keras.DTypePolicy`; the loss scale is dropped.
+
+    A deferred policy (`"infer"`, `"infer_with_float32_vars"`) has no compute
+    dtype: each layer that gets it takes its dtype from the first tensor that it
+    is called on, and has a settled policy from then on. The object itself never
+    changes, so it may serve any number of layers.
+
+    Args:
+        name: str, a dtype name such as `"float32"`; `"mixed_float16"` or
+            `"mixed_bfloat16"`; or one of the deprecated names `"infer"`,
+            `"infer_with_float32_vars"`, `"<dtype>_with_float32_vars"`.
+        loss_scale: `"auto"` (dynamic for `"mixed_float16"`, else `None`),
+            `"dynamic"`, `None`, an int or float of at least 1 for a fixed
+            scale, a `LossScale`, or the config dict of one.
+
+    Raises:
+        TypeError: if `name` is not a string.
+        ValueError: if `name` or `loss_scale` is not one of the above.
+
+    Example:
+
+    >>> policy = Policy("mixed_float16", loss_scale=128)
+    >>> policy
+    <Policy "mixed_float16", loss_scale=FixedLossScale(128.0)>
+    >>> policy.compute_dtype, policy.variable_dtype
+    ('float16', 'float32')
+    >>> keras.layers.Dense(2, dtype=policy).compute_dtype
+    'float16'
+    """
+
+    quantization_mode = None
+
+    def __init__(self, name, loss_scale="auto"):
+        if not isinstance(name, str):
+            raise _name_error(name)
+        self._own_name = ALIASES.get(name, name)
+        self._dtypes = _dtypes_of(self._own_name)
+        self._loss_scale = _loss_scale_for(self, loss_scale)
+        _warn_if_deprecated(self._own_name)
+
+    @property
+    def name(self):
+        """str, the policy's name."""
+        return self._own_name
+
+    @property
+    def _name(self):
+        return self._own_name
+
+    @_name.setter
+    def _name(self, value):
+        # DTypePolicyMap.get_config sets `_name` of the policies in it to None.
+        pass
+
+    @property
+    def compute_dtype(self):
+        """str, the dtype of a layer's computations; None while deferred."""
+        return self._dtypes.compute
+
+    @property
+    def variable_dtype(self):
+        """str, the dtype of a layer's weights; None for `"infer"`."""
+        return self._dtypes.variable
+
+    @property
+    def should_cast_variables(self):
+        """bool, whether weights are cast to the compute dtype when used."""
+        return self.variable_dtype != self.compute_dtype
+
+    @property
+    def loss_scale(self):
+        """The `LossScale` that `Model.compile` obeys, or None."""
+        return self._loss_scale
+
+    @property
+    def is_deferred(self):
+        """bool, whether the compute dtype waits for a layer's first input."""
+        return self.compute_dtype is None
+
+    def settle(self, dtype):
+        """Return the policy that this deferred one becomes on a dtype.
+
+        Args:
+            dtype: str, the dtype name of a layer's first input.
+
+        Returns:
+            A `Policy` with the same loss scale; `self` if it is not deferred.
+
+        Example:
+
+        >>> Policy("infer").settle("float16")
+        <Policy "float16", loss_scale=None>
+        """
+        if not self.is_deferred:
+            return self
+        name = dtype
+        # Keras cannot run a layer whose float weights autocast to an integer.
+        if self.variable_dtype is not None and keras.backend.is_float_dtype(dtype):
+            name += WITH_FLOAT32_VARS
+        settled = copy.copy(self)
+        settled._own_name = ALIASES.get(name, name)
+        settled._dtypes = _dtypes_of(settled._own_name)
+        return settled
+
+    def convert_input(self, x, autocast, dtype):
+        """Convert one input of a layer, as `keras.DTypePolicy` does.
+
+        A policy with an integer or boolean compute dtype, and one that is still
+        deferred, never casts: that would destroy a floating-point input.
+        """
+        casts = self.compute_dtype is not None and keras.backend.is_float_dtype(
+            self.compute_dtype
+        )
+        return super().convert_input(x, autocast and casts, dtype)
+
+    def get_config(self):
+        """Return `{"name": …}`, which a stock `keras.DTypePolicy` accepts.
+
+        The loss scale is left out. A deferred policy has the name None there:
+        Keras then follows its global policy.
+        """
+        return {"name": _stock_name(self)}
+
+    def __eq__(self, other):
+        if not isinstance(other, Policy):
+            return False
+        return (type(self), self.name, self.loss_scale) == (
+            type(other),
+            other.name,
+            other.loss_scale,
+        )
+
+    def __hash__(self):
+        return hash((type(self), self.name, self.loss_scale))
+
+    def __repr__(self):
+        return f'<Policy "{self.name}", loss_scale={self.loss_scale!r}>'
+
+
+def _dtypes_of(name):
+    if name in NAMES:
+        return NAMES[name]
+    base = name.removesuffix(WITH_FLOAT32_VARS)
+    try:
+        dtype = keras.backend.standardize_dtype(DTYPE_ALIASES.get(base, base))
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"Cannot convert value {name!r} to a mixed precision Policy. Valid "
+            "policies are 'mixed_float16', 'mixed_bfloat16', the name of any dtype "
+            "such as 'float32', and, deprecated, 'infer', "
+            "'infer_with_float32_vars' and '<dtype>_with_float32_vars' such as "
+            "'float16_with_float32_vars'."
+        ) from error
+    return Dtypes(dtype, dtype if base == name else "float32")
+
+
+def _name_error(name):
+    hint = "a string such as 'mixed_float16' or 'float32'"
+    if isinstance(name, keras.DTypePolicy):
+        hint = f"the policy itself where a policy is expected, or {name.name!r}"
+    else:
+        try:
+            hint = f"its name, {keras.backend.standardize_dtype(name)!r}"
+        except (ValueError, TypeError):
+            pass
+        if name is None:
+            hint = "the name of a dtype, such as keras.config.floatx()"
+    return TypeError(f"'name' must be a string, but got: {name!r}. Pass {hint}.")
+
+
+def _loss_scale_for(policy, identifier):
+    if isinstance(identifier, str) and identifier in ("auto", "USE_DEFAULT"):
+        identifier = "dynamic" if policy.name == "mixed_float16" else None
+    loss_scale = loss_scales.get(identifier)
+    if loss_scale is not None and policy.compute_dtype not in ("float16", None):
+        warnings.warn(
+            "Creating a Policy with a loss scale is only useful for float16 "
+            f"policies. You passed loss_scale={identifier!r} for policy "
+            f"{policy.name}. Consider not passing any loss_scale instead.",
+            stacklevel=3,
+        )
+    return loss_scale
+
+
+def _warn_if_deprecated(name):
+    if not name.endswith(WITH_FLOAT32_VARS):
+        return
+    dtype = name.removesuffix(WITH_FLOAT32_VARS)
+    mixed = [f"mixed_{d}" for d in ("float16", "bfloat16") if dtype in (d, "infer")]
+    advice = " or ".join(f"'{m}'" for m in mixed)
+    warnings.warn(
+        f"The '{name}' policy is deprecated and was removed in TensorFlow 2.1."
+        + (f" Please use the {advice} policy instead." if mixed else ""),
+        DeprecationWarning,
+        stacklevel=3,
+    )
+
+
+def _stock_name(policy):
+    """Return the name under which stock Keras knows the policy's dtypes."""
+    dtypes = policy.compute_dtype, policy.variable_dtype
+    if policy.is_deferred:
+        return None
+    if not policy.should_cast_variables:
+        return policy.compute_dtype
+    for name in "mixed_float16", "mixed_bfloat16":
+        if dtypes == NAMES[name]:
+            return name
+    warnings.warn(
+        f"Stock Keras has no policy with the compute dtype {dtypes[0]} and the "
+        f"variable dtype {dtypes[1]}: {policy.name!r} is saved as {dtypes[0]!r}, "
+        "so a model read back has weights of that dtype.",
+        stacklevel=3,
+    )
+    return policy.compute_dtype

@@ -1,0 +1,63 @@
+"""What a policy is in a file, and the policies of files that others wrote.
+
+| in memory | in the file |
+|---|---|
+| `Policy("mixed_float16", loss_scale=anything)` | `{"name": "mixed_float16"}` |
+| an infer policy settled on float16 | `{"name": "float16"}` |
+| an unsettled infer policy | `{"name": None}`: the global policy, when read |
+| `float16_with_float32_vars` | `{"name": "mixed_float16"}` |
+| another `<dtype>_with_float32_vars` | `{"name": "<dtype>"}`, with a warning |
+
+`Policy.get_config` gives the second column. The class written is
+`keras.DTypePolicy`, so no file names this package.
+"""
+
+import warnings
+
+import keras
+
+from keras_policies import keras_internals
+from keras_policies.loss_scale_optimizer import LossScaleOptimizer
+from keras_policies.policy import Policy
+
+
+class LegacyPolicy:
+    """Reads the `Policy` and `PolicyV1` configs of tf.keras 2.1 to 2.15."""
+
+    @staticmethod
+    def from_config(config):
+        """Return the plain `keras.DTypePolicy`; a loss scale is dropped.
+
+        Args:
+            config: dict, `{"name": str}` with or without `"loss_scale"`.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            plain = Policy(config["name"], loss_scale=None).get_config()
+        return keras.DTypePolicy.from_config(plain)
+
+
+def _unnamed_policy():
+    """Return the global policy if stock Keras has no name for it."""
+    policy = keras.config.dtype_policy()
+    is_ours = isinstance(policy, Policy)
+    return policy if is_ours and policy.get_config()["name"] != policy.name else None
+
+
+def install():
+    """Let Keras write our classes as its own, and read legacy policies."""
+    keras_internals.save_class_as(Policy, "keras.DTypePolicy")
+    keras_internals.save_class_as(
+        LossScaleOptimizer, "keras.optimizers.LossScaleOptimizer"
+    )
+    keras_internals.choose_h5_optimizer(
+        lambda optimizer: (
+            optimizer.inner_optimizer
+            if getattr(optimizer, "saved_as_inner", False)
+            else optimizer
+        )
+    )
+    keras_internals.read_unnamed_policy(_unnamed_policy)
+    modules = "keras.mixed_precision", "keras.dtype_policies"
+    for class_name in "Policy", "PolicyV1":
+        keras_internals.read_policy_class(class_name, modules, LegacyPolicy)

@@ -1,0 +1,24 @@
+import os
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import pytest
+
+import keras_policies
+
+
+@pytest.fixture(autouse=True)
+def _restored_globals():
+    floatx = keras.config.floatx()
+    keras.utils.set_random_seed(0)
+    yield
+    keras.config.set_floatx(floatx)
+    keras.config.set_dtype_policy(floatx)
+
+
+@pytest.fixture(autouse=True)
+def _doctest_names(doctest_namespace):
+    doctest_namespace.update(vars(keras_policies), keras=keras, ops=keras.ops, np=np)
