@@ -57,7 +57,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     >>> optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), 128)
     >>> w = keras.Variable([1.0])
-    >>> optimizer.apply_gradients([(ops.convert_to_tensor([256.0]), w)])
+    >>> iterations = optimizer.apply_gradients([(ops.convert_to_tensor([256.0]), w)])
     >>> w.numpy()
     array([0.], dtype=float32)
     """
@@ -253,7 +253,12 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def _divide(self, grad, dtype=None):
         # In float32, where neither the scale nor the result is out of range.
-        result = ops.divide(grad, self.loss_scale)
+        # Keras promotes, save that a torch scalar never widens a torch tensor.
+        scale = self.loss_scale
+        if keras.backend.backend() == "torch":
+            wide = keras.backend.result_type(grad.dtype, scale.dtype)
+            grad = ops.cast(grad, wide)
+        result = ops.divide(grad, scale)
         return result if dtype is None else ops.cast(result, dtype)
 
     def save_own_variables(self, store):

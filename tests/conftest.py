@@ -4,10 +4,11 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
-import numpy as np
 import pytest
 
-import keras_policies
+import keras_policies  # noqa: F401 - installs the seams
+
+collect_ignore = ["data"]
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +19,3 @@ def _restored_globals():
     keras.config.set_floatx(floatx)
     keras.config.set_dtype_policy(floatx)
 
-
-@pytest.fixture(autouse=True)
-def _doctest_names(doctest_namespace):
-    doctest_namespace.update(vars(keras_policies), keras=keras, ops=keras.ops, np=np)
