@@ -32,6 +32,8 @@ def settle(layer, dtype):
     if _is_deferred(layer):
         policy = keras_internals.own_policy(layer)
         keras_internals.set_own_policy(layer, policy.settle(dtype))
+        for part in keras_internals.parts_never_called(layer):
+            settle(part, dtype)
 
 
 def settle_on_call(layer, args, kwargs):

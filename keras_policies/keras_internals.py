@@ -10,9 +10,13 @@ import functools
 import inspect
 
 import keras
+import numpy as np
 from keras.src import api_export, backend, dtype_policies, tree
 from keras.src.backend.common import global_state, name_scope
 from keras.src.layers import layer as layer_module
+from keras.src.layers.preprocessing.image_preprocessing.base_image_preprocessing_layer import (  # noqa: E501
+    BaseImagePreprocessingLayer as ImagePreprocessing,
+)
 from keras.src.legacy.saving import legacy_h5_format
 from keras.src.saving import serialization_lib
 from keras.src.trainers.trainer import Trainer
@@ -278,6 +282,15 @@ def sublayers(layer):
     return list(layer._flatten_layers())
 
 
+def parts_never_called(layer):
+    """Return the parts of a layer that it uses without building or calling them.
+
+    Keras: src/layers/preprocessing/image_preprocessing; AugMix and its like call
+    their parts' `transform_images`.
+    """
+    return sublayers(layer)[1:] if isinstance(layer, ImagePreprocessing) else []
+
+
 def first_dtype(structure):
     """Return the dtype name of the first tensor in a structure, or None.
 
@@ -287,6 +300,8 @@ def first_dtype(structure):
     for x in flatten(structure):
         if is_tensor(x) or backend.is_keras_tensor(x):
             return backend.standardize_dtype(x.dtype)
+        if isinstance(x, np.ndarray) and x.dtype.kind in "OSTU":
+            return "string"
         if hasattr(x, "__array__"):
             return backend.standardize_dtype(backend.convert_to_tensor(x).dtype)
     return None
@@ -301,7 +316,9 @@ def build_for(layer, args, kwargs):
     def convert(x):
         return layer.dtype_policy.convert_input(x, False, None)
 
-    args, kwargs = map_structure(convert, args), map_structure(convert, dict(kwargs))
+    kwargs = dict(kwargs)
+    if layer._convert_input_args:
+        args, kwargs = map_structure(convert, args), map_structure(convert, kwargs)
     context = [layer._call_context_args] if hasattr(layer, "_call_context_args") else []
     spec = layer_module.CallSpec(layer._call_signature, *context, args, kwargs)
     with layer._open_name_scope():

@@ -1,0 +1,175 @@
+"""Every stock layer under our policies does what it does under Keras's own."""
+
+import json
+import warnings
+
+import keras
+import numpy as np
+import packaging.version
+import pytest
+from keras import tree
+from semantics import DATA
+from stock_layers import NOT_RUN, TABLE, call, classes
+
+from keras_policies import Policy
+
+BACKEND = keras.backend.backend()
+# Our policy, called on float16, and the stock policy with the same dtypes.
+POLICIES = {
+    "infer": "float16",
+    "infer_with_float32_vars": "mixed_float16",
+    "float16_with_float32_vars": "mixed_float16",
+    "mixed_float16": "mixed_float16",
+}
+STAGES = "call", "gradient", "save"
+CANNOT_FILE = DATA / "stock_cannot.json"
+# class -> stock policy -> what fails in stock Keras on this backend
+CANNOT = json.loads(CANNOT_FILE.read_text()).get(BACKEND, {})
+RECORDED_ON = packaging.version.Version("3.15")
+IS_OLDER = packaging.version.Version(keras.__version__) < RECORDED_ON
+
+
+def test_the_table_leaves_no_class_out():
+    assert set(classes()) - set(TABLE) - set(NOT_RUN) - {"GroupedQueryAttention"} == set()
+    if not IS_OLDER:
+        assert set(TABLE) - set(classes()) <= {"GroupQueryAttention"}
+
+
+def described(structure):
+    return [
+        (tuple(x.shape), keras.backend.standardize_dtype(x.dtype))
+        for x in tree.flatten(structure)
+    ]
+
+
+def loss_of(outputs):
+    return sum(
+        keras.ops.sum(keras.ops.cast(y, "float32"))
+        for y in tree.flatten(outputs)
+        if keras.backend.is_float_dtype(keras.backend.standardize_dtype(y.dtype))
+    )
+
+
+def gradients(layer, inputs):
+    """Return shape and dtype of each weight's gradient of the summed output."""
+    if not layer.trainable_variables:
+        return []
+    if BACKEND == "jax":
+        import jax
+
+        def loss(trainable):
+            values = zip(layer.trainable_variables, trainable, strict=True)
+            with keras.StatelessScope(state_mapping=list(values)):
+                return loss_of(call(layer, inputs))
+
+        return described(jax.grad(loss)([v.value for v in layer.trainable_variables]))
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        with tf.GradientTape() as tape:
+            loss = loss_of(call(layer, inputs))
+        grads = tape.gradient(loss, [v.value for v in layer.trainable_variables])
+        return described([tf.convert_to_tensor(g) for g in grads])
+    loss_of(call(layer, inputs)).backward()
+    return described([v.value.grad for v in layer.trainable_variables])
+
+
+def saved(layer, inputs, path):
+    """Return the dtypes of the layer read back from a file."""
+    symbols = tree.map_structure(
+        lambda x: keras.Input(
+            batch_shape=x.shape,
+            dtype="string" if x.dtype.__class__.__name__.startswith("Str")
+            else keras.backend.standardize_dtype(x.dtype),
+        ),
+        inputs,
+    )
+    model = keras.Model(symbols, call(layer, symbols))
+    model.save(path)
+    again = keras.saving.load_model(path, safe_mode=False)
+    read = again.get_layer(layer.name)
+    assert type(read.dtype_policy) in (
+        keras.DTypePolicy,
+        keras.dtype_policies.DTypePolicyMap,
+    )
+    for a, b in zip(layer.weights, read.weights, strict=True):
+        np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (a, b)))
+    return [(x.compute_dtype, x.variable_dtype) for x in read._flatten_layers()]
+
+
+def outcome(name, policy, path):
+    """Return what each stage gives, or the type of the error it ends in."""
+    make, make_inputs = TABLE[name]
+    keras.utils.set_random_seed(0)
+    results = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            inputs = make_inputs("float16")
+            layer = make(policy)
+            results["call"] = described(call(layer, inputs)), [
+                w.dtype for w in layer.weights
+            ]
+        except Exception as error:
+            return dict.fromkeys(STAGES, type(error).__name__)
+        for stage, run in ("gradient", gradients), ("save", saved):
+            try:
+                arguments = (layer, inputs, path)[: 2 if stage == "gradient" else 3]
+                results[stage] = run(*arguments)
+            except Exception as error:
+                results[stage] = type(error).__name__
+    return results
+
+
+@pytest.mark.parametrize("name", sorted(n for n in TABLE if hasattr(keras.layers, n)))
+def test_layer_does_what_it_does_in_stock_keras(name, tmp_path):
+    stock = {
+        p: outcome(name, keras.DTypePolicy(p), tmp_path / "s.keras")
+        for p in set(POLICIES.values())
+    }
+    for ours, theirs in POLICIES.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            policy = Policy(ours)
+        assert outcome(name, policy, tmp_path / "o.keras") == expected(
+            name, ours, stock[theirs]
+        )
+    cannot = {
+        p: failed
+        for p, results in stock.items()
+        if (failed := [s for s in STAGES if isinstance(results[s], str)])
+    }
+    if not IS_OLDER:
+        assert cannot == CANNOT.get(name, {}), "stock Keras has changed: see CANNOT"
+
+
+# A layer whose first tensor is integer settles on something else than float16.
+ON_INTEGERS = {
+    "Embedding": "float32",
+    "ReversibleEmbedding": "float32",
+    "CategoryEncoding": "int",
+    "HashedCrossing": "int",
+    "Hashing": "int",
+    "IntegerLookup": "int",
+    "StringLookup": "string",
+    "TextVectorization": "string",
+}
+
+
+def expected(name, ours, stock):
+    if name not in ON_INTEGERS or not ours.startswith("infer"):
+        return stock
+    return AnyOutcome(ON_INTEGERS[name])
+
+
+class AnyOutcome:
+    """Equal to an outcome whose floating weights are float32 and which runs."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __eq__(self, results):
+        if isinstance(results["call"], str):
+            return False
+        weights = {d for d in results["call"][1] if "float" in d}
+        return weights == ({"float32"} if self.kind == "float32" else set())
