@@ -17,7 +17,6 @@ from keras.src.layers import layer as layer_module
 from keras.src.layers.preprocessing.image_preprocessing.base_image_preprocessing_layer import (  # noqa: E501
     BaseImagePreprocessingLayer as ImagePreprocessing,
 )
-from keras.src.legacy.saving import legacy_h5_format
 from keras.src.saving import serialization_lib
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils import tracking
@@ -187,22 +186,6 @@ def record_no_auto_scale_loss(model):
     model._compile_config = serialization_lib.SerializableDict(**config)
 
 
-def choose_h5_optimizer(choose):
-    """Save `choose(optimizer)` where an H5 file gets an optimizer's weights.
-
-    Keras: src/legacy/saving/legacy_h5_format.py.
-    """
-
-    def make_wrapper(stock):
-        def save_optimizer_weights_to_hdf5_group(group, optimizer):
-            return stock(group, choose(optimizer))
-
-        return save_optimizer_weights_to_hdf5_group
-
-    name = "save_optimizer_weights_to_hdf5_group"
-    wrap(legacy_h5_format, name, ["optimizer"], make_wrapper)
-
-
 def read_unnamed_policy(choose):
     """Let `choose()` say what `DTypePolicy {"name": None}` is, or return None.
 
@@ -241,6 +224,8 @@ def read_policy_class(class_name, modules, reader):
     dtype_policies.ALL_OBJECTS_DICT[class_name] = reader
     for module in modules:
         api_export.REGISTERED_NAMES_TO_OBJS[f"{module}.{class_name}"] = reader
+        # `deserialize` asks for the public name of what it has looked up.
+        save_class_as(reader, f"{module}.{class_name}")
 
 
 PolicyMap = keras.dtype_policies.DTypePolicyMap

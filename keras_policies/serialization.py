@@ -50,13 +50,6 @@ def install():
     keras_internals.save_class_as(
         LossScaleOptimizer, "keras.optimizers.LossScaleOptimizer"
     )
-    keras_internals.choose_h5_optimizer(
-        lambda optimizer: (
-            optimizer.inner_optimizer
-            if getattr(optimizer, "saved_as_inner", False)
-            else optimizer
-        )
-    )
     keras_internals.read_unnamed_policy(_unnamed_policy)
     modules = "keras.mixed_precision", "keras.dtype_policies"
     for class_name in "Policy", "PolicyV1":

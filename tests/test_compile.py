@@ -1,0 +1,227 @@
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+import keras_policies as mp
+from keras_policies import DynamicLossScale, FixedLossScale, LossScaleOptimizer
+
+BACKEND = keras.backend.backend()
+Stock = keras.optimizers.LossScaleOptimizer
+X = np.random.default_rng(0).normal(size=(32, 4)).astype("float32")
+Y = X[:, :1] * 2
+
+
+def sequential(**kwargs):
+    return keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dense(4, **kwargs), keras.layers.Dense(1, **kwargs)]
+    )
+
+
+class Subclassed(keras.Model):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, x):
+        return self.dense(x)
+
+
+@pytest.mark.parametrize(
+    ("policy", "rule"),
+    [
+        pytest.param(mp.Policy("mixed_float16"), DynamicLossScale(), id="default"),
+        pytest.param(mp.Policy("mixed_float16", 128), FixedLossScale(128), id="fixed"),
+        pytest.param(mp.Policy("float16", "dynamic"), DynamicLossScale(), id="float16"),
+        pytest.param(mp.Policy("infer", 8), FixedLossScale(8), id="infer"),
+        pytest.param(mp.Policy("mixed_float16", None), None, id="none"),
+        pytest.param(mp.Policy("mixed_bfloat16"), None, id="bfloat16"),
+        pytest.param(mp.Policy("float32"), None, id="float32"),
+    ],
+)
+@pytest.mark.parametrize("where", ["global", "model"])
+def test_optimizer_is_wrapped_as_the_models_policy_says(policy, rule, where):
+    if where == "global":
+        mp.set_policy(policy)
+        model = sequential()
+    else:
+        model = Subclassed(dtype=policy)
+    optimizer = keras.optimizers.SGD()
+    model.compile(optimizer, "mse")
+    if rule is None:
+        assert model.optimizer is optimizer
+        return
+    assert type(model.optimizer) is LossScaleOptimizer
+    assert model.optimizer.rule == rule
+    assert model.optimizer.inner_optimizer is optimizer
+
+
+def test_auto_scale_loss_false_means_no_wrapping():
+    mp.set_policy("mixed_float16")
+    model = sequential()
+    model.compile("sgd", "mse", auto_scale_loss=False)
+    assert isinstance(model.optimizer, keras.optimizers.SGD)
+
+
+def test_no_optimizer_is_no_trouble():
+    mp.set_policy("mixed_float16")
+    model = sequential()
+    model.compile(optimizer=None, loss="mse")
+    assert model.optimizer is None
+    model.evaluate(X, Y, verbose=0)
+
+
+@pytest.mark.parametrize("cls", [Stock, LossScaleOptimizer])
+def test_optimizer_already_wrapped_is_kept(cls):
+    optimizer = cls(keras.optimizers.SGD())
+    mp.set_policy("mixed_float16")
+    model = sequential()
+    model.compile(optimizer, "mse")
+    assert model.optimizer is optimizer
+    mp.set_policy(mp.Policy("mixed_float16", 8))
+    model = sequential()
+    with pytest.warns(UserWarning, match="it is kept.*FixedLossScale\\(8.0\\)"):
+        model.compile(optimizer, "mse")
+    assert model.optimizer is optimizer
+    mp.set_policy(mp.Policy("mixed_float16", None))
+    model = sequential()
+    model.compile(optimizer, "mse")
+    assert model.optimizer is optimizer
+
+
+def test_layers_alone_never_cause_wrapping_and_compile_says_so_once():
+    model = sequential(dtype=mp.Policy("mixed_float16", 8))
+    with pytest.warns(UserWarning, match="not be scaled.*set_policy") as caught:
+        model.compile("sgd", "mse")
+    assert len(caught) == 1
+    assert isinstance(model.optimizer, keras.optimizers.SGD)
+
+
+def test_layers_warn_not_where_something_scales_or_the_user_said_no():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        layers = sequential(dtype=mp.Policy("mixed_float16", 8))
+        layers.compile(LossScaleOptimizer(keras.optimizers.SGD()), "mse")
+        sequential(dtype=mp.Policy("mixed_float16", 8)).compile("sgd", auto_scale_loss=False)
+        sequential(dtype=mp.Policy("mixed_float16", None)).compile("sgd", "mse")
+        keras.config.set_dtype_policy("mixed_float16")
+        stock = sequential(dtype=mp.Policy("mixed_float16", 8))
+        stock.compile("sgd", "mse")
+        assert type(stock.optimizer) is Stock
+
+
+def test_models_without_our_policy_are_as_in_stock_keras():
+    keras.config.set_dtype_policy("mixed_float16")
+    model = sequential()
+    model.compile("sgd", "mse")
+    assert type(model.optimizer) is Stock
+    assert "auto_scale_loss" not in model.get_compile_config()
+
+
+def test_two_models_under_one_policy_share_nothing():
+    mp.set_policy(mp.Policy("mixed_float16", DynamicLossScale(2.0**100)))
+    models = [sequential(), sequential()]
+    for model in models:
+        model.compile(keras.optimizers.SGD(), "mse")
+    models[0].train_on_batch(X, Y)
+    models[1].optimizer.build(models[1].trainable_variables)
+    assert [float(m.optimizer.loss_scale) for m in models] == [2.0**99, 2.0**100]
+
+
+def test_recompiling_with_the_same_optimizer_keeps_its_state():
+    mp.set_policy("mixed_float16")
+    model, optimizer = sequential(), keras.optimizers.Adam()
+    for steps in 1, 2:
+        model.compile(optimizer, "mse")
+        model.train_on_batch(X, Y)
+        assert int(optimizer.iterations) in (steps, 0)
+    assert len(optimizer.variables) == 2 + 2 * 4
+
+
+JIT = {"jax": [True, False], "tensorflow": [True, False], "torch": [False]}[BACKEND]
+
+
+@pytest.mark.parametrize("jit_compile", JIT)
+@pytest.mark.parametrize("run_eagerly", [False, True])
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("loss_scale", [64, DynamicLossScale(2.0**18, 4)], ids=repr)
+def test_fit_evaluate_and_predict(loss_scale, steps, run_eagerly, jit_compile):
+    if run_eagerly and jit_compile:
+        return  # Keras refuses that with a warning
+    if steps > 1 and BACKEND == "torch":
+        return  # Keras has no steps_per_execution there
+    mp.set_policy(mp.Policy("mixed_float16", loss_scale=loss_scale))
+    model = sequential()
+    model.compile(
+        keras.optimizers.Adam(0.1),
+        "mse",
+        run_eagerly=run_eagerly,
+        jit_compile=jit_compile,
+        steps_per_execution=steps,
+    )
+    before = model.evaluate(X, Y, verbose=0)
+    model.fit(X, Y, batch_size=8, epochs=6, verbose=0)
+    assert model.evaluate(X, Y, verbose=0) < before / 4
+    assert model.predict(X, verbose=0).dtype == np.float16
+    optimizer = model.optimizer
+    assert int(optimizer.skipped_steps) + int(optimizer.applied_steps) == 24
+    assert (int(optimizer.skipped_steps) > 0) == (loss_scale != 64)
+
+
+def fit_with_logger(loss_scale, target=Y, epochs=2, callbacks=()):
+    mp.set_policy(mp.Policy("mixed_float16", loss_scale=loss_scale))
+    model = sequential()
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    callbacks = [mp.LossScaleLogger(), *callbacks]
+    return model.fit(X, target, batch_size=8, epochs=epochs, verbose=2, callbacks=callbacks)
+
+
+def test_logger_counts_the_skipped_steps_of_each_epoch(capsys, tmp_path):
+    csv = tmp_path / "log.csv"
+    history = fit_with_logger(
+        DynamicLossScale(2.0**120, 2000, 2.0**50), callbacks=[keras.callbacks.CSVLogger(csv)]
+    )
+    assert history.history["loss_scale"] == [1048576.0, 1048576.0] or (
+        history.history["loss_scale"] == [1.0, 1.0]
+    )
+    assert history.history["skipped_steps"] in ([2, 0], [3, 0])
+    shown = capsys.readouterr().out
+    assert "loss_scale: " in shown
+    assert "skipped_steps: " in shown
+    assert csv.read_text().startswith("epoch,loss,loss_scale,skipped_steps")
+
+
+def test_logger_warns_once_when_training_has_come_to_a_halt():
+    nothing = np.full_like(Y, np.nan)
+    with pytest.warns(UserWarning, match="Every step of epoch 1 was skipped.*1.0") as caught:
+        history = fit_with_logger(DynamicLossScale(1.0), nothing, epochs=3)
+    assert sum("Every step" in str(w.message) for w in caught) == 1
+    assert history.history["skipped_steps"] == [4, 4, 4]
+
+
+def test_logger_shows_a_fixed_scale():
+    history = fit_with_logger(128)
+    assert history.history["loss_scale"] == [128.0, 128.0]
+    assert history.history["skipped_steps"] == [0, 0]
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_logger_says_when_nothing_is_scaled_by_us(policy):
+    keras.config.set_dtype_policy(policy)
+    model = sequential()
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="LossScaleLogger has nothing to log.*set_policy"):
+        model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
+
+
+def test_logger_asks_the_device_once_an_epoch(monkeypatch):
+    calls = []
+    original = mp.LossScaleLogger._steps
+    monkeypatch.setattr(
+        mp.LossScaleLogger, "_steps", lambda self: calls.append(1) or original(self)
+    )
+    fit_with_logger(128, epochs=3)
+    assert len(calls) == 1 + 3
+    hooks = [n for n in vars(mp.LossScaleLogger) if "batch" in n]
+    assert hooks == []

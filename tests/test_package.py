@@ -1,0 +1,79 @@
+import importlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import keras
+import pytest
+
+import keras_policies
+from keras_policies import keras_internals
+
+PACKAGE = pathlib.Path(keras_policies.__file__).parent
+
+
+def test_public_names():
+    assert set(keras_policies.__all__) == {
+        "DynamicLossScale", "FixedLossScale", "LossScale", "LossScaleLogger",
+        "LossScaleOptimizer", "Policy", "__version__", "global_policy",
+        "policy_scope", "set_policy",
+    }
+    assert re.fullmatch(r"\d+\.\d+\.\d+", keras_policies.__version__)
+
+
+def test_private_keras_is_in_one_module():
+    leaning = [
+        p.name for p in PACKAGE.rglob("*.py") if re.search(r"keras\.src", p.read_text())
+    ]
+    assert leaning == ["keras_internals.py"]
+
+
+def test_importing_twice_changes_nothing():
+    seams = keras.Layer.__call__, keras.Model.compile
+    stock = [s._keras_policies_stock for s in seams]
+    importlib.reload(keras_policies)
+    again = keras.Layer.__call__, keras.Model.compile
+    assert [s._keras_policies_stock for s in again] == stock
+    assert not hasattr(stock[0], "_keras_policies_stock")
+    assert keras.layers.Dense(2, dtype=keras_policies.Policy("infer"))(
+        keras.ops.ones((1, 2), dtype="float16")
+    ).shape == (1, 2)
+
+
+def test_a_moved_seam_is_named():
+    class Moved:
+        def compile(self, losses):
+            pass
+
+    for attribute in "compile", "gone":
+        with pytest.raises(keras_internals.UnsupportedKerasError, match=(
+            rf"Keras {re.escape(keras.__version__)}.*Moved.{attribute}.*3.8 to"
+        )):
+            keras_internals.wrap(Moved, attribute, ["optimizer"], lambda stock: stock)
+
+
+def test_works_on_the_numpy_backend():
+    code = (
+        "import keras, keras_policies as mp, numpy as np\n"
+        "layer = keras.layers.Dense(2, dtype=mp.Policy('infer'))\n"
+        "print(layer(np.ones((1, 2), 'float16')).dtype, layer.dtype_policy.name)"
+    )
+    env = {**os.environ, "KERAS_BACKEND": "numpy"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["float16", "float16"]
+
+
+def test_import_loads_no_backend_of_its_own_choice():
+    code = (
+        "import sys, keras; before = set(sys.modules)\n"
+        "import keras_policies; new = set(sys.modules) - before\n"
+        "print(sorted({n.split('.')[0] for n in new}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "['keras_policies']"
