@@ -23,7 +23,6 @@ class LossScaleLogger(keras.callbacks.Callback):
             `keras_policies.LossScaleOptimizer`.
 
     Example:
-
     ```python
     keras_policies.set_policy("mixed_float16")
     model = keras.Sequential([keras.layers.Dense(1)])

@@ -21,7 +21,6 @@ def set_policy(policy):
         ValueError: if the policy's compute dtype is not floating-point.
 
     Example:
-
     >>> set_policy("mixed_float16")
     >>> keras.layers.Dense(2).compute_dtype
     'float16'
@@ -38,7 +37,6 @@ def global_policy():
     policy, which no `Policy` can stand for, is returned as it is.
 
     Example:
-
     >>> global_policy()
     <Policy "float32", loss_scale=None>
     """
@@ -59,7 +57,6 @@ def policy_scope(policy):
         TypeError, ValueError: as from `set_policy`.
 
     Example:
-
     >>> with policy_scope("float16"):
     ...     layer = keras.layers.Dense(2)
     >>> layer.dtype_policy

@@ -148,7 +148,12 @@ def after_bidirectional_init(hook):
 
         return __init__
 
-    wrap(keras.layers.Bidirectional, "__init__", ["layer", "backward_layer"], make_wrapper)
+    wrap(
+        keras.layers.Bidirectional,
+        "__init__",
+        ["layer", "backward_layer"],
+        make_wrapper,
+    )
 
 
 def around_compile(hook):

@@ -31,7 +31,6 @@ class LossScale(abc.ABC):
             are never looked at, and `after_step` is never called.
 
     Example:
-
     >>> class Halving(LossScale):
     ...     initial_loss_scale = 1024.0
     ...     def after_step(self, scale, good_steps, finite):
@@ -89,7 +88,6 @@ class FixedLossScale(LossScale):
         ValueError: if the value is no such number.
 
     Example:
-
     >>> FixedLossScale(128)
     FixedLossScale(128.0)
     """
@@ -150,7 +148,6 @@ class DynamicLossScale(LossScale):
         ValueError: if an argument is no number, or out of its range.
 
     Example:
-
     >>> rule = DynamicLossScale(1024, increment_period=2)
     >>> rule.after_step(1024.0, 0, finite=False)[0].item()
     512.0
@@ -209,9 +206,7 @@ class DynamicLossScale(LossScale):
         good_steps = ops.convert_to_tensor(good_steps)
         finite = ops.convert_to_tensor(finite, dtype="bool")
         grown = scale * self.multiplier
-        grown = ops.where(
-            ops.isfinite(grown), ops.minimum(grown, self.maximum), scale
-        )
+        grown = ops.where(ops.isfinite(grown), ops.minimum(grown, self.maximum), scale)
         lowered = ops.maximum(scale / self.multiplier, self.minimum)
         full = good_steps + 1 >= self.increment_period
         finite_scale = ops.where(full, grown, scale)
@@ -246,7 +241,6 @@ def get(identifier):
         ValueError: if it is none of these.
 
     Example:
-
     >>> get(128)
     FixedLossScale(128.0)
     """

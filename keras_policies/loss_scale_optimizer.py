@@ -54,7 +54,6 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         ValueError: if the loss scale is not understood, or given twice.
 
     Example:
-
     >>> optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), 128)
     >>> w = keras.Variable([1.0])
     >>> iterations = optimizer.apply_gradients([(ops.convert_to_tensor([256.0]), w)])
@@ -114,6 +113,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def dynamic(self):
         """bool, whether steps with non-finite gradients are skipped."""
         return self.rule.skips_nonfinite
+
+    @property
+    def iterations(self):
+        """integer scalar, the updates that the inner optimizer has made."""
+        return self.inner_optimizer.iterations
 
     @property
     def loss_scale(self):
@@ -202,9 +206,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         )
         inner = self.inner_optimizer
         if self.built and len(grads) == len(variables):
-            grads = [
-                self._unscale(g, v) for g, v in zip(grads, variables, strict=True)
-            ]
+            grads = [self._unscale(g, v) for g, v in zip(grads, variables, strict=True)]
         present = [g for g in grads if g is not None]
         if not present or not self.rule.skips_nonfinite:
             inner.apply(grads, trainable_variables)

@@ -1,5 +1,6 @@
 """`Policy`: the dtypes of a layer and, beside them, a loss scale."""
 
+import contextlib
 import copy
 import warnings
 from typing import NamedTuple
@@ -60,7 +61,6 @@ class Policy(keras.DTypePolicy):
         ValueError: if `name` or `loss_scale` is not one of the above.
 
     Example:
-
     >>> policy = Policy("mixed_float16", loss_scale=128)
     >>> policy
     <Policy "mixed_float16", loss_scale=FixedLossScale(128.0)>
@@ -129,7 +129,6 @@ class Policy(keras.DTypePolicy):
             A `Policy` with the same loss scale; `self` if it is not deferred.
 
         Example:
-
         >>> Policy("infer").settle("float16")
         <Policy "float16", loss_scale=None>
         """
@@ -201,10 +200,8 @@ def _name_error(name):
     if isinstance(name, keras.DTypePolicy):
         hint = f"the policy itself where a policy is expected, or {name.name!r}"
     else:
-        try:
+        with contextlib.suppress(ValueError, TypeError):
             hint = f"its name, {keras.backend.standardize_dtype(name)!r}"
-        except (ValueError, TypeError):
-            pass
         if name is None:
             hint = "the name of a dtype, such as keras.config.floatx()"
     return TypeError(f"'name' must be a string, but got: {name!r}. Pass {hint}.")

@@ -18,4 +18,3 @@ def _restored_globals():
     yield
     keras.config.set_floatx(floatx)
     keras.config.set_dtype_policy(floatx)
-

@@ -98,11 +98,17 @@ TABLE = {
     "GaussianDropout": (same("GaussianDropout", 0.5), on(VECTOR)),
     "GaussianNoise": (same("GaussianNoise", 0.5), on(VECTOR)),
     "GroupNormalization": (same("GroupNormalization", 1), on(IMAGE)),
-    "GroupQueryAttention": (same("GroupQueryAttention", 2, 2, 1), on(SEQUENCE, count=2)),
+    "GroupQueryAttention": (
+        same("GroupQueryAttention", 2, 2, 1),
+        on(SEQUENCE, count=2),
+    ),
     "HashedCrossing": (same("HashedCrossing", 5), on((2,), integers, 2)),
     "Hashing": (same("Hashing", 5, output_mode="one_hot"), on(VECTOR, integers)),
     "Identity": (same("Identity"), on(VECTOR)),
-    "IntegerLookup": (same("IntegerLookup", vocabulary=[0, 1, 2]), on(VECTOR, integers)),
+    "IntegerLookup": (
+        same("IntegerLookup", vocabulary=[0, 1, 2]),
+        on(VECTOR, integers),
+    ),
     "LSTM": (same("LSTM", 2, **GLOROT), on(SEQUENCE)),
     "LSTMCell": (wrapping("RNN", same("LSTMCell", 2, **GLOROT)), on(SEQUENCE)),
     "Lambda": (lambda p: layers.Lambda(keras.ops.relu, dtype=p), on(VECTOR)),
@@ -137,7 +143,10 @@ TABLE = {
         on((2, 128, 1)),
     ),
     "SimpleRNN": (same("SimpleRNN", 2), on(SEQUENCE)),
-    "SimpleRNNCell": (wrapping("RNN", same("SimpleRNNCell", 2, **GLOROT)), on(SEQUENCE)),
+    "SimpleRNNCell": (
+        wrapping("RNN", same("SimpleRNNCell", 2, **GLOROT)),
+        on(SEQUENCE),
+    ),
     "Softmax": (same("Softmax"), on(VECTOR)),
     "SpectralNormalization": (
         wrapping("SpectralNormalization", same("Dense", 3)),
@@ -164,13 +173,20 @@ TABLE = {
     "AugMix": (same("AugMix", (0, 1), seed=1), on(IMAGE)),
     "AutoContrast": (same("AutoContrast", (0, 1)), on(IMAGE)),
     "ContrastLimitedAdaptiveHistogramEqualization": (
-        same("ContrastLimitedAdaptiveHistogramEqualization", (0, 1), tile_grid_size=(2, 2)),
+        same(
+            "ContrastLimitedAdaptiveHistogramEqualization",
+            (0, 1),
+            tile_grid_size=(2, 2),
+        ),
         on(IMAGE),
     ),
     "Equalization": (same("Equalization", (0, 1)), on(IMAGE)),
     "RandAugment": (same("RandAugment", (0, 1), seed=1), on(IMAGE)),
     "RandomBrightness": (same("RandomBrightness", 0.2, (0, 1), seed=1), on(IMAGE)),
-    "RandomColorDegeneration": (same("RandomColorDegeneration", 0.2, (0, 1), seed=1), on(IMAGE)),
+    "RandomColorDegeneration": (
+        same("RandomColorDegeneration", 0.2, (0, 1), seed=1),
+        on(IMAGE),
+    ),
     "RandomColorJitter": (same("RandomColorJitter", (0, 1), 0.2, seed=1), on(IMAGE)),
     "RandomContrast": (same("RandomContrast", 0.2, (0, 1), seed=1), on(IMAGE)),
     "RandomElasticTransform": (
@@ -179,7 +195,10 @@ TABLE = {
     ),
     "RandomErasing": (same("RandomErasing", 0.2, seed=1), on(IMAGE)),
     "RandomFlip": (same("RandomFlip", seed=1), on(IMAGE)),
-    "RandomGaussianBlur": (same("RandomGaussianBlur", 1.0, value_range=(0, 1), seed=1), on(IMAGE)),
+    "RandomGaussianBlur": (
+        same("RandomGaussianBlur", 1.0, value_range=(0, 1), seed=1),
+        on(IMAGE),
+    ),
     "RandomGrayscale": (same("RandomGrayscale", seed=1), on(IMAGE)),
     "RandomHue": (same("RandomHue", 0.2, (0, 1), seed=1), on(IMAGE)),
     "RandomInvert": (same("RandomInvert", 0.2, (0, 1), seed=1), on(IMAGE)),
@@ -220,10 +239,12 @@ for _rank, _shape in ("1D", (2, 3, 6, 2)), ("2D", FRAMES), ("3D", (2, 2, 4, 4, 4
 def classes():
     """Return the name of every layer class in `keras.layers`, aliases once."""
     found = {}
-    for name, value in vars(layers).items():
+    for name in dir(layers):
+        value = getattr(layers, name)
         if isinstance(value, type) and issubclass(value, keras.Layer):
-            found[value] = min(found.get(value, value.__name__), value.__name__)
-    return sorted(set(found.values()))
+            own = value.__name__
+            found[value] = own if hasattr(layers, own) else name
+    return sorted(found.values())
 
 
 def call(layer, inputs, **kwargs):

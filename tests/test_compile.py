@@ -15,7 +15,11 @@ Y = X[:, :1] * 2
 
 def sequential(**kwargs):
     return keras.Sequential(
-        [keras.Input((4,)), keras.layers.Dense(4, **kwargs), keras.layers.Dense(1, **kwargs)]
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(4, **kwargs),
+            keras.layers.Dense(1, **kwargs),
+        ]
     )
 
 
@@ -103,7 +107,9 @@ def test_layers_warn_not_where_something_scales_or_the_user_said_no():
         warnings.simplefilter("error")
         layers = sequential(dtype=mp.Policy("mixed_float16", 8))
         layers.compile(LossScaleOptimizer(keras.optimizers.SGD()), "mse")
-        sequential(dtype=mp.Policy("mixed_float16", 8)).compile("sgd", auto_scale_loss=False)
+        sequential(dtype=mp.Policy("mixed_float16", 8)).compile(
+            "sgd", auto_scale_loss=False
+        )
         sequential(dtype=mp.Policy("mixed_float16", None)).compile("sgd", "mse")
         keras.config.set_dtype_policy("mixed_float16")
         stock = sequential(dtype=mp.Policy("mixed_float16", 8))
@@ -174,13 +180,16 @@ def fit_with_logger(loss_scale, target=Y, epochs=2, callbacks=()):
     model = sequential()
     model.compile(keras.optimizers.SGD(0.0), "mse")
     callbacks = [mp.LossScaleLogger(), *callbacks]
-    return model.fit(X, target, batch_size=8, epochs=epochs, verbose=2, callbacks=callbacks)
+    return model.fit(
+        X, target, batch_size=8, epochs=epochs, verbose=2, callbacks=callbacks
+    )
 
 
 def test_logger_counts_the_skipped_steps_of_each_epoch(capsys, tmp_path):
     csv = tmp_path / "log.csv"
     history = fit_with_logger(
-        DynamicLossScale(2.0**120, 2000, 2.0**50), callbacks=[keras.callbacks.CSVLogger(csv)]
+        DynamicLossScale(2.0**120, 2000, 2.0**50),
+        callbacks=[keras.callbacks.CSVLogger(csv)],
     )
     assert history.history["loss_scale"] == [1048576.0, 1048576.0] or (
         history.history["loss_scale"] == [1.0, 1.0]
@@ -194,7 +203,9 @@ def test_logger_counts_the_skipped_steps_of_each_epoch(capsys, tmp_path):
 
 def test_logger_warns_once_when_training_has_come_to_a_halt():
     nothing = np.full_like(Y, np.nan)
-    with pytest.warns(UserWarning, match="Every step of epoch 1 was skipped.*1.0") as caught:
+    with pytest.warns(
+        UserWarning, match="Every step of epoch 1 was skipped.*1.0"
+    ) as caught:
         history = fit_with_logger(DynamicLossScale(1.0), nothing, epochs=3)
     assert sum("Every step" in str(w.message) for w in caught) == 1
     assert history.history["skipped_steps"] == [4, 4, 4]
@@ -211,7 +222,9 @@ def test_logger_says_when_nothing_is_scaled_by_us(policy):
     keras.config.set_dtype_policy(policy)
     model = sequential()
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="LossScaleLogger has nothing to log.*set_policy"):
+    with pytest.raises(
+        ValueError, match="LossScaleLogger has nothing to log.*set_policy"
+    ):
         model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
 
 

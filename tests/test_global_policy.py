@@ -39,7 +39,9 @@ def test_global_policy_that_no_policy_stands_for_comes_as_it_is():
 @pytest.mark.parametrize("name", ["int32", "bool", "complex64", "string"])
 def test_policy_that_is_not_floating_is_refused(name):
     set_policy("float16")
-    with pytest.raises(ValueError, match=f"floating-point policies.*got policy: {name}"):
+    with pytest.raises(
+        ValueError, match=f"floating-point policies.*got policy: {name}"
+    ):
         set_policy(name)
     assert global_policy() == Policy("float16")
 
@@ -69,7 +71,14 @@ def test_scopes_nest_and_restore():
             seen.append(global_policy().name)
         seen.append(global_policy().name)
     seen.append(global_policy().name)
-    assert seen == ["mixed_float16", "float64", "float32", "float64", "mixed_float16", "float32"]
+    assert seen == [
+        "mixed_float16",
+        "float64",
+        "float32",
+        "float64",
+        "mixed_float16",
+        "float32",
+    ]
 
 
 def test_scope_restores_the_very_object_after_an_exception():

@@ -37,7 +37,10 @@ RECORDED = {
     "Dense": (lambda p: keras.layers.Dense(2, dtype=p), [(2, 3)]),
     "Flatten": (lambda p: keras.layers.Flatten(dtype=p), [(2, 3)]),
     "Dropout": (lambda p: keras.layers.Dropout(0.5, dtype=p), [(2, 3)]),
-    "BatchNormalization": (lambda p: keras.layers.BatchNormalization(dtype=p), [(2, 3)]),
+    "BatchNormalization": (
+        lambda p: keras.layers.BatchNormalization(dtype=p),
+        [(2, 3)],
+    ),
     "Conv2D": (lambda p: keras.layers.Conv2D(2, 2, dtype=p), [(2, 4, 4, 1)]),
     "Add": (lambda p: keras.layers.Add(dtype=p), [(2, 3), (2, 3)]),
     "Multiply": (lambda p: keras.layers.Multiply(dtype=p), [(2, 3), (2, 3)]),
@@ -76,7 +79,10 @@ def test_first_input_decides(as_input, infer, infer32):
         "numpy": lambda: np.ones((2, 3), "float16"),
         "symbolic": lambda: keras.Input((3,), dtype="float16"),
     }[as_input]()
-    layer, layer32 = keras.layers.Dense(2, dtype=infer), keras.layers.Dense(2, dtype=infer32)
+    layer, layer32 = (
+        keras.layers.Dense(2, dtype=infer),
+        keras.layers.Dense(2, dtype=infer32),
+    )
     assert dtype_of(layer(x)) == dtype_of(layer32(x)) == "float16"
     assert layer.dtype_policy.name == "float16"
     assert layer.kernel.dtype == "float16"
@@ -192,8 +198,9 @@ def test_floats_after_integers_are_cast_from_the_first_call_on(infer):
 COMPOSITES = {
     "mha": lambda p: keras.layers.MultiHeadAttention(2, 2, dtype=p),
     "gru": lambda p: keras.layers.GRU(2, recurrent_initializer="zeros", dtype=p),
-    "rnn-cell": lambda p: keras.layers.RNN(keras.layers.SimpleRNNCell(
-        2, recurrent_initializer="zeros", dtype=p), dtype=p),
+    "rnn-cell": lambda p: keras.layers.RNN(
+        keras.layers.SimpleRNNCell(2, recurrent_initializer="zeros", dtype=p), dtype=p
+    ),
     "stacked-cells": lambda p: keras.layers.RNN(
         keras.layers.StackedRNNCells(
             [
@@ -217,7 +224,9 @@ COMPOSITES = {
 
 
 def call_composite(layer, x):
-    return layer(x, x) if isinstance(layer, keras.layers.MultiHeadAttention) else layer(x)
+    return (
+        layer(x, x) if isinstance(layer, keras.layers.MultiHeadAttention) else layer(x)
+    )
 
 
 @pytest.mark.parametrize("name", COMPOSITES)

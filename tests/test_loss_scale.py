@@ -158,9 +158,16 @@ def test_a_registered_subclass_is_read_from_its_config():
 
 @pytest.mark.parametrize(
     "identifier",
-    ["abc", "auto", [], {}, {"class_name": "Adam", "config": {}}, np.int64(8),
-     {"class_name": "FixedLossScale"},
-     {"class_name": "FixedLossScale", "config": {"value": 8}}],
+    [
+        "abc",
+        "auto",
+        [],
+        {},
+        {"class_name": "Adam", "config": {}},
+        np.int64(8),
+        {"class_name": "FixedLossScale"},
+        {"class_name": "FixedLossScale", "config": {"value": 8}},
+    ],
     ids=repr,
 )
 def test_anything_else_is_not_understood(identifier):

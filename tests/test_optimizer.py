@@ -105,7 +105,9 @@ def test_overflow_leaves_no_trace(how, options, bad):
 
 @pytest.mark.parametrize("how", WAYS)
 def test_scale_grows_after_its_period(how):
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.0), DynamicLossScale(8, 3, 4.0))
+    optimizer = LossScaleOptimizer(
+        keras.optimizers.SGD(0.0), DynamicLossScale(8, 3, 4.0)
+    )
     variables = [keras.Variable([1.0])]
     scales = []
     for gradient in [1, 1, 1, 1, float("nan"), 1, 1, 1]:
@@ -144,7 +146,10 @@ def test_scale_above_float16_is_no_trouble():
 
 def test_none_gradients_are_left_out():
     optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicLossScale(8))
-    variables = [keras.Variable([1.0], name="used"), keras.Variable([1.0], name="lonely")]
+    variables = [
+        keras.Variable([1.0], name="used"),
+        keras.Variable([1.0], name="lonely"),
+    ]
     with pytest.warns(UserWarning, match="Gradients do not exist for.*lonely"):
         optimizer.apply([tensor([8.0]), None], variables)
     assert [numpy(v).tolist() for v in variables] == [[0.0], [1.0]]
@@ -186,7 +191,9 @@ class TestConstructor:
             pytest.param(("dynamic",), {}, DynamicLossScale(), id="name"),
             pytest.param((), {}, DynamicLossScale(), id="default"),
             pytest.param((128,), {}, FixedLossScale(128), id="number"),
-            pytest.param((DynamicLossScale(4, 3),), {}, DynamicLossScale(4, 3), id="value"),
+            pytest.param(
+                (DynamicLossScale(4, 3),), {}, DynamicLossScale(4, 3), id="value"
+            ),
             pytest.param(
                 (),
                 {"dynamic": True, "initial_scale": 64, "dynamic_growth_steps": 5},
@@ -194,7 +201,10 @@ class TestConstructor:
                 id="tf-2.4-dynamic",
             ),
             pytest.param(
-                (), {"dynamic": False, "initial_scale": 64}, FixedLossScale(64), id="tf-2.4-fixed"
+                (),
+                {"dynamic": False, "initial_scale": 64},
+                FixedLossScale(64),
+                id="tf-2.4-fixed",
             ),
         ],
     )
@@ -207,11 +217,21 @@ class TestConstructor:
     @pytest.mark.parametrize(
         ("arguments", "error", "match"),
         [
-            pytest.param({"loss_scale": "abc"}, ValueError, "Could not interpret", id="abc"),
-            pytest.param({"loss_scale": 4, "dynamic": True}, ValueError, "not both", id="two"),
-            pytest.param({"dynamic": False}, ValueError, "pass initial_scale", id="no-scale"),
-            pytest.param({"clipnorm": 1.0}, ValueError, "inner optimizer", id="clipnorm"),
-            pytest.param({"inner_optimizer": "sgd"}, TypeError, "optimizers.get", id="name"),
+            pytest.param(
+                {"loss_scale": "abc"}, ValueError, "Could not interpret", id="abc"
+            ),
+            pytest.param(
+                {"loss_scale": 4, "dynamic": True}, ValueError, "not both", id="two"
+            ),
+            pytest.param(
+                {"dynamic": False}, ValueError, "pass initial_scale", id="no-scale"
+            ),
+            pytest.param(
+                {"clipnorm": 1.0}, ValueError, "inner optimizer", id="clipnorm"
+            ),
+            pytest.param(
+                {"inner_optimizer": "sgd"}, TypeError, "optimizers.get", id="name"
+            ),
             pytest.param(
                 {"inner_optimizer": LossScaleOptimizer(keras.optimizers.SGD())},
                 TypeError,
@@ -222,7 +242,9 @@ class TestConstructor:
     )
     def test_bad_arguments(self, arguments, error, match):
         with pytest.raises(error, match=match):
-            LossScaleOptimizer(**{"inner_optimizer": keras.optimizers.SGD(), **arguments})
+            LossScaleOptimizer(
+                **{"inner_optimizer": keras.optimizers.SGD(), **arguments}
+            )
 
     def test_loss_scale_factor_of_the_inner_optimizer_loses(self):
         inner = keras.optimizers.SGD(1.0, loss_scale_factor=4.0)
@@ -244,8 +266,12 @@ class TestConstructor:
 
 class TestConfig:
     def test_is_that_of_the_stock_optimizer(self):
-        ours = LossScaleOptimizer(keras.optimizers.SGD(0.5), DynamicLossScale(64, 5, 3.0), "lso")
-        stock = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.5), 64.0, 5, "lso")
+        ours = LossScaleOptimizer(
+            keras.optimizers.SGD(0.5), DynamicLossScale(64, 5, 3.0), "lso"
+        )
+        stock = keras.optimizers.LossScaleOptimizer(
+            keras.optimizers.SGD(0.5), 64.0, 5, "lso"
+        )
         stock.inner_optimizer.name = ours.inner_optimizer.name
         assert keras.saving.serialize_keras_object(ours) == (
             keras.saving.serialize_keras_object(stock)
@@ -253,10 +279,15 @@ class TestConfig:
 
     def test_fixed_scale_never_grows_in_stock_keras(self):
         config = LossScaleOptimizer(keras.optimizers.SGD(), 64).get_config()
-        assert (config["initial_scale"], config["dynamic_growth_steps"]) == (64.0, 2**31 - 1)
+        assert (config["initial_scale"], config["dynamic_growth_steps"]) == (
+            64.0,
+            2**31 - 1,
+        )
 
     def test_from_config_leaves_the_config_alone(self):
-        config = LossScaleOptimizer(keras.optimizers.SGD(), DynamicLossScale(64, 5)).get_config()
+        config = LossScaleOptimizer(
+            keras.optimizers.SGD(), DynamicLossScale(64, 5)
+        ).get_config()
         before = dict(config)
         assert LossScaleOptimizer.from_config(config).rule == DynamicLossScale(64, 5)
         assert config == before
@@ -307,25 +338,36 @@ class TestLegacyLoop:
         recorded = SEMANTICS["2.4.4"]["unscaled"]
         truth = recorded[f"get_scaled_loss / get_unscaled_gradients, {dtype}"]
         loss = optimizer.get_scaled_loss(tensor(2.0, dtype))
-        assert [float(loss), keras.backend.standardize_dtype(loss.dtype)] == truth["scaled_loss"]
-        gradient, nothing = optimizer.get_unscaled_gradients([tensor(16.0, dtype), None])
+        assert [float(loss), keras.backend.standardize_dtype(loss.dtype)] == truth[
+            "scaled_loss"
+        ]
+        gradient, nothing = optimizer.get_unscaled_gradients(
+            [tensor(16.0, dtype), None]
+        )
         assert [
             float(gradient),
             keras.backend.standardize_dtype(gradient.dtype),
             nothing,
         ] == truth["unscaled"]
-        assert float(optimizer.get_scaled_loss(lambda: tensor(2.0, dtype))()) == truth["callable"]
+        assert (
+            float(optimizer.get_scaled_loss(lambda: tensor(2.0, dtype))())
+            == truth["callable"]
+        )
 
 
 @on_tensorflow
 class TestTensorFlow:
     @pytest.mark.parametrize("clip", [False, True])
-    @pytest.mark.parametrize("split", [False, True], ids=["one-function", "two-functions"])
+    @pytest.mark.parametrize(
+        "split", [False, True], ids=["one-function", "two-functions"]
+    )
     @pytest.mark.parametrize("compiled", ["eager", "function", "xla"])
     def test_legacy_custom_loop_runs_unchanged(self, compiled, split, clip):
         import tensorflow as tf
 
-        optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.25), DynamicLossScale(8, 2))
+        optimizer = LossScaleOptimizer(
+            keras.optimizers.SGD(0.25), DynamicLossScale(8, 2)
+        )
         variable = keras.Variable([4.0])
 
         def gradients(x):
@@ -359,7 +401,12 @@ class TestTensorFlow:
             run(tf.constant([x]))
             seen.append((float(variable.numpy()[0]), float(optimizer.loss_scale)))
         d = 0.25 if clip else 0.5
-        assert seen == [(4 - d, 8.0), (4 - 2 * d, 16.0), (4 - 2 * d, 8.0), (4 - 3 * d, 8.0)]
+        assert seen == [
+            (4 - d, 8.0),
+            (4 - 2 * d, 16.0),
+            (4 - 2 * d, 8.0),
+            (4 - 3 * d, 8.0),
+        ]
 
     def test_sparse_gradients(self):
         import tensorflow as tf
@@ -367,7 +414,9 @@ class TestTensorFlow:
         optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicLossScale(8))
         table = keras.Variable(np.ones((3, 2), "float32"))
         for value, expected in [(8.0, 0.0), (float("nan"), 0.0)]:
-            gradient = tf.IndexedSlices(tf.fill((1, 2), value), tf.constant([1]), (3, 2))
+            gradient = tf.IndexedSlices(
+                tf.fill((1, 2), value), tf.constant([1]), (3, 2)
+            )
             optimizer.apply([gradient], [table])
             assert numpy(table).tolist() == [[1, 1], [expected, expected], [1, 1]]
         assert float(optimizer.loss_scale) == 4.0
@@ -382,7 +431,10 @@ def test_twenty_steps_as_in_tensorflow_2_4(name):
     x, y = np.float32(case["x"]), np.float32(case["y"])
     loss_scale, optimizer = {
         "fixed": (128, keras.optimizers.SGD(0.05, momentum=0.5)),
-        "dynamic": (DynamicLossScale(2.0**20, 3, 2.0), keras.optimizers.SGD(0.05, momentum=0.5)),
+        "dynamic": (
+            DynamicLossScale(2.0**20, 3, 2.0),
+            keras.optimizers.SGD(0.05, momentum=0.5),
+        ),
     }[name]
     mp.set_policy(mp.Policy("mixed_float16", loss_scale=loss_scale))
     model = keras.Sequential(

@@ -16,9 +16,16 @@ PACKAGE = pathlib.Path(keras_policies.__file__).parent
 
 def test_public_names():
     assert set(keras_policies.__all__) == {
-        "DynamicLossScale", "FixedLossScale", "LossScale", "LossScaleLogger",
-        "LossScaleOptimizer", "Policy", "__version__", "global_policy",
-        "policy_scope", "set_policy",
+        "DynamicLossScale",
+        "FixedLossScale",
+        "LossScale",
+        "LossScaleLogger",
+        "LossScaleOptimizer",
+        "Policy",
+        "__version__",
+        "global_policy",
+        "policy_scope",
+        "set_policy",
     }
     assert re.fullmatch(r"\d+\.\d+\.\d+", keras_policies.__version__)
 
@@ -48,9 +55,10 @@ def test_a_moved_seam_is_named():
             pass
 
     for attribute in "compile", "gone":
-        with pytest.raises(keras_internals.UnsupportedKerasError, match=(
-            rf"Keras {re.escape(keras.__version__)}.*Moved.{attribute}.*3.8 to"
-        )):
+        with pytest.raises(
+            keras_internals.UnsupportedKerasError,
+            match=(rf"Keras {re.escape(keras.__version__)}.*Moved.{attribute}.*3.8 to"),
+        ):
             keras_internals.wrap(Moved, attribute, ["optimizer"], lambda stock: stock)
 
 
@@ -62,7 +70,11 @@ def test_works_on_the_numpy_backend():
     )
     env = {**os.environ, "KERAS_BACKEND": "numpy"}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.split() == ["float16", "float16"]
 

@@ -137,7 +137,9 @@ def test_infinite_loss_scale_is_refused():
 
 
 def test_loss_scale_without_float16_warns():
-    with pytest.warns(UserWarning, match="only useful for float16.*loss_scale=8.*float32"):
+    with pytest.warns(
+        UserWarning, match="only useful for float16.*loss_scale=8.*float32"
+    ):
         Policy("float32", loss_scale=8)
 
 
@@ -193,7 +195,7 @@ def test_config_dict_is_read_and_left_alone():
 
 def test_settled_policy_keeps_the_loss_scale():
     assert Policy("infer", 8).settle("float16") == Policy("float16", 8)
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="'mixed_float16' or"):
         deferred = Policy("infer_with_float32_vars")
     assert deferred.settle("float16").name == "float16_with_float32_vars"
     assert deferred.settle("float32").name == "float32"

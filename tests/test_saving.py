@@ -29,13 +29,21 @@ def config_of(policy):
 @pytest.mark.parametrize(
     ("in_memory", "name"),
     [
-        pytest.param(policy("mixed_float16", loss_scale=8), "mixed_float16", id="mixed"),
+        pytest.param(
+            policy("mixed_float16", loss_scale=8), "mixed_float16", id="mixed"
+        ),
         pytest.param(policy("mixed_bfloat16"), "mixed_bfloat16", id="bfloat16"),
-        pytest.param(policy("infer", loss_scale=8).settle("float16"), "float16", id="settled"),
+        pytest.param(
+            policy("infer", loss_scale=8).settle("float16"), "float16", id="settled"
+        ),
         pytest.param(policy("infer"), None, id="infer"),
         pytest.param(policy("infer_with_float32_vars"), None, id="infer32"),
-        pytest.param(policy("float16_with_float32_vars"), "mixed_float16", id="f16-f32"),
-        pytest.param(policy("bfloat16_with_float32_vars"), "mixed_bfloat16", id="bf16-f32"),
+        pytest.param(
+            policy("float16_with_float32_vars"), "mixed_float16", id="f16-f32"
+        ),
+        pytest.param(
+            policy("bfloat16_with_float32_vars"), "mixed_bfloat16", id="bf16-f32"
+        ),
         pytest.param(policy("half"), "float16", id="half"),
         pytest.param(policy("float32_with_float32_vars"), "float32", id="f32-f32"),
     ],
@@ -101,9 +109,13 @@ def test_no_file_names_the_package(tmp_path):
         for name in "m.keras", "m.weights.h5", "m.h5":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                (model.save_weights if "weights" in name else model.save)(tmp_path / name)
+                (model.save_weights if "weights" in name else model.save)(
+                    tmp_path / name
+                )
         with zipfile.ZipFile(tmp_path / "m.keras") as archive:
-            assert b"keras_policies" not in b"".join(map(archive.read, archive.namelist()))
+            assert b"keras_policies" not in b"".join(
+                map(archive.read, archive.namelist())
+            )
         for name in "m.weights.h5", "m.h5":
             assert b"keras_policies" not in (tmp_path / name).read_bytes()
     assert "keras_policies" not in model.to_json()
@@ -171,7 +183,12 @@ for global_policy in "float32", "mixed_float16":
     print(json.dumps([global_policy, result]))
 """
 
-SCALES = {"default": "auto", "fixed": 128, "dynamic": DynamicLossScale(1024, 3), "none": None}
+SCALES = {
+    "default": "auto",
+    "fixed": 128,
+    "dynamic": DynamicLossScale(1024, 3),
+    "none": None,
+}
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -229,7 +246,9 @@ def test_stock_keras_reads_an_h5_file(tmp_path):
 
 def test_explicit_loss_scale_optimizer_is_read_as_the_stock_one(tmp_path):
     model = small_model()
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD(momentum=0.5), DynamicLossScale(2**20, 3))
+    optimizer = LossScaleOptimizer(
+        keras.optimizers.SGD(momentum=0.5), DynamicLossScale(2**20, 3)
+    )
     model.compile(optimizer, keras.losses.MeanSquaredError())
     model.fit(X, Y, batch_size=8, verbose=0)
     model.save(tmp_path / "m.keras")
@@ -260,7 +279,9 @@ LEGACY = {"class_name": "FixedLossScale", "config": {"loss_scale_value": 128.0}}
 
 
 @pytest.mark.parametrize("class_name", ["Policy", "PolicyV1"])
-@pytest.mark.parametrize("extra", [{}, {"loss_scale": LEGACY}, {"loss_scale": "dynamic"}])
+@pytest.mark.parametrize(
+    "extra", [{}, {"loss_scale": LEGACY}, {"loss_scale": "dynamic"}]
+)
 @pytest.mark.parametrize(
     "outer", [{}, {"module": "keras.mixed_precision", "registered_name": None}]
 )
@@ -278,7 +299,10 @@ def test_legacy_policies_are_read_as_the_plain_one(class_name, extra, outer):
 
 
 def test_legacy_names_are_read_as_plain_ones():
-    for name, plain in ("float16_with_float32_vars", "mixed_float16"), ("_infer", "float32"):
+    for name, plain in (
+        ("float16_with_float32_vars", "mixed_float16"),
+        ("_infer", "float32"),
+    ):
         config = {"class_name": "PolicyV1", "config": {"name": name}}
         assert keras.dtype_policies.get(config) == keras.DTypePolicy(plain)
 

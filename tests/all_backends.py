@@ -1,0 +1,30 @@
+"""Check everything: lint, types, and the test suite on each backend."""
+
+import os
+import subprocess
+import sys
+
+BACKENDS = "jax", "tensorflow", "torch"
+
+
+def run(*command, **env):
+    print("$", *(f"{k}={v}" for k, v in env.items()), *command, flush=True)
+    done = subprocess.run([sys.executable, "-m", *command], env={**os.environ, **env})
+    return done.returncode == 0
+
+
+def main():
+    results = {
+        "ruff check": run("ruff", "check", "."),
+        "ruff format": run("ruff", "format", "--check", "."),
+        "mypy": run("mypy"),
+    }
+    for backend in BACKENDS:
+        results[backend] = run("pytest", "-q", KERAS_BACKEND=backend)
+    for name, passed in results.items():
+        print(f"{name:12} {'PASS' if passed else 'FAIL'}")
+    sys.exit(not all(results.values()))
+
+
+if __name__ == "__main__":
+    main()
