@@ -149,10 +149,10 @@ class DynamicLossScale(LossScale):
 
     Example:
     >>> rule = DynamicLossScale(1024, increment_period=2)
-    >>> rule.after_step(1024.0, 0, finite=False)[0].item()
-    512.0
-    >>> [x.item() for x in rule.after_step(1024.0, 1, finite=True)]
-    [2048.0, 0]
+    >>> [float(x) for x in rule.after_step(1024.0, 1, finite=False)]
+    [512.0, 0.0]
+    >>> [float(x) for x in rule.after_step(1024.0, 1, finite=True)]
+    [2048.0, 0.0]
     """
 
     initial_loss_scale: float = 2.0**15

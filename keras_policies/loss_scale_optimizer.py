@@ -87,6 +87,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
                 f"scale {rule!r}. The latter wins: loss_scale_factor is set to None.",
                 stacklevel=2,
             )
+            inner_optimizer.loss_scale_factor = None
         growth_steps = getattr(rule, "increment_period", NEVER)
         super().__init__(
             inner_optimizer,

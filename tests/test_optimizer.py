@@ -270,7 +270,10 @@ class TestConfig:
             keras.optimizers.SGD(0.5), DynamicLossScale(64, 5, 3.0), "lso"
         )
         stock = keras.optimizers.LossScaleOptimizer(
-            keras.optimizers.SGD(0.5), 64.0, 5, "lso"
+            keras.optimizers.SGD(0.5),
+            initial_scale=64.0,
+            dynamic_growth_steps=5,
+            name="lso",
         )
         stock.inner_optimizer.name = ours.inner_optimizer.name
         assert keras.saving.serialize_keras_object(ours) == (

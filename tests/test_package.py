@@ -88,4 +88,4 @@ def test_import_loads_no_backend_of_its_own_choice():
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines()[-1] == "['keras_policies']"
+    assert set(eval(done.stdout.splitlines()[-1])) <= {"keras", "keras_policies"}

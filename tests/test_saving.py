@@ -256,7 +256,7 @@ def test_explicit_loss_scale_optimizer_is_read_as_the_stock_one(tmp_path):
     assert type(again.optimizer) is keras.optimizers.LossScaleOptimizer
     assert float(again.optimizer.dynamic_scale.value) == float(optimizer.loss_scale)
     assert again.optimizer.dynamic_growth_steps == 3
-    assert int(again.optimizer.iterations) == int(optimizer.iterations)
+    assert int(again.optimizer.inner_optimizer.iterations) == int(optimizer.iterations)
 
 
 def test_our_own_reading_restores_the_state_without_a_word(tmp_path):
