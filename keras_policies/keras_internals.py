@@ -94,7 +94,9 @@ def before_weight(hook):
         signature = inspect.signature(stock)
 
         def add_weight(self, *args, **kwargs):
-            if own_policy(self).compute_dtype is None:
+            # Without super().__init__() there is none, and Keras says so.
+            policy = "_dtype_policy" in self.__dict__ and own_policy(self)
+            if policy and policy.compute_dtype is None:
                 bound = signature.bind(self, *args, **kwargs).arguments
                 # Newer Keras takes (shape, initializer, dtype) in *args.
                 positional = bound.get("args", ())

@@ -136,12 +136,12 @@ def test_two_models_under_one_policy_share_nothing():
 
 
 def test_recompiling_with_the_same_optimizer_keeps_its_state():
-    mp.set_policy("mixed_float16")
+    mp.set_policy(mp.Policy("mixed_float16", 8))
     model, optimizer = sequential(), keras.optimizers.Adam()
     for steps in 1, 2:
         model.compile(optimizer, "mse")
         model.train_on_batch(X, Y)
-        assert int(optimizer.iterations) in (steps, 0)
+        assert int(optimizer.iterations) == steps
     assert len(optimizer.variables) == 2 + 2 * 4
 
 
@@ -191,10 +191,9 @@ def test_logger_counts_the_skipped_steps_of_each_epoch(capsys, tmp_path):
         DynamicLossScale(2.0**120, 2000, 2.0**50),
         callbacks=[keras.callbacks.CSVLogger(csv)],
     )
-    assert history.history["loss_scale"] == [1048576.0, 1048576.0] or (
-        history.history["loss_scale"] == [1.0, 1.0]
-    )
-    assert history.history["skipped_steps"] in ([2, 0], [3, 0])
+    # 2^120, 2^70 and 2^20 overflow; 2^-30 would be below the minimum of 1.
+    assert history.history["loss_scale"] == [1.0, 1.0]
+    assert history.history["skipped_steps"] == [3, 0]
     shown = capsys.readouterr().out
     assert "loss_scale: " in shown
     assert "skipped_steps: " in shown

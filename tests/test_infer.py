@@ -363,3 +363,5 @@ def test_super_init_not_called_is_told_as_by_keras():
 
     with pytest.raises(RuntimeError, match="forgot to call"):
         Bad()(ones((2,), "float32"))
+    with pytest.raises(RuntimeError, match="forgot to call"):
+        Bad().add_weight(shape=())
