@@ -64,7 +64,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def __init__(
         self,
         inner_optimizer,
-        loss_scale=None,
+        loss_scale="dynamic",
         name=None,
         *,
         dynamic=None,
@@ -304,9 +304,13 @@ def _check_inner(inner):
 
 
 def _rule(loss_scale, dynamic, initial_scale, growth_steps):
-    old_style = dynamic, initial_scale, growth_steps
-    if loss_scale is not None:
-        if old_style != (None, None, None):
+    if loss_scale is None:
+        raise ValueError(
+            "loss_scale is None, so there is nothing to scale. Use the inner "
+            "optimizer itself, or pass 'dynamic', a number or a LossScale."
+        )
+    if loss_scale != "dynamic":
+        if (dynamic, initial_scale, growth_steps) != (None, None, None):
             raise ValueError(
                 "Pass either loss_scale, or dynamic, initial_scale and "
                 f"dynamic_growth_steps, not both. Received: loss_scale={loss_scale!r}."

@@ -222,6 +222,9 @@ class TestConstructor:
                 {"loss_scale": 4, "dynamic": True}, ValueError, "not both", id="two"
             ),
             pytest.param(
+                {"loss_scale": None}, ValueError, "nothing to scale", id="none"
+            ),
+            pytest.param(
                 {"dynamic": False}, ValueError, "pass initial_scale", id="no-scale"
             ),
             pytest.param(
