@@ -62,19 +62,19 @@ def settle_on_weight(layer, dtype):
         keras.backend.standardize_dtype(dtype)
     ):
         return
-    waiting, found = [], None
+    waiting, found = [], keras.config.floatx()
     for candidate in [layer, *keras_internals.enclosing_layers()]:
-        if not _is_deferred(candidate):
-            found = keras_internals.own_policy(candidate).compute_dtype
-            if keras.backend.is_float_dtype(found):
+        if _is_deferred(candidate):
+            waiting.append(candidate)
+            if candidate in _marked():
                 break
-            found = None
             continue
-        waiting.append(candidate)
-        if candidate in _marked():
+        compute_dtype = keras_internals.own_policy(candidate).compute_dtype
+        if keras.backend.is_float_dtype(compute_dtype):
+            found = compute_dtype
             break
     for candidate in waiting:
-        settle(candidate, found or keras.config.floatx())
+        settle(candidate, found)
 
 
 def keep_deferred(original, clone):
