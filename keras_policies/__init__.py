@@ -3,6 +3,9 @@
 Importing the package makes stock Keras obey it: see `Policy`.
 """
 
+import importlib as _importlib
+import typing as _typing
+
 from keras_policies import compile as _compile
 from keras_policies import infer as _infer
 from keras_policies import serialization as _serialization
@@ -13,18 +16,45 @@ from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 from keras_policies.policy import Policy
 from keras_policies.version import __version__
 
+if _typing.TYPE_CHECKING:
+    from keras_policies.legacy.conversion import convert_model
+    from keras_policies.legacy.errors import LegacyModelError
+    from keras_policies.legacy.inspection import inspect_model
+    from keras_policies.legacy.loading import load_model, load_weights
+
+# Imported when first asked for: training needs no readers.
+_LEGACY = {
+    "LegacyModelError": "errors",
+    "convert_model": "conversion",
+    "inspect_model": "inspection",
+    "load_model": "loading",
+    "load_weights": "loading",
+}
+
 for _module in _infer, _compile, _serialization:
     _module.install()
 
 __all__ = [
     "DynamicLossScale",
     "FixedLossScale",
+    "LegacyModelError",
     "LossScale",
     "LossScaleLogger",
     "LossScaleOptimizer",
     "Policy",
     "__version__",
+    "convert_model",
     "global_policy",
+    "inspect_model",
+    "load_model",
+    "load_weights",
     "policy_scope",
     "set_policy",
 ]
+
+
+def __getattr__(name):
+    if name not in _LEGACY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _importlib.import_module(f"keras_policies.legacy.{_LEGACY[name]}")
+    return getattr(module, name)

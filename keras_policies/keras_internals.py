@@ -6,17 +6,24 @@ expected, and wrapping twice (a module reloaded) replaces the first wrapper, so
 importing the package twice changes nothing.
 """
 
+import contextlib
 import functools
 import inspect
+import threading
 
 import keras
+import ml_dtypes
 import numpy as np
+from keras import initializers
 from keras.src import api_export, backend, dtype_policies, tree
 from keras.src.backend.common import global_state, name_scope
+from keras.src.backend.common.variables import Variable as KerasVariable
 from keras.src.layers import layer as layer_module
 from keras.src.layers.preprocessing.image_preprocessing.base_image_preprocessing_layer import (  # noqa: E501
     BaseImagePreprocessingLayer as ImagePreprocessing,
 )
+from keras.src.legacy.saving import legacy_h5_format
+from keras.src.models import functional
 from keras.src.saving import serialization_lib
 from keras.src.trainers.trainer import Trainer
 from keras.src.utils import tracking
@@ -214,6 +221,45 @@ def read_unnamed_policy(choose):
     keras.DTypePolicy.from_config = classmethod(from_config)
 
 
+def before_model_from_config(hook):
+    """Let `hook(class name, config)` return the config that a model is made from.
+
+    Keras: src/models/{model,sequential}.py, `from_config`.
+    """
+    for owner in keras.Model, keras.Sequential:
+        _wrap_from_config(owner, hook)
+
+
+def _wrap_from_config(owner, hook):
+    stock = owner.__dict__["from_config"].__func__
+    stock = getattr(stock, "_keras_policies_stock", stock)
+
+    @functools.wraps(stock)
+    def from_config(cls, config, custom_objects=None):
+        return stock(cls, hook(owner.__name__, config), custom_objects)
+
+    from_config._keras_policies_stock = stock
+    owner.from_config = classmethod(from_config)
+
+
+def around_load_from_hdf5(hook):
+    """Let `hook(stock, path, **options)` load what `keras.models.load_model` gets.
+
+    Keras: src/legacy/saving/legacy_h5_format.py, `load_model_from_hdf5`.
+    """
+
+    def make_wrapper(stock):
+        def load_model_from_hdf5(filepath, *args, **kwargs):
+            options = inspect.signature(stock).bind(filepath, *args, **kwargs)
+            options.apply_defaults()
+            return hook(stock, **options.arguments)
+
+        return load_model_from_hdf5
+
+    parameters = ["filepath", "custom_objects", "compile"]
+    wrap(legacy_h5_format, "load_model_from_hdf5", parameters, make_wrapper)
+
+
 def save_class_as(cls, name):
     """Write instances of `cls` to files under another class's public name.
 
@@ -315,3 +361,115 @@ def build_for(layer, args, kwargs):
     spec = layer_module.CallSpec(layer._call_signature, *context, args, kwargs)
     with layer._open_name_scope():
         layer._maybe_build(spec)
+
+
+def is_functional(model):
+    """Return whether a model is a Functional one, whose layers make a graph.
+
+    Keras: src/models/functional.py. Its class has no public name.
+    """
+    return isinstance(model, functional.Functional)
+
+
+# What `Layer` keeps beside the attributes that a subclass sets, and the beginning of
+# what TensorFlow's trackable objects do.
+_TRACKING_PREFIX = "_self_"
+_TRACKING = frozenset(
+    (
+        "_layers",
+        "_metrics",
+        "_non_trainable_variables",
+        "_seed_generators",
+        "_tracked",
+        "_trainable_variables",
+    )
+)
+
+
+def own_attributes(layer):
+    """Return `[(name, value), …]`, the attributes that a layer's class has set.
+
+    Keras: src/layers/layer.py, src/backend/tensorflow/layer.py.
+    """
+    return [
+        (name, value)
+        for name, value in sorted(vars(layer).items())
+        if name not in _TRACKING and not name.startswith(_TRACKING_PREFIX)
+    ]
+
+
+def own_variables(layer):
+    """Return the variables of a layer itself, in the order of a `.keras` file.
+
+    Keras: src/layers/layer.py, `Layer.save_own_variables`.
+    """
+    return [*layer._trainable_variables, *layer._non_trainable_variables]
+
+
+def slot(optimizer, attribute, variable):
+    """Return an optimizer's slot for a variable, or None if it has no such slot.
+
+    Keras: src/optimizers/*.py keep the slots in lists, such as `_momentums`.
+    """
+    slots = getattr(optimizer, attribute, None)
+    return slots[optimizer._get_variable_index(variable)] if slots else None
+
+
+def nadam_product(optimizer):
+    """Return the variable in which Nadam keeps the product of its momenta."""
+    return optimizer._u_product
+
+
+_blank = threading.local()
+
+
+@contextlib.contextmanager
+def blank_variables():
+    """Within, variables come without drawing, tracing or compiling a value.
+
+    Those of a constant initializer (an optimizer's slots) get their value from
+    numpy; those of a random one are zero, and are to be assigned.
+    """
+    _blank.active = True
+    try:
+        yield
+    finally:
+        _blank.active = False
+
+
+def _from_numpy(initializer):
+    """Return an initializer with the values of `initializer`, made by numpy."""
+    known = initializers.get(initializer)
+    if not isinstance(known, initializers.Initializer):
+        return initializer  # a function of the user's, or of a seed generator
+    value = {initializers.Ones: 1}.get(type(known), 0)
+    if isinstance(known, initializers.Constant):
+        value = known.value
+
+    def fill(shape, dtype=None, **kwargs):
+        return np.full(
+            shape, value, ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+        )
+
+    return fill
+
+
+def _make_variables_blankable():
+    """Let `blank_variables` decide how a variable gets its first value.
+
+    Keras: src/backend/common/variables.py, `Variable.__init__`.
+    """
+
+    def make_wrapper(stock):
+        def __init__(self, initializer, *args, **kwargs):
+            is_drawn = callable(initializer) or isinstance(initializer, str)
+            if is_drawn and getattr(_blank, "active", False):
+                initializer = _from_numpy(initializer)
+            stock(self, initializer, *args, **kwargs)
+
+        return __init__
+
+    wrap(KerasVariable, "__init__", ["initializer", "shape"], make_wrapper)
+
+
+_make_variables_blankable()

@@ -12,6 +12,7 @@
 `keras.DTypePolicy`, so no file names this package.
 """
 
+import os
 import warnings
 
 import keras
@@ -44,6 +45,43 @@ def _unnamed_policy():
     return policy if is_ours and policy.get_config()["name"] != policy.name else None
 
 
+LEGACY_POLICIES = "Policy", "PolicyV1"
+
+
+def _names_legacy_policy(config):
+    """Return whether a `dtype` anywhere in a config is a policy of tf.keras."""
+    if isinstance(config, list | tuple):
+        return any(map(_names_legacy_policy, config))
+    if not isinstance(config, dict):
+        return False
+    dtype = config.get("dtype")
+    if isinstance(dtype, dict) and dtype.get("class_name") in LEGACY_POLICIES:
+        return True
+    return any(map(_names_legacy_policy, config.values()))
+
+
+def _config_of_keras_3(class_name, config):
+    """Return the config of a model as Keras 3 has it, if a legacy policy is in it."""
+    if not _names_legacy_policy(config):
+        return config
+    from keras_policies.legacy import layers
+
+    conversion = layers.Conversion(f"the config of a {class_name}")
+    written = {"class_name": class_name, "config": config}
+    converted = layers.convert(written, conversion, is_root=True)
+    conversion.raise_if_missing()
+    return converted["config"]
+
+
+def _load_from_hdf5(stock, filepath, **options):
+    """Load an HDF5 file as stock Keras would, or, with a legacy policy, as we do."""
+    from keras_policies.legacy import hdf5, loading
+
+    if isinstance(filepath, str | os.PathLike) and hdf5.is_mixed(filepath):
+        return loading.load_model(filepath, **options)
+    return stock(filepath, **options)
+
+
 def install():
     """Let Keras write our classes as its own, and read legacy policies."""
     keras_internals.save_class_as(Policy, "keras.DTypePolicy")
@@ -52,5 +90,7 @@ def install():
     )
     keras_internals.read_unnamed_policy(_unnamed_policy)
     modules = "keras.mixed_precision", "keras.dtype_policies"
-    for class_name in "Policy", "PolicyV1":
+    for class_name in LEGACY_POLICIES:
         keras_internals.read_policy_class(class_name, modules, LegacyPolicy)
+    keras_internals.before_model_from_config(_config_of_keras_3)
+    keras_internals.around_load_from_hdf5(_load_from_hdf5)

@@ -3,26 +3,43 @@ import importlib
 import pathlib
 import pkgutil
 import re
+import shutil
 
 import keras
+import legacy_files
 import numpy as np
 import pytest
 
 import keras_policies
+from keras_policies import legacy
 
 README = pathlib.Path(__file__).parent.parent / "README.md"
+# Running `__main__` is running the command.
+NOT_IMPORTED = "keras_policies.backends", "keras_policies.__main__"
 MODULES = [
-    m.name
-    for m in pkgutil.iter_modules(keras_policies.__path__, "keras_policies.")
-    if m.name != "keras_policies.backends"
+    module.name
+    for package in (keras_policies, legacy)
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    if module.name not in NOT_IMPORTED
 ]
 NAMES = {**vars(keras_policies), "keras": keras, "ops": keras.ops, "np": np}
 
 
+@pytest.fixture
+def old_files(tmp_path, monkeypatch):
+    """Be where the docstrings' legacy files are."""
+    source = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
+    shutil.copytree(source / "saved_model", tmp_path / "model_of_2020")
+    shutil.copy(source / "model.h5", tmp_path / "weights_of_2020.h5")
+    monkeypatch.chdir(tmp_path)
+    return {"x": np.zeros((4, 12, 12, 3), "float32")}
+
+
 @pytest.mark.parametrize("name", MODULES)
-def test_docstring_examples_run(name):
+def test_docstring_examples_run(name, old_files):
     module = importlib.import_module(name)
-    globs = {**NAMES, **vars(module)}
+    public = {name: getattr(keras_policies, name) for name in keras_policies.__all__}
+    globs = {**NAMES, **public, **vars(module), **old_files}
     results = doctest.testmod(module, globs=globs, optionflags=doctest.ELLIPSIS)
     assert results.failed == 0
 

@@ -18,12 +18,17 @@ def test_public_names():
     assert set(keras_policies.__all__) == {
         "DynamicLossScale",
         "FixedLossScale",
+        "LegacyModelError",
         "LossScale",
         "LossScaleLogger",
         "LossScaleOptimizer",
         "Policy",
         "__version__",
+        "convert_model",
         "global_policy",
+        "inspect_model",
+        "load_model",
+        "load_weights",
         "policy_scope",
         "set_policy",
     }

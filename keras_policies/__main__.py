@@ -1,0 +1,7 @@
+"""`python -m keras_policies`, the same as the command `keras-policies`."""
+
+import sys
+
+from keras_policies.cli import main
+
+sys.exit(main())

@@ -1,0 +1,201 @@
+"""The command line: `keras-policies inspect` and `keras-policies convert`.
+
+Exit codes: 0, done; 1, the file could not be read, converted or written, with the
+reason on stderr; 2, the command line was wrong. `inspect` ends with 3 if a class is
+missing that the model needs.
+"""
+
+import argparse
+import importlib
+import json
+import sys
+
+OK, FAILED, MISSING = 0, 1, 3
+PIPED_WIDTH = 160
+
+EXAMPLES = """\
+examples:
+  keras-policies inspect model_of_2020
+  keras-policies convert model_of_2020 model.keras
+  keras-policies convert old.h5 new.keras --policy float32 \\
+      --custom-objects my_layers:Attention --verify outputs.npz
+"""
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="keras-policies",
+        description="Look into models that tf.keras 2.0 to 2.15 wrote, and convert "
+        "them to Keras 3. TensorFlow is not needed.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    inspect = commands.add_parser(
+        "inspect",
+        help="say what is in a file, without building anything",
+        epilog="example: keras-policies inspect model_of_2020 --json",
+    )
+    inspect.add_argument(
+        "path", metavar="PATH", help="a SavedModel folder, .h5 or .keras"
+    )
+    inspect.add_argument("--json", action="store_true", help="as JSON, for scripts")
+    inspect.set_defaults(run=_inspect)
+
+    convert = commands.add_parser(
+        "convert",
+        help="write a .keras file that stock Keras 3 opens",
+        epilog="example: keras-policies convert model_of_2020 model.keras",
+    )
+    convert.add_argument(
+        "source", metavar="SOURCE", help="a SavedModel folder, .h5 or .keras"
+    )
+    convert.add_argument("destination", metavar="DEST.keras", help="the file to write")
+    convert.add_argument(
+        "--policy",
+        metavar="NAME",
+        help="a dtype policy for the layers that had the model's own",
+    )
+    convert.add_argument(
+        "--custom-objects",
+        metavar="MODULE:NAME",
+        nargs="+",
+        default=[],
+        help="classes and functions of the model, imported from your modules",
+    )
+    convert.add_argument(
+        "--overwrite", action="store_true", help="replace DEST.keras if it exists"
+    )
+    convert.add_argument(
+        "--verify",
+        metavar="OUTPUTS.npz",
+        help="compare with recorded outputs: x_0, x_1, … and y_0, y_1, …",
+    )
+    convert.add_argument(
+        "--unsafe", action="store_true", help="run code in the file (Lambda layers)"
+    )
+    convert.set_defaults(run=_convert)
+    return parser
+
+
+def _custom_objects(names):
+    """Return `{name: object}` for a list of `module:name`."""
+    found = {}
+    for text in names:
+        module, colon, name = text.partition(":")
+        if not colon or not name:
+            raise ValueError(
+                f"--custom-objects {text!r}: expected module:name, such as "
+                "my_layers:Attention."
+            )
+        try:
+            found[name] = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"--custom-objects {text!r}: {error}.") from error
+    return found
+
+
+def _table(description):
+    """Return a rich table of the layers."""
+    import rich.table
+
+    table = rich.table.Table(title=f"{description.class_name} {description.name!r}")
+    for heading in "layer", "class", "policy", "dtypes", "loss scale":
+        table.add_column(heading, overflow="fold")
+    table.add_column("parameters", justify="right", overflow="fold")
+    table.add_column("becomes", overflow="fold")
+    for layer in description.layers:
+        dtypes = dict.fromkeys((layer.compute_dtype, layer.variable_dtype))
+        table.add_row(
+            layer.path,
+            layer.class_name,
+            layer.policy or "-",
+            ", ".join(dtype or "-" for dtype in dtypes),
+            layer.loss_scale or "-",
+            f"{layer.parameters:,}",
+            layer.becomes or "[bold]missing[/bold]",
+        )
+    return table
+
+
+def _summary(description):
+    """Yield lines on the model as a whole."""
+    yield f"{description.path}: {description.format}, {description.written_by}"
+    if not description.records_policies:
+        yield "policy: not recorded: this release wrote only the dtypes of variables"
+    else:
+        own = description.policy or "none recorded"
+        yield f"policy: {own}, becomes {description.becomes_policy or 'the global one'}"
+    if description.optimizer is None:
+        yield "optimizer: none in the file"
+    else:
+        yield (
+            f"optimizer: {description.optimizer}, {description.slots} slots, "
+            f"{description.iterations} iterations"
+        )
+    if description.loss_scale is not None:
+        kept = "kept" if description.keeps_loss_scale else "the policy's: dropped"
+        yield f"loss scale: {description.loss_scale} ({kept})"
+    yield f"parameters: {description.parameters:,}"
+    if description.missing:
+        yield f"missing: {', '.join(description.missing)} (pass --custom-objects)"
+
+
+def _inspect(arguments, console):
+    from keras_policies.legacy.inspection import inspect_model
+
+    description = inspect_model(arguments.path)
+    if arguments.json:
+        print(json.dumps(description.as_dict(), indent=2))
+    else:
+        for line in _summary(description):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(_table(description))
+    return MISSING if description.missing else OK
+
+
+def _convert(arguments, console):
+    from keras_policies.legacy.conversion import convert_model
+
+    converted = convert_model(
+        arguments.source,
+        arguments.destination,
+        custom_objects=_custom_objects(arguments.custom_objects),
+        dtype_policy=arguments.policy,
+        overwrite=arguments.overwrite,
+        safe_mode=not arguments.unsafe,
+        verify=arguments.verify,
+    )
+    lines = [*_summary(converted.source)]
+    lines += [f"left out: {reason}" for reason in converted.left_out]
+    if converted.largest_difference is not None:
+        lines.append(
+            f"verified: largest difference {converted.largest_difference:.3g} from "
+            f"{arguments.verify}"
+        )
+    lines.append(f"written: {converted.destination}")
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return OK
+
+
+def _console(make):
+    """Return a console; what is no terminal gets whole words, not a screen's width."""
+    console = make()
+    return console if console.is_terminal else make(width=PIPED_WIDTH)
+
+
+def main(arguments=None):
+    """Run the command line; return the exit code.
+
+    Args:
+        arguments: list of str, or None for those of the process.
+    """
+    parsed = _parser().parse_args(arguments)
+    import rich.console
+
+    try:
+        return parsed.run(parsed, _console(rich.console.Console))
+    except (ValueError, TypeError) as error:
+        print(f"keras-policies: {error}", file=sys.stderr)
+        return FAILED

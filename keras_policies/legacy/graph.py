@@ -1,0 +1,172 @@
+"""Turns the graph of a legacy Functional model into the form of Keras 3.
+
+In tf.keras a node is a nest of `[layer, node index, tensor index, kwargs]`, the
+arguments beside the first tensor in each `kwargs`. In Keras 3 it is `{"args",
+"kwargs"}`, with a keras tensor wherever one was passed. A nested model that was built
+before it was called has a node 0 of its own in tf.keras, so its calls count from 1; in
+Keras 3 they count from 0 in `inbound_nodes`, from 1 in `output_layers` if it is a
+Functional. Sources: tf.keras engine/functional.py `get_network_config`,
+keras/src/models/functional.py.
+"""
+
+from keras_policies.legacy.errors import LegacyModelError
+
+CONSTANT = "_CONSTANT_VALUE"
+# Layers that tf.keras calls on [inputs, *initial_state], Keras 3 with a keyword.
+RECURRENT = frozenset(
+    (
+        "Bidirectional",
+        "ConvLSTM1D",
+        "ConvLSTM2D",
+        "ConvLSTM3D",
+        "CuDNNGRU",
+        "CuDNNLSTM",
+        "GRU",
+        "LSTM",
+        "RNN",
+        "SimpleRNN",
+    )
+)
+
+
+def _name(layer):
+    return layer.get("name") or layer["config"].get("name")
+
+
+class _Graph:
+    """The layers of one Functional model, by name."""
+
+    def __init__(self, config, where):
+        self.where = where
+        self.classes = {_name(layer): layer["class_name"] for layer in config["layers"]}
+        self.functionals = {
+            _name(layer)
+            for layer in config["layers"]
+            if "input_layers" in layer["config"]
+        }
+        # The number of each layer's first call: the lowest that anything refers to,
+        # as a call whose output nothing takes is not in the file.
+        self.first_call = {}
+        self._refer([layer.get("inbound_nodes") for layer in config["layers"]])
+        self._refer(config["output_layers"])
+
+    def _refer(self, value):
+        """Note the calls of layers that a nest of tensors refers to."""
+        if self.is_tensor(value):
+            name, node = value[:2]
+            self.first_call[name] = min(node, self.first_call.get(name, node))
+            self._refer(value[3:])
+        elif isinstance(value, list | tuple | dict):
+            for item in value.values() if isinstance(value, dict) else value:
+                self._refer(item)
+
+    def call(self, name, node):
+        """Return the number of a layer's call, counted from 0."""
+        return node - self.first_call.get(name, 0)
+
+    def is_tensor(self, value):
+        """Return whether a value is `[layer, node index, tensor index, …]`."""
+        return (
+            isinstance(value, list | tuple)
+            and len(value) in (3, 4)
+            and isinstance(value[0], str)
+            and (value[0] in self.classes or value[0] == CONSTANT)
+            and isinstance(value[1], int)
+        )
+
+    def tensor(self, value):
+        """Return the Keras 3 form of a tensor, or of a constant in its place."""
+        name, node, index = value[:3]
+        if name == CONSTANT:
+            return index
+        if not isinstance(index, int) or node < 0 or index < 0:
+            raise LegacyModelError(
+                f"{self.where}: corrupt: a layer takes the tensor {value[:3]!r}."
+            )
+        # Shape and dtype are not looked at: the history tells which tensor it is.
+        history = [name, self.call(name, node), index]
+        tensor = {"shape": [], "dtype": "float32", "keras_history": history}
+        return {"class_name": "__keras_tensor__", "config": tensor}
+
+    def nest(self, value):
+        """Return a nest of tensors and plain values in the Keras 3 form."""
+        if self.is_tensor(value):
+            return self.tensor(value)
+        if isinstance(value, dict) and "class_name" not in value:
+            return {key: self.nest(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.nest(item) for item in value]
+        return value
+
+    def kwargs(self, node):
+        """Return the keyword arguments of a node: those of its first tensor."""
+        if self.is_tensor(node):
+            kwargs = node[3] if len(node) == 4 else {}
+            return {
+                key: self.nest(value)
+                for key, value in (kwargs or {}).items()
+                if value is not None
+            }
+        inner = node.values() if isinstance(node, dict) else node
+        if isinstance(inner, str) or not hasattr(inner, "__iter__"):
+            return {}
+        return next((found for found in map(self.kwargs, inner) if found), {})
+
+    def node(self, class_name, node):
+        """Return `{"args", "kwargs"}` of one call of a layer."""
+        first, kwargs = self.nest(node), self.kwargs(node)
+        if isinstance(first, list) and len(first) == 1:
+            first = first[0]
+        if class_name in RECURRENT and isinstance(first, list):
+            first, *state = first
+            kwargs.setdefault("initial_state", state)
+        return {"args": [first], "kwargs": kwargs}
+
+    def _offset(self, name):
+        """Return 1 for a nested Functional, whose calls `output_layers` counts so."""
+        return int(name in self.functionals)
+
+    def end(self, value):
+        """Return an entry of `input_layers` or `output_layers`."""
+        if self.is_tensor(value):
+            name, node, index = value[:3]
+            if name not in self.classes:
+                raise LegacyModelError(
+                    f"{self.where}: corrupt: {name!r} is no layer of this model."
+                )
+            return [name, self.call(name, node) + self._offset(name), index]
+        if isinstance(value, dict):
+            return {key: self.end(item) for key, item in value.items()}
+        if not isinstance(value, list | tuple):
+            raise LegacyModelError(
+                f"{self.where}: corrupt: {value!r} is no input or output of a model."
+            )
+        ends = [self.end(item) for item in value]
+        return ends[0] if len(ends) == 1 else ends
+
+
+def convert(config, layers, where):
+    """Return `layers`, `input_layers` and `output_layers` of a Keras 3 Functional.
+
+    Args:
+        config: dict, the legacy config of the model.
+        layers: the configs of its layers, converted, in the same order.
+        where: str, file and model, for errors.
+    """
+    graph = _Graph(config, where)
+    connected = []
+    for legacy, converted in zip(config["layers"], layers, strict=True):
+        nodes = legacy.get("inbound_nodes") or []
+        class_name = legacy["class_name"]
+        connected.append(
+            {
+                **converted,
+                "name": _name(legacy),
+                "inbound_nodes": [graph.node(class_name, node) for node in nodes],
+            }
+        )
+    return {
+        "layers": connected,
+        "input_layers": graph.end(config["input_layers"]),
+        "output_layers": graph.end(config["output_layers"]),
+    }

@@ -1,0 +1,166 @@
+"""`inspect_model`: what is in a legacy file, without building anything of it."""
+
+import dataclasses
+import math
+
+from keras_policies.legacy import layers, plan, policies, readers
+from keras_policies.legacy.errors import LegacyModelError
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerDescription:
+    """A layer of a legacy model.
+
+    Args:
+        path: str, its name, after those of the models around it.
+        class_name: str, as written.
+        policy: str, the policy as written, or None where none is recorded.
+        loss_scale: str, the loss scale that the policy brings, or None.
+        compute_dtype, variable_dtype: str, or None for a policy that waits.
+        parameters: int, the numbers in its weights.
+        becomes: str, the class in Keras 3, or None if it is missing.
+    """
+
+    path: str
+    class_name: str
+    policy: str | None
+    loss_scale: str | None
+    compute_dtype: str | None
+    variable_dtype: str | None
+    parameters: int
+    becomes: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelDescription:
+    """What `inspect_model` found.
+
+    Args:
+        path, format, written_by: str.
+        class_name, name: str, of the model.
+        policy: str, the model's own policy as recorded, or as its layers and its
+            optimizer tell; None where nothing tells.
+        records_policies: bool; TensorFlow 2.0 and older did not.
+        becomes_policy: str, what the model's policy becomes.
+        optimizer: str, the class of the inner optimizer, or None.
+        loss_scale: str, the loss scale of the optimizer in the file, or None.
+        keeps_loss_scale: bool; the loss scale that a policy brought is dropped.
+        iterations: int, or None.
+        slots: int, the number of tensors in the optimizer's slots.
+        layers: tuple of `LayerDescription`.
+        parameters: int.
+        missing: tuple of str, the classes that Keras 3 does not have.
+    """
+
+    path: str
+    format: str
+    written_by: str
+    class_name: str
+    name: str
+    policy: str | None
+    records_policies: bool
+    becomes_policy: str | None
+    optimizer: str | None
+    loss_scale: str | None
+    keeps_loss_scale: bool
+    iterations: int | None
+    slots: int
+    layers: tuple[LayerDescription, ...]
+    parameters: int
+    missing: tuple[str, ...]
+
+    def as_dict(self):
+        """Return it as plain dicts, lists and values, as JSON has them."""
+        return dataclasses.asdict(self)
+
+
+def _count(weights):
+    return sum(math.prod(weight.shape) for weight in weights)
+
+
+def _text(value):
+    return None if value is None else str(value)
+
+
+def _described(node, prefix, parameters, planned):
+    """Yield a `LayerDescription` for a layer, and for those of a nested model."""
+    config = node.get("config") or {}
+    path = f"{prefix}{layers.name_of(node)}"
+    conversion = planned.conversion
+    written = conversion.dtypes.get(path)
+    dtypes = policies.dtypes_of(written)
+    yield LayerDescription(
+        path=path,
+        class_name=node["class_name"],
+        policy=policies.name_of(written),
+        loss_scale=_text(policies.loss_scale_of(written)),
+        compute_dtype=dtypes[0],
+        variable_dtype=dtypes[1],
+        parameters=parameters.get(path, 0),
+        becomes=None
+        if node["class_name"] in conversion.missing
+        else layers.keras_name(node["class_name"]),
+    )
+    if layers.is_graph(node):
+        inner = config if isinstance(config, list) else config["layers"]
+        for child in inner:
+            yield from _described(child, f"{path}/", parameters, planned)
+
+
+def describe(planned):
+    """Return the `ModelDescription` of a `plan.Plan`."""
+    legacy, fitting = planned.legacy, planned.training
+    root = legacy.config.get("config") or {}
+    inner = root if isinstance(root, list) else root.get("layers", [])
+    parameters = {name: _count(found) for name, found in legacy.weights.items()}
+    scale = fitting.loss_scale if fitting is not None else None
+    policy = planned.policy
+    return ModelDescription(
+        path=legacy.path,
+        format=legacy.format,
+        written_by=legacy.written_by,
+        class_name=legacy.config["class_name"],
+        name=layers.name_of(legacy.config),
+        policy=policies.name_of(planned.model_dtype),
+        records_policies=legacy.records_policies,
+        becomes_policy=getattr(policy, "name", policy),
+        optimizer=fitting and fitting.optimizer["class_name"],
+        loss_scale=_text(scale),
+        keeps_loss_scale=planned.loss_scale is not None,
+        iterations=legacy.optimizer.iterations,
+        slots=len(legacy.optimizer.slots),
+        layers=tuple(
+            description
+            for node in inner
+            for description in _described(node, "", parameters, planned)
+        ),
+        parameters=sum(parameters.values()),
+        missing=tuple(sorted(planned.conversion.missing)),
+    )
+
+
+def inspect_model(path):
+    """Return what is in a legacy file; nothing is built, no tensor is read.
+
+    Args:
+        path: str or path, as `load_model` takes it.
+
+    Returns:
+        A frozen `ModelDescription`: format, release, policies, loss scale, optimizer,
+        layers with what they become, and the classes that are missing.
+
+    Raises:
+        LegacyModelError: if it is no legacy model, or is corrupt.
+
+    Example:
+        >>> found = inspect_model("model_of_2020")
+        >>> found.written_by, found.policy, found.loss_scale
+        ('TensorFlow 2.4.4', 'mixed_float16', 'FixedLossScale(128.0)')
+    """
+    if readers.is_keras_3(path):
+        raise LegacyModelError(
+            f"{path}: written by Keras 3: there is nothing legacy in it. Open it with "
+            "keras.models.load_model."
+        )
+    with readers.read(path) as legacy:
+        return describe(plan.make(legacy, safe_mode=False))

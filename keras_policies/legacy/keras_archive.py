@@ -1,0 +1,273 @@
+"""Reads the `.keras` files of Keras 2.11 to 2.15.
+
+A zip of `metadata.json`, `config.json` and `model.weights.h5`. The weights go by
+attributes and positions, `layers/dense_1/vars/0`: no variable has a name, and a
+layer goes by its class and a counter. Source: keras/saving/saving_lib.py of 2.15.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import re
+import tempfile
+import zipfile
+
+import h5py
+
+from keras_policies.legacy import hdf5, json_text
+from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.model import (
+    LegacyModel,
+    LegacyOptimizerState,
+    LegacySlot,
+)
+
+SIGNATURE = b"PK\x03\x04"
+METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
+LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
+MAX_METADATA_BYTES = 64 * 1024
+MAX_EXPANSION = 1032  # times: no deflated byte can stand for more
+COPY_BYTES = 1024 * 1024
+
+# The slots of an optimizer in the order in which Keras 2.11 to 2.15 creates them:
+# one group after the other, each variable by variable. A group with a setting is
+# there only if the setting is.
+SLOT_GROUPS = {
+    "SGD": [(("m",), None)],
+    "RMSprop": [
+        (("velocity",), None),
+        (("momentum",), "momentum"),
+        (("average_gradient",), "centered"),
+    ],
+    "Adam": [(("m", "v"), None), (("vhat",), "amsgrad")],
+    "AdamW": [(("m", "v"), None), (("vhat",), "amsgrad")],
+    "Adagrad": [(("accumulator",), None)],
+    "Adadelta": [(("accumulated_grad", "accumulated_delta_var"), None)],
+    "Adamax": [(("m", "u"), None)],
+    "Nadam": [(("m", "v"), None)],
+    "Ftrl": [(("accumulator", "linear"), None)],
+    "Lion": [(("m",), None)],
+}
+
+
+def snake_case(class_name):
+    """Return the name that Keras gives to an object of a class in a container."""
+    name = re.sub(r"\W+", "", class_name.rpartition(">")[2])
+    name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
+    return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
+
+
+def numbered(class_names):
+    """Return the names of a container's members: `dense`, `dense_1`."""
+    seen, names = collections.Counter(), []
+    for class_name in class_names:
+        name = snake_case(class_name)
+        names.append(f"{name}_{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return names
+
+
+def open_archive(path):
+    """Return the open `zipfile.ZipFile` at `path`."""
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        raise LegacyModelError(
+            f"{path}: not a readable .keras file: {error}. It is truncated or corrupt."
+        ) from error
+
+
+def _member(archive, name, limit):
+    """Return the bytes of a member of at most `limit` bytes."""
+    try:
+        if archive.getinfo(name).file_size > limit:
+            raise LegacyModelError(f"{archive.filename}: {name} is too large.")
+        with archive.open(name) as member:
+            return member.read(limit)
+    except KeyError:
+        raise LegacyModelError(
+            f"{archive.filename}: a zip file, but no Keras model: {name} is missing."
+        ) from None
+    except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
+        if isinstance(error, LegacyModelError):
+            raise
+        raise LegacyModelError(f"{archive.filename}: {name}: {error}.") from error
+
+
+def keras_version(archive):
+    """Return the version of Keras that wrote the archive, such as `"2.15.0"`."""
+    text = _member(archive, METADATA, MAX_METADATA_BYTES)
+    found = json_text.decode(text, f"{archive.filename}: {METADATA}")
+    return str(found.get("keras_version", "unknown"))
+
+
+def _unpack_weights(archive, unpacked):
+    """Copy the HDF5 file of the weights into an open file."""
+    where = f"{archive.filename}: {WEIGHTS}"
+    try:
+        info = archive.getinfo(WEIGHTS)
+        if info.file_size > MAX_EXPANSION * max(info.compress_size, 1):
+            raise LegacyModelError(f"{where}: it claims to unpack to more than it can.")
+        left = info.file_size
+        with archive.open(WEIGHTS) as member:
+            while left and (chunk := member.read(min(left, COPY_BYTES))):
+                unpacked.write(chunk)
+                left -= len(chunk)
+    except KeyError:
+        raise LegacyModelError(f"{where}: missing.") from None
+    except (zipfile.BadZipFile, OSError, RuntimeError) as error:
+        raise LegacyModelError(f"{where}: {error}.") from error
+    unpacked.seek(0)
+
+
+def _own_and_inner(group, prefix, where):
+    """Yield the `LegacyWeight`s of a layer's group, at any depth."""
+    for name in group:
+        inner = group.get(name)
+        if not isinstance(inner, h5py.Group):
+            continue
+        if name != "vars":
+            yield from _own_and_inner(inner, f"{prefix}{name}/", where)
+            continue
+        for number in sorted(inner, key=lambda item: (len(item), item)):
+            yield hdf5.weight(inner, number, f"{prefix}vars/{number}", where)
+
+
+def _layers(group, layers, prefix, where):
+    """Yield `(layer name, LegacyWeight)`, nested models with their layers' names."""
+    group = next((group[name] for name in LAYER_GROUPS if name in group), {})
+    stored = numbered(str(layer.get("class_name")) for layer in layers)
+    for name, layer in zip(stored, layers, strict=True):
+        config = layer.get("config")
+        if name not in group or not isinstance(config, dict):
+            continue
+        own = str(layer.get("name") or config.get("name"))
+        if isinstance(config.get("layers"), list):
+            inner = _layers(group[name], config["layers"], f"{prefix}{own}/", where)
+            yield from ((own, weight) for _, weight in inner)
+        else:
+            found = _own_and_inner(group[name], f"{prefix}{own}/", where)
+            yield from ((own, weight) for weight in found)
+
+
+def _weights(file, config, where):
+    """Return `{layer: (LegacyWeight, ...)}`; paths begin below that layer."""
+    layers = (config.get("config") or {}).get("layers")
+    if not isinstance(layers, list):
+        found = [
+            weight
+            for weight in _own_and_inner(file, "", where)
+            if not weight.path.startswith(("optimizer/", "metrics/"))
+        ]
+        return {"": tuple(found)}
+    grouped = collections.defaultdict(list)
+    for name, weight in _layers(file, layers, "", where):
+        below = weight.path.removeprefix(f"{name}/")
+        grouped[name].append(dataclasses.replace(weight, path=below))
+    return {name: tuple(found) for name, found in grouped.items()}
+
+
+def _slot_names(optimizer, count):
+    """Return `[(slot, variable number)]` for `count` tensors of an optimizer."""
+    config = optimizer.get("config") or {}
+    groups = [
+        names
+        for names, setting in SLOT_GROUPS.get(optimizer.get("class_name"), ())
+        if setting is None or config.get(setting)
+    ]
+    if config.get("is_legacy_optimizer") or "legacy" in str(optimizer.get("module")):
+        groups = []  # their files hold no slots that can be told apart
+    variables, rest = divmod(count, sum(map(len, groups)) or 1)
+    if rest or not groups:
+        return None
+    return [
+        (name, number)
+        for names in groups
+        for number in range(variables)
+        for name in names
+    ]
+
+
+def _optimizer(file, optimizer, where):
+    inner = (optimizer.get("config") or {}).get("inner_optimizer")
+    group = file.get("optimizer", {})
+    if isinstance(inner, dict):
+        group, optimizer = group.get("inner_optimizer", {}), inner
+    group = group.get("vars", {})
+    stored = sorted(group, key=lambda item: (len(item), item))
+    values = [hdf5.weight(group, name, f"vars/{name}", where) for name in stored]
+    names = _slot_names(optimizer, len(values) - 1)
+    if not values or values[0].shape or names is None:
+        return LegacyOptimizerState()
+    slots = [
+        LegacySlot(name, number, value)
+        for (name, number), value in zip(names, values[1:], strict=True)
+    ]
+    return LegacyOptimizerState(values[0].read().item(), tuple(slots))
+
+
+def _training_config(compile_config, file):
+    """Return a `compile_config` in the form of the older `training_config`.
+
+    It records the optimizer as the user passed it. That `compile` wrapped it, for the
+    model's policy, shows in the weights alone; an H5 file has the wrapper written out.
+    """
+    if not isinstance(compile_config, dict) or not compile_config.get("optimizer"):
+        return None
+    optimizer = compile_config["optimizer"]
+    if isinstance(optimizer, str):
+        optimizer = {"class_name": optimizer, "config": {}}
+    is_wrapped = "inner_optimizer" in (optimizer.get("config") or {})
+    if "inner_optimizer" in file.get("optimizer", ()) and not is_wrapped:
+        config = {"inner_optimizer": optimizer, "dynamic": True}
+        optimizer = {"class_name": "LossScaleOptimizerV3", "config": config}
+    kept = ("loss", "loss_weights", "metrics", "weighted_metrics")
+    return {
+        "optimizer_config": optimizer,
+        **{name: compile_config.get(name) for name in kept},
+    }
+
+
+def _inputs(config):
+    """Return `{name: (shape, dtype)}` of what a subclassed model was built for."""
+    build_config = config.get("build_config")
+    shape = build_config.get("input_shape") if isinstance(build_config, dict) else None
+    is_one = isinstance(shape, list | tuple) and all(
+        size is None or isinstance(size, int) for size in shape
+    )
+    return {"inputs": (tuple(shape), "float32")} if is_one else {}
+
+
+@contextlib.contextmanager
+def read(path):
+    """Yield the `LegacyModel` in the Keras-2 `.keras` file at `path`.
+
+    Args:
+        path: str or `pathlib.Path`. Its weights are unpacked into a nameless file,
+            and can be read within this context.
+
+    Raises:
+        LegacyModelError: if it is no such file, or is corrupt.
+    """
+    where = str(path)
+    with tempfile.TemporaryFile() as unpacked:
+        with open_archive(path) as archive:
+            version = keras_version(archive)
+            text = _member(archive, CONFIG, json_text.MAX_JSON_BYTES)
+            _unpack_weights(archive, unpacked)
+        config = json_text.decode(text, f"{where}: {CONFIG}")
+        with hdf5.open_file(unpacked, where) as file:
+            training = _training_config(config.get("compile_config"), file)
+            optimizer = training["optimizer_config"] if training else {}
+            yield LegacyModel(
+                path=where,
+                format="Keras 2 .keras",
+                written_by=f"Keras {version}",
+                config=config,
+                policy=None,
+                records_policies=True,
+                weights=_weights(file, config, where),
+                inputs=_inputs(config),
+                training_config=training,
+                optimizer=_optimizer(file, optimizer, where),
+            )

@@ -1,0 +1,109 @@
+"""Decides what a legacy model becomes: configs converted, nothing built.
+
+Custom classes are those of the surrounding `keras.saving.custom_object_scope`.
+"""
+
+import dataclasses
+
+import keras
+
+from keras_policies.legacy import layers, policies, training
+from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.model import LegacyModel
+from keras_policies.loss_scale import LossScale
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A `LegacyModel`, converted: configs of Keras 3, nothing built yet.
+
+    Args:
+        legacy: `LegacyModel`.
+        model_dtype: the model's own policy, as written or as its layers tell.
+        policy: what the model's own policy becomes: a name, a policy, or None.
+        training: `training.Training`, or None.
+        loss_scale: `LossScale` of an explicit LossScaleOptimizer, or None.
+        conversion: `layers.Conversion`; knows which classes are missing.
+    """
+
+    legacy: LegacyModel
+    model_dtype: object
+    policy: object
+    training: training.Training | None
+    loss_scale: LossScale | None
+    conversion: layers.Conversion
+
+    def raise_if_missing(self):
+        """Raise one error that names every class that is missing, and where."""
+        self.conversion.raise_if_missing()
+
+
+def make(legacy, dtype_policy=None, safe_mode=True):
+    """Return the `Plan` for a `LegacyModel`; missing classes are listed in it.
+
+    Args:
+        legacy: `LegacyModel`.
+        dtype_policy: what takes the place of the model's own policy, or None.
+        safe_mode: bool, whether code in the file is refused.
+
+    Raises:
+        LegacyModelError: if something in it cannot be converted.
+    """
+    converted = _convert(legacy, None, safe_mode)
+    dtypes = list(converted.dtypes.values())
+    fitting = _training(legacy)
+    scale = None if fitting is None else fitting.loss_scale
+    model_dtype = _model_dtype(legacy, dtypes, fitting)
+    policy = policies.plain(model_dtype)
+    if dtype_policy is not None:
+        own = policies.name_of(model_dtype) or keras.config.floatx()
+        converted = _convert(legacy, (own, dtype_policy), safe_mode)
+        policy = dtype_policy
+    is_explicit = scale is not None and not training.policy_brings(
+        fitting, [*dtypes, legacy.policy]
+    )
+    return Plan(
+        legacy=legacy,
+        model_dtype=model_dtype,
+        policy=policy,
+        training=fitting,
+        loss_scale=scale if is_explicit else None,
+        conversion=converted,
+    )
+
+
+def _convert(legacy, replace, safe_mode):
+    """Return the finished `layers.Conversion` of a model's config."""
+    config = legacy.config
+    if config.get("config") is None:  # a subclassed model without get_config
+        config = {**config, "config": {}}
+    conversion = layers.Conversion(legacy.path, replace, safe_mode)
+    conversion.config = layers.convert(config, conversion, is_root=True)
+    return conversion
+
+
+def _training(legacy):
+    """Return the `training.Training` of a model that was compiled, or None."""
+    if not legacy.training_config:
+        return None
+    try:
+        return training.convert(legacy.training_config)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise LegacyModelError(
+            f"{legacy.path}: its training_config cannot be read: {error}. Open it with "
+            "compile=False."
+        ) from error
+
+
+def _model_dtype(legacy, dtypes, fitting):
+    """Return the policy of the model itself, as written, or as its layers tell.
+
+    Where it is not recorded, the optimizer tells as well: tf.keras scaled the loss
+    whenever the model's policy had a loss scale.
+    """
+    if legacy.policy is not None:
+        return legacy.policy
+    mixed = policies.most_common_mixed(dtypes)
+    unscaled = fitting is not None and fitting.loss_scale is None
+    has_loss_scale = mixed is not None and policies.loss_scale_of(mixed) is not None
+    return None if unscaled and has_loss_scale else mixed

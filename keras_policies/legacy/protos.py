@@ -1,0 +1,161 @@
+"""The fields that we read of TensorFlow's protocol buffers.
+
+They live in a descriptor pool and a package of our own: TensorFlow, imported in
+the same process, registers the same messages in the default pool. Unknown fields
+(the graphs, above all) are skipped by the protobuf runtime.
+
+Sources: tensorflow/core/protobuf/{saved_model, meta_graph, saved_object_graph,
+trackable_object_graph, tensor_bundle}.proto, tensorflow/core/framework/
+{tensor_shape, versions, types}.proto, keras/protobuf/saved_metadata.proto.
+"""
+
+import functools
+
+from google.protobuf import (
+    descriptor_pb2,
+    descriptor_pool,
+    message,
+    message_factory,
+)
+
+from keras_policies.legacy.errors import LegacyModelError
+
+_PACKAGE = "keras_policies.legacy"
+
+# Message -> {field: (number, type)}. A list is a repeated field; a type that is
+# no scalar names another message.
+_MESSAGES = {
+    "Versions": {"producer": (1, "int32"), "min_consumer": (2, "int32")},
+    "Dimension": {"size": (1, "int64")},
+    "Shape": {"dim": (2, ["Dimension"]), "unknown_rank": (3, "bool")},
+    # tensor_bundle.proto
+    "BundleHeader": {
+        "num_shards": (1, "int32"),
+        "endianness": (2, "int32"),
+        "version": (3, "Versions"),
+    },
+    "BundleEntry": {
+        "dtype": (1, "int32"),
+        "shape": (2, "Shape"),
+        "shard_id": (3, "int32"),
+        "offset": (4, "int64"),
+        "size": (5, "int64"),
+        "crc32c": (6, "fixed32"),
+        "slices": (7, ["Slice"]),
+    },
+    "Slice": {},
+    # trackable_object_graph.proto
+    "Child": {"node_id": (1, "int32"), "local_name": (2, "string")},
+    "Slot": {
+        "original_variable_node_id": (1, "int32"),
+        "slot_name": (2, "string"),
+        "slot_variable_node_id": (3, "int32"),
+    },
+    "Attribute": {
+        "name": (1, "string"),
+        "full_name": (2, "string"),
+        "checkpoint_key": (3, "string"),
+    },
+    "CheckpointObject": {
+        "children": (1, ["Child"]),
+        "attributes": (2, ["Attribute"]),
+        "slot_variables": (3, ["Slot"]),
+    },
+    "CheckpointGraph": {"nodes": (1, ["CheckpointObject"])},
+    # saved_object_graph.proto, meta_graph.proto, saved_model.proto
+    "UserObject": {
+        "identifier": (1, "string"),
+        "version": (2, "Versions"),
+        "metadata": (3, "string"),
+    },
+    "SavedVariable": {
+        "dtype": (1, "int32"),
+        "shape": (2, "Shape"),
+        "trainable": (3, "bool"),
+        "name": (6, "string"),
+    },
+    "SavedObject": {
+        "children": (1, ["Child"]),
+        "slot_variables": (3, ["Slot"]),
+        "user_object": (4, "UserObject"),
+        "variable": (7, "SavedVariable"),
+    },
+    "SavedObjectGraph": {"nodes": (1, ["SavedObject"])},
+    "MetaInfo": {"tags": (4, ["string"]), "tensorflow_version": (5, "string")},
+    "TensorInfo": {"dtype": (2, "int32"), "tensor_shape": (3, "Shape")},
+    "Input": {"key": (1, "string"), "value": (2, "TensorInfo")},
+    "Signature": {"inputs": (1, ["Input"])},
+    "NamedSignature": {"key": (1, "string"), "value": (2, "Signature")},
+    "MetaGraph": {
+        "meta_info_def": (1, "MetaInfo"),
+        "signature_def": (5, ["NamedSignature"]),
+        "object_graph_def": (7, "SavedObjectGraph"),
+    },
+    "SavedModel": {
+        "saved_model_schema_version": (1, "int64"),
+        "meta_graphs": (2, ["MetaGraph"]),
+    },
+    # saved_metadata.proto
+    "KerasObject": {
+        "node_id": (2, "int32"),
+        "node_path": (3, "string"),
+        "identifier": (4, "string"),
+        "metadata": (5, "string"),
+    },
+    "KerasMetadata": {"nodes": (1, ["KerasObject"])},
+}
+
+
+def _field(name, number, kind):
+    field = descriptor_pb2.FieldDescriptorProto(name=name, number=number)
+    repeated = isinstance(kind, list)
+    kind = kind[0] if repeated else kind
+    field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
+    if kind in _MESSAGES:
+        field.type, field.type_name = field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+    else:
+        field.type = getattr(field, f"TYPE_{kind.upper()}")
+    return field
+
+
+@functools.cache
+def _pool():
+    file = descriptor_pb2.FileDescriptorProto(
+        name="keras_policies/legacy.proto", package=_PACKAGE, syntax="proto3"
+    )
+    for message_name, fields in _MESSAGES.items():
+        described = file.message_type.add(name=message_name)
+        described.field.extend(
+            _field(name, number, kind) for name, (number, kind) in fields.items()
+        )
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+@functools.cache
+def _message_class(name):
+    described = _pool().FindMessageTypeByName(f"{_PACKAGE}.{name}")
+    return message_factory.GetMessageClass(described)
+
+
+def parse(name, data, where):
+    """Return the message `name` parsed from `data`.
+
+    Args:
+        name: str, a message of `_MESSAGES`.
+        data: bytes.
+        where: what `data` is, for the error: a path, or a path and a key.
+
+    Raises:
+        LegacyModelError: if `data` is no such message.
+    """
+    parsed = _message_class(name)()
+    try:
+        parsed.ParseFromString(data)
+    except (message.DecodeError, UnicodeDecodeError) as error:
+        raise LegacyModelError(
+            f"{where}: not a TensorFlow {name} ({len(data)} bytes: {error}). The file "
+            "is truncated or corrupt, or not what its name says."
+        ) from error
+    return parsed

@@ -1,0 +1,238 @@
+"""Finds the variable of a Keras 3 model for every weight of a legacy file.
+
+Both sides are described by layer, by the attributes that lead to a variable, and
+by its name. Attributes decide where the file records them (SavedModel, `.keras`);
+names do in HDF5, from the longest ending that tells all weights of a layer apart
+down to the last part, in which equal names count in order. Position alone never
+decides, and every weight on either side must find its partner.
+"""
+
+import collections
+import re
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from keras_policies import keras_internals
+from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.keras_archive import numbered
+
+NAME_PARTS = (3, 2, 1)
+
+
+class Target(NamedTuple):
+    """A variable of a Keras 3 layer, as a legacy weight can be told to be it."""
+
+    variable: object
+    paths: tuple  # attributes; and attributes with the position, as in `.keras`
+    name: str
+
+
+def is_graph(layer):
+    """Return whether a layer is a model whose layers go by their names."""
+    return isinstance(layer, keras.Sequential) or (
+        isinstance(layer, keras.Model) and keras_internals.is_functional(layer)
+    )
+
+
+def _children(layer):
+    """Yield `(attribute, name in a .keras file, layer or variable)` below a layer."""
+    if is_graph(layer):
+        for inner in layer.layers:
+            yield inner.name, inner.name, inner
+        return
+    for attribute, value in keras_internals.own_attributes(layer):
+        name = attribute.lstrip("_")
+        if isinstance(value, list | tuple | dict):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            items = [(key, item) for key, item in items if _is_tracked(item)]
+            stored = numbered(type(item).__name__ for _, item in items)
+            for (key, item), own in zip(items, stored, strict=True):
+                yield f"{name}/{key}", f"{name}/{own}", item
+        elif _is_tracked(value):
+            yield name, name, value
+
+
+def _is_tracked(value):
+    return isinstance(value, keras.Layer | keras.Variable)
+
+
+def targets(layer):
+    """Return `[Target, …]` of a layer, in the order of `layer.weights`."""
+    weights = {id(variable) for variable in layer.weights}
+    found, seen, queue = {}, {id(layer)}, collections.deque([(layer, "", "")])
+    while queue:
+        current, prefix, stored_prefix = queue.popleft()
+        own = keras_internals.own_variables(current)
+        positions = {id(variable): number for number, variable in enumerate(own)}
+        for attribute, stored, child in _children(current):
+            path, stored_path = f"{prefix}{attribute}", f"{stored_prefix}{stored}"
+            if isinstance(child, keras.Variable):
+                position = positions.get(id(child))
+                paths = (path, f"{stored_prefix}vars/{position}")
+                if id(child) in weights:
+                    found.setdefault(id(child), Target(child, paths, child.path))
+            elif id(child) not in seen:
+                seen.add(id(child))
+                queue.append((child, f"{path}/", f"{stored_path}/"))
+        for variable in own:  # kept in lists that no attribute shows
+            position = f"{stored_prefix}vars/{positions[id(variable)]}"
+            if id(variable) in weights:
+                target = Target(variable, (position,), variable.path)
+                found.setdefault(id(variable), target)
+    return [found.get(id(item), Target(item, (), item.path)) for item in layer.weights]
+
+
+def _ending(name, parts):
+    """Return the last parts of a name; unnamed variables are called alike."""
+    parts = name.split("/")[-parts:]
+    parts[-1] = re.sub(r"^(variable)_\d+$", r"\1", parts[-1].lower())
+    return "/".join(parts)
+
+
+def _in_order(keys):
+    """Return the keys, each with the number of times it came before."""
+    seen, numbered_keys = collections.Counter(), []
+    for key in keys:
+        numbered_keys.append((key, seen[key]))
+        seen[key] += 1
+    return numbered_keys
+
+
+def _normal(path):
+    return "/".join(part.lstrip("_") for part in path.split("/"))
+
+
+def match(held, weights):
+    """Return `[(variable, LegacyWeight), …]` for a layer, or None if they differ.
+
+    Args:
+        held: list of `Target`, the layer's, in the order of its weights.
+        weights: tuple of `LegacyWeight`.
+    """
+    if len(held) != len(weights):
+        return None
+    paths = [_normal(weight.path) for weight in weights]
+    by_path = {path: item for item in held for path in item.paths}
+    if all(path in by_path for path in paths) and len(set(paths)) == len(paths):
+        return [
+            (by_path[path].variable, weight)
+            for path, weight in zip(paths, weights, strict=True)
+        ]
+    names = [weight.name or weight.path for weight in weights]
+    for parts in NAME_PARTS:
+        keys = _in_order(_ending(name, parts) for name in names)
+        own = _in_order(_ending(item.name, parts) for item in held)
+        by_key = dict(zip(own, held, strict=True))
+        if set(keys) == set(by_key):
+            return [
+                (by_key[key].variable, weight)
+                for key, weight in zip(keys, weights, strict=True)
+            ]
+    return None
+
+
+def _also_by_layers(model, found):
+    """Return targets of a subclassed model with the paths of a `.keras` file added.
+
+    There its layers are listed, `layers/dense_1/vars/0`, and not by attribute.
+    """
+    added = {}
+    stored = numbered(type(layer).__name__ for layer in model.layers)
+    for name, layer in zip(stored, model.layers, strict=True):
+        for target in targets(layer):
+            added[id(target.variable)] = [f"layers/{name}/{p}" for p in target.paths]
+    return [
+        item._replace(paths=(*item.paths, *added.get(id(item.variable), ())))
+        for item in found
+    ]
+
+
+def _own(model):
+    """Return the part of a subclassed model that is in none of its layers."""
+    inner = {id(item) for layer in model.layers for item in layer.weights}
+    return [target for target in targets(model) if id(target.variable) not in inner]
+
+
+def match_model(model, by_layer, where):
+    """Return `[(variable, LegacyWeight), …]` for a whole model.
+
+    Args:
+        model: `keras.Model`, built.
+        by_layer: `{layer name: (LegacyWeight, …)}`. Under `""` are those of a model
+            that is taken as a whole, or those in none of its layers.
+        where: str, the file, for errors.
+
+    Raises:
+        LegacyModelError: naming every layer whose weights do not fit.
+    """
+    if set(by_layer) == {""}:
+        found = {"": _also_by_layers(model, targets(model))}
+    else:
+        found = {layer.name: targets(layer) for layer in model.layers}
+        found[""] = _own(model)
+    pairs, problems = [], []
+    for name in dict.fromkeys((*found, *by_layer)):
+        held, weights = found.get(name), by_layer.get(name, ())
+        if held is None:
+            problems += [f"{name!r} is no layer of the model"] if weights else []
+            continue
+        matched = match(held, weights)
+        if matched is None:
+            problems.append(_difference(name or model.name, held, weights))
+            continue
+        pairs += matched
+        problems += _misfits(name or model.name, matched)
+    if problems:
+        raise LegacyModelError(
+            f"{where}: the weights do not fit the model, so none was loaded:\n  "
+            + "\n  ".join(problems)
+        )
+    return pairs
+
+
+def in_order(model, by_layer):
+    """Return `by_layer` under the names of the model's layers.
+
+    A checkpoint numbers the layers that have weights, and a model built anew may
+    number its layers differently (`dense_4`): then their order tells, as it did in
+    tf.keras, and `match_model` still compares the weights of each.
+    """
+    held = [layer.name for layer in model.layers if layer.weights]
+    stored = {name: weights for name, weights in by_layer.items() if name and weights}
+    if set(stored) <= set(held) or len(stored) != len(held):
+        return by_layer
+    renamed = dict(zip(held, stored.values(), strict=True))
+    return renamed | {name: by_layer[name] for name in by_layer if not name}
+
+
+def _misfits(name, matched):
+    return [
+        f"{name!r}: {variable.path} has the shape {tuple(variable.shape)}, the file's "
+        f"{weight.name or weight.path} has {weight.shape}"
+        for variable, weight in matched
+        if tuple(variable.shape) != weight.shape
+    ]
+
+
+def _difference(name, held, weights):
+    has = ", ".join(f"{item.name} {tuple(item.variable.shape)}" for item in held)
+    holds = ", ".join(str(weight) for weight in weights)
+    return (
+        f"{name!r} has the weights [{has or 'none'}], the file holds "
+        f"[{holds or 'none'}]"
+    )
+
+
+def assign(pairs, advance=lambda size: None):
+    """Read the weights one at a time, and put them into their variables.
+
+    Args:
+        pairs: `[(variable, LegacyWeight), …]`.
+        advance: callable, told the bytes of each tensor that is done.
+    """
+    for variable, weight in pairs:
+        # A copy: some backends would go on sharing the memory-mapped file.
+        variable.assign(np.array(weight.read(), dtype=variable.dtype))
+        advance(int(np.prod(weight.shape)) * weight.dtype.itemsize)

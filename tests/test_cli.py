@@ -1,0 +1,195 @@
+"""The command line, and `convert_model` behind it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+from keras_policies import LegacyModelError, convert_model, inspect_model
+from keras_policies.cli import main
+
+SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
+MODEL = str(SOURCE / "saved_model")
+
+
+def test_inspect_describes_without_building():
+    found = inspect_model(MODEL)
+    assert found.format == "SavedModel"
+    assert found.written_by == "TensorFlow 2.4.4"
+    assert (found.class_name, found.name) == ("Functional", "conv_fixed")
+    assert (found.policy, found.becomes_policy) == ("mixed_float16", "mixed_float16")
+    assert found.loss_scale == "FixedLossScale(128.0)"
+    assert not found.keeps_loss_scale
+    assert (found.optimizer, found.iterations, found.slots) == ("Adam", 5, 16)
+    assert found.parameters == 684
+    assert found.missing == ()
+    conv = found.layers[1]
+    assert (conv.path, conv.class_name, conv.becomes) == ("conv_a", "Conv2D", "Conv2D")
+    assert (conv.compute_dtype, conv.variable_dtype) == ("float16", "float32")
+    assert (conv.parameters, conv.loss_scale) == (168, "FixedLossScale(128.0)")
+    with pytest.raises(AttributeError):
+        found.policy = "float32"
+
+
+def test_inspect_names_the_layers_of_nested_models():
+    path = legacy_files.CORPUS / "2.1.4" / "nested_model" / "model.h5"
+    paths = [layer.path for layer in inspect_model(path).layers]
+    assert paths[:3] == ["features", "inner", "inner/inner_1"]
+
+
+def test_inspect_says_that_tf_2_0_recorded_no_policy(capsys):
+    path = legacy_files.CORPUS / "2.0.0" / "seq_dense" / "model.h5"
+    assert main(["inspect", str(path)]) == 0
+    assert "policy: not recorded" in capsys.readouterr().out
+
+
+def test_inspect_prints_a_table(capsys):
+    assert main(["inspect", MODEL]) == 0
+    printed = capsys.readouterr().out
+    for text in (
+        "SavedModel, TensorFlow 2.4.4",
+        "loss scale: FixedLossScale(128.0) (the policy's: dropped)",
+        "bn_a",
+        "BatchNormalization",
+        "float16, float32",
+        "168",
+    ):
+        assert text in printed
+
+
+def test_inspect_as_json(capsys):
+    assert main(["inspect", MODEL, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["layers"][1]["policy"] == "mixed_float16"
+    assert found == json.loads(json.dumps(inspect_model(MODEL).as_dict()))
+
+
+def test_inspect_ends_with_3_if_a_class_is_missing(capsys):
+    path = legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5"
+    assert main(["inspect", str(path)]) == 3
+    assert "missing: Scale" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_read_ends_with_1(tmp_path, capsys):
+    for command in ["inspect"], ["convert"]:
+        rest = [str(tmp_path / "x.keras")] if command == ["convert"] else []
+        assert main([*command, str(tmp_path / "nothing"), *rest]) == 1
+        printed = capsys.readouterr()
+        assert "keras-policies: " in printed.err
+        assert "there is no such file or folder" in printed.err
+
+
+def test_convert_writes_a_file_for_stock_keras(tmp_path, capsys):
+    new = tmp_path / "new.keras"
+    recorded = str(SOURCE / "expected.npz")
+    assert main(["convert", MODEL, str(new), "--verify", recorded]) == 0
+    printed = capsys.readouterr().out
+    assert "verified: largest difference 0.000" in printed
+    assert f"written: {new}" in printed
+    assert [path.name for path in tmp_path.iterdir()] == ["new.keras"]
+    code = (
+        "import sys, keras; model = keras.models.load_model(sys.argv[1]);"
+        "assert 'keras_policies' not in sys.modules;"
+        "print(model.optimizer.iterations.numpy() if hasattr("
+        "model.optimizer.iterations, 'numpy') else model.optimizer.iterations)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, str(new)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "5" in done.stdout
+
+
+def test_convert_replaces_only_what_it_is_told_to(tmp_path, capsys):
+    new = tmp_path / "new.keras"
+    new.write_text("precious")
+    assert main(["convert", MODEL, str(new)]) == 1
+    assert "exists already" in capsys.readouterr().err
+    assert new.read_text() == "precious"
+    assert main(["convert", MODEL, str(new), "--overwrite"]) == 0
+    assert keras.models.load_model(new, compile=False).name == "conv_fixed"
+
+
+def test_convert_leaves_nothing_if_the_outputs_differ(tmp_path, capsys):
+    stored = dict(np.load(SOURCE / "expected.npz"))
+    other = tmp_path / "other.npz"
+    np.savez(other, x_0=stored["x_0"], y_0=stored["y_0"] + 0.1)
+    new = tmp_path / "new.keras"
+    assert main(["convert", MODEL, str(new), "--verify", str(other)]) == 1
+    assert (
+        "largest difference from the recorded outputs is 0.1" in capsys.readouterr().err
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["other.npz"]
+
+
+def test_convert_leaves_nothing_if_saving_fails(tmp_path, monkeypatch):
+    def fail(self, path, **options):
+        with open(path, "w") as file:
+            file.write("half of it")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(keras.Model, "save", fail)
+    with pytest.raises(LegacyModelError, match="cannot be written: disk full"):
+        convert_model(MODEL, tmp_path / "new.keras")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_convert_under_another_policy_and_with_custom_objects(tmp_path, monkeypatch):
+    new = tmp_path / "new.keras"
+    assert main(["convert", MODEL, str(new), "--policy", "float32"]) == 0
+    model = keras.models.load_model(new, compile=False)
+    assert {layer.dtype_policy.name for layer in model.layers} == {"float32"}
+    source = str(legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5")
+    custom = ["--custom-objects", "legacy_files:Scale"]
+    assert main(["convert", source, str(tmp_path / "custom.keras"), *custom]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["new.h5"], "the destination must end in .keras"),
+        (["nowhere/new.keras"], "there is no folder 'nowhere'"),
+        (["new.keras", "--policy", "float99"], "float99"),
+        (["new.keras", "--custom-objects", "Scale"], "expected module:name"),
+        (["new.keras", "--custom-objects", "no_module:Scale"], "No module named"),
+        (["new.keras", "--verify", "none.npz"], "not a readable .npz file"),
+    ],
+)
+def test_a_wrong_argument_names_itself(
+    tmp_path, monkeypatch, capsys, arguments, reason
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", MODEL, *arguments]) == 1
+    assert reason in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_wrong_command_line_ends_with_2(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["transmute"])
+    assert ended.value.code == 2
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert "keras-policies convert model_of_2020 model.keras" in capsys.readouterr().out
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "keras_policies", "inspect", MODEL],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=os.path.dirname(os.path.dirname(keras_policies.__file__)),
+    )
+    assert done.returncode == 0
+    assert "conv_fixed" in done.stdout

@@ -1,0 +1,266 @@
+"""Files that are no model, broken or not to be trusted end in one clear error."""
+
+import json
+import shutil
+import zipfile
+
+import h5py
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+from keras_policies import LegacyModelError, inspect_model, load_model, load_weights
+
+SOURCE = legacy_files.CORPUS / "2.15.1" / "seq_dense"
+
+
+def test_the_error_is_a_value_error():
+    assert issubclass(LegacyModelError, ValueError)
+
+
+def test_what_is_not_there(tmp_path):
+    for call in load_model, inspect_model:
+        with pytest.raises(LegacyModelError, match="there is no such file or folder"):
+            call(tmp_path / "nothing")
+
+
+def test_a_folder_that_is_no_model(tmp_path):
+    with pytest.raises(LegacyModelError, match=r"a folder without saved_model.pb"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"hello world", b"\x89HDF"])
+def test_a_foreign_file(tmp_path, content):
+    path = tmp_path / "model.h5"
+    path.write_bytes(content)
+    with pytest.raises(LegacyModelError, match="no model: it begins with"):
+        load_model(path)
+
+
+def test_a_saved_model_without_keras_metadata():
+    for release in "1.15.5", "2.4.4":
+        path = legacy_files.CORPUS / release / "no_metadata" / "saved_model"
+        with pytest.raises(LegacyModelError, match="without Keras metadata.*TFSMLayer"):
+            load_model(path)
+
+
+@pytest.mark.parametrize("form", ["model.h5", "model.keras"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_truncated_file(tmp_path, form, share):
+    whole = (SOURCE / form).read_bytes()
+    path = tmp_path / form
+    path.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(LegacyModelError, match="truncated|corrupt|not a readable"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("name", ["saved_model.pb", "keras_metadata.pb"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.97])
+def test_a_truncated_saved_model(tmp_path, name, share):
+    folder = tmp_path / "saved_model"
+    shutil.copytree(SOURCE / "saved_model", folder)
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(LegacyModelError, match=str(folder)):
+        load_model(folder)
+
+
+def test_the_index_or_the_shard_of_a_saved_model_is_missing(tmp_path):
+    for name in "variables.index", "variables.data-00000-of-00001":
+        folder = tmp_path / name
+        shutil.copytree(SOURCE / "saved_model", folder)
+        (folder / "variables" / name).unlink()
+        with pytest.raises(LegacyModelError, match=f"{name} is missing"):
+            load_model(folder)
+
+
+def edited_h5(tmp_path, edit):
+    """Return a copy of an H5 model with its model_config edited."""
+    path = shutil.copy(SOURCE / "model.h5", tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        edit(config, file)
+        file.attrs["model_config"] = json.dumps(config)
+    return path
+
+
+def test_missing_classes_are_all_named_with_their_layers(tmp_path):
+    def edit(config, file):
+        layers = config["config"]["layers"]
+        layers[1]["class_name"] = "Cosine"
+        layers[3]["class_name"] = "pkg>Blur"
+        layers[4]["class_name"] = "Cosine"
+
+    with pytest.raises(LegacyModelError) as caught:
+        load_model(edited_h5(tmp_path, edit))
+    text = str(caught.value)
+    assert "Cosine (layers 'fc1', 'fc2')" in text
+    assert "pkg>Blur (layers 'drop')" in text
+    assert "custom_objects={'Cosine': Cosine" in text
+    found = inspect_model(tmp_path / "edited.h5")
+    assert found.missing == ("Cosine", "pkg>Blur")
+
+
+def test_a_class_without_a_counterpart_is_named(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][1]["class_name"] = "LocallyConnected1D"
+
+    with pytest.raises(
+        LegacyModelError, match="'fc1' is a LocallyConnected1D: Keras 3"
+    ):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_a_setting_that_keras_3_cannot_do_is_named(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][2]["config"]["renorm"] = True
+
+    with pytest.raises(
+        LegacyModelError, match="'bn' .*renorm=True, which Keras 3 cannot"
+    ):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_an_unknown_policy_is_named(tmp_path):
+    def edit(config, file):
+        policy = {"class_name": "Policy", "config": {"name": "mixed_float99"}}
+        config["config"]["layers"][1]["config"]["dtype"] = policy
+
+    with pytest.raises(LegacyModelError, match="'fc1' has the dtype .*mixed_float99"):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_a_weight_that_does_not_fit_names_both_shapes(tmp_path):
+    def edit(config, file):
+        group = file["model_weights/fc1/fc1"]
+        name = next(name for name in group if name.startswith("kernel"))
+        del group[name]
+        group[name] = np.zeros((10, 17), "float32")
+
+    match = r"fc1/kernel has the shape \(10, 16\), the file's .* has \(10, 17\)"
+    with pytest.raises(LegacyModelError, match=match):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_a_missing_weight_names_the_layer(tmp_path):
+    def edit(config, file):
+        group = file["model_weights/bn"]
+        group.attrs["weight_names"] = list(group.attrs["weight_names"])[:3]
+
+    with pytest.raises(
+        LegacyModelError, match="'bn' has the weights .* the file holds"
+    ):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_links_out_of_the_file_are_not_followed(tmp_path):
+    secret = tmp_path / "secret.h5"
+    with h5py.File(secret, "w") as file:
+        file["kernel"] = np.ones((10, 16), "float32")
+
+    def edit(config, file):
+        group = file["model_weights/fc1/fc1"]
+        name = next(name for name in group if name.startswith("kernel"))
+        del group[name]
+        group[name] = h5py.ExternalLink(str(secret), "kernel")
+
+    with pytest.raises(LegacyModelError, match="is a link to somewhere else"):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_code_in_a_file_is_refused(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][3] = {
+            "class_name": "Lambda",
+            "config": {
+                "name": "evil",
+                "function": ["4wEAAAA=", None, None],
+                "function_type": "lambda",
+            },
+        }
+
+    with pytest.raises(LegacyModelError, match="Lambda layer 'evil' holds code"):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_json_that_is_too_deep_or_no_object(tmp_path):
+    for text in "[" * 100_000, "[1]", "{", "null":
+        path = shutil.copy(SOURCE / "model.keras", tmp_path / "deep.keras")
+        rewritten = tmp_path / "rewritten.keras"
+        with zipfile.ZipFile(path) as old, zipfile.ZipFile(rewritten, "w") as new:
+            for name in old.namelist():
+                new.writestr(name, text if name == "config.json" else old.read(name))
+        with pytest.raises(LegacyModelError, match=r"config\.json: "):
+            load_model(rewritten)
+
+
+def test_a_zip_that_is_no_model(tmp_path):
+    path = tmp_path / "a.keras"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(LegacyModelError, match=r"metadata\.json is missing"):
+        load_model(path)
+
+
+def test_weights_alone_are_no_model():
+    folder = legacy_files.MORE / "2.4.4" / "amsgrad"
+    for name in "weights.h5", "checkpoint/weights":
+        with pytest.raises(LegacyModelError, match=r"keras_policies\.load_weights"):
+            load_model(folder / name)
+
+
+def test_a_dtype_policy_that_is_none():
+    with pytest.raises(TypeError, match="dtype_policy must be the name"):
+        load_model(SOURCE / "model.h5", dtype_policy=16)
+    with pytest.raises(ValueError, match="float99"):
+        load_model(SOURCE / "model.h5", dtype_policy="float99")
+
+
+def small():
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(5, activation="tanh")(inputs)
+    return keras.Model(inputs, keras.layers.Dense(2)(hidden))
+
+
+@pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])
+@pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights", "model.h5"])
+def test_load_weights_into_a_model_built_in_code(release, name):
+    folder = legacy_files.MORE / release / "amsgrad"
+    model = small()
+    load_weights(model, folder / name)
+    (found,) = legacy_files.outputs(model, folder / "model.h5")
+    wanted = legacy_files.arrays(folder / "model.h5", "y_")[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])
+@pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights", "saved_model"])
+def test_load_weights_into_a_subclassed_model(release, name):
+    folder = legacy_files.MORE / release / "subclassed"
+    model = legacy_files.Net()
+    model(legacy_files.inputs(folder / "saved_model"))
+    load_weights(model, folder / name)
+    (found,) = legacy_files.outputs(model, folder / "saved_model")
+    wanted = legacy_files.arrays(folder / "saved_model", "y_")[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights"])
+def test_load_weights_changes_all_or_nothing(name):
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(5)(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
+    before = [np.array(weight) for weight in model.get_weights()]
+    path = legacy_files.MORE / "2.4.4" / "amsgrad" / name
+    with pytest.raises(LegacyModelError, match=r"\(5, 3\), the file's .*\(5, 2\)"):
+        load_weights(model, path)
+    for weight, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+def test_load_weights_wants_a_built_model():
+    path = legacy_files.MORE / "2.4.4" / "subclassed" / "weights.h5"
+    with pytest.raises(LegacyModelError, match="has no weights yet"):
+        keras_policies.load_weights(legacy_files.Net(), path)

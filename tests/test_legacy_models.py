@@ -1,0 +1,213 @@
+"""Real legacy files open, predict, hold their weights, and train on as they did."""
+
+import functools
+import json
+import shutil
+
+import h5py
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+
+pytestmark = [
+    # jax without x64 says so for every float64 layer.
+    pytest.mark.filterwarnings("ignore:Explicitly requested dtype float64"),
+]
+MIXED_TOLERANCE = {"mixed_float16": 5e-3, "mixed_bfloat16": 3e-2}
+# Releases that recorded no policies, so that their mixed models come back as float32.
+UNRECORDED = "1.15.5", "2.0.0"
+
+
+@functools.lru_cache(maxsize=4)
+def opened(path):
+    return keras_policies.load_model(path, legacy_files.CUSTOM_OBJECTS)
+
+
+def corpus(*forms):
+    return [
+        pytest.param(path, id=legacy_files.name_of(path))
+        for path in legacy_files.artifacts(legacy_files.CORPUS)
+        if not forms or path.name in forms
+    ]
+
+
+def more(*without):
+    return [
+        pytest.param(path, id=legacy_files.name_of(path))
+        for path in legacy_files.artifacts(legacy_files.MORE)
+        if path.parent.name not in without
+    ]
+
+
+def tolerance(path):
+    """Return how far outputs may be off: float16 rounding, or 1e-5."""
+    layers = legacy_files.about(path)["layers"]
+    layers = layers + [inner for layer in layers for inner in layer.get("children", [])]
+    policies = {layer["policy"] for layer in layers}
+    dtypes = {layer["compute_dtype"] for layer in layers}
+    if "bfloat16" in dtypes:
+        return MIXED_TOLERANCE["mixed_bfloat16"]
+    if "float16" in dtypes or policies & set(MIXED_TOLERANCE):
+        return MIXED_TOLERANCE["mixed_float16"]
+    return 1e-5
+
+
+@pytest.mark.parametrize("path", corpus())
+def test_the_corpus_predicts_what_was_recorded(path):
+    found = legacy_files.outputs(opened(path), path)
+    for output, wanted in zip(found, legacy_files.arrays(path, "y_"), strict=True):
+        np.testing.assert_allclose(
+            np.asarray(output, "float64"),
+            np.asarray(wanted, "float64"),
+            rtol=tolerance(path),
+            atol=tolerance(path) / 2,
+        )
+
+
+@pytest.mark.parametrize("path", corpus())
+def test_the_corpus_has_the_recorded_weights(path):
+    model = keras_policies.load_model(path)
+    found = legacy_files.layer_weights(model)
+    assert sum(map(len, ([layer.weights for layer in model.layers]))) == len(found)
+    for name, weight in found.items():
+        wanted = legacy_files.expected(path)[name].astype("float64")
+        # jax keeps float64 weights as float32 unless told otherwise.
+        np.testing.assert_allclose(weight, wanted, rtol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("path", corpus())
+def test_one_more_step_on_the_corpus_is_the_recorded_one(path):
+    model = keras_policies.load_model(path)
+    if legacy_files.about(path)["stored"].get("slots") == 0 or not model.compiled:
+        stored = {
+            "model.h5": "h5",
+            "saved_model": "saved_model",
+            "model.keras": "keras",
+        }
+        assert legacy_files.about(path)["tf_version"] == "1.15.5"
+        assert not legacy_files.about(path)["stored"][stored[path.name]]["slots"]
+        return
+    assert legacy_files.step_error(model, path) <= 0.03
+
+
+@pytest.mark.parametrize(
+    "path", [legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "saved_model"]
+)
+def test_a_fresh_optimizer_would_fail_the_comparison(path):
+    model = keras_policies.load_model(path)
+    model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
+    assert legacy_files.step_error(model, path) > 0.3
+
+
+@pytest.mark.parametrize("path", corpus())
+def test_every_layer_of_the_corpus_has_its_policy_as_a_plain_one(path):
+    model = opened(path)
+    release = path.parts[-3]
+    for recorded in legacy_files.about(path)["layers"]:
+        layer = model.get_layer(recorded["name"])
+        assert type(layer.dtype_policy) is keras.DTypePolicy
+        if isinstance(layer, keras.layers.InputLayer | keras.Sequential):
+            continue
+        if release in UNRECORDED:
+            assert layer.dtype_policy.name == recorded["variable_dtype"]
+        else:
+            assert layer.compute_dtype == recorded["compute_dtype"]
+            assert layer.variable_dtype == recorded["variable_dtype"]
+        assert layer.trainable == recorded["trainable"]
+
+
+@pytest.mark.parametrize("path", more())
+def test_more_models_predict_what_was_recorded(path):
+    model = opened(path)
+    found = legacy_files.outputs(model, path)
+    for output, wanted in zip(found, legacy_files.arrays(path, "y_"), strict=True):
+        np.testing.assert_allclose(output, wanted, rtol=1e-5, atol=1e-6)
+
+
+def closest(weight, others):
+    """Return the smallest largest difference to one of `others` of the same shape."""
+    return min(
+        np.max(np.abs(weight - other))
+        for other in others
+        if other.shape == weight.shape
+    )
+
+
+# Keras changed Nadam's formula: test_legacy_training.py looks at its slots instead.
+@pytest.mark.parametrize("path", more("nadam"))
+def test_one_more_step_on_more_models_is_the_recorded_one(path):
+    model = keras_policies.load_model(path, legacy_files.CUSTOM_OBJECTS)
+    wanted_loss = legacy_files.expected(path)["loss"]
+    found = model.train_on_batch(
+        legacy_files.inputs(path), legacy_files.one(legacy_files.arrays(path, "ty_"))
+    )
+    np.testing.assert_allclose(np.ravel(found)[:1], wanted_loss, rtol=1e-5)
+    weights = [np.asarray(weight) for weight in model.get_weights()]
+    # Keras 3 lists the weights of some models in another order.
+    for wanted in legacy_files.arrays(path, "after/"):
+        assert closest(wanted, weights) <= 5e-5  # a whole step is 1e-2
+
+
+def test_a_file_of_keras_3_goes_to_keras(tmp_path):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    for name in "model.keras", "model.h5", "named_otherwise":
+        written = tmp_path / ("x.keras" if name == "named_otherwise" else name)
+        model.save(written)
+        path = written.rename(tmp_path / name)
+        again = keras_policies.load_model(path, compile=False)
+        np.testing.assert_array_equal(again.get_weights()[0], model.get_weights()[0])
+
+
+def test_the_content_decides_and_not_the_name(tmp_path):
+    source = legacy_files.CORPUS / "2.15.1" / "seq_dense"
+    for form, name in ("model.keras", "a.h5"), ("model.h5", "b.keras"):
+        path = tmp_path / name
+        path.write_bytes((source / form).read_bytes())
+        model = keras_policies.load_model(path)
+        assert model.name == "seq_dense"
+    folder = tmp_path / "saved_model"
+    folder.mkdir()
+    for part in (source / "saved_model").rglob("*"):
+        target = folder / part.relative_to(source / "saved_model")
+        target.mkdir() if part.is_dir() else target.write_bytes(part.read_bytes())
+    (folder / "config.json").write_text("{}")  # stock Keras takes it for its own
+    (folder / "metadata.json").write_text("{}")
+    assert keras_policies.load_model(folder).name == "seq_dense"
+
+
+def test_plain_keras_opens_legacy_h5_files_with_policies():
+    path = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "model.h5"
+    model = keras.models.load_model(path)
+    assert model.get_layer("conv_a").dtype_policy == keras.DTypePolicy("mixed_float16")
+    assert legacy_files.step_error(model, path) <= 0.03
+
+
+def test_plain_from_config_opens_legacy_configs_with_policies():
+    for case, owner in (
+        ("2.4.4/rnn_dynamic", keras.Sequential),
+        ("2.1.4/nested_model", keras.Model),
+    ):
+        path = legacy_files.CORPUS / case / "model.h5"
+        with h5py.File(path) as file:
+            config = json.loads(file.attrs["model_config"])["config"]
+        before = json.dumps(config)
+        model = owner.from_config(config)
+        assert json.dumps(config) == before
+        assert "mixed_float16" in {layer.dtype_policy.name for layer in model.layers}
+
+
+def test_a_list_of_layers_is_a_sequential_of_old_keras(tmp_path):
+    path = shutil.copy(
+        legacy_files.CORPUS / "2.4.4" / "explicit_lso" / "model.h5", tmp_path
+    )
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        config["config"] = config["config"]["layers"][1:]
+        file.attrs["model_config"] = json.dumps(config)
+    model = keras_policies.load_model(path)
+    source = legacy_files.CORPUS / "2.4.4" / "explicit_lso" / "model.h5"
+    (found,) = legacy_files.outputs(model, source)
+    np.testing.assert_allclose(found, legacy_files.arrays(source, "y_")[0], atol=5e-3)
