@@ -378,8 +378,10 @@ _TRACKING = frozenset(
     (
         "_layers",
         "_metrics",
+        "_modules",
         "_non_trainable_variables",
         "_seed_generators",
+        "_torch_params",
         "_tracked",
         "_trainable_variables",
     )
@@ -389,11 +391,13 @@ _TRACKING = frozenset(
 def own_attributes(layer):
     """Return `[(name, value), …]`, the attributes that a layer's class has set.
 
-    Keras: src/layers/layer.py, src/backend/tensorflow/layer.py.
+    Keras: src/layers/layer.py, src/backend/{tensorflow,torch}/layer.py. A layer is a
+    torch module on torch, which keeps the modules among its attributes apart.
     """
+    attributes = {**vars(layer), **vars(layer).get("_modules", {})}
     return [
         (name, value)
-        for name, value in sorted(vars(layer).items())
+        for name, value in sorted(attributes.items())
         if name not in _TRACKING and not name.startswith(_TRACKING_PREFIX)
     ]
 
@@ -424,20 +428,23 @@ _blank = threading.local()
 
 
 @contextlib.contextmanager
-def blank_variables():
+def blank_variables(place):
     """Within, variables come without drawing, tracing or compiling a value.
 
     Those of a constant initializer (an optimizer's slots) get their value from
     numpy; those of a random one are zero, and are to be assigned.
+
+    Args:
+        place: callable, turns a numpy array into what a variable takes at once.
     """
-    _blank.active = True
+    _blank.place = place
     try:
         yield
     finally:
-        _blank.active = False
+        _blank.place = None
 
 
-def _from_numpy(initializer):
+def _from_numpy(initializer, place):
     """Return an initializer with the values of `initializer`, made by numpy."""
     known = initializers.get(initializer)
     if not isinstance(known, initializers.Initializer):
@@ -447,11 +454,14 @@ def _from_numpy(initializer):
         value = known.value
 
     def fill(shape, dtype=None, **kwargs):
-        return np.full(
-            shape, value, ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
-        )
+        return place(np.full(shape, value, _numpy_dtype(dtype)))
 
     return fill
+
+
+def _numpy_dtype(dtype):
+    name = backend.standardize_dtype(dtype)
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
 def _make_variables_blankable():
@@ -461,15 +471,18 @@ def _make_variables_blankable():
     """
 
     def make_wrapper(stock):
-        def __init__(self, initializer, *args, **kwargs):
-            is_drawn = callable(initializer) or isinstance(initializer, str)
-            if is_drawn and getattr(_blank, "active", False):
-                initializer = _from_numpy(initializer)
-            stock(self, initializer, *args, **kwargs)
+        def __init__(self, initializer, shape=None, dtype=None, *args, **kwargs):
+            place = getattr(_blank, "place", None)
+            if place is not None:
+                if isinstance(initializer, int | float) and dtype is not None:
+                    initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
+                elif callable(initializer) or isinstance(initializer, str):
+                    initializer = _from_numpy(initializer, place)
+            stock(self, initializer, shape, dtype, *args, **kwargs)
 
         return __init__
 
-    wrap(KerasVariable, "__init__", ["initializer", "shape"], make_wrapper)
+    wrap(KerasVariable, "__init__", ["initializer", "shape", "dtype"], make_wrapper)
 
 
 _make_variables_blankable()

@@ -82,7 +82,7 @@ def test_the_loss_scale_of_a_policy_is_dropped(case, form):
 
 def test_the_loss_scale_of_a_float32_policy_is_dropped():
     model = load_model(corpus("2.3.4/float32_loss_scale", "model.h5"))
-    assert type(model.optimizer) is keras.optimizers.Adam
+    assert isinstance(model.optimizer, keras.optimizers.Adam)
     assert model.dtype_policy.name == "float32"
 
 
@@ -97,11 +97,10 @@ def test_tf_2_0_recorded_no_policy_so_its_loss_scale_is_kept():
 def test_an_optimizer_that_did_not_scale_does_not_scale_now():
     for form in "saved_model", "model.h5":
         model = load_model(corpus("2.4.4/func_multi_io", form))
-        assert type(model.optimizer) is keras.optimizers.Adam
+        assert isinstance(model.optimizer, keras.optimizers.Adam)
         assert model.dtype_policy.name == "float32"
-    assert type(load_model(corpus("2.4.4/seq_dense_bf16", "model.h5")).optimizer) is (
-        keras.optimizers.Adam
-    )
+    model = load_model(corpus("2.4.4/seq_dense_bf16", "model.h5"))
+    assert isinstance(model.optimizer, keras.optimizers.Adam)
 
 
 def test_another_policy_replaces_the_models_own_and_no_other():
@@ -109,7 +108,7 @@ def test_another_policy_replaces_the_models_own_and_no_other():
     model = load_model(path, dtype_policy="float32")
     assert {layer.dtype_policy.name for layer in model.layers} == {"float32"}
     assert model.dtype_policy.name == "float32"
-    assert type(model.optimizer) is keras.optimizers.Adam
+    assert isinstance(model.optimizer, keras.optimizers.Adam)
     policy = keras.DTypePolicy("mixed_bfloat16")
     model = load_model(path, dtype_policy=policy)
     assert model.get_layer("conv_a").dtype_policy == policy
@@ -216,7 +215,7 @@ def test_the_slots_and_the_product_of_nadam_come_back(release):
     wanted = (
         product[0] if product else np.prod(0.9 * (1 - 0.5 * 0.96 ** np.arange(1, 4)))
     )
-    assert float(optimizer._u_product) == pytest.approx(float(wanted), rel=1e-6)
+    assert float(optimizer._u_product.numpy()) == pytest.approx(float(wanted), rel=1e-6)
 
 
 @pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])

@@ -1,8 +1,9 @@
-"""What each backend does its own way, behind two functions.
+"""What each backend does its own way, behind three functions.
 
 - `all_finite(gradients)`: bool scalar, whether no element is NaN or infinite.
 - `run_if(condition, step, variables)`: run `step()`, which assigns to
   `variables` and to nothing else, only where `condition` holds.
+- `place(array)`: what a variable takes a numpy array as without compiling anything.
 """
 
 import importlib
@@ -16,3 +17,4 @@ _module = importlib.import_module(
 )
 all_finite = _module.all_finite
 run_if = _module.run_if
+place = _module.place

@@ -12,3 +12,8 @@ def run_if(condition, step, variables):
     """Run `step()` if `condition`; on a device this waits for its value."""
     if condition:
         step()
+
+
+def place(array):
+    """Return a numpy array as a variable takes it: as it is."""
+    return array

@@ -6,7 +6,12 @@ import keras
 from keras_policies.backends.eager import all_finite
 from keras_policies.backends.eager import run_if as run_if_now
 
-__all__ = ["all_finite", "run_if"]
+__all__ = ["all_finite", "place", "run_if"]
+
+
+def place(array):
+    """Return a numpy array as one of jax: `jnp.asarray` compiles a copy per shape."""
+    return jax.device_put(array)
 
 
 def run_if(condition, step, variables):

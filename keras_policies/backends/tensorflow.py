@@ -4,6 +4,9 @@ import tensorflow as tf
 from keras import ops
 
 from keras_policies.backends import eager
+from keras_policies.backends.eager import place
+
+__all__ = ["all_finite", "place", "run_if"]
 
 
 def all_finite(gradients):

@@ -3,7 +3,8 @@
 import keras
 import numpy as np
 
-from keras_policies import keras_internals
+from keras_policies import backends, keras_internals
+from keras_policies.legacy.weights import value_for
 
 # Keras 3 optimizer -> {slot name in tf.keras: attribute in Keras 3}. Names of up
 # to 2.10 stand beside those of 2.11 and on.
@@ -103,8 +104,9 @@ def restore(model, state, pairs):
     if problems and state.slots:
         return problems
     for target, value in targets:
-        target.assign(np.array(value.read(), dtype=target.dtype))
-    inner.iterations.assign(state.iterations)
+        target.assign(value_for(target, value))
+    steps = np.asarray(state.iterations, inner.iterations.dtype)
+    inner.iterations.assign(backends.place(steps))
     if isinstance(inner, keras.optimizers.Nadam):
         product = _nadam_product(inner, state)
         keras_internals.nadam_product(inner).assign(product)

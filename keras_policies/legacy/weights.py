@@ -14,7 +14,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from keras_policies import keras_internals
+from keras_policies import backends, keras_internals
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.keras_archive import numbered
 
@@ -225,6 +225,14 @@ def _difference(name, held, weights):
     )
 
 
+def value_for(variable, weight):
+    """Return a weight's value as its variable takes it, read now.
+
+    A copy: some backends would go on sharing the memory-mapped file.
+    """
+    return backends.place(np.array(weight.read(), dtype=variable.dtype))
+
+
 def assign(pairs, advance=lambda size: None):
     """Read the weights one at a time, and put them into their variables.
 
@@ -233,6 +241,5 @@ def assign(pairs, advance=lambda size: None):
         advance: callable, told the bytes of each tensor that is done.
     """
     for variable, weight in pairs:
-        # A copy: some backends would go on sharing the memory-mapped file.
-        variable.assign(np.array(weight.read(), dtype=variable.dtype))
+        variable.assign(value_for(variable, weight))
         advance(int(np.prod(weight.shape)) * weight.dtype.itemsize)
