@@ -143,11 +143,12 @@ def main():
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--models", type=int, default=None, help="how many, for a trial"
+        "--models", type=int, default=None, help="how many of them, evenly"
     )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    paths = models_for_both(arguments.tf)[: arguments.models]
+    paths = models_for_both(arguments.tf)
+    paths = paths[:: -(-len(paths) // (arguments.models or len(paths)))]
     results = {
         str(path.relative_to(LEGACY)): measure(path, arguments.tf, arguments.rounds)
         for path in paths

@@ -51,8 +51,7 @@ def test_public_names_are_documented():
         assert "Example:" in doc, name
 
 
-def test_readme_examples_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_readme_examples_run(old_files, capsys):
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(examples) >= 5
     for example in examples:

@@ -36,10 +36,10 @@ def _named(kind, name):
 
 
 def _metrics(model, configs, left_out):
-    """Return the metrics of a nest of configs, without those that are unknown."""
+    """Return the metrics of a nest of configs, without the unknown; None if empty."""
     names = getattr(model, "output_names", [])  # a Functional's; others have one
     named = training.without_output_names(configs, names)
-    return _without_none(_deserialize("metrics", named, left_out))
+    return _without_none(_deserialize("metrics", named, left_out)) or None
 
 
 def _without_none(metrics):
