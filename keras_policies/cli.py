@@ -8,6 +8,7 @@ missing that the model needs.
 import argparse
 import importlib
 import json
+import os
 import sys
 
 OK, FAILED, MISSING = 0, 1, 3
@@ -81,6 +82,8 @@ def _parser():
 def _custom_objects(names):
     """Return `{name: object}` for a list of `module:name`."""
     found = {}
+    if names:  # a script's own path is that of its folder, not of the user's
+        sys.path.insert(0, os.getcwd())
     for text in names:
         module, colon, name = text.partition(":")
         if not colon or not name:

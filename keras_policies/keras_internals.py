@@ -260,6 +260,15 @@ def around_load_from_hdf5(hook):
     wrap(legacy_h5_format, "load_model_from_hdf5", parameters, make_wrapper)
 
 
+def custom_object_scope(custom_objects):
+    """Return a scope of custom objects that adds to the one around it.
+
+    Keras: src/saving/object_registration.py; its own scope takes the other's place.
+    """
+    around = global_state.get_global_attribute("custom_objects_scope_dict", {})
+    return keras.saving.custom_object_scope({**around, **(custom_objects or {})})
+
+
 def save_class_as(cls, name):
     """Write instances of `cls` to files under another class's public name.
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -15,10 +16,12 @@ from keras_policies import LegacyModelError
 from keras_policies.legacy import sorted_table
 from keras_policies.legacy.checkpoint import Checkpoint
 
+# LEGACY_CORPUS adds a folder of more of them.
+FOLDERS = [legacy_files.FOLDER, *filter(None, [os.environ.get("LEGACY_CORPUS")])]
 PREFIXES = sorted(
     path.with_suffix("")
-    for path in legacy_files.FOLDER.rglob("*.index")
-    if not path.name.startswith(".")
+    for folder in FOLDERS
+    for path in pathlib.Path(folder).rglob("*.index")
 )
 BY_TENSORFLOW = """
 import hashlib, json, sys

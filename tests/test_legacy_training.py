@@ -146,6 +146,39 @@ def test_a_float32_model_opens_under_a_mixed_policy():
 
 
 @pytest.mark.parametrize(
+    ("name", "plain", "dtypes"),
+    [
+        ("infer", "float16", ("float16", "float16")),
+        ("_infer", "float16", ("float16", "float16")),
+        ("infer_with_float32_vars", "mixed_float16", ("float16", "float32")),
+        ("float16_with_float32_vars", "mixed_float16", ("float16", "float32")),
+        ("bfloat16_with_float32_vars", "mixed_bfloat16", ("bfloat16", "float32")),
+        ("float64", "float64", ("float64", "float64")),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype float64")
+def test_deprecated_policies_become_plain_ones(tmp_path, name, plain, dtypes):
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        image, hidden, _ = config["config"]["layers"]
+        image["config"]["dtype"] = "float16"
+        hidden["config"]["dtype"] = {"class_name": "Policy", "config": {"name": name}}
+        file.attrs["model_config"] = json.dumps(config)
+    layer = load_model(path, compile=False).get_layer("hidden")
+    assert type(layer.dtype_policy) is keras.DTypePolicy
+    assert layer.dtype_policy.name == plain
+    assert (layer.compute_dtype, layer.variable_dtype) == dtypes
+
+
+def test_a_registered_class_needs_no_custom_objects():
+    with keras.saving.custom_object_scope({"Scale": legacy_files.Scale}):
+        model = load_model(more("2.4.4/custom_layer"))
+    assert isinstance(model.get_layer("scale"), legacy_files.Scale)
+    assert model.get_layer("scale").factor == 3.0
+
+
+@pytest.mark.parametrize(
     ("case", "name", "settings"),
     [
         ("sgd_nesterov", "SGD", {"momentum": 0.9, "nesterov": True}),
@@ -303,6 +336,24 @@ def test_slots_that_do_not_fit_are_left_out_whole(tmp_path):
     model = load_with_one_warning(path, ["the optimizer's state", "(2, 2)", "(4, 5)"])
     assert int(model.optimizer.iterations) == 0
     assert not any(np.any(np.asarray(slot)) for slot in model.optimizer._momentums)
+
+
+def test_slots_that_are_missing_are_named(tmp_path):
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        group = file["optimizer_weights"]
+        kept = [name for name in group.attrs["weight_names"] if b"bias/m:" not in name]
+        group.attrs["weight_names"] = kept
+    model = load_with_one_warning(path, ["no value for", "hidden", "out"])
+    assert int(model.optimizer.iterations) == 0
+
+
+def test_an_optimizer_without_state_says_so(tmp_path):
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        del file["optimizer_weights"]
+    model = load_with_one_warning(path, ["the file holds none, so it starts anew"])
+    assert model.compiled
 
 
 def test_a_restored_model_saves_and_opens_in_keras_alone(tmp_path):

@@ -9,6 +9,7 @@ import tempfile
 import keras
 import numpy as np
 
+from keras_policies import keras_internals
 from keras_policies.legacy import build, inspection, plan, progress, readers
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.policies import checked_policy
@@ -76,7 +77,7 @@ def convert_model(
     policy = checked_policy(dtype_policy)
     _check(destination, overwrite)
     recorded = None if verify is None else _recorded(verify)
-    with keras.saving.custom_object_scope(custom_objects or {}):
+    with keras_internals.custom_object_scope(custom_objects):
         with readers.read(source) as legacy:
             planned = plan.make(legacy, policy, safe_mode)
             planned.raise_if_missing()

@@ -8,6 +8,7 @@ import tempfile
 import keras
 import numpy as np
 
+from keras_policies import keras_internals
 from keras_policies.legacy import build, plan, progress, readers, weights, weights_only
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.policies import checked_policy
@@ -59,7 +60,7 @@ def load_model(
             return keras.models.load_model(named, custom_objects, compile, safe_mode)
     with (
         readers.read(path) as legacy,
-        keras.saving.custom_object_scope(custom_objects or {}),
+        keras_internals.custom_object_scope(custom_objects),
     ):
         planned = plan.make(legacy, policy, safe_mode)
         planned.raise_if_missing()

@@ -51,7 +51,7 @@ def _targets(optimizer, state, pairs, trainable):
     if table is None:
         return [], [f"its class, {type(optimizer).__name__}, is not known"]
     variables = {id(weight): variable for variable, weight in pairs}
-    targets, problems = [], []
+    targets, problems = {}, []
     for slot in state.slots:
         variable = _variable_of(slot, variables, trainable)
         if variable is None or not any(variable is item for item in trainable):
@@ -67,8 +67,14 @@ def _targets(optimizer, state, pairs, trainable):
                 f"the slot {slot.name!r} of {variable.path} has the shape "
                 f"{slot.value.shape}, expected {tuple(target.shape)}"
             )
-        targets.append((target, slot.value))
-    return targets, problems
+        targets[id(target)] = target, slot.value
+    for attribute in dict.fromkeys(table.values()):
+        slots = [keras_internals.slot(optimizer, attribute, item) for item in trainable]
+        missing = [
+            slot for slot in slots if slot is not None and id(slot) not in targets
+        ]
+        problems += [f"the file has no value for {slot.path}" for slot in missing]
+    return list(targets.values()), problems
 
 
 def _nadam_product(optimizer, state):
@@ -99,9 +105,9 @@ def restore(model, state, pairs):
     optimizer.build(trainable)
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if state.iterations is None:
-        return []
+        return ["the file holds none, so it starts anew"]
     targets, problems = _targets(inner, state, pairs, trainable)
-    if problems and state.slots:
+    if problems:
         return problems
     for target, value in targets:
         target.assign(value_for(target, value))
