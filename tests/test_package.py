@@ -35,11 +35,19 @@ def test_public_names():
     assert re.fullmatch(r"\d+\.\d+\.\d+", keras_policies.__version__)
 
 
-def test_private_keras_is_in_one_module():
-    leaning = [
-        p.name for p in PACKAGE.rglob("*.py") if re.search(r"keras\.src", p.read_text())
-    ]
-    assert leaning == ["keras_internals.py"]
+def test_private_keras_is_in_one_place():
+    leaning = {
+        p.parent.name
+        for p in PACKAGE.rglob("*.py")
+        if re.search(r"keras\.src", p.read_text())
+    }
+    assert leaning == {"keras_internals"}
+
+
+def test_the_place_for_private_keras_knows_nothing_of_ours():
+    for path in (PACKAGE / "keras_internals").glob("*.py"):
+        ours = re.findall(r"(?:from|import) (keras_policies[\w.]*)", path.read_text())
+        assert all(name.startswith("keras_policies.keras_internals") for name in ours)
 
 
 def test_importing_twice_changes_nothing():

@@ -3,7 +3,7 @@
 - `all_finite(gradients)`: bool scalar, whether no element is NaN or infinite.
 - `run_if(condition, step, variables)`: run `step()`, which assigns to
   `variables` and to nothing else, only where `condition` holds.
-- `place(array)`: what a variable takes a numpy array as without compiling anything.
+- `place(array)`: a copy of a numpy array, as a variable takes it without compiling.
 """
 
 import importlib

@@ -230,7 +230,7 @@ def value_for(variable, weight):
 
     A copy: some backends would go on sharing the memory-mapped file.
     """
-    return backends.place(np.array(weight.read(), dtype=variable.dtype))
+    return backends.place(np.asarray(weight.read(), dtype=variable.dtype))
 
 
 def assign(pairs, advance=lambda size: None):

@@ -1,0 +1,73 @@
+"""The one place that touches private Keras: seams, and small accessors.
+
+Each function names the Keras file that it leans on, and imports nothing of ours: a
+seam takes a hook.
+"""
+
+from keras_policies.keras_internals.layers import (
+    build_for,
+    enclosing_layers,
+    first_dtype,
+    is_functional,
+    no_automatic_dependency_tracking,
+    own_attributes,
+    own_policy,
+    own_variables,
+    parts_never_called,
+    set_own_policy,
+    sublayers,
+)
+from keras_policies.keras_internals.saving import (
+    around_load_from_hdf5,
+    before_model_from_config,
+    custom_object_scope,
+    read_policy_class,
+    read_unnamed_policy,
+    save_class_as,
+)
+from keras_policies.keras_internals.seams import (
+    UnsupportedKerasError,
+    after_bidirectional_init,
+    around_compile,
+    before_layer_call,
+    before_sequential_build,
+    before_weight,
+    record_no_auto_scale_loss,
+    wrap,
+)
+from keras_policies.keras_internals.variables import (
+    blank_variables,
+    nadam_product,
+    slot,
+)
+
+__all__ = [
+    "UnsupportedKerasError",
+    "after_bidirectional_init",
+    "around_compile",
+    "around_load_from_hdf5",
+    "before_layer_call",
+    "before_model_from_config",
+    "before_sequential_build",
+    "before_weight",
+    "blank_variables",
+    "build_for",
+    "custom_object_scope",
+    "enclosing_layers",
+    "first_dtype",
+    "is_functional",
+    "nadam_product",
+    "no_automatic_dependency_tracking",
+    "own_attributes",
+    "own_policy",
+    "own_variables",
+    "parts_never_called",
+    "read_policy_class",
+    "read_unnamed_policy",
+    "record_no_auto_scale_loss",
+    "save_class_as",
+    "set_own_policy",
+    "slot",
+    "sublayers",
+    "wrap",
+]
