@@ -1,5 +1,6 @@
 """Files that are no model, broken or not to be trusted end in one clear error."""
 
+import contextlib
 import json
 import shutil
 import zipfile
@@ -264,3 +265,37 @@ def test_load_weights_wants_a_built_model():
     path = legacy_files.MORE / "2.4.4" / "subclassed" / "weights.h5"
     with pytest.raises(LegacyModelError, match="has no weights yet"):
         keras_policies.load_weights(legacy_files.Net(), path)
+
+
+def _places(value, path=()):
+    """Yield the path of every value in a nest."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else ()
+    inner = enumerate(value) if isinstance(value, list) else inner
+    for key, item in inner:
+        yield from _places(item, (*path, key))
+
+
+def _with(value, path, new):
+    """Return a nest with another value at a path."""
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = _with(copy[path[0]], path[1:], new)
+    return copy
+
+
+@pytest.mark.parametrize(
+    "new", [None, 7, "x", [], {}, [[]], {"class_name": 3}], ids=str
+)
+@pytest.mark.parametrize("attribute", ["model_config", "training_config"])
+def test_a_config_with_anything_anywhere_opens_or_is_refused(tmp_path, attribute, new):
+    source = legacy_files.CORPUS / "2.1.4" / "nested_model" / "model.h5"
+    path = shutil.copy(source, tmp_path / "model.h5")
+    with h5py.File(path) as file:
+        config = json.loads(file.attrs[attribute])
+    for place in list(_places(config))[::11]:
+        with h5py.File(path, "r+") as file:
+            file.attrs[attribute] = json.dumps(_with(config, place, new))
+        with contextlib.suppress(LegacyModelError):  # and no other error
+            inspect_model(path)

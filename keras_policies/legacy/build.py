@@ -12,7 +12,7 @@ import keras
 import keras_policies
 from keras_policies import backends, keras_internals
 from keras_policies.legacy import compiling, policies, weights
-from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.errors import LegacyModelError, corrupt
 
 
 def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
@@ -46,7 +46,8 @@ def build_and_report(planned, safe_mode, advance, compile=True):
     with keras_internals.blank_variables(backends.place):
         model = _make(planned, safe_mode)
         pairs = weights.match_model(model, legacy.weights, legacy.path)
-        weights.assign(pairs, advance)
+        with corrupt(legacy.path):
+            weights.assign(pairs, advance)
         _make_policies_plain(model, planned)
         if not compile or planned.training is None:
             return model, []

@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from keras_policies.legacy import layers, plan, policies, readers
-from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.errors import LegacyModelError, corrupt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,5 +162,5 @@ def inspect_model(path):
             f"{path}: written by Keras 3: there is nothing legacy in it. Open it with "
             "keras.models.load_model."
         )
-    with readers.read(path) as legacy:
+    with readers.read(path) as legacy, corrupt(path):
         return describe(plan.make(legacy, safe_mode=False))

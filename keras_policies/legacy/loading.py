@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.legacy import build, plan, progress, readers, weights, weights_only
-from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.errors import LegacyModelError, corrupt
 from keras_policies.legacy.policies import checked_policy
 
 
@@ -111,6 +111,7 @@ def load_weights(model, path):
         named = weights.in_order(model, by_layer)
         pairs = weights.match_model(model, named, str(path))
         # Read, with checksums, before anything is changed.
-        values = [np.array(weight.read()) for _, weight in pairs]
+        with corrupt(path):
+            values = [np.array(weight.read()) for _, weight in pairs]
     for (variable, _), value in zip(pairs, values, strict=True):
         variable.assign(value.astype(variable.dtype))

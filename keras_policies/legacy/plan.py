@@ -8,7 +8,7 @@ import dataclasses
 import keras
 
 from keras_policies.legacy import layers, policies, training
-from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.errors import LegacyModelError, corrupt
 from keras_policies.legacy.model import LegacyModel
 from keras_policies.loss_scale import LossScale
 
@@ -49,6 +49,11 @@ def make(legacy, dtype_policy=None, safe_mode=True):
     Raises:
         LegacyModelError: if something in it cannot be converted.
     """
+    with corrupt(legacy.path):
+        return _make(legacy, dtype_policy, safe_mode)
+
+
+def _make(legacy, dtype_policy, safe_mode):
     converted = _convert(legacy, None, safe_mode)
     dtypes = list(converted.dtypes.values())
     fitting = _training(legacy)

@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 
 from keras_policies.legacy import hdf5, keras_archive, saved_model
-from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.errors import LegacyModelError, corrupt
 
 KERAS_3 = "3."
 # What Keras 3 leaves when a .keras file is unpacked into a folder.
@@ -22,6 +22,11 @@ def is_keras_3(path):
         LegacyModelError: if there is nothing, or no model that we know.
     """
     path = pathlib.Path(path)
+    with corrupt(path):
+        return _is_keras_3(path)
+
+
+def _is_keras_3(path):
     if path.is_dir():
         if (path / saved_model.MODEL_FILE).is_file():
             return False
@@ -88,5 +93,7 @@ def read(path):
         kind = saved_model
     else:
         kind = _kind(path)
-    with kind.read(path) as legacy:
+    with contextlib.ExitStack() as stack:
+        with corrupt(path):
+            legacy = stack.enter_context(kind.read(path))
         yield legacy
