@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from keras_policies.legacy import layers, plan, policies, readers
+from keras_policies.legacy import classes, layers, plan, policies, readers
 from keras_policies.legacy.errors import LegacyModelError, corrupt
 
 
@@ -99,7 +99,7 @@ def _described(node, prefix, parameters, planned):
         parameters=parameters.get(path, 0),
         becomes=None
         if node["class_name"] in conversion.missing
-        else layers.keras_name(node["class_name"]),
+        else classes.keras_name(node["class_name"]),
     )
     if layers.is_graph(node):
         inner = config if isinstance(config, list) else config["layers"]

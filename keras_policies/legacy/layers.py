@@ -7,21 +7,9 @@ class that is missing.
 
 import dataclasses
 
-import keras
-
-from keras_policies.legacy import arguments, graph, policies
+from keras_policies.legacy import arguments, classes, graph, policies
 from keras_policies.legacy.errors import LegacyModelError
 
-RENAMED_CLASSES = {
-    "BatchNormalizationV1": "BatchNormalization",
-    "BatchNormalizationV2": "BatchNormalization",
-    "Functional": "Model",
-    "Network": "Model",
-}
-WITHOUT_COUNTERPART = {
-    "LocallyConnected1D": "Keras 3 has no locally connected layers",
-    "LocallyConnected2D": "Keras 3 has no locally connected layers",
-}
 # Keys under which a layer's config holds the config of another layer.
 INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"
 INNER_MODULES = {
@@ -68,29 +56,11 @@ class Conversion:
         )
 
 
-def registered_name(class_name):
-    """Return the name under which a custom class is known in this scope, or None.
-
-    A class that was registered in a package is written as `Package>Name`.
-    """
-    for name in (class_name, class_name.rpartition(">")[2]):
-        if keras.saving.get_registered_object(name) is not None:
-            return name
-    return None
-
-
 def name_of(config):
     """Return the name of a layer or model from its config."""
     inner = config.get("config")
     name = inner.get("name") if isinstance(inner, dict) else None
     return str(config.get("name") or name or config.get("class_name"))
-
-
-def keras_name(class_name):
-    """Return the name of the class that a legacy class becomes."""
-    if registered_name(class_name) is not None:
-        return registered_name(class_name)
-    return RENAMED_CLASSES.get(class_name, class_name)
 
 
 def is_graph(config):
@@ -127,29 +97,8 @@ def convert(config, conversion, prefix="", is_root=False):
     path = f"{prefix}{inner.get('name') or class_name}"
     inner_prefix = "" if is_root else f"{path}/"
     layers = [convert(layer, conversion, inner_prefix) for layer in inner["layers"]]
-    found = _found(class_name, conversion, path)
+    found = classes.find(class_name, conversion, path)
     return {**found, "config": _model_config(inner, layers, found, conversion, path)}
-
-
-def _found(class_name, conversion, path):
-    """Return where Keras 3 finds a class: module, class name, registered name."""
-    custom = registered_name(class_name)
-    if custom is not None:
-        return {"module": None, "class_name": custom, "registered_name": custom}
-    stock = RENAMED_CLASSES.get(class_name, class_name)
-    for module in keras.layers, keras.models:
-        if isinstance(getattr(module, stock, None), type):
-            name = module.__name__.rpartition(".")[2]
-            known = {"module": f"keras.{name}", "class_name": stock}
-            return {**known, "registered_name": None}
-    if class_name in WITHOUT_COUNTERPART:
-        raise LegacyModelError(
-            f"{conversion.path}: the layer {path!r} is a {class_name}: "
-            f"{WITHOUT_COUNTERPART[class_name]}. Pass a class of your own as "
-            f"custom_objects={{{class_name!r}: ...}}."
-        )
-    conversion.missing.setdefault(class_name, []).append(path)
-    return {"module": None, "class_name": class_name, "registered_name": class_name}
 
 
 def _is_stock(found):
@@ -209,7 +158,7 @@ def _convert_value(key, value, conversion, path):
 def _convert_inner(module, value, conversion):
     """Return the config of an initializer, a regularizer or a constraint."""
     class_name = str(value["class_name"])
-    if registered_name(class_name) is not None:
+    if classes.registered_name(class_name) is not None:
         return value
     config = dict(value.get("config") or {})
     for name in arguments.INITIALIZER_DROPPED:
@@ -220,7 +169,7 @@ def _convert_inner(module, value, conversion):
 
 def _convert_layer(class_name, config, conversion, prefix):
     path = f"{prefix}{config.get('name') or class_name}"
-    found = _found(class_name, conversion, path)
+    found = classes.find(class_name, conversion, path)
     if conversion.safe_mode and _is_stock(found):
         _refuse_code(class_name, config, conversion, path)
     kept = _without_dropped(found["class_name"], config, conversion, path)

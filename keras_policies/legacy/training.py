@@ -8,7 +8,7 @@ import dataclasses
 
 from keras_policies import loss_scale as loss_scales
 from keras_policies.legacy import policies
-from keras_policies.legacy.layers import registered_name
+from keras_policies.legacy.classes import registered_name
 
 LOSS_SCALE_OPTIMIZERS = (
     "LossScaleOptimizer",  # 2.0 to 2.3, and 2.4 and on

@@ -1,0 +1,61 @@
+"""Where Keras 3 finds the class that a legacy config names."""
+
+import keras
+
+from keras_policies.legacy.errors import LegacyModelError
+
+RENAMED_CLASSES = {
+    "BatchNormalizationV1": "BatchNormalization",
+    "BatchNormalizationV2": "BatchNormalization",
+    "Functional": "Model",
+    "Network": "Model",
+}
+WITHOUT_COUNTERPART = {
+    "LocallyConnected1D": "Keras 3 has no locally connected layers",
+    "LocallyConnected2D": "Keras 3 has no locally connected layers",
+}
+
+
+def registered_name(class_name):
+    """Return the name under which a custom class is known in this scope, or None.
+
+    A class that was registered in a package is written as `Package>Name`.
+    """
+    for name in (class_name, class_name.rpartition(">")[2]):
+        if keras.saving.get_registered_object(name) is not None:
+            return name
+    return None
+
+
+def keras_name(class_name):
+    """Return the name of the class that a legacy class becomes."""
+    if registered_name(class_name) is not None:
+        return registered_name(class_name)
+    return RENAMED_CLASSES.get(class_name, class_name)
+
+
+def find(class_name, conversion, path):
+    """Return where Keras 3 finds a class: module, class name, registered name.
+
+    Args:
+        class_name: str, as written.
+        conversion: `layers.Conversion`, told if there is no such class.
+        path: str, the layer.
+    """
+    custom = registered_name(class_name)
+    if custom is not None:
+        return {"module": None, "class_name": custom, "registered_name": custom}
+    stock = RENAMED_CLASSES.get(class_name, class_name)
+    for module in keras.layers, keras.models:
+        if isinstance(getattr(module, stock, None), type):
+            name = module.__name__.rpartition(".")[2]
+            known = {"module": f"keras.{name}", "class_name": stock}
+            return {**known, "registered_name": None}
+    if class_name in WITHOUT_COUNTERPART:
+        raise LegacyModelError(
+            f"{conversion.path}: the layer {path!r} is a {class_name}: "
+            f"{WITHOUT_COUNTERPART[class_name]}. Pass a class of your own as "
+            f"custom_objects={{{class_name!r}: ...}}."
+        )
+    conversion.missing.setdefault(class_name, []).append(path)
+    return {"module": None, "class_name": class_name, "registered_name": class_name}
