@@ -93,16 +93,25 @@ def _custom_objects(names):
             )
         try:
             found[name] = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"--custom-objects {text!r}: {error}.") from error
+        except Exception as error:  # whatever a module of the user's raises
+            raise ValueError(
+                f"--custom-objects {text!r}: {type(error).__name__}: {error}."
+            ) from error
+        if not callable(found[name]):
+            raise ValueError(
+                f"--custom-objects {text!r}: expected a class or a function, found "
+                f"{found[name]!r}."
+            )
     return found
 
 
 def _table(description):
     """Return a rich table of the layers."""
     import rich.table
+    from rich.markup import escape
 
-    table = rich.table.Table(title=f"{description.class_name} {description.name!r}")
+    title = f"{description.class_name} {description.name!r}"
+    table = rich.table.Table(title=escape(title))
     for heading in "layer", "class", "policy", "dtypes", "loss scale":
         table.add_column(heading, overflow="fold")
     table.add_column("parameters", justify="right", overflow="fold")
@@ -110,13 +119,13 @@ def _table(description):
     for layer in description.layers:
         dtypes = dict.fromkeys((layer.compute_dtype, layer.variable_dtype))
         table.add_row(
-            layer.path,
-            layer.class_name,
-            layer.policy or "-",
+            escape(layer.path),
+            escape(layer.class_name),
+            escape(layer.policy or "-"),
             ", ".join(dtype or "-" for dtype in dtypes),
             layer.loss_scale or "-",
             f"{layer.parameters:,}",
-            layer.becomes or "[bold]missing[/bold]",
+            escape(layer.becomes) if layer.becomes else "[bold]missing[/bold]",
         )
     return table
 

@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
+import h5py
 import keras
 import legacy_files
 import numpy as np
@@ -61,6 +63,22 @@ def test_inspect_prints_a_table(capsys):
         "168",
     ):
         assert text in printed
+
+
+def test_names_are_no_markup(tmp_path, capsys):
+    path = shutil.copy(legacy_files.MORE / "2.4.4/amsgrad/model.h5", tmp_path / "m.h5")
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        config["config"]["name"] = "a[/b]"
+        config["config"]["layers"][0]["name"] = "blk[red]"
+        config["config"]["layers"][0]["config"]["name"] = "blk[red]"
+        config["config"]["layers"][1]["inbound_nodes"][0][0][0] = "blk[red]"
+        config["config"]["input_layers"][0][0] = "blk[red]"
+        file.attrs["model_config"] = json.dumps(config)
+    assert main(["inspect", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "a[/b]" in printed
+    assert "blk[red]" in printed
 
 
 def test_inspect_as_json(capsys):
@@ -161,12 +179,23 @@ def test_convert_under_another_policy_and_with_custom_objects(tmp_path, monkeypa
         (["new.keras", "--policy", "float99"], "float99"),
         (["new.keras", "--custom-objects", "Scale"], "expected module:name"),
         (["new.keras", "--custom-objects", "no_module:Scale"], "No module named"),
+        (["new.keras", "--custom-objects", "broken:Scale"], "ZeroDivisionError"),
+        (
+            ["new.keras", "--custom-objects", "math:pi"],
+            "expected a class or a function",
+        ),
         (["new.keras", "--verify", "none.npz"], "not a readable .npz file"),
     ],
 )
 def test_a_wrong_argument_names_itself(
     tmp_path, monkeypatch, capsys, arguments, reason
 ):
+    elsewhere = tmp_path / "modules"
+    elsewhere.mkdir()
+    (elsewhere / "broken.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(elsewhere)
+    tmp_path = tmp_path / "work"
+    tmp_path.mkdir()
     monkeypatch.chdir(tmp_path)
     assert main(["convert", MODEL, *arguments]) == 1
     assert reason in capsys.readouterr().err

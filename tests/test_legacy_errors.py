@@ -299,3 +299,56 @@ def test_a_config_with_anything_anywhere_opens_or_is_refused(tmp_path, attribute
             file.attrs[attribute] = json.dumps(_with(config, place, new))
         with contextlib.suppress(LegacyModelError):  # and no other error
             inspect_model(path)
+
+
+@pytest.mark.parametrize("value", [1 + 2j, b"abc", 3], ids=["complex", "text", "int"])
+def test_a_weight_of_another_kind_of_number_is_refused(tmp_path, value):
+    def edit(config, file):
+        group = file["model_weights/fc1/fc1"]
+        name = next(name for name in group if name.startswith("bias"))
+        del group[name]
+        group[name] = np.full((16,), value)
+
+    path = edited_h5(tmp_path, edit)
+    model = load_model(SOURCE / "model.h5")
+    before = [np.array(weight) for weight in model.get_weights()]
+    for call in load_model, lambda path: load_weights(model, path):
+        with pytest.raises(LegacyModelError, match=r"fc1/bias has the shape \(16,\)"):
+            call(path)
+    for weight, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+def old_hard_sigmoid(x):
+    return keras.ops.clip(0.2 * x + 0.5, 0, 1)
+
+
+def test_an_activation_that_changed_is_refused_or_replaced(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][1]["config"]["activation"] = "hard_sigmoid"
+
+    path = edited_h5(tmp_path, edit)
+    with pytest.raises(LegacyModelError, match="'fc1' uses 'hard_sigmoid', which was"):
+        load_model(path)
+    custom = {"hard_sigmoid": old_hard_sigmoid}
+    model = load_model(path, custom)
+    assert model.get_layer("fc1").activation is old_hard_sigmoid
+
+
+def test_a_loss_weight_of_the_wrong_kind_is_ours(tmp_path):
+    path = shutil.copy(SOURCE / "model.h5", tmp_path / "model.h5")
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["training_config"])
+        config["loss_weights"] = "x"
+        file.attrs["training_config"] = json.dumps(config)
+    with pytest.raises(LegacyModelError, match="its training_config"):
+        load_model(path)
+    assert not load_model(path, compile=False).compiled
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][1]["config"]["name"] = "\ud800x"
+
+    with pytest.raises(LegacyModelError, match="lone surrogate"):
+        inspect_model(edited_h5(tmp_path, edit))

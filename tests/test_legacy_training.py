@@ -365,3 +365,24 @@ def test_a_restored_model_saves_and_opens_in_keras_alone(tmp_path):
         legacy_files.outputs(again, path)[0], legacy_files.outputs(model, path)[0]
     )
     assert int(again.optimizer.iterations) == 5
+
+
+def test_training_false_in_a_graph_is_said_to_be_overridden(tmp_path):
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        config["config"]["layers"][1]["inbound_nodes"][0][0][3] = {"training": False}
+        file.attrs["model_config"] = json.dumps(config)
+    load_with_one_warning(path, ["training=False in the calls of 'hidden'"])
+
+
+@pytest.mark.parametrize("value", [-3, 2**63 - 1, 1.5, float("nan"), True])
+def test_an_impossible_count_of_iterations_is_left_out(tmp_path, value):
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        group = file["optimizer_weights"]
+        name = next(name for name in group.attrs["weight_names"] if b"iter" in name)
+        del group[name]
+        group[name] = value
+    model = load_with_one_warning(path, ["it has made", "iterations"])
+    assert int(model.optimizer.iterations) == 0

@@ -16,6 +16,8 @@ COMMON = {
 }
 
 DROPPED = {
+    "Attention": {"causal": (False,)},
+    "AdditiveAttention": {"causal": (False,)},
     "BatchNormalization": {
         "renorm": (False,),
         "renorm_clipping": ANY,
@@ -23,6 +25,21 @@ DROPPED = {
         "fused": ANY,
         "virtual_batch_size": (None,),
         "adjustment": (None,),
+    },
+    "Conv1DTranspose": {"groups": (1,)},
+    "Conv2DTranspose": {"groups": (1,)},
+    "Conv3DTranspose": {"groups": (1,)},
+    "SeparableConv1D": {
+        "groups": (1,),
+        "kernel_initializer": ANY,
+        "kernel_regularizer": ANY,
+        "kernel_constraint": ANY,
+    },
+    "SeparableConv2D": {
+        "groups": (1,),
+        "kernel_initializer": ANY,
+        "kernel_regularizer": ANY,
+        "kernel_constraint": ANY,
     },
     "DepthwiseConv2D": {
         "groups": (1,),
@@ -46,7 +63,11 @@ DROPPED = {
 RENAMED = {
     "InputLayer": {"batch_input_shape": "batch_shape"},
     "LeakyReLU": {"alpha": "negative_slope"},
+    "ReLU": {"theta": "threshold"},  # of ThresholdedReLU
 }
+
+# Functions that Keras 3 computes by another formula, with the one of tf.keras.
+CHANGED_ACTIVATIONS = {"hard_sigmoid": "clip(0.2 * x + 0.5, 0, 1)"}
 
 # Initializers of 2.0 wrote a dtype, which Keras 3 takes from the variable.
 INITIALIZER_DROPPED = ("dtype",)

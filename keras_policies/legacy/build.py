@@ -51,7 +51,8 @@ def build_and_report(planned, safe_mode, advance, compile=True):
         _make_policies_plain(model, planned)
         if not compile or planned.training is None:
             return model, []
-        return model, compiling.compile_model(model, planned, pairs)
+        with corrupt(f"{legacy.path}: its training_config"):
+            return model, compiling.compile_model(model, planned, pairs)
 
 
 def _make(planned, safe_mode):

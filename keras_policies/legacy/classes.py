@@ -9,6 +9,7 @@ RENAMED_CLASSES = {
     "BatchNormalizationV2": "BatchNormalization",
     "Functional": "Model",
     "Network": "Model",
+    "ThresholdedReLU": "ReLU",
 }
 WITHOUT_COUNTERPART = {
     "LocallyConnected1D": "Keras 3 has no locally connected layers",

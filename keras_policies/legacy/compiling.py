@@ -3,7 +3,7 @@
 import keras
 
 import keras_policies
-from keras_policies.legacy import optimizer_state, training
+from keras_policies.legacy import graph, optimizer_state, training
 
 # Names that compile turns into a metric by the loss and the shape of the output.
 CHOSEN_BY_COMPILE = "accuracy", "acc", "crossentropy", "ce"
@@ -33,6 +33,13 @@ def _named(kind, name):
     if custom is None:
         getattr(keras, kind).get(name)  # raises if it does not
     return custom or name
+
+
+def _for_every_output(losses, output_names):
+    """Return losses by output with None for those that have none."""
+    if isinstance(losses, dict) and set(losses) < set(output_names):
+        return {name: losses.get(name) for name in output_names}
+    return losses
 
 
 def _metrics(model, configs, left_out):
@@ -78,6 +85,14 @@ def compile_model(model, planned, pairs):
     losses = _deserialize("losses", fitting.losses, left_out)
     if left_out:
         losses = None  # a loss of some outputs alone would train something else
+    losses = _for_every_output(losses, getattr(model, "output_names", []))
+    config = planned.legacy.config.get("config")
+    fixed = list(graph.fixed_training(config)) if isinstance(config, dict) else []
+    if fixed:
+        left_out.append(
+            f"training=False in the calls of {', '.join(map(repr, fixed))}, which "
+            "Keras 3 overrides when it trains (set trainable=False instead)"
+        )
     optimizer = _deserialize("optimizers", fitting.optimizer, left_out)
     if optimizer is not None and planned.loss_scale is not None:
         optimizer = keras_policies.LossScaleOptimizer(optimizer, planned.loss_scale)

@@ -145,6 +145,27 @@ class _Graph:
         return ends[0] if len(ends) == 1 else ends
 
 
+def fixed_training(config):
+    """Yield the names of layers that a model calls with `training=False`.
+
+    Args:
+        config: dict, the legacy config of a model, with its nested models.
+    """
+    for layer in config.get("layers", ()):
+        if isinstance(layer.get("config"), dict):
+            yield from fixed_training(layer["config"])
+        if _has_training_false(layer.get("inbound_nodes")):
+            yield _name(layer)
+
+
+def _has_training_false(value):
+    if isinstance(value, dict):
+        return value.get("training") is False or _has_training_false(
+            list(value.values())
+        )
+    return isinstance(value, list | tuple) and any(map(_has_training_false, value))
+
+
 def convert(config, layers, where):
     """Return `layers`, `input_layers` and `output_layers` of a Keras 3 Functional.
 

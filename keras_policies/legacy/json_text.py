@@ -1,9 +1,11 @@
 """Reads the JSON that tf.keras wrote: plain JSON, with tuples and shapes tagged."""
 
 import json
+import re
 
 from keras_policies.legacy.errors import LegacyModelError
 
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 MAX_JSON_BYTES = 256 * 1024 * 1024
 
 
@@ -18,6 +20,14 @@ def _untag(value):
     if tag == "__ellipsis__":
         return Ellipsis
     return value
+
+
+def _is_text(decoded):
+    try:
+        json.dumps(decoded, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def decode(text, where):
@@ -38,6 +48,10 @@ def decode(text, where):
         decoded = json.loads(text, object_hook=_untag)
     except (ValueError, RecursionError) as error:
         raise LegacyModelError(f"{where}: not readable as JSON: {error}.") from error
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    if SURROGATE.search(text) and not _is_text(decoded):
+        raise LegacyModelError(f"{where}: a name in it is no text (a lone surrogate).")
     if not isinstance(decoded, dict):
         raise LegacyModelError(
             f"{where}: expected a JSON object, found a {type(decoded).__name__}."

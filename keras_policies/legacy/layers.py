@@ -145,6 +145,8 @@ def _convert_value(key, value, conversion, path):
     """Return an argument: inner layers converted, initializers and the like found."""
     if key in INNER_LAYERS and isinstance(value, list | tuple):
         return [_convert_value(key, item, conversion, path) for item in value]
+    if key.endswith("activation") and isinstance(value, str):
+        return _activation(value, conversion, path)
     if not isinstance(value, dict) or "class_name" not in value:
         return value
     if key in INNER_LAYERS:
@@ -153,6 +155,22 @@ def _convert_value(key, value, conversion, path):
         if key.endswith(ending):
             return _convert_inner(module, value, conversion)
     return value
+
+
+def _activation(name, conversion, path):
+    """Return an activation by name: the user's own function first."""
+    custom = classes.registered_name(name)
+    if custom is not None:
+        function = {"module": "builtins", "class_name": "function", "config": custom}
+        return {**function, "registered_name": custom}
+    if name in arguments.CHANGED_ACTIVATIONS:
+        raise LegacyModelError(
+            f"{conversion.path}: the layer {path!r} uses {name!r}, which was "
+            f"{arguments.CHANGED_ACTIVATIONS[name]} in tf.keras and is another "
+            f"function in Keras 3: it would predict something else. Pass the one you "
+            f"want as custom_objects={{{name!r}: ...}}."
+        )
+    return name
 
 
 def _convert_inner(module, value, conversion):

@@ -6,7 +6,6 @@ import pathlib
 import tempfile
 
 import keras
-import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.legacy import build, plan, progress, readers, weights, weights_only
@@ -112,6 +111,6 @@ def load_weights(model, path):
         pairs = weights.match_model(model, named, str(path))
         # Read, with checksums, before anything is changed.
         with corrupt(path):
-            values = [np.array(weight.read()) for _, weight in pairs]
+            values = [weights.value_for(*pair) for pair in pairs]
     for (variable, _), value in zip(pairs, values, strict=True):
-        variable.assign(value.astype(variable.dtype))
+        variable.assign(value)

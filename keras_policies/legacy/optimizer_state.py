@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_policies import backends, keras_internals
-from keras_policies.legacy.weights import value_for
+from keras_policies.legacy.weights import fits, value_for
 
 # Keras 3 optimizer -> {slot name in tf.keras: attribute in Keras 3}. Names of up
 # to 2.10 stand beside those of 2.11 and on.
@@ -30,6 +30,9 @@ SLOTS = {
     "Ftrl": {"accumulator": "_accumulators", "linear": "_linears"},
     "Lion": {"m": "_momentums"},
 }
+
+
+MAX_STEPS = 2**31  # Keras counts in int32
 
 
 def _slot_table(optimizer):
@@ -62,10 +65,11 @@ def _targets(optimizer, state, pairs, trainable):
         target = keras_internals.slot(optimizer, table[slot.name], variable)
         if target is None:
             continue  # a momentum of 0 needs no slot
-        if tuple(target.shape) != slot.value.shape:
+        if not fits(target, slot.value):
             problems.append(
                 f"the slot {slot.name!r} of {variable.path} has the shape "
-                f"{slot.value.shape}, expected {tuple(target.shape)}"
+                f"{slot.value.shape} of {slot.value.dtype}, expected "
+                f"{tuple(target.shape)} of {target.dtype}"
             )
         targets[id(target)] = target, slot.value
     for attribute in dict.fromkeys(table.values()):
@@ -107,6 +111,8 @@ def restore(model, state, pairs):
     if state.iterations is None:
         return ["the file holds none, so it starts anew"]
     targets, problems = _targets(inner, state, pairs, trainable)
+    if type(state.iterations) is not int or not 0 <= state.iterations < MAX_STEPS:
+        problems.append(f"it has made {state.iterations} iterations")
     if problems:
         return problems
     for target, value in targets:

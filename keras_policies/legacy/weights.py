@@ -18,6 +18,8 @@ from keras_policies.legacy.keras_archive import numbered
 from keras_policies.legacy.targets import targets
 
 NAME_PARTS = (3, 2, 1)
+# Variables that Keras 3 calls otherwise (in DepthwiseConv1D and 2D).
+RENAMED = {"depthwise_kernel": "kernel"}
 
 
 def _ending(name, parts):
@@ -57,7 +59,8 @@ def match(held, weights):
             for path, weight in zip(paths, weights, strict=True)
         ]
     names = [weight.name or weight.path for weight in weights]
-    for parts in NAME_PARTS:
+    renamed = [RENAMED.get(name.rpartition("/")[2], name) for name in names]
+    for names, parts in [(names, parts) for parts in NAME_PARTS] + [(renamed, 1)]:
         keys = _in_order(_ending(name, parts) for name in names)
         own = _in_order(_ending(item.name, parts) for item in held)
         by_key = dict(zip(own, held, strict=True))
@@ -143,12 +146,27 @@ def in_order(model, by_layer):
     return renamed | {name: by_layer[name] for name in by_layer if not name}
 
 
+def _kind(dtype):
+    """Return what a dtype's numbers are: float, int, bool, or something else."""
+    name = str(dtype)
+    kinds = ("float", "bfloat", "uint", "int", "bool")
+    found = next((kind for kind in kinds if name.startswith(kind)), name)
+    return {"bfloat": "float", "uint": "int"}.get(found, found)
+
+
+def fits(variable, weight):
+    """Return whether a weight can be the value of a variable: shape, kind of dtype."""
+    same_kind = _kind(weight.dtype) == _kind(variable.dtype)
+    return same_kind and tuple(variable.shape) == weight.shape
+
+
 def _misfits(name, matched):
     return [
         f"{name!r}: {variable.path} has the shape {tuple(variable.shape)}, the file's "
         f"{weight.name or weight.path} has {weight.shape}"
+        + ("" if tuple(variable.shape) != weight.shape else f" of {weight.dtype}")
         for variable, weight in matched
-        if tuple(variable.shape) != weight.shape
+        if not fits(variable, weight)
     ]
 
 

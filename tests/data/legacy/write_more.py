@@ -1,6 +1,6 @@
 """Writes the models of this folder's `more/`, with the TensorFlow that runs it.
 
-    python write_more.py OUTDIR
+    python write_more.py OUTDIR [CASE ...]
 
 Under each of TensorFlow 2.0.0, 2.4.4 and 2.15.1. A case goes to OUTDIR/<release>/
 <case>/: `saved_model/`, `model.h5`, `model.keras` (2.15) and `expected.npz`, with
@@ -206,6 +206,30 @@ def attention():
     return model, [array(6, 5, 4)], [array(6, 2)]
 
 
+def conv_family():
+    inputs = keras.Input((6, 6, 2), name="x")
+    up = layers.Conv2DTranspose(3, 3, strides=2, padding="same", name="up")(inputs)
+    deep = layers.DepthwiseConv2D(3, depth_multiplier=2, name="deep")(up)
+    apart = layers.SeparableConv2D(4, 3, name="apart")(deep)
+    thin = layers.ThresholdedReLU(theta=0.1, name="thin")(apart)
+    leaky = layers.LeakyReLU(alpha=0.2, name="leaky")(thin)
+    rows = layers.Reshape((64, 4), name="rows")(leaky)
+    one = layers.Attention(use_scale=True, name="one")([rows, rows])
+    two = layers.AdditiveAttention(name="two")([rows, one])
+    out = layers.Dense(2, name="out")(layers.GlobalAveragePooling1D(name="gap")(two))
+    model = keras.Model(inputs, out, name="conv_family")
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    return model, [array(6, 6, 6, 2)], [array(6, 2)]
+
+
+def some_losses():
+    inputs = keras.Input((4,), name="x")
+    body = layers.Dense(4, name="body")(inputs)
+    model = keras.Model(inputs, [body, layers.Dense(1, name="head")(body)], name="some")
+    model.compile(keras.optimizers.Adam(0.01), {"head": "mse"})
+    return model, [array(6, 4)], [array(6, 4), array(6, 1)]
+
+
 CASES = {name: with_optimizer(*how) for name, how in OPTIMIZERS.items()}
 CASES.update(
     schedule=schedule,
@@ -218,6 +242,8 @@ CASES.update(
     custom_layer=custom_layer,
     subclassed=subclassed,
     attention=attention,
+    conv_family=conv_family,
+    some_losses=some_losses,
 )
 
 
@@ -275,8 +301,10 @@ def write(name, make, folder):
     print(tf.__version__, name, failed)
 
 
-def main(out):
+def main(out, *names):
     for name, make in CASES.items():
+        if names and name not in names:
+            continue
         folder = os.path.join(out, tf.__version__, name)
         try:
             write(name, make, folder)
@@ -285,4 +313,4 @@ def main(out):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
