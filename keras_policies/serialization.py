@@ -45,6 +45,17 @@ def _unnamed_policy():
     return policy if is_ours and policy.get_config()["name"] != policy.name else None
 
 
+@keras.saving.register_keras_serializable("keras_policies")
+def hard_sigmoid(x):
+    """Return `clip(0.2 * x + 0.5, 0, 1)`, the hard_sigmoid of tf.keras.
+
+    Keras 3 has another function of that name, `relu6(x + 3) / 6`. A model that uses
+    this one says so in its file, and opens only where this package is imported: in
+    the other it would predict something else.
+    """
+    return keras.ops.clip(0.2 * x + 0.5, 0.0, 1.0)
+
+
 LEGACY_POLICIES = "Policy", "PolicyV1"
 
 

@@ -319,20 +319,26 @@ def test_a_weight_of_another_kind_of_number_is_refused(tmp_path, value):
         np.testing.assert_array_equal(weight, old)
 
 
-def old_hard_sigmoid(x):
-    return keras.ops.clip(0.2 * x + 0.5, 0, 1)
+def my_sigmoid(x):
+    return keras.ops.sigmoid(x)
 
 
-def test_an_activation_that_changed_is_refused_or_replaced(tmp_path):
+def test_an_activation_that_changed_is_that_of_tf_keras(tmp_path):
     def edit(config, file):
         config["config"]["layers"][1]["config"]["activation"] = "hard_sigmoid"
 
     path = edited_h5(tmp_path, edit)
-    with pytest.raises(LegacyModelError, match="'fc1' uses 'hard_sigmoid', which was"):
-        load_model(path)
-    custom = {"hard_sigmoid": old_hard_sigmoid}
-    model = load_model(path, custom)
-    assert model.get_layer("fc1").activation is old_hard_sigmoid
+    x = np.array([-3.0, -2.4, -1.0, 0.0, 2.0, 2.6], "float32")
+    wanted = [0.0, 0.02, 0.3, 0.5, 0.9, 1.0]
+    found = load_model(path).get_layer("fc1").activation(x)
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(found), wanted, atol=1e-6)
+    model = load_model(path, {"hard_sigmoid": my_sigmoid})
+    assert model.get_layer("fc1").activation is my_sigmoid
+    converted = keras_policies.convert_model(path, tmp_path / "new.keras")
+    assert "opens only after `import keras_policies`" in converted.left_out[0]
+    again = keras.models.load_model(tmp_path / "new.keras", compile=False)
+    found = again.get_layer("fc1").activation(x)
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(found), wanted, atol=1e-6)
 
 
 def test_a_loss_weight_of_the_wrong_kind_is_ours(tmp_path):

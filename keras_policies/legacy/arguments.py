@@ -66,8 +66,9 @@ RENAMED = {
     "ReLU": {"theta": "threshold"},  # of ThresholdedReLU
 }
 
-# Functions that Keras 3 computes by another formula, with the one of tf.keras.
-CHANGED_ACTIVATIONS = {"hard_sigmoid": "clip(0.2 * x + 0.5, 0, 1)"}
+# Functions that Keras 3 computes by another formula, and where that of tf.keras is
+# registered (serialization.py).
+CHANGED_ACTIVATIONS = {"hard_sigmoid": "keras_policies>hard_sigmoid"}
 
 # Initializers of 2.0 wrote a dtype, which Keras 3 takes from the variable.
 INITIALIZER_DROPPED = ("dtype",)

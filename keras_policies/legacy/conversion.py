@@ -26,7 +26,8 @@ class Converted:
     Args:
         destination: str, the file that was written.
         source: `ModelDescription` of what was read.
-        left_out: tuple of str, what of the training configuration was left out.
+        left_out: tuple of str, what of the training configuration was left out, and
+            what of the model Keras 3 has no counterpart for.
         largest_difference: float, between the recorded outputs and those of the file
             written, opened again; None where nothing was to be compared.
     """
@@ -89,7 +90,8 @@ def convert_model(
             difference = None
             if recorded is not None:
                 difference = _compare(written, recorded, safe_mode, source)
-    return Converted(str(destination), description, tuple(left_out), difference)
+    left_out = (*left_out, *planned.conversion.notes)
+    return Converted(str(destination), description, left_out, difference)
 
 
 def _check(destination, overwrite):

@@ -30,6 +30,7 @@ class Conversion:
         config: dict, the finished config of the model.
         missing: `{class name: [layer, ...]}`, classes that nothing is known of.
         dtypes: `{layer path: dtype as written}`.
+        notes: list of str, what one should know of the model's file.
     """
 
     path: str
@@ -38,6 +39,7 @@ class Conversion:
     config: dict = dataclasses.field(default_factory=dict)
     missing: dict = dataclasses.field(default_factory=dict)
     dtypes: dict = dataclasses.field(default_factory=dict)
+    notes: list = dataclasses.field(default_factory=list)
 
     def raise_if_missing(self):
         """Raise one error that names every class that is missing, and where."""
@@ -160,17 +162,16 @@ def _convert_value(key, value, conversion, path):
 def _activation(name, conversion, path):
     """Return an activation by name: the user's own function first."""
     custom = classes.registered_name(name)
-    if custom is not None:
-        function = {"module": "builtins", "class_name": "function", "config": custom}
-        return {**function, "registered_name": custom}
-    if name in arguments.CHANGED_ACTIVATIONS:
-        raise LegacyModelError(
-            f"{conversion.path}: the layer {path!r} uses {name!r}, which was "
-            f"{arguments.CHANGED_ACTIVATIONS[name]} in tf.keras and is another "
-            f"function in Keras 3: it would predict something else. Pass the one you "
-            f"want as custom_objects={{{name!r}: ...}}."
+    if custom is None and name in arguments.CHANGED_ACTIVATIONS:
+        custom = arguments.CHANGED_ACTIVATIONS[name]
+        conversion.notes.append(
+            f"the layer {path!r} uses the {name} of tf.keras, which Keras 3 no longer "
+            "has: a file of this model opens only after `import keras_policies`"
         )
-    return name
+    if custom is None:
+        return name
+    function = {"module": "builtins", "class_name": "function", "config": custom}
+    return {**function, "registered_name": custom}
 
 
 def _convert_inner(module, value, conversion):
