@@ -15,6 +15,14 @@ COMMON = {
     "expects_training_arg": ANY,
 }
 
+# What depthwise and separable convolutions wrote of the convolution they derive from.
+OF_CONVOLUTIONS = {
+    "groups": (1,),
+    "kernel_initializer": ANY,
+    "kernel_regularizer": ANY,
+    "kernel_constraint": ANY,
+}
+
 DROPPED = {
     "Attention": {"causal": (False,)},
     "AdditiveAttention": {"causal": (False,)},
@@ -29,25 +37,9 @@ DROPPED = {
     "Conv1DTranspose": {"groups": (1,)},
     "Conv2DTranspose": {"groups": (1,)},
     "Conv3DTranspose": {"groups": (1,)},
-    "SeparableConv1D": {
-        "groups": (1,),
-        "kernel_initializer": ANY,
-        "kernel_regularizer": ANY,
-        "kernel_constraint": ANY,
-    },
-    "SeparableConv2D": {
-        "groups": (1,),
-        "kernel_initializer": ANY,
-        "kernel_regularizer": ANY,
-        "kernel_constraint": ANY,
-    },
-    "DepthwiseConv2D": {
-        "groups": (1,),
-        "filters": ANY,
-        "kernel_initializer": ANY,
-        "kernel_regularizer": ANY,
-        "kernel_constraint": ANY,
-    },
+    "SeparableConv1D": OF_CONVOLUTIONS,
+    "SeparableConv2D": OF_CONVOLUTIONS,
+    "DepthwiseConv2D": {**OF_CONVOLUTIONS, "filters": ANY},
     "MultiHeadAttention": {"query_shape": ANY, "key_shape": ANY, "value_shape": ANY},
     "Embedding": {"input_length": ANY},
     "InputLayer": {"ragged": (False, None)},

@@ -49,3 +49,19 @@ def corrupt(where):
             f"{where}: corrupt, or not as tf.keras writes it: "
             f"{type(error).__name__}: {error}"
         ) from error
+
+
+@contextlib.contextmanager
+def entering(reader, where):
+    """Yield what a context manager that reads a file yields, `corrupt` around entering.
+
+    Errors of what is done within are not those of the file, and pass as they are.
+
+    Args:
+        reader: context manager.
+        where: str or path, what is being read.
+    """
+    with contextlib.ExitStack() as stack:
+        with corrupt(where):
+            found = stack.enter_context(reader)
+        yield found

@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 
 from keras_policies.legacy import hdf5, keras_archive, saved_model
-from keras_policies.legacy.errors import LegacyModelError, corrupt
+from keras_policies.legacy.errors import LegacyModelError, corrupt, entering
 
 KERAS_3 = "3."
 # What Keras 3 leaves when a .keras file is unpacked into a folder.
@@ -93,7 +93,5 @@ def read(path):
         kind = saved_model
     else:
         kind = _kind(path)
-    with contextlib.ExitStack() as stack:
-        with corrupt(path):
-            legacy = stack.enter_context(kind.read(path))
+    with entering(kind.read(path), path) as legacy:
         yield legacy

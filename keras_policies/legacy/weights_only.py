@@ -10,7 +10,7 @@ import pathlib
 
 from keras_policies.legacy import hdf5, object_graph, saved_model
 from keras_policies.legacy.checkpoint import Checkpoint
-from keras_policies.legacy.errors import LegacyModelError, corrupt
+from keras_policies.legacy.errors import LegacyModelError, entering
 
 # Edges of a root that lead to something else than a model.
 NO_MODEL = frozenset(("optimizer", "save_counter", "step", "global_step"))
@@ -86,9 +86,7 @@ def read(path):
     Raises:
         LegacyModelError: if there is no such file, or it is corrupt.
     """
-    with contextlib.ExitStack() as stack:
-        with corrupt(path):
-            found = stack.enter_context(_read(path))
+    with entering(_read(path), path) as found:
         yield found
 
 
