@@ -352,6 +352,17 @@ def test_a_loss_weight_of_the_wrong_kind_is_ours(tmp_path):
     assert not load_model(path, compile=False).compiled
 
 
+def test_compile_false_opens_what_it_is_recommended_for(tmp_path):
+    path = shutil.copy(SOURCE / "model.h5", tmp_path / "model.h5")
+    wrapper = {"loss_scale": "nonsense", "optimizer": {}}
+    optimizer = {"class_name": "LossScaleOptimizer", "config": wrapper}
+    with h5py.File(path, "r+") as file:
+        file.attrs["training_config"] = json.dumps({"optimizer_config": optimizer})
+    with pytest.raises(LegacyModelError, match="Open it with compile=False"):
+        load_model(path)
+    assert not load_model(path, compile=False).compiled
+
+
 def test_a_name_that_is_no_text_is_refused(tmp_path):
     def edit(config, file):
         config["config"]["layers"][1]["config"]["name"] = "\ud800x"

@@ -61,7 +61,7 @@ def load_model(
         readers.read(path) as legacy,
         keras_internals.custom_object_scope(custom_objects),
     ):
-        planned = plan.make(legacy, policy, safe_mode)
+        planned = plan.make(legacy, policy, safe_mode, compile)
         planned.raise_if_missing()
         with progress.bar(f"Loading {path}", legacy.size) as advance:
             return build.build(planned, compile, safe_mode, advance)

@@ -38,25 +38,26 @@ class Plan:
         self.conversion.raise_if_missing()
 
 
-def make(legacy, dtype_policy=None, safe_mode=True):
+def make(legacy, dtype_policy=None, safe_mode=True, compile=True):
     """Return the `Plan` for a `LegacyModel`; missing classes are listed in it.
 
     Args:
         legacy: `LegacyModel`.
         dtype_policy: what takes the place of the model's own policy, or None.
         safe_mode: bool, whether code in the file is refused.
+        compile: bool; if False, a training configuration that cannot be read is none.
 
     Raises:
         LegacyModelError: if something in it cannot be converted.
     """
     with corrupt(legacy.path):
-        return _make(legacy, dtype_policy, safe_mode)
+        return _make(legacy, dtype_policy, safe_mode, compile)
 
 
-def _make(legacy, dtype_policy, safe_mode):
+def _make(legacy, dtype_policy, safe_mode, compile):
     converted = _convert(legacy, None, safe_mode)
     dtypes = list(converted.dtypes.values())
-    fitting = _training(legacy)
+    fitting = _training(legacy, compile)
     scale = None if fitting is None else fitting.loss_scale
     model_dtype = _model_dtype(legacy, dtypes, fitting)
     policy = policies.plain(model_dtype)
@@ -87,13 +88,18 @@ def _convert(legacy, replace, safe_mode):
     return conversion
 
 
-def _training(legacy):
-    """Return the `training.Training` of a model that was compiled, or None."""
+def _training(legacy, compile):
+    """Return the `training.Training` of a model that was compiled, or None.
+
+    It is read even where nothing is to be compiled: it helps to tell the policy.
+    """
     if not legacy.training_config:
         return None
     try:
         return training.convert(legacy.training_config)
     except (TypeError, ValueError, AttributeError, KeyError) as error:
+        if not compile:
+            return None
         raise LegacyModelError(
             f"{legacy.path}: its training_config cannot be read: {error}. Open it with "
             "compile=False."
