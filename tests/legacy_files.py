@@ -72,12 +72,14 @@ def name_of(path):
 
 def arrays(path, prefix):
     """Return the arrays of `expected.npz` whose name begins with `prefix`, in order."""
-    stored = expected(path)
-    names = sorted(
-        (name for name in stored if name.startswith(prefix)),
-        key=lambda name: (len(name), name),
-    )
-    return [stored[name] for name in names]
+    return in_order(expected(path), prefix)
+
+
+def in_order(stored, prefix):
+    """Return the arrays of `{name: array}` whose names begin so, by number."""
+    names = (name for name in stored if name.startswith(prefix))
+    ordered = sorted(names, key=lambda name: (len(name), name))
+    return [stored[name] for name in ordered]
 
 
 @functools.lru_cache(maxsize=8)

@@ -34,7 +34,8 @@ for prefix in sys.argv[1:]:
     for name in reader.get_variable_to_shape_map():
         value = reader.get_tensor(name)
         value = np.asarray(value, object if isinstance(value, bytes) else None)
-        data = value.item() if value.dtype == object else value.tobytes()
+        strings = value.dtype == object
+        data = b"|".join(value.ravel()) if strings else value.tobytes()
         digest = hashlib.sha256(data).hexdigest()
         tensors[name] = [str(value.dtype), list(value.shape), digest]
 print(json.dumps(found))
@@ -72,7 +73,7 @@ def run(code, *arguments):
 
 
 def digest(value):
-    data = value.item() if value.dtype == object else value.tobytes()
+    data = b"|".join(value.ravel()) if value.dtype == object else value.tobytes()
     return hashlib.sha256(data).hexdigest()
 
 

@@ -116,10 +116,10 @@ def test_a_class_without_a_counterpart_is_named(tmp_path):
 
 def test_a_setting_that_keras_3_cannot_do_is_named(tmp_path):
     def edit(config, file):
-        config["config"]["layers"][2]["config"]["renorm"] = True
+        config["config"]["layers"][2]["config"]["virtual_batch_size"] = 4
 
     with pytest.raises(
-        LegacyModelError, match="'bn' .*renorm=True, which Keras 3 cannot"
+        LegacyModelError, match="'bn' .*virtual_batch_size=4, which Keras 3 cannot"
     ):
         load_model(edited_h5(tmp_path, edit))
 
@@ -331,14 +331,18 @@ def test_an_activation_that_changed_is_that_of_tf_keras(tmp_path):
     x = np.array([-3.0, -2.4, -1.0, 0.0, 2.0, 2.6], "float32")
     wanted = [0.0, 0.02, 0.3, 0.5, 0.9, 1.0]
     found = load_model(path).get_layer("fc1").activation(x)
-    np.testing.assert_allclose(keras.ops.convert_to_numpy(found), wanted, atol=1e-6)
+    # fc1 computes in float16.
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(found), wanted, atol=1e-3)
     model = load_model(path, {"hard_sigmoid": my_sigmoid})
     assert model.get_layer("fc1").activation is my_sigmoid
     converted = keras_policies.convert_model(path, tmp_path / "new.keras")
-    assert "opens only after `import keras_policies`" in converted.left_out[0]
     again = keras.models.load_model(tmp_path / "new.keras", compile=False)
     found = again.get_layer("fc1").activation(x)
-    np.testing.assert_allclose(keras.ops.convert_to_numpy(found), wanted, atol=1e-6)
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(found), wanted, atol=1e-3)
+    # Keras 3.8 takes no layers for an activation.
+    needs_us = keras.__version__.startswith("3.8.")
+    assert ("keras_policies" in json.dumps(again.get_config())) == needs_us
+    assert any("opens only after" in note for note in converted.left_out) == needs_us
 
 
 def test_a_loss_weight_of_the_wrong_kind_is_ours(tmp_path):

@@ -6,8 +6,10 @@ seam takes a hook.
 
 from keras_policies.keras_internals.layers import (
     build_for,
+    calls_before,
     enclosing_layers,
     first_dtype,
+    flatten,
     is_functional,
     no_automatic_dependency_tracking,
     own_attributes,
@@ -52,9 +54,11 @@ __all__ = [
     "before_weight",
     "blank_variables",
     "build_for",
+    "calls_before",
     "custom_object_scope",
     "enclosing_layers",
     "first_dtype",
+    "flatten",
     "is_functional",
     "nadam_product",
     "no_automatic_dependency_tracking",

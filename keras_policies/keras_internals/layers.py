@@ -99,6 +99,31 @@ def build_for(layer, args, kwargs):
         layer._maybe_build(spec)
 
 
+def calls_before(tensor, given=frozenset()):
+    """Return the calls that have made a symbolic tensor out of others, last first.
+
+    Args:
+        tensor: `KerasTensor`.
+        given: set of the ids of the tensors to stop at; else those of InputLayers.
+
+    Returns:
+        List of `(operation, inputs, outputs)`, with lists of `KerasTensor`.
+
+    Keras: src/backend/common/keras_tensor.py, src/ops/node.py.
+    """
+    found, waiting = {}, [tensor]
+    while waiting:
+        tensor = waiting.pop(0)
+        history = tensor._keras_history
+        node = history.operation._inbound_nodes[history.node_index]
+        if id(tensor) in given or id(node) in found:
+            continue
+        inputs = node.arguments.keras_tensors
+        found[id(node)] = history.operation, inputs, node.outputs
+        waiting += inputs
+    return list(found.values())
+
+
 def is_functional(model):
     """Return whether a model is a Functional one, whose layers make a graph.
 

@@ -11,7 +11,7 @@ import keras
 
 import keras_policies
 from keras_policies import backends, keras_internals
-from keras_policies.legacy import compiling, policies, weights
+from keras_policies.legacy import compiling, held_lookups, policies, weights
 from keras_policies.legacy.errors import LegacyModelError, corrupt
 
 
@@ -45,23 +45,27 @@ def build_and_report(planned, safe_mode, advance, compile=True):
     legacy = planned.legacy
     with keras_internals.blank_variables(backends.place):
         model = _make(planned, safe_mode)
+        held_lookups.fill(model, legacy.vocabularies, legacy.path)
         pairs = weights.match_model(model, legacy.weights, legacy.path)
         with corrupt(legacy.path):
             weights.assign(pairs, advance)
+        weights.settle(model)
         _make_policies_plain(model, planned)
-        if not compile or planned.training is None:
-            return model, []
-        with corrupt(f"{legacy.path}: its training_config"):
-            return model, compiling.compile_model(model, planned, pairs)
+        left_out = list(planned.conversion.left_out)
+        if compile and planned.training is not None:
+            with corrupt(f"{legacy.path}: its training_config"):
+                left_out += compiling.compile_model(model, planned, pairs)
+        return model, left_out
 
 
 def _make(planned, safe_mode):
     """Return the model, built, with variables that hold nothing yet."""
     legacy = planned.legacy
     try:
-        model = keras.saving.deserialize_keras_object(
-            planned.conversion.config, safe_mode=safe_mode
-        )
+        with keras_internals.custom_object_scope(planned.conversion.functions):
+            model = keras.saving.deserialize_keras_object(
+                planned.conversion.config, safe_mode=safe_mode
+            )
         if not model.built and legacy.inputs:
             _call_on_inputs(model, legacy.inputs)
     except LegacyModelError:

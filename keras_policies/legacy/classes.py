@@ -7,13 +7,24 @@ from keras_policies.legacy.errors import LegacyModelError
 RENAMED_CLASSES = {
     "BatchNormalizationV1": "BatchNormalization",
     "BatchNormalizationV2": "BatchNormalization",
+    "CuDNNGRU": "GRU",
+    "CuDNNLSTM": "LSTM",
     "Functional": "Model",
     "Network": "Model",
+    # On one device it is the same; Keras 3 has it on TensorFlow alone.
+    "SyncBatchNormalization": "BatchNormalization",
     "ThresholdedReLU": "ReLU",
 }
+STRETCHING = "Keras 3 has no random stretching; without training it does nothing"
 WITHOUT_COUNTERPART = {
     "LocallyConnected1D": "Keras 3 has no locally connected layers",
     "LocallyConnected2D": "Keras 3 has no locally connected layers",
+    "CategoryCrossing": "Keras 3 has HashedCrossing, which numbers otherwise",
+    "DenseFeatures": "Keras 3 has no feature columns; it has FeatureSpace",
+    "PeepholeLSTMCell": "Keras 3 has no LSTM with peepholes",
+    "RandomFourierFeatures": "Keras 3 has no kernel approximation",
+    "RandomHeight": STRETCHING,
+    "RandomWidth": STRETCHING,
 }
 
 
@@ -28,6 +39,11 @@ def registered_name(class_name):
     return None
 
 
+def is_in(module, class_name):
+    """Return whether a public module of Keras has a class, or a function, by name."""
+    return hasattr(getattr(keras, module.rpartition(".")[2]), class_name)
+
+
 def keras_name(class_name):
     """Return the name of the class that a legacy class becomes."""
     if registered_name(class_name) is not None:
@@ -35,20 +51,23 @@ def keras_name(class_name):
     return RENAMED_CLASSES.get(class_name, class_name)
 
 
-def find(class_name, conversion, path):
+def find(class_name, conversion, path, is_graph=False):
     """Return where Keras 3 finds a class: module, class name, registered name.
 
     Args:
         class_name: str, as written.
         conversion: `layers.Conversion`, told if there is no such class.
         path: str, the layer.
+        is_graph: bool, whether its config lists layers, as that of a stock model does.
     """
     custom = registered_name(class_name)
     if custom is not None:
         return {"module": None, "class_name": custom, "registered_name": custom}
     stock = RENAMED_CLASSES.get(class_name, class_name)
     for module in keras.layers, keras.models:
-        if isinstance(getattr(module, stock, None), type):
+        known = getattr(module, stock, None)
+        is_model = module is keras.models  # a user's own may be called Model, too
+        if isinstance(known, type) and (is_graph or not is_model):
             name = module.__name__.rpartition(".")[2]
             known = {"module": f"keras.{name}", "class_name": stock}
             return {**known, "registered_name": None}

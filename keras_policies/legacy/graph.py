@@ -9,9 +9,16 @@ Functional. Sources: tf.keras engine/functional.py `get_network_config`,
 keras/src/models/functional.py.
 """
 
+from keras_policies.legacy import arguments
 from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.ops import layer as op_layers
 
 CONSTANT = "_CONSTANT_VALUE"
+ELLIPSIS = {"class_name": "__ellipsis__", "config": {}}
+# A list of one tensor is such for an op: `tf.concat([x], 1)`.
+OPS = op_layers.CLASSES
+# What added a loss or a metric to its model, and gave on what it took.
+ADDED = "AddLoss", "AddMetric"
 # Layers that tf.keras calls on [inputs, *initial_state], Keras 3 with a keyword.
 RECURRENT = frozenset(
     (
@@ -60,6 +67,14 @@ class _Graph:
             for item in value.values() if isinstance(value, dict) else value:
                 self._refer(item)
 
+    def names(self, value):
+        """Yield the names of the layers of a nest of tensors."""
+        if self.is_tensor(value):
+            yield value[0]
+        elif isinstance(value, list | tuple | dict):
+            for item in value.values() if isinstance(value, dict) else value:
+                yield from self.names(item)
+
     def call(self, name, node):
         """Return the number of a layer's call, counted from 0."""
         return node - self.first_call.get(name, 0)
@@ -96,25 +111,28 @@ class _Graph:
             return {key: self.nest(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.nest(item) for item in value]
-        return value
+        return ELLIPSIS if value is Ellipsis else value
 
     def kwargs(self, node):
         """Return the keyword arguments of a node: those of its first tensor."""
         if self.is_tensor(node):
             kwargs = node[3] if len(node) == 4 else {}
-            return {
-                key: self.nest(value)
-                for key, value in (kwargs or {}).items()
-                if value is not None
-            }
+            return {key: self.nest(value) for key, value in (kwargs or {}).items()}
         inner = node.values() if isinstance(node, dict) else node
         if isinstance(inner, str) or not hasattr(inner, "__iter__"):
             return {}
         return next((found for found in map(self.kwargs, inner) if found), {})
 
-    def node(self, class_name, node):
+    def node(self, layer, node):
         """Return `{"args", "kwargs"}` of one call of a layer."""
+        class_name = layer["class_name"]
         first, kwargs = self.nest(node), self.kwargs(node)
+        if class_name in OPS:
+            return {"args": [first], "kwargs": kwargs}
+        kwargs = {key: value for key, value in kwargs.items() if value is not None}
+        for setting, name in arguments.OF_CALLS.get(class_name, {}).items():
+            if layer["config"].get(setting):
+                kwargs[name] = True
         if isinstance(first, list) and len(first) == 1:
             first = first[0]
         if class_name in RECURRENT and isinstance(first, list):
@@ -175,15 +193,21 @@ def convert(config, layers, where):
         where: str, file and model, for errors.
     """
     graph = _Graph(config, where)
+    ends = set(graph.names(config["output_layers"]))
     connected = []
     for legacy, converted in zip(config["layers"], layers, strict=True):
+        if legacy["class_name"] in ADDED:
+            continue
         nodes = legacy.get("inbound_nodes") or []
         class_name = legacy["class_name"]
+        if class_name in OPS and _name(legacy) in ends:
+            inner = {**converted["config"], "is_output": True}
+            converted = {**converted, "config": inner}
         connected.append(
             {
                 **converted,
                 "name": _name(legacy),
-                "inbound_nodes": [graph.node(class_name, node) for node in nodes],
+                "inbound_nodes": [graph.node(legacy, node) for node in nodes],
             }
         )
     return {

@@ -12,7 +12,7 @@ import h5py
 import ml_dtypes
 import numpy as np
 
-from keras_policies.legacy import json_text
+from keras_policies.legacy import json_text, vocabularies
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.model import (
     LegacyModel,
@@ -198,7 +198,8 @@ def read(path):
         group = file.get("model_weights")
         if not isinstance(group, h5py.Group):
             raise LegacyModelError(f"{where}: the group model_weights is missing.")
-        weights = layer_weights(group, where)
+        config = json_text.decode(text, f"{where}: model_config")
+        found, weights = vocabularies.take(config, layer_weights(group, where), {})
         training = attribute(file, "training_config")
         if training is not None:
             training = json_text.decode(training, f"{where}: training_config")
@@ -207,11 +208,12 @@ def read(path):
             path=where,
             format="H5",
             written_by=f"Keras {version}",
-            config=json_text.decode(text, f"{where}: model_config"),
+            config=config,
             policy=None,
             records_policies=not version.startswith(WITHOUT_POLICIES),
             weights=weights,
             inputs={},
             training_config=training,
             optimizer=_optimizer(file, weights, where),
+            vocabularies=found,
         )

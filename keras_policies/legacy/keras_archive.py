@@ -14,7 +14,7 @@ import zipfile
 
 import h5py
 
-from keras_policies.legacy import hdf5, json_text
+from keras_policies.legacy import hdf5, json_text, vocabularies
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.model import (
     LegacyModel,
@@ -25,6 +25,8 @@ from keras_policies.legacy.model import (
 SIGNATURE = b"PK\x03\x04"
 METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
 LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
+ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
+MAX_VOCABULARY_BYTES = 1024**3
 MAX_METADATA_BYTES = 64 * 1024
 MAX_EXPANSION = 1032  # times: no deflated byte can stand for more
 COPY_BYTES = 1024 * 1024
@@ -167,6 +169,32 @@ def _weights(file, config, where):
     return {name: tuple(found) for name, found in grouped.items()}
 
 
+def _layer_path(stored, config):
+    """Return the path of a layer as `LegacyModel` has it, from that in the archive."""
+    parts, path = stored.split("/"), []
+    while len(parts) > 1 and parts[0] in LAYER_GROUPS:
+        layers = vocabularies.inner_layers(config)
+        names = numbered(str(layer.get("class_name")) for layer in layers)
+        config = dict(zip(names, layers, strict=True)).get(parts[1])
+        if config is None:
+            break
+        path.append(vocabularies.own_name(config))
+        parts = parts[2:]
+    return "/".join([*path, *(part.lstrip("_") for part in parts)])
+
+
+def _tokens(archive, config):
+    """Return `{layer path: {index: token}}` from the vocabularies in the archive."""
+    found = {}
+    for name in archive.namelist():
+        if name.startswith(ASSETS) and name.endswith(VOCABULARY):
+            stored = name.removeprefix(ASSETS).removesuffix(VOCABULARY)
+            text = _member(archive, name, MAX_VOCABULARY_BYTES)
+            lines = text.replace(b"\r\n", b"\n").split(b"\n")
+            found[_layer_path(stored, config)] = dict(enumerate(lines))
+    return found
+
+
 def _slot_names(optimizer, count):
     """Return `[(slot, variable number)]` for `count` tensors of an optimizer."""
     config = optimizer.get("config") or {}
@@ -255,10 +283,13 @@ def read(path):
             version = keras_version(archive)
             text = _member(archive, CONFIG, json_text.MAX_JSON_BYTES)
             _unpack_weights(archive, unpacked)
-        config = json_text.decode(text, f"{where}: {CONFIG}")
+            config = json_text.decode(text, f"{where}: {CONFIG}")
+            tokens = _tokens(archive, config)
         with hdf5.open_file(unpacked, where) as file:
             training = _training_config(config.get("compile_config"), file)
             optimizer = training["optimizer_config"] if training else {}
+            weights = _weights(file, config, where)
+            found, weights = vocabularies.take(config, weights, tokens)
             yield LegacyModel(
                 path=where,
                 format="Keras 2 .keras",
@@ -266,8 +297,9 @@ def read(path):
                 config=config,
                 policy=None,
                 records_policies=True,
-                weights=_weights(file, config, where),
+                weights=weights,
                 inputs=_inputs(config),
                 training_config=training,
                 optimizer=_optimizer(file, optimizer, where),
+                vocabularies=found,
             )

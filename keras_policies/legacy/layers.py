@@ -6,9 +6,19 @@ class that is missing.
 """
 
 import dataclasses
+from collections.abc import Mapping
 
-from keras_policies.legacy import arguments, classes, graph, policies
+from keras_policies.legacy import (
+    activations,
+    arguments,
+    classes,
+    graph,
+    lambdas,
+    lookups,
+    policies,
+)
 from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.ops import layer as op_layers
 
 # Keys under which a layer's config holds the config of another layer.
 INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"
@@ -27,35 +37,60 @@ class Conversion:
         path: str, the file, for errors.
         replace: `(name, new)`: layers whose policy has this name get `new`; or None.
         safe_mode: bool, whether code in the file is refused.
+        vocabularies: `{layer path: Vocabulary}`.
         config: dict, the finished config of the model.
         missing: `{class name: [layer, ...]}`, classes that nothing is known of.
+        missing_ops: `{function: [layer, ...]}`, TensorFlow functions likewise.
+        without_vocabulary: `{layer path: reason}`, lookup layers that would be empty.
         dtypes: `{layer path: dtype as written}`.
+        functions: `{name: function}`, those of Lambda layers that are code in the file.
+        left_out: list of str, layers that Keras 3 does not have, nor needs to predict.
         notes: list of str, what one should know of the model's file.
     """
 
     path: str
     replace: tuple | None = None
     safe_mode: bool = True
+    vocabularies: Mapping = dataclasses.field(default_factory=dict)
     config: dict = dataclasses.field(default_factory=dict)
     missing: dict = dataclasses.field(default_factory=dict)
+    missing_ops: dict = dataclasses.field(default_factory=dict)
+    without_vocabulary: dict = dataclasses.field(default_factory=dict)
     dtypes: dict = dataclasses.field(default_factory=dict)
+    functions: dict = dataclasses.field(default_factory=dict)
+    left_out: list = dataclasses.field(default_factory=list)
     notes: list = dataclasses.field(default_factory=list)
 
     def raise_if_missing(self):
-        """Raise one error that names every class that is missing, and where."""
+        """Raise one error that names every class or op that is missing, and where."""
+        if self.missing_ops:
+            raise LegacyModelError(
+                f"{self.path}: TensorFlow functions without a counterpart in keras.ops:"
+                f"\n{_listed(self.missing_ops)}\nBuild the model in code, and call "
+                f"keras_policies.load_weights(model, {self.path!r})."
+            )
+        if self.without_vocabulary:
+            lines = (f"  {p!r}: {why}" for p, why in self.without_vocabulary.items())
+            raise LegacyModelError(
+                f"{self.path}: what these layers have learned is missing, so they "
+                "would be empty:\n" + "\n".join(lines)
+            )
         if not self.missing:
             return
-        lines = [
-            f"  {name} (layers {', '.join(map(repr, layers))})"
-            for name, layers in sorted(self.missing.items())
-        ]
         first = next(iter(sorted(self.missing)))
         raise LegacyModelError(
             f"{self.path}: classes that Keras 3 does not have:\n"
-            + "\n".join(lines)
-            + f"\nPass them as custom_objects={{{first!r}: {first}, ...}}, or decorate "
+            f"{_listed(self.missing)}\n"
+            f"Pass them as custom_objects={{{first!r}: {first}, ...}}, or decorate "
             "them with @keras.saving.register_keras_serializable() and import them."
         )
+
+
+def _listed(missing):
+    return "\n".join(
+        f"  {name} (layers {', '.join(map(repr, layers))})"
+        for name, layers in sorted(missing.items())
+    )
 
 
 def name_of(config):
@@ -99,31 +134,12 @@ def convert(config, conversion, prefix="", is_root=False):
     path = f"{prefix}{inner.get('name') or class_name}"
     inner_prefix = "" if is_root else f"{path}/"
     layers = [convert(layer, conversion, inner_prefix) for layer in inner["layers"]]
-    found = classes.find(class_name, conversion, path)
+    found = classes.find(class_name, conversion, path, is_graph=True)
     return {**found, "config": _model_config(inner, layers, found, conversion, path)}
 
 
 def _is_stock(found):
     return found["registered_name"] is None
-
-
-def _without_dropped(class_name, config, conversion, path):
-    """Return the config without the arguments that Keras 3 has dropped."""
-    renamed = arguments.RENAMED.get(class_name, {})
-    dropped = {**arguments.COMMON, **arguments.DROPPED.get(class_name, {})}
-    kept = {}
-    for name, value in config.items():
-        if name in renamed:
-            kept[renamed[name]] = value
-        elif name not in dropped:
-            kept[name] = value
-        elif dropped[name] is not arguments.ANY and value not in dropped[name]:
-            raise LegacyModelError(
-                f"{conversion.path}: the layer {path!r} ({class_name}) was made with "
-                f"{name}={value!r}, which Keras 3 cannot do. Pass a class of your own "
-                f"as custom_objects={{{class_name!r}: ...}}."
-            )
-    return kept
 
 
 def _convert_dtype(config, conversion, path):
@@ -143,42 +159,29 @@ def _convert_dtype(config, conversion, path):
         ) from error
 
 
-def _convert_value(key, value, conversion, path):
+def _convert_value(key, value, conversion, path, dtype):
     """Return an argument: inner layers converted, initializers and the like found."""
     if key in INNER_LAYERS and isinstance(value, list | tuple):
-        return [_convert_value(key, item, conversion, path) for item in value]
+        return [_convert_value(key, item, conversion, path, dtype) for item in value]
     if key.endswith("activation") and isinstance(value, str):
-        return _activation(value, conversion, path)
+        return activations.convert(value, dtype, conversion.notes, path)
     if not isinstance(value, dict) or "class_name" not in value:
         return value
     if key in INNER_LAYERS:
         return convert(value, conversion, f"{path}/")
     for ending, module in INNER_MODULES.items():
         if key.endswith(ending):
-            return _convert_inner(module, value, conversion)
+            return _convert_inner(module, value, conversion, path)
     return value
 
 
-def _activation(name, conversion, path):
-    """Return an activation by name: the user's own function first."""
-    custom = classes.registered_name(name)
-    if custom is None and name in arguments.CHANGED_ACTIVATIONS:
-        custom = arguments.CHANGED_ACTIVATIONS[name]
-        conversion.notes.append(
-            f"the layer {path!r} uses the {name} of tf.keras, which Keras 3 no longer "
-            "has: a file of this model opens only after `import keras_policies`"
-        )
-    if custom is None:
-        return name
-    function = {"module": "builtins", "class_name": "function", "config": custom}
-    return {**function, "registered_name": custom}
-
-
-def _convert_inner(module, value, conversion):
+def _convert_inner(module, value, conversion, path):
     """Return the config of an initializer, a regularizer or a constraint."""
     class_name = str(value["class_name"])
     if classes.registered_name(class_name) is not None:
         return value
+    if not classes.is_in(module, class_name):
+        conversion.missing.setdefault(class_name, []).append(path)
     config = dict(value.get("config") or {})
     for name in arguments.INITIALIZER_DROPPED:
         config.pop(name, None)
@@ -188,40 +191,47 @@ def _convert_inner(module, value, conversion):
 
 def _convert_layer(class_name, config, conversion, prefix):
     path = f"{prefix}{config.get('name') or class_name}"
+    if _is_op(class_name):
+        return _convert_op(class_name, config, conversion, path)
+    if class_name in graph.ADDED:
+        conversion.left_out.append(f"{path!r}, a loss or a metric of a tensor")
+        return {}
     found = classes.find(class_name, conversion, path)
-    if conversion.safe_mode and _is_stock(found):
-        _refuse_code(class_name, config, conversion, path)
-    kept = _without_dropped(found["class_name"], config, conversion, path)
-    converted = {
-        key: _convert_value(key, value, conversion, path)
+    if class_name == "Lambda" and _is_stock(found):
+        kept = lambdas.convert(config, conversion, path)
+    elif _is_stock(found):
+        where = f"{conversion.path}: the layer {path!r}"
+        kept = arguments.convert(found["class_name"], config, where)
+        left_out = arguments.left_out(found["class_name"], config)
+        conversion.left_out += [f"{what} of {path!r}" for what in left_out]
+    else:
+        kept = arguments.of_custom(config)
+    if class_name == "InputLayer":  # its dtype is no policy, but that of a tensor
+        dtype = {"dtype": config.get("dtype") or "float32"}
+    else:
+        dtype = _convert_dtype(config, conversion, path)
+    converted = dtype | {
+        key: _convert_value(key, value, conversion, path, dtype)
         for key, value in kept.items()
         if key != "dtype"
     }
-    if class_name == "InputLayer":  # its dtype is no policy, but that of a tensor
-        converted |= {"dtype": config.get("dtype") or "float32"}
-    else:
-        converted |= _convert_dtype(config, conversion, path)
     if found["class_name"] == "BatchNormalization" and _is_stock(found):
         converted["axis"] = _one_axis(converted, conversion, path)
+    if _is_stock(found):
+        return lookups.convert(found, converted, conversion, path)
     return {**found, "config": converted}
 
 
-def _is_code(value, kind):
-    """Return whether a function in a Lambda's config is bytecode."""
-    is_tagged = isinstance(value, dict) and value.get("class_name") == "__lambda__"
-    return kind == "lambda" or is_tagged
+def _is_op(class_name):
+    is_ours = classes.registered_name(class_name) is None
+    return class_name in op_layers.CLASSES and is_ours
 
 
-def _refuse_code(class_name, config, conversion, path):
-    """Raise if a layer's function is bytecode in the file."""
-    if class_name == "Lambda" and any(
-        _is_code(config.get(name), config.get(f"{name}_type"))
-        for name in ("function", "output_shape", "mask")
-    ):
-        raise LegacyModelError(
-            f"{conversion.path}: the Lambda layer {path!r} holds code, which is not "
-            "run from a file. If you trust where it came from, pass safe_mode=False."
-        )
+def _convert_op(class_name, config, conversion, path):
+    if not op_layers.is_known(class_name, config):
+        op = op_layers.name_of_op(class_name, config)
+        conversion.missing_ops.setdefault(op, []).append(path)
+    return op_layers.convert(class_name, config, f"{conversion.path}: {path!r}")
 
 
 def _one_axis(config, conversion, path):

@@ -114,3 +114,4 @@ def load_weights(model, path):
             values = [weights.value_for(*pair) for pair in pairs]
     for (variable, _), value in zip(pairs, values, strict=True):
         variable.assign(value)
+    weights.settle(model)

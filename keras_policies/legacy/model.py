@@ -107,6 +107,27 @@ class LegacyOptimizerState:
 
 
 @dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """What a preprocessing layer has learned that Keras 3 keeps in its config.
+
+    Args:
+        tokens: `{index: bytes, str or int}` of a lookup layer, as stored, the special
+            tokens as far as the file has them; empty where it has none.
+        weights: tuple of `LegacyWeight`, such as the inverse document frequencies.
+    """
+
+    tokens: Mapping[int, bytes | str | int] = dataclasses.field(default_factory=dict)
+    weights: tuple[LegacyWeight, ...] = ()
+
+    def weight(self, *names):
+        """Return the weight with one of these names as an array, or None."""
+        for weight in self.weights:
+            if (weight.path or weight.name).rpartition("/")[2] in names:
+                return weight.read()
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
 class LegacyModel:
     """A legacy file, read.
 
@@ -122,6 +143,9 @@ class LegacyModel:
         inputs: `{name: (shape, dtype)}` of the serving signature, or empty.
         training_config: dict as written, or None.
         optimizer: `LegacyOptimizerState`.
+        vocabularies: `{layer path: Vocabulary}`, by the names of the layers, after
+            those of the models around them, `"encoder/words"`; below another layer by
+            attributes, without leading underscores.
     """
 
     path: str
@@ -134,6 +158,7 @@ class LegacyModel:
     inputs: Mapping[str, tuple[tuple, str]]
     training_config: Mapping | None
     optimizer: LegacyOptimizerState
+    vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
 
     @property
     def size(self):

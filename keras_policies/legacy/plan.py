@@ -12,6 +12,9 @@ from keras_policies.legacy.errors import LegacyModelError, corrupt
 from keras_policies.legacy.model import LegacyModel
 from keras_policies.loss_scale import LossScale
 
+# Models that consist of what their configs list.
+GRAPHS = "Model", "Functional", "Sequential"
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -81,9 +84,15 @@ def _make(legacy, dtype_policy, safe_mode, compile):
 def _convert(legacy, replace, safe_mode):
     """Return the finished `layers.Conversion` of a model's config."""
     config = legacy.config
-    if config.get("config") is None:  # a subclassed model without get_config
-        config = {**config, "config": {}}
-    conversion = layers.Conversion(legacy.path, replace, safe_mode)
+    if config.get("config") is None:
+        if config.get("class_name") in GRAPHS:
+            raise LegacyModelError(
+                f"{legacy.path}: it does not say of which layers it consists, as one "
+                "of them had no get_config. Build the model in code, and call "
+                f"keras_policies.load_weights(model, {legacy.path!r})."
+            )
+        config = {**config, "config": {}}  # a subclassed model without get_config
+    conversion = layers.Conversion(legacy.path, replace, safe_mode, legacy.vocabularies)
     conversion.config = layers.convert(config, conversion, is_root=True)
     return conversion
 

@@ -2,11 +2,12 @@
 
 They live in a descriptor pool and a package of our own: TensorFlow, imported in
 the same process, registers the same messages in the default pool. Unknown fields
-(the graphs, above all) are skipped by the protobuf runtime.
+are skipped by the protobuf runtime.
 
 Sources: tensorflow/core/protobuf/{saved_model, meta_graph, saved_object_graph,
 trackable_object_graph, tensor_bundle}.proto, tensorflow/core/framework/
-{tensor_shape, versions, types}.proto, keras/protobuf/saved_metadata.proto.
+{tensor_shape, versions, types, graph, node_def, attr_value, tensor}.proto,
+keras/protobuf/saved_metadata.proto.
 """
 
 import functools
@@ -74,13 +75,39 @@ _MESSAGES = {
         "trainable": (3, "bool"),
         "name": (6, "string"),
     },
+    "SavedAsset": {"asset_file_def_index": (1, "int32")},
+    "SavedFunction": {"concrete_functions": (1, ["string"])},
+    "SavedConstant": {"operation": (1, "string")},
     "SavedObject": {
         "children": (1, ["Child"]),
         "slot_variables": (3, ["Slot"]),
         "user_object": (4, "UserObject"),
+        "asset": (5, "SavedAsset"),
+        "function": (6, "SavedFunction"),
         "variable": (7, "SavedVariable"),
+        "constant": (9, "SavedConstant"),
     },
-    "SavedObjectGraph": {"nodes": (1, ["SavedObject"])},
+    # Functions and graphs are large, and seldom needed: parsed when they are.
+    "SavedObjectGraph": {
+        "nodes": (1, ["SavedObject"]),
+        "concrete_functions": (2, ["bytes"]),
+    },
+    "ConcreteFunction": {"bound_inputs": (2, ["int32"])},
+    "NamedConcreteFunction": {"key": (1, "string"), "value": (2, "ConcreteFunction")},
+    "AssetFile": {"filename": (2, "string")},
+    # graph.proto, node_def.proto, attr_value.proto, tensor.proto
+    "Tensor": {
+        "dtype": (1, "int32"),
+        "tensor_shape": (2, "Shape"),
+        "tensor_content": (4, "bytes"),
+        "int_val": (7, ["int32"]),
+        "string_val": (8, ["bytes"]),
+        "int64_val": (10, ["int64"]),
+    },
+    "AttrValue": {"tensor": (8, "Tensor")},
+    "Attr": {"key": (1, "string"), "value": (2, "AttrValue")},
+    "Node": {"name": (1, "string"), "op": (2, "string"), "attr": (5, ["Attr"])},
+    "Graph": {"node": (1, ["Node"])},
     "MetaInfo": {"tags": (4, ["string"]), "tensorflow_version": (5, "string")},
     "TensorInfo": {"dtype": (2, "int32"), "tensor_shape": (3, "Shape")},
     "Input": {"key": (1, "string"), "value": (2, "TensorInfo")},
@@ -88,7 +115,9 @@ _MESSAGES = {
     "NamedSignature": {"key": (1, "string"), "value": (2, "Signature")},
     "MetaGraph": {
         "meta_info_def": (1, "MetaInfo"),
+        "graph_def": (2, "bytes"),
         "signature_def": (5, ["NamedSignature"]),
+        "asset_file_def": (6, ["AssetFile"]),
         "object_graph_def": (7, "SavedObjectGraph"),
     },
     "SavedModel": {

@@ -11,10 +11,17 @@ import collections
 import contextlib
 import pathlib
 
-from keras_policies.legacy import json_text, object_graph, protos, saved_optimizer
-from keras_policies.legacy.checkpoint import DTYPES, Checkpoint
+from keras_policies.legacy import (
+    json_text,
+    object_graph,
+    protos,
+    saved_optimizer,
+    vocabularies,
+)
+from keras_policies.legacy.checkpoint import DTYPES, STRING, Checkpoint
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.model import LegacyModel
+from keras_policies.legacy.tables import Tables
 
 MODEL_FILE = "saved_model.pb"
 METADATA_FILE = "keras_metadata.pb"
@@ -118,7 +125,9 @@ def _inputs(meta_graph):
                         None if dim.size < 0 else dim.size
                         for dim in item.value.tensor_shape.dim
                     ),
-                    DTYPES.get(item.value.dtype, DTYPES[1]).name,
+                    "string"
+                    if item.value.dtype == STRING
+                    else DTYPES.get(item.value.dtype, DTYPES[1]).name,
                 )
                 for item in sorted(named.value.inputs, key=lambda item: item.key)
             }
@@ -165,16 +174,24 @@ def read(path):
     config = root.get("config")
     if isinstance(config, dict) and config.get("layer was saved without config"):
         config = None
+    config = {"class_name": root.get("class_name"), "config": config}
+    tables = Tables(folder, meta_graph, children, checkpoint, saved, saved_node)
+    found, weights = vocabularies.take(
+        config,
+        {name: tuple(found.values()) for name, found in by_layer.items()},
+        vocabularies.of_saved_model(graph, tables, str(path)),
+    )
     version = meta_graph.meta_info_def.tensorflow_version
     yield LegacyModel(
         path=str(path),
         format="SavedModel",
         written_by=f"TensorFlow {version}",
-        config={"class_name": root.get("class_name"), "config": config},
+        config=config,
         policy=root.get("dtype"),
         records_policies=not version.startswith(WITHOUT_POLICIES),
-        weights={name: tuple(found.values()) for name, found in by_layer.items()},
+        weights=weights,
         inputs=_inputs(meta_graph),
         training_config=root.get("training_config"),
         optimizer=saved_optimizer.read(graph, checkpoint, saved, saved_node, every),
+        vocabularies=found,
     )

@@ -70,3 +70,28 @@ def targets(layer):
                 target = Target(variable, (position,), variable.path)
                 found.setdefault(id(variable), target)
     return [found.get(id(item), Target(item, (), item.path)) for item in layer.weights]
+
+
+def sublayers(model, kinds):
+    """Return `[(paths, layer), …]` of the layers of some classes, at any depth.
+
+    Args:
+        model: `keras.Model`.
+        kinds: tuple of classes.
+
+    Returns:
+        The paths are made of attributes, and of those as in a `.keras` file.
+    """
+    found, seen, queue = [], {id(model)}, collections.deque([(model, "", "")])
+    while queue:
+        current, prefix, stored_prefix = queue.popleft()
+        for attribute, stored, child in _children(current):
+            if isinstance(child, keras.Variable) or id(child) in seen:
+                continue
+            seen.add(id(child))
+            path, stored_path = f"{prefix}{attribute}", f"{stored_prefix}{stored}"
+            if isinstance(child, kinds):
+                found.append(((path, stored_path), child))
+            else:
+                queue.append((child, f"{path}/", f"{stored_path}/"))
+    return found

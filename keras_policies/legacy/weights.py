@@ -10,14 +10,24 @@ decides, and every weight on either side must find its partner.
 import collections
 import re
 
+import keras
 import numpy as np
 
-from keras_policies import backends
+from keras_policies import backends, keras_internals
+from keras_policies.legacy import cudnn
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.keras_archive import numbered
 from keras_policies.legacy.targets import targets
 
 NAME_PARTS = (3, 2, 1)
+# The state of a random generator of TensorFlow, which no other one can take, and the
+# statistics of batch renormalization.
+WITHOUT_COUNTERPART = (
+    "_state_var",
+    "renorm_mean",
+    "renorm_stddev",
+    "moving_stddev",
+)
 # Variables that Keras 3 calls otherwise (in DepthwiseConv1D and 2D).
 RENAMED = {"depthwise_kernel": "kernel"}
 
@@ -94,6 +104,17 @@ def _own(model):
     return [target for target in targets(model) if id(target.variable) not in inner]
 
 
+def _known(weights):
+    """Return the weights that Keras 3 has too, laid out as it has them."""
+    kept = (item for item in weights if not _is_unknown(item))
+    return cudnn.as_keras(tuple(kept))
+
+
+def _is_unknown(weight):
+    name = (weight.path or weight.name).rpartition("/")[2]
+    return name.partition(":")[0] in WITHOUT_COUNTERPART
+
+
 def match_model(model, by_layer, where):
     """Return `[(variable, LegacyWeight), …]` for a whole model.
 
@@ -113,7 +134,7 @@ def match_model(model, by_layer, where):
         found[""] = _own(model)
     pairs, problems = [], []
     for name in dict.fromkeys((*found, *by_layer)):
-        held, weights = found.get(name), by_layer.get(name, ())
+        held, weights = found.get(name), _known(by_layer.get(name, ()))
         if held is None:
             problems += [f"{name!r} is no layer of the model"] if weights else []
             continue
@@ -197,3 +218,10 @@ def assign(pairs, advance=lambda size: None):
     for variable, weight in pairs:
         variable.assign(value_for(variable, weight))
         advance(int(np.prod(weight.shape)) * weight.dtype.itemsize)
+
+
+def settle(model):
+    """Let layers take up what they reckon from their weights, as Normalization does."""
+    for layer in keras_internals.sublayers(model):
+        if isinstance(layer, keras.layers.Normalization):
+            layer.finalize_state()
