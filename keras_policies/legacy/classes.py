@@ -28,6 +28,11 @@ WITHOUT_COUNTERPART = {
 }
 
 
+def layer_name(name):
+    """Return a layer's name as Keras 3 takes it: `conv1/bn` becomes `conv1_bn`."""
+    return name.replace("/", "_")
+
+
 def registered_name(class_name):
     """Return the name under which a custom class is known in this scope, or None.
 

@@ -10,6 +10,7 @@ keras/src/models/functional.py.
 """
 
 from keras_policies.legacy import arguments
+from keras_policies.legacy.classes import layer_name
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.ops import layer as op_layers
 
@@ -99,7 +100,7 @@ class _Graph:
                 f"{self.where}: corrupt: a layer takes the tensor {value[:3]!r}."
             )
         # Shape and dtype are not looked at: the history tells which tensor it is.
-        history = [name, self.call(name, node), index]
+        history = [layer_name(name), self.call(name, node), index]
         tensor = {"shape": [], "dtype": "float32", "keras_history": history}
         return {"class_name": "__keras_tensor__", "config": tensor}
 
@@ -152,7 +153,8 @@ class _Graph:
                 raise LegacyModelError(
                     f"{self.where}: corrupt: {name!r} is no layer of this model."
                 )
-            return [name, self.call(name, node) + self._offset(name), index]
+            call = self.call(name, node) + self._offset(name)
+            return [layer_name(name), call, index]
         if isinstance(value, dict):
             return {key: self.end(item) for key, item in value.items()}
         if not isinstance(value, list | tuple):
@@ -206,7 +208,7 @@ def convert(config, layers, where):
         connected.append(
             {
                 **converted,
-                "name": _name(legacy),
+                "name": layer_name(_name(legacy)),
                 "inbound_nodes": [graph.node(legacy, node) for node in nodes],
             }
         )

@@ -215,6 +215,8 @@ def _convert_layer(class_name, config, conversion, prefix):
         for key, value in kept.items()
         if key != "dtype"
     }
+    if isinstance(converted.get("name"), str):
+        converted["name"] = classes.layer_name(converted["name"])
     if found["class_name"] == "BatchNormalization" and _is_stock(found):
         converted["axis"] = _one_axis(converted, conversion, path)
     if _is_stock(found):
@@ -248,7 +250,7 @@ def _one_axis(config, conversion, path):
 
 def _model_config(config, layers, found, conversion, path):
     """Return the config of a Sequential or Functional model from its layers'."""
-    name = {"name": config["name"]} if config.get("name") else {}
+    name = {"name": classes.layer_name(config["name"])} if config.get("name") else {}
     if "input_layers" not in config:
         return {**name, "layers": _with_input(config["layers"], layers)}
     own = {}
@@ -270,7 +272,7 @@ def _with_input(legacy, layers):
     if shape is None or legacy[0]["class_name"] == "InputLayer":
         return layers
     dtype = policies.variable_dtype(config.get("dtype"))
-    name = f"{config.get('name', 'first')}_input"
+    name = classes.layer_name(f"{config.get('name', 'first')}_input")
     given = {"batch_shape": list(shape), "dtype": dtype, "name": name}
     known = {"module": "keras.layers", "class_name": "InputLayer"}
     return [{**known, "config": given, "registered_name": None}, *layers]

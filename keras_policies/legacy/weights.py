@@ -14,7 +14,7 @@ import keras
 import numpy as np
 
 from keras_policies import backends, keras_internals
-from keras_policies.legacy import cudnn
+from keras_policies.legacy import classes, cudnn
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.keras_archive import numbered
 from keras_policies.legacy.targets import targets
@@ -49,7 +49,8 @@ def _in_order(keys):
 
 
 def _normal(path):
-    return "/".join(part.lstrip("_") for part in path.split("/"))
+    """Return a path in which a `/` of a layer's name is as the others."""
+    return "_".join(part.lstrip("_") for part in path.split("/"))
 
 
 def match(held, weights):
@@ -62,13 +63,16 @@ def match(held, weights):
     if len(held) != len(weights):
         return None
     paths = [_normal(weight.path) for weight in weights]
-    by_path = {path: item for item in held for path in item.paths}
+    by_path = {_normal(path): item for item in held for path in item.paths}
     if all(path in by_path for path in paths) and len(set(paths)) == len(paths):
         return [
             (by_path[path].variable, weight)
             for path, weight in zip(paths, weights, strict=True)
         ]
     names = [weight.name or weight.path for weight in weights]
+    by_whole_name = _by_whole_name(held, names)
+    if by_whole_name is not None:
+        return list(zip(by_whole_name, weights, strict=True))
     renamed = [RENAMED.get(name.rpartition("/")[2], name) for name in names]
     for names, parts in [(names, parts) for parts in NAME_PARTS] + [(renamed, 1)]:
         keys = _in_order(_ending(name, parts) for name in names)
@@ -80,6 +84,22 @@ def match(held, weights):
                 for key, weight in zip(keys, weights, strict=True)
             ]
     return None
+
+
+def _by_whole_name(held, names):
+    """Return the variables by their names but for the model around, or None.
+
+    `conv1/bn/gamma` of a layer `conv1/bn` is `model/conv1_bn/gamma` in Keras 3.
+    """
+    wanted = [name.partition(":")[0].replace("/", "_").lower() for name in names]
+    own = {
+        item.name.partition("/")[2].replace("/", "_").lower(): item.variable
+        for item in held
+    }
+    is_plain = len(set(wanted)) == len(wanted) == len(own)
+    return (
+        [own[name] for name in wanted] if is_plain and set(wanted) == set(own) else None
+    )
 
 
 def _also_by_layers(model, found):
@@ -127,6 +147,7 @@ def match_model(model, by_layer, where):
     Raises:
         LegacyModelError: naming every layer whose weights do not fit.
     """
+    by_layer = {classes.layer_name(name): by_layer[name] for name in by_layer}
     if set(by_layer) == {""}:
         found = {"": _also_by_layers(model, targets(model))}
     else:

@@ -12,6 +12,7 @@ import types
 import keras
 
 from keras_policies import keras_internals
+from keras_policies.legacy.classes import layer_name
 from keras_policies.legacy.errors import UNEXPECTED, LegacyModelError
 from keras_policies.legacy.ops import kinds, raw, sizes, table
 
@@ -46,7 +47,7 @@ def convert(class_name, config, where):
         config: dict, as written.
         where: str, file and layer, for errors.
     """
-    name = str(config.get("name")).replace("/", "_")
+    name = layer_name(str(config.get("name")))
     own = {"name": name, "where": where, "op": name_of_op(class_name, config)}
     if class_name == GRAPH_OP:
         own |= {

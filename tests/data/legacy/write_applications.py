@@ -100,6 +100,9 @@ def fill(layer):
         values = low + (high - low) * np.roll(PATTERN, number)
         if variable.dtype.is_floating:
             variable.assign(np.resize(values, variable.shape))
+    for part in getattr(layer, "layers", ()):
+        if hasattr(part, "finalize_state"):  # Normalization reckons from its weights
+            part.finalize_state()
 
 
 def calibrate(model, x):

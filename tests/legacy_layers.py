@@ -1,0 +1,145 @@
+"""What becomes of a model of each layer class of tf.keras; what is known not to open.
+
+An outcome is `"ok"`, or `"refused: ..."` by us, or `"differs: ..."` in its outputs, or
+`"stock Keras: ..."` where a layer of Keras 3 itself raises when it is called.
+"""
+
+import json
+import re
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+import keras_policies
+
+# Of the largest output: float32 rounds otherwise in another order of sums.
+TOLERANCE = {"float32": 1e-5, "mixed_float16": 1e-2}
+STRINGS = "StringLookup|TextVectorization|HashedCrossing|Hashing|IntegerLookup"
+
+
+class Known(NamedTuple):
+    """What is known not to be "ok", and why."""
+
+    names: str  # regex of release/class-variant-policy/form
+    outcome: str  # regex
+    why: str
+    backends: str = "jax tensorflow torch"
+
+
+KNOWN = (
+    Known("LocallyConnected", "refused", "Keras 3 has no such layer"),
+    Known("DenseFeatures", "refused", "Keras 3 has no such layer"),
+    Known("RandomFourierFeatures", "refused", "Keras 3 has no such layer"),
+    Known("CategoryCrossing", "refused", "Keras 3 has no such layer"),
+    Known("PeepholeLSTMCell", "refused", "Keras 3 has no such layer"),
+    Known("RandomHeight|RandomWidth", "refused", "Keras 3 has no such layer"),
+    Known("-time_major-", "refused: .*time_major=True", "no argument of Keras 3"),
+    Known(
+        "BatchNormalization.*-axis_list", "refused: .*axes", "Keras 3 takes one axis"
+    ),
+    Known("Resizing-area", "refused: .*interpolation='area'", "no value of Keras 3"),
+    Known("SeparableConv1D-causal", "refused: .*causal", "no value of Keras 3"),
+    Known("Lambda-", "ok|refused: .*compiled", "bytecode of another Python"),
+    Known("Spectral.*keras$", "refused: .*weights", "the file holds the kernel twice"),
+    Known(
+        r"2\.0\.0/A.*Attention.*saved_model",
+        "refused: .*no get_config",
+        "it wrote no config of the model",
+    ),
+    Known(
+        r"2\.10\.1/(Additive)?Attention-causal-",
+        "differs",
+        "it lost `causal` in the config, and reloads itself so",
+    ),
+    Known(
+        r"2\.0\.0/Bidirectional-backward_layer",
+        "differs",
+        "it lost the backward layer in the config",
+    ),
+    Known(
+        r"2\.4\.4/MultiHeadAttention-masked",
+        "differs",
+        "Keras since 2.10 minds the mask of an Embedding there",
+    ),
+    Known("RandomCrop", "differs: the shape", "Keras 3 crops in training alone"),
+    Known("Resizing-bicubic", "differs", "each backend has another cubic kernel"),
+    Known("MultiHeadAttention-sizes", "stock Keras", "key_dim is not value_dim", "jax"),
+    Known("GRU-no_bias-mixed", "stock Keras", "float16 turns into float32", "jax"),
+    Known(STRINGS, "ok|stock Keras", "needs TensorFlow", "jax torch"),
+)
+
+
+def expectation(name):
+    """Return the `Known` of an artifact on this backend, or None if it is to be ok."""
+    backend = keras.backend.backend()
+    return next(
+        (
+            known
+            for known in KNOWN
+            if re.search(known.names, name) and backend in known.backends.split()
+        ),
+        None,
+    )
+
+
+def arrays(case, prefix):
+    """Return the arrays of `expected.npz` whose names begin so, by number."""
+    with np.load(case / "expected.npz") as stored:
+        names = (name for name in stored.files if name.startswith(prefix))
+        return [stored[name] for name in sorted(names, key=lambda n: (len(n), n))]
+
+
+def outcome(path):
+    """Open and call what is at `path`; return what became of it, in a line."""
+    try:
+        is_lambda = path.parent.name.startswith("Lambda")
+        model = keras_policies.load_model(path, compile=False, safe_mode=not is_lambda)
+    except keras_policies.LegacyModelError as error:
+        return f"refused: {error}".replace(str(path), "").replace("\n", " ")
+    try:
+        found = keras.tree.flatten(_call(model, arrays(path.parent, "x_")))
+    except Exception as error:  # whatever a layer of Keras raises
+        return f"stock Keras: {type(error).__name__}: {' '.join(str(error).split())}"
+    return _compare(found, arrays(path.parent, "y_"), path.parent.name)
+
+
+def _call(model, inputs):
+    if inputs[0].dtype.kind == "U":
+        import tensorflow
+
+        inputs = [tensorflow.constant(values.astype(object)) for values in inputs]
+    return model(inputs[0] if len(inputs) == 1 else inputs, training=False)
+
+
+def _compare(found, wanted, name):
+    for output, expected in zip(found, wanted, strict=True):
+        if not keras.ops.is_tensor(output):
+            output = output.numpy()  # a string tensor of TensorFlow
+        elif expected.dtype.kind == "U":
+            output = output.numpy().astype(str)
+        else:
+            output = keras.ops.convert_to_numpy(output)
+        if output.shape != expected.shape:
+            return f"differs: the shape {output.shape} is not {expected.shape}"
+        if expected.dtype.kind == "U":
+            if output.astype(str).tolist() != expected.tolist():
+                return "differs: other strings"
+            continue
+        limit = TOLERANCE[name.rpartition("-")[2]]
+        output, expected = output.astype("float64"), expected.astype("float64")
+        scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=1.0)
+        if not np.allclose(
+            output / scale, expected / scale, limit, limit, equal_nan=True
+        ):
+            return f"differs: by {np.nanmax(np.abs(output - expected)):.2g}"
+    return "ok"
+
+
+def written(release):
+    """Return the paths of all that one release wrote, in order."""
+    return [
+        case / form
+        for case in sorted(release.iterdir())
+        for form in json.loads((case / "expected.json").read_text())["written"]
+    ]
