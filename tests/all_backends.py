@@ -20,7 +20,7 @@ def main():
         "mypy": run("mypy"),
     }
     for backend in BACKENDS:
-        results[backend] = run("pytest", "-q", KERAS_BACKEND=backend)
+        results[backend] = run("pytest", "-q", "-n", "auto", KERAS_BACKEND=backend)
     for name, passed in results.items():
         print(f"{name:12} {'PASS' if passed else 'FAIL'}")
     sys.exit(not all(results.values()))

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError, inspect_model, load_model
-from keras_policies.legacy import protos, readers
+from keras_policies.legacy import lookups, protos, readers
+from keras_policies.legacy.model import Vocabulary
 
 LOOKUPS = legacy_files.FOLDER / "lookups"
 OLD, NEW = LOOKUPS / "2.4.4", LOOKUPS / "2.15.1"
@@ -339,3 +340,13 @@ def test_the_reader_gives_indices_and_keeps_frequencies_apart():
             "num_documents",
         ]
         assert legacy.weights["layer"] == ()
+
+
+def test_a_vocabulary_of_2_5_may_be_one_longer_than_it_says():
+    config = {"max_tokens": 3, "mask_token": None, "oov_token": "[UNK]"}
+    config |= {"num_oov_indices": 1, "output_mode": "int", "vocabulary": None}
+    learned = Vocabulary({1: b"a", 2: b"b", 3: b"c"})
+    found = lookups.lookup("StringLookup", config, learned, "here", True)
+    assert found["vocabulary"] == ["[UNK]", "a", "b", "c"]
+    assert found["max_tokens"] == 4
+    assert config["max_tokens"] == 3

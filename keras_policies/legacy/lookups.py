@@ -98,9 +98,12 @@ def lookup(class_name, config, learned, where, safe_mode):
         config = _inverse(config, tokens)
     special = special_tokens(class_name, config)
     vocabulary = _in_order(tokens, special, where)
+    total = len(special) + len(vocabulary)
+    if config.get("max_tokens") is not None and total > config["max_tokens"]:
+        config = {**config, "max_tokens": total}  # 2.5 counted one less
     weights = None
     if _mode(config) in TF_IDF:
-        weights = _idf_weights(learned, len(special) + len(vocabulary), where)
+        weights = _idf_weights(learned, total, where)
     if None not in special:
         vocabulary = [*special, *vocabulary]
     elif weights is not None:
