@@ -43,7 +43,7 @@ KNOWN = (
     Known("Lambda-", "ok|refused: .*compiled", "bytecode of another Python"),
     Known("Spectral.*keras$", "refused: .*weights", "the file holds the kernel twice"),
     Known(
-        r"2\.0\.0/A.*Attention.*saved_model",
+        r"2\.0\.0/(Additive)?Attention.*saved_model",
         "refused: .*no get_config",
         "it wrote no config of the model",
     ),

@@ -4,7 +4,8 @@ import numpy as np
 from keras import ops
 
 from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.elementwise import norm, together
+from keras_policies.legacy.ops.elementwise import together
+from keras_policies.legacy.ops.mathematics import norm
 
 
 def matmul(

@@ -116,10 +116,13 @@ class OpCall(keras.Operation):
 
     def _inputs(self, tensors):
         """Return tensors and constants in the order of the NodeDef's inputs."""
-        constants = raw.constants(self.constants, None)
-        waiting = iter(tensors)
+        constants = raw.constants(self.constants)
         total = len(tensors) + len(constants)
-        return [constants[i] if i in constants else next(waiting) for i in range(total)]
+        places = [i for i in range(total) if i not in constants]
+        if len(places) != len(tensors):
+            raise ValueError(f"constants: at the positions {sorted(constants)}")
+        found = constants | dict(zip(places, tensors, strict=True))
+        return [found[i] for i in range(total)]
 
     def _name_operations(self, outputs, args, kwargs):
         """Call the operations that were made after this layer."""

@@ -7,8 +7,6 @@ Source: tensorflow/core/ops/*.cc.
 
 from typing import NamedTuple
 
-import numpy as np
-
 from keras_policies.legacy.ops import kinds
 
 
@@ -285,10 +283,10 @@ def arguments(raw, inputs, attributes):
     return (), given | dict(zip(names, inputs, strict=True)) | settings
 
 
-def constants(values, dtype):
+def constants(values):
     """Return the constants of a layer, `{position: value}`, as arrays or numbers."""
     found = {}
     for position, value in values.items():
         is_array = isinstance(value, list)
-        found[int(position)] = np.asarray(value, dtype=dtype) if is_array else value
+        found[int(position)] = kinds.array(value) if is_array else value
     return found

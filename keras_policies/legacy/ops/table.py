@@ -7,11 +7,13 @@ from keras_policies.legacy.ops import (
     images,
     indexing,
     kinds,
+    mathematics,
     networks,
 )
 
 FUNCTIONS = {
     **elementwise.FUNCTIONS,
+    **mathematics.FUNCTIONS,
     **arrays.FUNCTIONS,
     **indexing.FUNCTIONS,
     **algebra.FUNCTIONS,

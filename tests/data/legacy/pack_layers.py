@@ -4,8 +4,7 @@
 
 Of each variant of a class one file, of one policy and one form, so that all of them
 come up; of the two releases in the middle the first of each class, and every third. The
-archive of a release is
-`layers/<release>.tar.xz`.
+archive of a release is `layers/<release>.tar.xz`.
 """
 
 import io
@@ -16,6 +15,8 @@ import tarfile
 import zlib
 
 THINNED = {"2.4.4": 3, "2.10.1": 3}
+# What legacy_layers.py says of one release.
+ALWAYS = ("MultiHeadAttention-masked",)
 FOLDER = pathlib.Path(__file__).parent / "layers"
 # Nothing of the model is in them.
 WITHOUT = ("fingerprint.pb",)
@@ -37,7 +38,8 @@ def choose(release):
     for number, (variant, paths) in enumerate(variants.items()):
         is_first = variant.partition("-")[0] not in seen
         seen.add(variant.partition("-")[0])
-        if paths and (is_first or number % THINNED.get(release.name, 1) == 0):
+        is_taken = number % THINNED.get(release.name, 1) == 0 or variant in ALWAYS
+        if paths and (is_first or is_taken):
             yield paths[zlib.crc32(variant.encode()) % len(paths)]
 
 
