@@ -105,11 +105,16 @@ def outcome(path):
 
 
 def _call(model, inputs):
-    if inputs[0].dtype.kind == "U":
-        import tensorflow
-
-        inputs = [tensorflow.constant(values.astype(object)) for values in inputs]
+    if any(values.dtype.kind == "U" for values in inputs):
+        inputs = list(map(_of_tensorflow, inputs))
     return model(inputs[0] if len(inputs) == 1 else inputs, training=False)
+
+
+def _of_tensorflow(values):
+    import tensorflow
+
+    strings = values.dtype.kind == "U"
+    return tensorflow.constant(values.astype(object) if strings else values)
 
 
 def _compare(found, wanted, name):
