@@ -63,9 +63,21 @@ KNOWN = (
         "Keras since 2.10 minds the mask of an Embedding there",
     ),
     Known("RandomCrop", "differs: the shape", "Keras 3 crops in training alone"),
-    Known("Resizing-bicubic", "differs", "each backend has another cubic kernel"),
+    Known("Resizing-bicubic", "ok|differs", "backends have other cubic kernels"),
     Known("MultiHeadAttention-sizes", "stock Keras", "key_dim is not value_dim", "jax"),
     Known("GRU-no_bias-mixed", "stock Keras", "float16 turns into float32", "jax"),
+    Known(
+        "Conv3D-channels_first",
+        "differs",
+        "stock Keras adds a bias along the last axis, if that is as long as the channels",
+        "tensorflow",
+    ),
+    Known(
+        "-channels_first|-first-",
+        "ok|stock Keras: .*(NHWC|NDHWC|NCHW|channels_first)",
+        "TensorFlow on a CPU takes channels last",
+        "tensorflow",
+    ),
     Known(STRINGS, "ok|stock Keras", "needs TensorFlow", "jax torch"),
 )
 

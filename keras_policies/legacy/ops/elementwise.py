@@ -169,6 +169,8 @@ def _reduction(name):
     ):
         if kinds.is_tensor(input_tensor):
             extra = {} if name == "count_nonzero" else {"keepdims": keepdims}
+            if name == "logsumexp" and isinstance(axis, int):
+                axis = [axis]  # Keras 3.8 takes no int
             return named(name)(input_tensor, axis=axis, **extra)
         return _reduced(name, input_tensor)
 
