@@ -63,13 +63,13 @@ KNOWN = (
         "Keras since 2.10 minds the mask of an Embedding there",
     ),
     Known("RandomCrop", "differs: the shape", "Keras 3 crops in training alone"),
-    Known("Resizing-bicubic", "ok|differs", "backends have other cubic kernels"),
+    Known("Resizing-bicubic", "ok|differs", "backends have their own kernels"),
     Known("MultiHeadAttention-sizes", "stock Keras", "key_dim is not value_dim", "jax"),
     Known("GRU-no_bias-mixed", "stock Keras", "float16 turns into float32", "jax"),
     Known(
         "Conv3D-channels_first",
         "differs",
-        "stock Keras adds a bias along the last axis, if that is as long as the channels",
+        "stock Keras adds the bias along the last axis, if that is as long",
         "tensorflow",
     ),
     Known(
@@ -77,6 +77,16 @@ KNOWN = (
         "ok|stock Keras: .*(NHWC|NDHWC|NCHW|channels_first)",
         "TensorFlow on a CPU takes channels last",
         "tensorflow",
+    ),
+    Known(
+        "AveragePooling[23]D-same",
+        "ok|differs",
+        "stock Keras averages over repeated edges, too",
+        "torch",
+    ),
+    Known("-lanczos", "stock Keras: .*Lanczos", "torch has no Lanczos kernel", "torch"),
+    Known(
+        "-sparse-", "ok|stock Keras: .*sparse", "no sparse tensors of Keras", "torch"
     ),
     Known(STRINGS, "ok|stock Keras", "needs TensorFlow", "jax torch"),
 )

@@ -97,7 +97,6 @@ REDUCTIONS = {
     "math.reduce_std": "std",
     "math.reduce_variance": "var",
     "math.reduce_logsumexp": "logsumexp",
-    "math.count_nonzero": "count_nonzero",
 }
 
 
@@ -168,10 +167,9 @@ def _reduction(name):
         keepdims: kinds.boolean = False,
     ):
         if kinds.is_tensor(input_tensor):
-            extra = {} if name == "count_nonzero" else {"keepdims": keepdims}
             if name == "logsumexp" and isinstance(axis, int):
                 axis = [axis]  # Keras 3.8 takes no int
-            return named(name)(input_tensor, axis=axis, **extra)
+            return named(name)(input_tensor, axis=axis, keepdims=keepdims)
         return _reduced(name, input_tensor)
 
     return function

@@ -81,6 +81,17 @@ def euclidean_norm(
     return ops.sqrt(ops.sum(ops.square(input_tensor), axis=axis, keepdims=keepdims))
 
 
+def count_nonzero(
+    input: kinds.tensor,
+    axis: kinds.axes = None,
+    keepdims: kinds.boolean = False,
+    dtype: kinds.dtype = "int64",
+):
+    """`tf.math.count_nonzero`, in the int32 that each backend can count with."""
+    nonzero = ops.cast(ops.not_equal(input, 0), "int32")
+    return ops.sum(nonzero, axis=axis, keepdims=keepdims)
+
+
 def l2_loss(t: kinds.tensor):
     """`tf.nn.l2_loss`: half the sum of squares."""
     return ops.multiply(ops.sum(ops.square(t)), 0.5)
@@ -262,6 +273,7 @@ FUNCTIONS = {
     "math.multiply_no_nan": multiply_no_nan,
     "math.reduce_euclidean_norm": euclidean_norm,
     "math.zero_fraction": zero_fraction,
+    "math.count_nonzero": count_nonzero,
     "truncatediv": truncated("div"),
     "truncatemod": truncated("mod"),
     "nn.l2_loss": l2_loss,
