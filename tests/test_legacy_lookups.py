@@ -4,6 +4,7 @@ The outputs of the models are compared in stock Keras on TensorFlow, which opens
 this backend saved: strings are tensors there alone.
 """
 
+import importlib.util
 import json
 import os
 import shutil
@@ -20,6 +21,11 @@ import pytest
 from keras_policies import LegacyModelError, inspect_model, load_model
 from keras_policies.legacy import lookups, protos, readers
 from keras_policies.legacy.model import Vocabulary
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None,
+    reason="the lookup layers of Keras 3 cannot be made without TensorFlow",
+)
 
 LOOKUPS = legacy_files.FOLDER / "lookups"
 OLD, NEW = LOOKUPS / "2.4.4", LOOKUPS / "2.15.1"
