@@ -99,7 +99,7 @@ KNOWN = (
 # What 3.8 cannot yet.
 KNOWN_IN_3_8 = (
     Known(
-        "Attention-masked|Concatenate-masked|TimeDistributed-masked",
+        "/(Additive)?Attention-masked|Concatenate-masked|TimeDistributed-masked",
         "stock Keras|differs",
         "other rules for masks",
     ),
