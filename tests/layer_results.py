@@ -14,9 +14,9 @@ import re
 import subprocess
 import sys
 
+import readme_table
+
 README = pathlib.Path(__file__).parent / "README.md"
-START = "<!-- table: python tests/layer_results.py -->\n"
-END = "<!-- end -->"
 FORMS = {"saved_model": "SavedModel", "model.h5": "H5", "model.keras": ".keras"}
 BACKENDS = "jax", "tensorflow"
 
@@ -92,9 +92,7 @@ def table(results):
 def main(outdir):
     """Write the table between its marks in tests/README.md."""
     lines = list(table(list(_results(outdir))))
-    before, _, rest = README.read_text().partition(START)
-    _, _, after = rest.partition(END)
-    README.write_text(before + START + "\n".join(lines) + f"\n{END}{after}")
+    readme_table.write(README, "python tests/layer_results.py", lines)
     print("\n".join(line for line in lines if "UNEXPLAINED" in line) or "all explained")
 
 

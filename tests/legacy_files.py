@@ -3,6 +3,7 @@
 import functools
 import json
 import pathlib
+import tarfile
 
 import keras
 import numpy as np
@@ -77,6 +78,14 @@ def name_of(path):
 def arrays(path, prefix):
     """Return the arrays of `expected.npz` whose name begins with `prefix`, in order."""
     return in_order(expected(path), prefix)
+
+
+def unpacked(folder, archives):
+    """Unpack tar archives into a folder and return it."""
+    for path in archives:
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+    return folder
 
 
 def in_order(stored, prefix):

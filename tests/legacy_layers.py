@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-from legacy_files import IS_LOWEST_KERAS
+from legacy_files import IS_LOWEST_KERAS, arrays
 
 import keras_policies
 
@@ -119,13 +119,6 @@ def expectation(name):
     )
 
 
-def arrays(case, prefix):
-    """Return the arrays of `expected.npz` whose names begin so, by number."""
-    with np.load(case / "expected.npz") as stored:
-        names = (name for name in stored.files if name.startswith(prefix))
-        return [stored[name] for name in sorted(names, key=lambda n: (len(n), n))]
-
-
 def outcome(path):
     """Open and call what is at `path`; return what became of it, in a line."""
     try:
@@ -134,10 +127,10 @@ def outcome(path):
     except keras_policies.LegacyModelError as error:
         return f"refused: {error}".replace(str(path), "").replace("\n", " ")
     try:
-        found = keras.tree.flatten(_call(model, arrays(path.parent, "x_")))
+        found = keras.tree.flatten(_call(model, arrays(path, "x_")))
     except Exception as error:  # whatever a layer of Keras raises
         return f"stock Keras: {type(error).__name__}: {' '.join(str(error).split())}"
-    return _compare(found, arrays(path.parent, "y_"), path.parent.name)
+    return _compare(found, arrays(path, "y_"), path.parent.name)
 
 
 def _call(model, inputs):

@@ -11,10 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import readme_table
+
 HERE = Path(__file__).parent
 README = HERE / "README.md"
 BACKENDS = "jax", "tensorflow", "torch"
-START, END = "<!-- table: python tests/legacy_table.py -->\n", "<!-- end of table -->\n"
 
 
 def check(path):
@@ -108,11 +109,9 @@ def table(results):
 def main(corpora):
     corpora = corpora or [str(HERE / "data" / "legacy" / "corpus")]
     results = {backend: _run(backend, corpora) for backend in BACKENDS}
-    lines = "\n".join(table(results)) + "\n"
-    text = README.read_text()
-    before, _, rest = text.partition(START)
-    README.write_text(before + START + lines + END + rest.partition(END)[2])
-    print(lines.splitlines()[0])
+    lines = table(results)
+    readme_table.write(README, "python tests/legacy_table.py", lines)
+    print(lines[0])
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ checked by `python tests/legacy_applications.py OUTDIR`.
 """
 
 import pathlib
-import tarfile
 
 import legacy_applications
+import legacy_files
 import pytest
 
 ARCHIVE = pathlib.Path(__file__).parent / "data/legacy/applications.tar.xz"
@@ -22,10 +22,7 @@ CASES = (
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    unpacked = tmp_path_factory.mktemp("applications")
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(unpacked, filter="data")
-    return unpacked
+    return legacy_files.unpacked(tmp_path_factory.mktemp("applications"), [ARCHIVE])
 
 
 @pytest.mark.parametrize("case", CASES)

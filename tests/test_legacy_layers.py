@@ -31,11 +31,7 @@ def artifacts():
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    unpacked = tmp_path_factory.mktemp("layers")
-    for path in ARCHIVES:
-        with tarfile.open(path) as archive:
-            archive.extractall(unpacked, filter="data")
-    return unpacked
+    return legacy_files.unpacked(tmp_path_factory.mktemp("layers"), ARCHIVES)
 
 
 @pytest.mark.parametrize("name", artifacts())

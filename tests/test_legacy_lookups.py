@@ -206,28 +206,28 @@ def test_a_missing_asset(tmp_path):
         load_model(path)
 
 
-def test_an_archive_without_its_vocabulary(tmp_path):
+def with_assets(tmp_path, source, change):
+    """Copy a `.keras` file, its assets changed, or left out for None."""
     path = tmp_path / "model.keras"
-    with (
-        zipfile.ZipFile(NEW / "StringLookup-adapted" / "model.keras") as source,
-        zipfile.ZipFile(path, "w") as target,
-    ):
-        for name in source.namelist():
-            if not name.startswith("assets/"):
-                target.writestr(name, source.read(name))
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            content = change(content) if name.startswith("assets/") else content
+            if content is not None:
+                new.writestr(name, content)
+    return path
+
+
+def test_an_archive_without_its_vocabulary(tmp_path):
+    source = NEW / "StringLookup-adapted" / "model.keras"
+    path = with_assets(tmp_path, source, lambda content: None)
     with pytest.raises(LegacyModelError, match="would be empty:\n  'layer': the file"):
         load_model(path)
 
 
 def test_a_vocabulary_in_a_newer_table_than_its_layer(tmp_path):
-    path = tmp_path / "model.keras"
-    with (
-        zipfile.ZipFile(NEW / "IntegerLookup-adapted" / "model.keras") as source,
-        zipfile.ZipFile(path, "w") as target,
-    ):
-        for name in source.namelist():
-            is_vocabulary = name.startswith("assets/")
-            target.writestr(name, b"-1\ntwo" if is_vocabulary else source.read(name))
+    source = NEW / "IntegerLookup-adapted" / "model.keras"
+    path = with_assets(tmp_path, source, lambda content: b"-1\ntwo")
     with pytest.raises(LegacyModelError, match="'layer': the token b'two': invalid"):
         load_model(path)
 

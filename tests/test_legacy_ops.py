@@ -80,11 +80,8 @@ def cases():
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    unpacked = tmp_path_factory.mktemp("ops")
-    for release in RELEASES:
-        with tarfile.open(ARCHIVES / f"{release}.tar.xz") as archive:
-            archive.extractall(unpacked, filter="data")
-    return unpacked
+    archives = [ARCHIVES / f"{release}.tar.xz" for release in RELEASES]
+    return legacy_files.unpacked(tmp_path_factory.mktemp("ops"), archives)
 
 
 def is_unknown(release, name):
@@ -252,6 +249,19 @@ def test_a_layer_for_a_loss_is_left_out_with_a_warning(folder):
     path = folder / "2.15.1" / "add_loss_add_metric" / "model.h5"
     with pytest.warns(UserWarning, match="'add_loss', a loss or a metric of a tensor"):
         keras_policies.load_model(path)
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_a_bias_of_channels_first_is_added_to_the_channels(rank):
+    # As long as the last axis: Keras on TensorFlow would add it there.
+    inputs = keras.Input((3,) * (rank - 1))
+    bias = np.array([1.0, 10.0, 100.0], "float32")
+    layout = {3: "NCW", 4: "NCHW"}[rank]
+    outputs = table.call("nn.bias_add", [inputs, bias], {"data_format": layout})
+    zeros = np.zeros((1,) + (3,) * (rank - 1), "float32")
+    found = keras.ops.convert_to_numpy(keras.Model(inputs, outputs)(zeros))
+    wanted = np.broadcast_to(bias.reshape((3,) + (1,) * (rank - 2)), zeros.shape)
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_every_parameter_of_every_function_has_a_kind():

@@ -11,13 +11,12 @@ keras/src/models/functional.py.
 
 from keras_policies.legacy import arguments
 from keras_policies.legacy.classes import layer_name
+from keras_policies.legacy.configs import name_of
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.ops import layer as op_layers
 
 CONSTANT = "_CONSTANT_VALUE"
 ELLIPSIS = {"class_name": "__ellipsis__", "config": {}}
-# A list of one tensor is such for an op: `tf.concat([x], 1)`.
-OPS = op_layers.CLASSES
 # What added a loss or a metric to its model, and gave on what it took.
 ADDED = "AddLoss", "AddMetric"
 # Layers that tf.keras calls on [inputs, *initial_state], Keras 3 with a keyword.
@@ -37,44 +36,34 @@ RECURRENT = frozenset(
 )
 
 
-def _name(layer):
-    return layer.get("name") or layer["config"].get("name")
-
-
 class _Graph:
     """The layers of one Functional model, by name."""
 
     def __init__(self, config, where):
         self.where = where
-        self.classes = {_name(layer): layer["class_name"] for layer in config["layers"]}
+        self.classes = {
+            name_of(layer): layer["class_name"] for layer in config["layers"]
+        }
         self.functionals = {
-            _name(layer)
+            name_of(layer)
             for layer in config["layers"]
             if "input_layers" in layer["config"]
         }
         # The number of each layer's first call: the lowest that anything refers to,
         # as a call whose output nothing takes is not in the file.
         self.first_call = {}
-        self._refer([layer.get("inbound_nodes") for layer in config["layers"]])
-        self._refer(config["output_layers"])
-
-    def _refer(self, value):
-        """Note the calls of layers that a nest of tensors refers to."""
-        if self.is_tensor(value):
-            name, node = value[:2]
+        nodes = [layer.get("inbound_nodes") for layer in config["layers"]]
+        for name, node in self.calls([nodes, config["output_layers"]]):
             self.first_call[name] = min(node, self.first_call.get(name, node))
-            self._refer(value[3:])
-        elif isinstance(value, list | tuple | dict):
-            for item in value.values() if isinstance(value, dict) else value:
-                self._refer(item)
 
-    def names(self, value):
-        """Yield the names of the layers of a nest of tensors."""
+    def calls(self, value):
+        """Yield `(layer, node index)` of each tensor in a nest, and in its kwargs."""
         if self.is_tensor(value):
-            yield value[0]
+            yield value[:2]
+            yield from self.calls(value[3:])
         elif isinstance(value, list | tuple | dict):
             for item in value.values() if isinstance(value, dict) else value:
-                yield from self.names(item)
+                yield from self.calls(item)
 
     def call(self, name, node):
         """Return the number of a layer's call, counted from 0."""
@@ -124,12 +113,17 @@ class _Graph:
             return {}
         return next((found for found in map(self.kwargs, inner) if found), {})
 
+    def op_node(self, node):
+        """Return `{"args", "kwargs"}` of one call of an op layer.
+
+        A list of one tensor is such for it: `tf.concat([x], 1)`.
+        """
+        return {"args": [self.nest(node)], "kwargs": self.kwargs(node)}
+
     def node(self, layer, node):
         """Return `{"args", "kwargs"}` of one call of a layer."""
         class_name = layer["class_name"]
         first, kwargs = self.nest(node), self.kwargs(node)
-        if class_name in OPS:
-            return {"args": [first], "kwargs": kwargs}
         kwargs = {key: value for key, value in kwargs.items() if value is not None}
         for setting, name in arguments.OF_CALLS.get(class_name, {}).items():
             if layer["config"].get(setting):
@@ -175,7 +169,7 @@ def fixed_training(config):
         if isinstance(layer.get("config"), dict):
             yield from fixed_training(layer["config"])
         if _has_training_false(layer.get("inbound_nodes")):
-            yield _name(layer)
+            yield name_of(layer)
 
 
 def _has_training_false(value):
@@ -195,23 +189,21 @@ def convert(config, layers, where):
         where: str, file and model, for errors.
     """
     graph = _Graph(config, where)
-    ends = set(graph.names(config["output_layers"]))
+    ends = {name for name, _ in graph.calls(config["output_layers"])}
     connected = []
     for legacy, converted in zip(config["layers"], layers, strict=True):
         if legacy["class_name"] in ADDED:
             continue
         nodes = legacy.get("inbound_nodes") or []
-        class_name = legacy["class_name"]
-        if class_name in OPS and _name(legacy) in ends:
-            inner = {**converted["config"], "is_output": True}
+        if op_layers.is_call(converted):
+            calls = [graph.op_node(node) for node in nodes]
+            is_output = name_of(legacy) in ends
+            inner = {**converted["config"], "is_output": is_output}
             converted = {**converted, "config": inner}
-        connected.append(
-            {
-                **converted,
-                "name": layer_name(_name(legacy)),
-                "inbound_nodes": [graph.node(legacy, node) for node in nodes],
-            }
-        )
+        else:
+            calls = [graph.node(legacy, node) for node in nodes]
+        name = layer_name(name_of(legacy))
+        connected.append({**converted, "name": name, "inbound_nodes": calls})
     return {
         "layers": connected,
         "input_layers": graph.end(config["input_layers"]),

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from keras_policies.legacy import classes, layers, plan, policies, readers
+from keras_policies.legacy import classes, configs, plan, policies, readers
 from keras_policies.legacy.errors import LegacyModelError, corrupt
 
 
@@ -84,8 +84,7 @@ def _text(value):
 
 def _described(node, prefix, parameters, planned):
     """Yield a `LayerDescription` for a layer, and for those of a nested model."""
-    config = node.get("config") or {}
-    path = f"{prefix}{layers.name_of(node)}"
+    path = f"{prefix}{configs.name_of(node)}"
     conversion = planned.conversion
     written = conversion.dtypes.get(path)
     dtypes = policies.dtypes_of(written)
@@ -101,17 +100,13 @@ def _described(node, prefix, parameters, planned):
         if node["class_name"] in conversion.missing
         else classes.keras_name(node["class_name"]),
     )
-    if layers.is_graph(node):
-        inner = config if isinstance(config, list) else config["layers"]
-        for child in inner:
-            yield from _described(child, f"{path}/", parameters, planned)
+    for child in configs.inner_layers(node):
+        yield from _described(child, f"{path}/", parameters, planned)
 
 
 def describe(planned):
     """Return the `ModelDescription` of a `plan.Plan`."""
     legacy, fitting = planned.legacy, planned.training
-    root = legacy.config.get("config") or {}
-    inner = root if isinstance(root, list) else root.get("layers", [])
     parameters = {name: _count(found) for name, found in legacy.weights.items()}
     scale = fitting.loss_scale if fitting is not None else None
     policy = planned.policy
@@ -120,7 +115,7 @@ def describe(planned):
         format=legacy.format,
         written_by=legacy.written_by,
         class_name=legacy.config["class_name"],
-        name=layers.name_of(legacy.config),
+        name=configs.name_of(legacy.config),
         policy=policies.name_of(planned.model_dtype),
         records_policies=legacy.records_policies,
         becomes_policy=getattr(policy, "name", policy),
@@ -131,7 +126,7 @@ def describe(planned):
         slots=len(legacy.optimizer.slots),
         layers=tuple(
             description
-            for node in inner
+            for node in configs.inner_layers(legacy.config)
             for description in _described(node, "", parameters, planned)
         ),
         parameters=sum(parameters.values()),

@@ -14,7 +14,7 @@ import zipfile
 
 import h5py
 
-from keras_policies.legacy import hdf5, json_text, vocabularies
+from keras_policies.legacy import configs, hdf5, json_text, vocabularies
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.model import (
     LegacyModel,
@@ -143,7 +143,7 @@ def _layers(group, layers, prefix, where):
         config = layer.get("config")
         if name not in group or not isinstance(config, dict):
             continue
-        own = str(layer.get("name") or config.get("name"))
+        own = configs.name_of(layer)
         if isinstance(config.get("layers"), list):
             inner = _layers(group[name], config["layers"], f"{prefix}{own}/", where)
             yield from ((own, weight) for _, weight in inner)
@@ -173,12 +173,12 @@ def _layer_path(stored, config):
     """Return the path of a layer as `LegacyModel` has it, from that in the archive."""
     parts, path = stored.split("/"), []
     while len(parts) > 1 and parts[0] in LAYER_GROUPS:
-        layers = vocabularies.inner_layers(config)
+        layers = configs.inner_layers(config)
         names = numbered(str(layer.get("class_name")) for layer in layers)
         config = dict(zip(names, layers, strict=True)).get(parts[1])
         if config is None:
             break
-        path.append(vocabularies.own_name(config))
+        path.append(configs.name_of(config))
         parts = parts[2:]
     return "/".join([*path, *(part.lstrip("_") for part in parts)])
 

@@ -12,6 +12,7 @@ from keras_policies.legacy import (
     activations,
     arguments,
     classes,
+    configs,
     graph,
     lambdas,
     lookups,
@@ -93,21 +94,6 @@ def _listed(missing):
     )
 
 
-def name_of(config):
-    """Return the name of a layer or model from its config."""
-    inner = config.get("config")
-    name = inner.get("name") if isinstance(inner, dict) else None
-    return str(config.get("name") or name or config.get("class_name"))
-
-
-def is_graph(config):
-    """Return whether a model's config lists layers (Sequential or Functional)."""
-    inner = config.get("config")
-    return isinstance(inner, list) or (
-        isinstance(inner, dict) and isinstance(inner.get("layers"), list)
-    )
-
-
 def _checked(config, where):
     if not isinstance(config, dict) or not isinstance(config.get("class_name"), str):
         raise LegacyModelError(
@@ -127,7 +113,7 @@ def convert(config, conversion, prefix="", is_root=False):
         is_root: bool; the layers of the root go by their names alone.
     """
     class_name, inner = _checked(config, conversion.path)
-    if not is_graph(config):
+    if not configs.is_graph(config):
         return _convert_layer(class_name, dict(inner or {}), conversion, prefix)
     if isinstance(inner, list):  # a Sequential, up to Keras 2.2.2
         inner = {"name": "sequential", "layers": inner}
@@ -264,9 +250,8 @@ def _model_config(config, layers, found, conversion, path):
 def _with_input(legacy, layers):
     """Return the layers of a Sequential, an InputLayer first if the shape is known."""
     first = legacy[0] if legacy else {}
-    while is_graph(first) and first["config"]:
-        inner = first["config"]
-        first = (inner if isinstance(inner, list) else inner["layers"])[0]
+    while configs.inner_layers(first):
+        first = configs.inner_layers(first)[0]
     config = first.get("config") or {}
     shape = config.get("batch_input_shape")
     if shape is None or legacy[0]["class_name"] == "InputLayer":

@@ -46,29 +46,46 @@ def _is_tracked(value):
     return isinstance(value, keras.Layer | keras.Variable)
 
 
+def _walk(layer, leaves=()):
+    """Yield `(path, stored path, layer)` of a layer and those below it, nearest first.
+
+    Args:
+        layer: `keras.Layer`.
+        leaves: tuple of classes below which it does not go.
+    """
+    seen, queue = {id(layer)}, collections.deque([("", "", layer)])
+    while queue:
+        path, stored_path, current = queue.popleft()
+        yield path, stored_path, current
+        if path and isinstance(current, leaves):
+            continue
+        for name, stored, child in _children(current):
+            if not isinstance(child, keras.Variable) and id(child) not in seen:
+                seen.add(id(child))
+                queue.append((f"{path}{name}/", f"{stored_path}{stored}/", child))
+
+
+def _own_targets(layer, path, stored_path):
+    """Yield the `Target`s of a layer's own variables; those of attributes first."""
+    own = keras_internals.own_variables(layer)
+    positions = {
+        id(variable): f"{stored_path}vars/{n}" for n, variable in enumerate(own)
+    }
+    for name, _, child in _children(layer):
+        if isinstance(child, keras.Variable):
+            position = positions.get(id(child))
+            paths = (f"{path}{name}", *([position] if position else []))
+            yield Target(child, paths, child.path)
+    for variable in own:  # kept in lists that no attribute shows
+        yield Target(variable, (positions[id(variable)],), variable.path)
+
+
 def targets(layer):
     """Return `[Target, …]` of a layer, in the order of `layer.weights`."""
-    weights = {id(variable) for variable in layer.weights}
-    found, seen, queue = {}, {id(layer)}, collections.deque([(layer, "", "")])
-    while queue:
-        current, prefix, stored_prefix = queue.popleft()
-        own = keras_internals.own_variables(current)
-        positions = {id(variable): number for number, variable in enumerate(own)}
-        for attribute, stored, child in _children(current):
-            path, stored_path = f"{prefix}{attribute}", f"{stored_prefix}{stored}"
-            if isinstance(child, keras.Variable):
-                position = positions.get(id(child))
-                paths = (path, f"{stored_prefix}vars/{position}")
-                if id(child) in weights:
-                    found.setdefault(id(child), Target(child, paths, child.path))
-            elif id(child) not in seen:
-                seen.add(id(child))
-                queue.append((child, f"{path}/", f"{stored_path}/"))
-        for variable in own:  # kept in lists that no attribute shows
-            position = f"{stored_prefix}vars/{positions[id(variable)]}"
-            if id(variable) in weights:
-                target = Target(variable, (position,), variable.path)
-                found.setdefault(id(variable), target)
+    found = {}
+    for path, stored_path, current in _walk(layer):
+        for target in _own_targets(current, path, stored_path):
+            found.setdefault(id(target.variable), target)
     return [found.get(id(item), Target(item, (), item.path)) for item in layer.weights]
 
 
@@ -82,16 +99,8 @@ def sublayers(model, kinds):
     Returns:
         The paths are made of attributes, and of those as in a `.keras` file.
     """
-    found, seen, queue = [], {id(model)}, collections.deque([(model, "", "")])
-    while queue:
-        current, prefix, stored_prefix = queue.popleft()
-        for attribute, stored, child in _children(current):
-            if isinstance(child, keras.Variable) or id(child) in seen:
-                continue
-            seen.add(id(child))
-            path, stored_path = f"{prefix}{attribute}", f"{stored_prefix}{stored}"
-            if isinstance(child, kinds):
-                found.append(((path, stored_path), child))
-            else:
-                queue.append((child, f"{path}/", f"{stored_path}/"))
-    return found
+    return [
+        ((path.removesuffix("/"), stored_path.removesuffix("/")), layer)
+        for path, stored_path, layer in _walk(model, leaves=kinds)
+        if layer is not model and isinstance(layer, kinds)
+    ]

@@ -7,7 +7,7 @@ numbers in variables. In Keras 3 all of it belongs to the config of the layer, w
 
 import collections
 
-from keras_policies.legacy import lookups, object_graph
+from keras_policies.legacy import configs, lookups, object_graph
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.model import Vocabulary
 
@@ -19,25 +19,10 @@ def class_name(described):
     return str(described.get("class_name")).rpartition(">")[2]
 
 
-def inner_layers(described):
-    """Return the configs of the layers of a Sequential or Functional model."""
-    config = described.get("config")
-    layers = config.get("layers") if isinstance(config, dict) else config
-    layers = layers if isinstance(layers, list) else []
-    return [layer for layer in layers if isinstance(layer, dict)]
-
-
-def own_name(layer):
-    """Return the name of a layer from its config."""
-    config = layer.get("config")
-    named = config.get("name") if isinstance(config, dict) else None
-    return str(layer.get("name") or named)
-
-
 def _in_config(config, prefix=""):
     """Yield the paths of the layers with a state, as `layers.convert` names them."""
-    for layer in inner_layers(config):
-        path = f"{prefix}{own_name(layer)}"
+    for layer in configs.inner_layers(config):
+        path = f"{prefix}{configs.name_of(layer)}"
         if class_name(layer) in STATEFUL:
             yield path
         yield from _in_config(layer, f"{path}/")

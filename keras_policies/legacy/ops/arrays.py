@@ -38,6 +38,8 @@ def transpose(
     a: kinds.tensor, perm: kinds.integers = None, conjugate: kinds.boolean = False
 ):
     """`tf.transpose`; no tensor here is complex."""
+    if perm is None:  # told in full: torch deprecates its `x.T`, which stock takes
+        perm = tuple(reversed(range(len(a.shape))))
     return ops.transpose(a, axes=perm)
 
 

@@ -20,6 +20,9 @@ GRAPH_OP = "TensorFlowOpLayer"
 FUNCTIONS = "TFOpLambda", "SlicingOpLambda"
 METHODS = "ClassMethod", "InstanceMethod", "InstanceProperty"
 CLASSES = frozenset((GRAPH_OP, *FUNCTIONS, *METHODS))
+# Under this name `keras.saving` finds the `OpCall` below.
+PACKAGE = "keras_policies"
+REGISTERED = f"{PACKAGE}>OpCall"
 
 
 def name_of_op(class_name, config):
@@ -54,16 +57,20 @@ def convert(class_name, config, where):
             "node_def": config["node_def"],
             "constants": config.get("constants") or {},
         }
-    registered = "keras_policies>OpCall"
     return {
         "module": None,
         "class_name": "OpCall",
         "config": own,
-        "registered_name": registered,
+        "registered_name": REGISTERED,
     }
 
 
-@keras.saving.register_keras_serializable("keras_policies")
+def is_call(config):
+    """Return whether a converted config is what `convert` gave."""
+    return config.get("registered_name") == REGISTERED
+
+
+@keras.saving.register_keras_serializable(PACKAGE)
 class OpCall(keras.Operation):
     """Calls a TensorFlow function's counterpart whenever Keras calls the op layer.
 

@@ -206,7 +206,7 @@ def norm(
 ):
     """`tf.norm` of vectors."""
     if ord in ("euclidean", 2):
-        return ops.sqrt(ops.sum(ops.square(tensor), axis=axis, keepdims=keepdims))
+        return euclidean_norm(tensor, axis, keepdims)
     if ord == 1:
         return ops.sum(ops.abs(tensor), axis=axis, keepdims=keepdims)
     if ord == np.inf:

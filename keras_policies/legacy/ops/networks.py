@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.elementwise import constant, together
+from keras_policies.legacy.ops.mathematics import added
 
 CHANNELS_LAST = "NHWC", "NWC", "NDHWC", "channels_last"
 CHANNELS_FIRST = "NCHW", "NCW", "NCDHW", "channels_first"
@@ -38,6 +39,21 @@ def _spatial(values, rank, layout):
     return values * rank if len(values) == 1 else values
 
 
+def _settings(rank, strides, padding, data_format, dilations):
+    """Return what the convolutions of `keras.ops` take, from TensorFlow's."""
+    return {
+        "strides": _one(_spatial(strides, rank, data_format)),
+        "padding": padding,
+        "data_format": data_format,
+        "dilation_rate": _one(_spatial(dilations, rank, data_format)),
+    }
+
+
+def _one(values):
+    """Return one number for equal ones: a saved operation makes lists of tuples."""
+    return values[0] if len(set(values)) == 1 else tuple(values)
+
+
 def convolution(
     input: kinds.tensor,
     filters: kinds.operand,
@@ -47,15 +63,8 @@ def convolution(
     dilations: kinds.axes = 1,
 ):
     """`tf.nn.conv1d`, `conv2d`, `conv3d`, `convolution`."""
-    rank = len(input.shape) - 2
-    return ops.conv(
-        input,
-        constant(filters, input),
-        strides=_one(_spatial(strides, rank, data_format)),
-        padding=padding,
-        data_format=data_format,
-        dilation_rate=_one(_spatial(dilations, rank, data_format)),
-    )
+    settings = _settings(len(input.shape) - 2, strides, padding, data_format, dilations)
+    return ops.conv(input, constant(filters, input), **settings)
 
 
 def depthwise(
@@ -67,19 +76,8 @@ def depthwise(
     dilations: kinds.axes = 1,
 ):
     """`tf.nn.depthwise_conv2d`."""
-    return ops.depthwise_conv(
-        input,
-        constant(filters, input),
-        strides=_one(_spatial(strides, 2, data_format)),
-        padding=padding,
-        data_format=data_format,
-        dilation_rate=_one(_spatial(dilations, 2, data_format)),
-    )
-
-
-def _one(values):
-    """Return one number for equal ones: a saved operation makes lists of tuples."""
-    return values[0] if len(set(values)) == 1 else tuple(values)
+    settings = _settings(2, strides, padding, data_format, dilations)
+    return ops.depthwise_conv(input, constant(filters, input), **settings)
 
 
 def _pooling(kind):
@@ -131,15 +129,9 @@ def separable(
     dilations: kinds.axes = 1,
 ):
     """`tf.nn.separable_conv2d`."""
-    return ops.separable_conv(
-        input,
-        constant(depthwise_filter, input),
-        constant(pointwise_filter, input),
-        strides=_one(_spatial(strides, 2, data_format)),
-        padding=padding,
-        data_format=data_format,
-        dilation_rate=_one(_spatial(dilations, 2, data_format)),
-    )
+    filters = [constant(one, input) for one in (depthwise_filter, pointwise_filter)]
+    settings = _settings(2, strides, padding, data_format, dilations)
+    return ops.separable_conv(input, *filters, **settings)
 
 
 def sigmoid_cross_entropy(labels: kinds.operand, logits: kinds.operand):
@@ -194,7 +186,7 @@ def bias_add(
     bias = constant(bias, value)
     if data_format == "channels_first":
         bias = ops.reshape(bias, [1, -1] + [1] * (len(value.shape) - 2))
-    return ops.add(value, bias)
+    return added(value, bias)
 
 
 def depth_to_space(
@@ -260,21 +252,14 @@ FUNCTIONS = {
     "keras.backend.binary_crossentropy": binary_crossentropy,
     "keras.backend.categorical_crossentropy": categorical_crossentropy,
     "nn.pool": pool,
-    "nn.max_pool1d": _pooling("Max"),
-    "nn.avg_pool1d": _pooling("Average"),
     "nn.separable_conv2d": separable,
     "nn.sigmoid_cross_entropy_with_logits": sigmoid_cross_entropy,
     "nn.softmax_cross_entropy_with_logits": softmax_cross_entropy,
     "nn.sparse_softmax_cross_entropy_with_logits": sparse_cross_entropy,
     "nn.convolution": convolution,
-    "nn.conv1d": convolution,
-    "nn.conv2d": convolution,
-    "nn.conv3d": convolution,
     "nn.depthwise_conv2d": depthwise,
     "nn.max_pool": _pooling("Max"),
-    "nn.max_pool2d": _pooling("Max"),
     "nn.avg_pool": _pooling("Average"),
-    "nn.avg_pool2d": _pooling("Average"),
     "nn.bias_add": bias_add,
     "nn.depth_to_space": depth_to_space,
     "nn.space_to_depth": space_to_depth,

@@ -18,14 +18,12 @@ class Raw(NamedTuple):
     attributes: dict = {}
 
 
-def _each(function_of, inputs):
-    return {op: Raw(name, inputs) for op, name in function_of.items()}
+def _each(function_of, inputs, attributes={}):  # noqa: B006 (it is only read)
+    return {op: Raw(name, inputs, attributes) for op, name in function_of.items()}
 
 
 # One input, whatever the function calls it.
 FIRST = ""
-REDUCED = "input_tensor axis"
-KEEP = {"keepdims": "keep_dims"}
 MATRICES = {"transpose_a": "transpose_a", "transpose_b": "transpose_b"}
 ADJOINT = {"adjoint_a": "adj_x", "adjoint_b": "adj_y"}
 SLICES = (
@@ -124,18 +122,23 @@ UNARY = {
     "ZerosLike": "zeros_like",
     "OnesLike": "ones_like",
 }
+REDUCTIONS = {
+    "Sum": "math.reduce_sum",
+    "Mean": "math.reduce_mean",
+    "Max": "math.reduce_max",
+    "Min": "math.reduce_min",
+    "Prod": "math.reduce_prod",
+    "EuclideanNorm": "math.reduce_euclidean_norm",
+    "Any": "math.reduce_any",
+    "All": "math.reduce_all",
+}
+CUMULATIVE = {"Cumsum": "math.cumsum", "Cumprod": "math.cumprod"}
 OPS = {
     **_each(BINARY, "x y"),
     **_each(UNARY, FIRST),
+    **_each(REDUCTIONS, "input_tensor axis", {"keepdims": "keep_dims"}),
+    **_each(CUMULATIVE, "x axis", {"exclusive": "exclusive", "reverse": "reverse"}),
     "Atan2": Raw("math.atan2", "y x"),
-    "Sum": Raw("math.reduce_sum", REDUCED, KEEP),
-    "Mean": Raw("math.reduce_mean", REDUCED, KEEP),
-    "Max": Raw("math.reduce_max", REDUCED, KEEP),
-    "Min": Raw("math.reduce_min", REDUCED, KEEP),
-    "Prod": Raw("math.reduce_prod", REDUCED, KEEP),
-    "EuclideanNorm": Raw("math.reduce_euclidean_norm", REDUCED, KEEP),
-    "Any": Raw("math.reduce_any", REDUCED, KEEP),
-    "All": Raw("math.reduce_all", REDUCED, KEEP),
     "AddN": Raw("math.add_n", "*inputs"),
     "ClipByValue": Raw("clip_by_value", "t clip_value_min clip_value_max"),
     "Select": Raw("where", "condition x y"),
@@ -144,12 +147,6 @@ OPS = {
     "Softmax": Raw("nn.softmax", FIRST),
     "LogSoftmax": Raw("nn.log_softmax", FIRST),
     "LeakyRelu": Raw("nn.leaky_relu", "features", {"alpha": "alpha"}),
-    "Cumsum": Raw(
-        "math.cumsum", "x axis", {"exclusive": "exclusive", "reverse": "reverse"}
-    ),
-    "Cumprod": Raw(
-        "math.cumprod", "x axis", {"exclusive": "exclusive", "reverse": "reverse"}
-    ),
     "Shape": Raw("shape", FIRST),
     "Size": Raw("size", FIRST),
     "Rank": Raw("rank", FIRST),

@@ -1,0 +1,27 @@
+"""Reads the structure of legacy configs: names, and the layers that a model lists."""
+
+
+def name_of(config):
+    """Return the name of a layer or model from its config."""
+    inner = config.get("config")
+    name = inner.get("name") if isinstance(inner, dict) else None
+    return str(config.get("name") or name or config.get("class_name"))
+
+
+def is_graph(config):
+    """Return whether a model's config lists layers (Sequential or Functional)."""
+    inner = config.get("config")
+    return isinstance(inner, list) or (
+        isinstance(inner, dict) and isinstance(inner.get("layers"), list)
+    )
+
+
+def inner_layers(config):
+    """Return the configs of the layers that a model lists; none of any other layer.
+
+    Up to Keras 2.2.2 the config of a Sequential is that list itself.
+    """
+    if not is_graph(config):
+        return []
+    inner = config["config"]
+    return inner if isinstance(inner, list) else inner["layers"]
