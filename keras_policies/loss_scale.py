@@ -202,20 +202,27 @@ class DynamicLossScale(LossScale):
             The scale (float32) and the count (of `good_steps`' dtype) to use in
             the next step. The count is 0 after a change and after an overflow.
         """
-        scale = ops.convert_to_tensor(scale, dtype="float32")
-        good_steps = ops.convert_to_tensor(good_steps)
-        finite = ops.convert_to_tensor(finite, dtype="bool")
-        grown = scale * self.multiplier
-        grown = ops.where(ops.isfinite(grown), ops.minimum(grown, self.maximum), scale)
-        lowered = ops.maximum(scale / self.multiplier, self.minimum)
         full = good_steps + 1 >= self.increment_period
-        finite_scale = ops.where(full, grown, scale)
+        if isinstance(finite, bool | np.bool_) and isinstance(full, bool | np.bool_):
+            # Of nearly all steps nothing else is to be computed.
+            if finite and not full:
+                return scale, good_steps + 1
+            return self._grown(scale) if finite else self._lowered(scale), 0
         counts = ops.logical_and(finite, ops.logical_not(full))
-        zero = ops.zeros_like(good_steps)
+        grown = ops.where(full, self._grown(scale), scale)
         return (
-            ops.where(finite, finite_scale, lowered),
-            ops.where(counts, good_steps + 1, zero),
+            ops.where(finite, grown, self._lowered(scale)),
+            ops.where(counts, good_steps + 1, ops.zeros_like(good_steps)),
         )
+
+    def _grown(self, scale):
+        scale = ops.convert_to_tensor(scale, dtype="float32")
+        grown = scale * self.multiplier
+        return ops.where(ops.isfinite(grown), ops.minimum(grown, self.maximum), scale)
+
+    def _lowered(self, scale):
+        scale = ops.convert_to_tensor(scale, dtype="float32")
+        return ops.maximum(scale / self.multiplier, self.minimum)
 
     def get_config(self):
         # Floor and ceiling only where set, so that tf.keras reads the rest.

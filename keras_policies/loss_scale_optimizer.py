@@ -1,9 +1,11 @@
 """`LossScaleOptimizer`: the variables of a loss scale, and the training step."""
 
+import contextlib
 import warnings
 import weakref
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_policies import backends, keras_internals
@@ -183,7 +185,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         """
         self._expects_unscaled = True
         self._known_scaled = {id(g): weakref.ref(g) for g in grads if g is not None}
-        return [None if g is None else self._divide(g, g.dtype) for g in grads]
+        present = [g for g in grads if g is not None]
+        unscaled = iter(backends.unscale(present, self.loss_scale))
+        return [None if g is None else ops.cast(next(unscaled), g.dtype) for g in grads]
 
     def apply(self, grads, trainable_variables=None):
         """Update the variables, unless a gradient is not finite.
@@ -205,20 +209,12 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             if trainable_variables is None
             else trainable_variables
         )
-        inner = self.inner_optimizer
-        if self.built and len(grads) == len(variables):
-            grads = [self._unscale(g, v) for g, v in zip(grads, variables, strict=True)]
-        present = [g for g in grads if g is not None]
-        if not present or not self.rule.skips_nonfinite:
-            inner.apply(grads, trainable_variables)
+        if not self.built or len(grads) != len(variables):
+            # Keras says what is wrong.
+            self.inner_optimizer.apply(grads, trainable_variables)
             return
-        finite = backends.all_finite(present)
-        backends.run_if(
-            finite,
-            lambda: inner.apply(grads, trainable_variables),
-            [*inner.variables, *inner._trainable_variables],
-        )
-        self._after_step(finite)
+        with self._unscaled(grads, variables) as (unscaled, finite):
+            self._apply_if(finite, unscaled, trainable_variables)
 
     def apply_gradients(self, grads_and_vars):
         """Apply pairs of gradients and variables; return `iterations`."""
@@ -231,38 +227,60 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             self, optimizer_variables, grads, trainable_variables
         )
 
-    def _after_step(self, finite):
-        scale, good_steps = self.rule.after_step(
-            ops.convert_to_tensor(self.dynamic_scale),
-            ops.convert_to_tensor(self.step_counter),
+    @contextlib.contextmanager
+    def _unscaled(self, grads, variables):
+        """Yield the gradients to apply and, where the rule asks, if they are finite."""
+        grads, others = list(grads), []
+        scaled = []
+        for i, (grad, variable) in enumerate(zip(grads, variables, strict=True)):
+            if grad is not None:
+                is_scaled = self._is_scaled(grad, variable)
+                scaled.append(i) if is_scaled else others.append(grad)
+        check = self.rule.skips_nonfinite
+        with backends.unscaled(
+            [grads[i] for i in scaled],
+            [variables[i] for i in scaled],
+            self.loss_scale,
+            check,
+        ) as (unscaled, finite):
+            for i, grad in zip(scaled, unscaled, strict=True):
+                grads[i] = grad
+            if check and others:
+                checked = backends.all_finite(others)
+                finite = checked if finite is None else ops.logical_and(finite, checked)
+            yield grads, finite if check else None
+
+    def _apply_if(self, finite, grads, trainable_variables):
+        """Apply unscaled gradients if they are finite, or if that was not asked."""
+        inner = self.inner_optimizer
+        if finite is None:
+            inner.apply(grads, trainable_variables)
+            return
+        finite = backends.run_if(
             finite,
+            lambda: inner.apply(grads, trainable_variables),
+            [*inner.variables, *inner._trainable_variables],
         )
-        self.dynamic_scale.assign(scale)
-        self.step_counter.assign(good_steps)
-        skipped = ops.cast(ops.logical_not(finite), self._iterations.dtype)
-        self._iterations.assign_add(skipped)
+        self._after_step(finite)
 
-    def _unscale(self, grad, variable):
+    def _after_step(self, finite):
+        def rule(scale, good_steps, skipped):
+            if isinstance(finite, np.bool_):
+                skipped = skipped if finite else skipped + 1
+            else:
+                skipped = ops.where(finite, skipped, skipped + 1)
+            return *self.rule.after_step(scale, good_steps, finite), skipped
+
+        backends.update([self.dynamic_scale, self.step_counter, self._iterations], rule)
+
+    def _is_scaled(self, grad, variable):
         # float8 training passes a variable's new value as its gradient.
-        if grad is None or getattr(variable, "overwrite_with_gradient", False):
-            return grad
-        if self._expects_unscaled and not self._is_known_scaled(grad):
-            return grad
-        return self._divide(grad)
-
-    def _is_known_scaled(self, grad):
+        if getattr(variable, "overwrite_with_gradient", False):
+            return False
+        if not self._expects_unscaled:
+            return True
         reference = self._known_scaled.get(id(grad))
         return reference is not None and reference() is grad
-
-    def _divide(self, grad, dtype=None):
-        # In float32, where neither the scale nor the result is out of range.
-        # Keras promotes, save that a torch scalar never widens a torch tensor.
-        scale = self.loss_scale
-        if keras.backend.backend() == "torch":
-            wide = keras.backend.result_type(grad.dtype, scale.dtype)
-            grad = ops.cast(grad, wide)
-        result = ops.divide(grad, scale)
-        return result if dtype is None else ops.cast(result, dtype)
 
     def save_own_variables(self, store):
         if self.saved_as_inner:

@@ -1,8 +1,14 @@
-"""What each backend does its own way, behind three functions.
+"""What each backend does its own way, behind six functions.
 
+- `unscale(gradients, scale)`: new tensors, each gradient divided by the loss scale, in
+  float32 or wider, where neither the scale nor the result is out of range.
+- `unscaled(gradients, variables, scale, check)`: context manager, gives the gradients
+  of variables so divided, and, if `check`, whether they are finite; until it ends.
 - `all_finite(gradients)`: bool scalar, whether no element is NaN or infinite.
 - `run_if(condition, step, variables)`: run `step()`, which assigns to
-  `variables` and to nothing else, only where `condition` holds.
+  `variables` and to nothing else, only where `condition` holds; return `condition`,
+  a bool of NumPy if its value is known by then.
+- `update(variables, rule)`: assign to variables what `rule` makes of their values.
 - `place(array)`: a copy of a numpy array, as a variable takes it without compiling.
 """
 
@@ -10,7 +16,7 @@ import importlib
 
 import keras
 
-_MODULES = {"jax": "jax", "tensorflow": "tensorflow"}
+_MODULES = {name: name for name in ("jax", "tensorflow", "torch")}
 
 _module = importlib.import_module(
     f"keras_policies.backends.{_MODULES.get(keras.backend.backend(), 'eager')}"
@@ -18,3 +24,6 @@ _module = importlib.import_module(
 all_finite = _module.all_finite
 run_if = _module.run_if
 place = _module.place
+unscale = _module.unscale
+unscaled = _module.unscaled
+update = _module.update

@@ -1,7 +1,21 @@
-"""Backends whose tensors always have a value: torch and numpy."""
+"""A backend whose tensors always have a value: numpy; what the others share."""
+
+import contextlib
 
 import numpy as np
 from keras import ops
+
+
+def unscale(gradients, scale):
+    """Return each gradient divided by `scale`; Keras promotes it to float32."""
+    return [ops.divide(gradient, scale) for gradient in gradients]
+
+
+@contextlib.contextmanager
+def unscaled(gradients, variables, scale, check):
+    """Yield each gradient divided by `scale`; and the check, if asked for."""
+    divided = unscale(gradients, scale)
+    yield divided, all_finite(divided) if check and divided else None
 
 
 def all_finite(gradients):
@@ -11,8 +25,17 @@ def all_finite(gradients):
 
 def run_if(condition, step, variables):
     """Run `step()` if `condition`; on a device this waits for its value."""
+    condition = np.bool_(bool(condition))
     if condition:
         step()
+    return condition
+
+
+def update(variables, rule):
+    """Assign to variables what `rule` makes of their values."""
+    moved = rule(*map(ops.convert_to_tensor, variables))
+    for variable, value in zip(variables, moved, strict=True):
+        variable.assign(value)
 
 
 def place(array):

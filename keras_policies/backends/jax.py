@@ -4,11 +4,10 @@ import jax
 import keras
 import numpy as np
 
-from keras_policies.backends.eager import all_finite
+from keras_policies.backends.eager import all_finite, unscale, unscaled, update
 from keras_policies.backends.eager import run_if as run_if_now
 
-__all__ = ["all_finite", "place", "run_if"]
-
+__all__ = ["all_finite", "place", "run_if", "unscale", "unscaled", "update"]
 
 ALIGNMENT = 64  # bytes; jax takes an aligned array as its own, without a copy
 
@@ -41,3 +40,4 @@ def run_if(condition, step, variables):
     after = jax.lax.cond(condition, taken, lambda values: values, before)
     for variable, value in zip(variables, after, strict=True):
         variable.assign(value)
+    return condition

@@ -1,19 +1,44 @@
 """TensorFlow: sparse gradients, graphs, and distribution strategies."""
 
+import collections
+import contextlib
+
 import tensorflow as tf
 from keras import ops
 
-from keras_policies.backends import eager
-from keras_policies.backends.eager import place
+from keras_policies.backends.eager import place, unscale, update
 
-__all__ = ["all_finite", "place", "run_if"]
+__all__ = ["all_finite", "place", "run_if", "unscale", "unscaled", "update"]
+
+SMALL = 1024  # elements
+
+
+@contextlib.contextmanager
+def unscaled(gradients, variables, scale, check):
+    """Yield each gradient divided by `scale`; and the check, if asked for."""
+    divided = unscale(gradients, scale)
+    yield divided, all_finite(divided) if check and divided else None
 
 
 def all_finite(gradients):
-    """Return a bool scalar, whether every element of every gradient is finite."""
-    return eager.all_finite(
-        [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
-    )
+    """Return a bool scalar, whether every element of every gradient is finite.
+
+    `x - x` is zero for a finite number, and NaN for any other: its sum takes a quarter
+    of the time of `tf.reduce_all`, and small gradients of one shape are summed at once.
+    """
+    groups = collections.defaultdict(list)
+    for i, gradient in enumerate(gradients):
+        if isinstance(gradient, tf.IndexedSlices):
+            gradient = gradient.values
+        size = gradient.shape.num_elements()
+        is_small = size is not None and size <= SMALL
+        key = (gradient.dtype, *gradient.shape) if is_small else i
+        groups[key].append(gradient)
+    joined = [
+        group[0] if len(group) == 1 else tf.stack(group) for group in groups.values()
+    ]
+    zeros = [tf.cast(tf.reduce_sum(values - values), "float32") for values in joined]
+    return tf.math.is_finite(tf.add_n(zeros))
 
 
 def run_if(condition, step, variables):
@@ -29,7 +54,7 @@ def run_if(condition, step, variables):
         )
     if tf.__internal__.distribute.strategy_supports_no_merge_call():
         ops.cond(condition, lambda: _ignore(step), lambda: None)
-        return
+        return condition
 
     def across_replicas(strategy, condition):
         conditions = strategy.experimental_local_results(condition)
@@ -40,6 +65,7 @@ def run_if(condition, step, variables):
         )
 
     tf.distribute.get_replica_context().merge_call(across_replicas, (condition,))
+    return condition
 
 
 def _ignore(step):

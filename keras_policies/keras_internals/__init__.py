@@ -40,6 +40,7 @@ from keras_policies.keras_internals.seams import (
 from keras_policies.keras_internals.variables import (
     blank_variables,
     nadam_product,
+    raw_value,
     slot,
 )
 
@@ -66,6 +67,7 @@ __all__ = [
     "own_policy",
     "own_variables",
     "parts_never_called",
+    "raw_value",
     "read_policy_class",
     "read_unnamed_policy",
     "record_no_auto_scale_loss",

@@ -21,6 +21,14 @@ def slot(optimizer, attribute, variable):
     return slots[optimizer._get_variable_index(variable)] if slots else None
 
 
+def raw_value(variable):
+    """Return the backend's tensor of a variable, whatever scope is entered.
+
+    Keras: src/backend/common/variables.py, `Variable.value` looks for scopes first.
+    """
+    return variable._value
+
+
 def nadam_product(optimizer):
     """Return the variable in which Nadam keeps the product of its momenta."""
     return optimizer._u_product

@@ -1,0 +1,117 @@
+"""torch: one kernel for all gradients, the one that `torch.amp.GradScaler` launches."""
+
+import collections
+import contextlib
+import itertools
+
+import numpy as np
+import torch
+
+from keras_policies import keras_internals
+from keras_policies.backends import eager
+from keras_policies.backends.eager import all_finite, place, run_if
+
+__all__ = ["all_finite", "place", "run_if", "unscale", "unscaled", "update"]
+
+# What the kernel takes, in float32 or wider: torch/amp/grad_scaler.py.
+DEVICES = "cpu", "cuda"
+DTYPES = {torch.float32, torch.float64}
+
+
+def unscale(gradients, scale):
+    """Return new tensors, each gradient divided by `scale`, in float32 or wider."""
+    if not {gradient.dtype for gradient in gradients} <= DTYPES:
+        # A torch scalar never widens a torch tensor.
+        gradients = [g if g.dtype in DTYPES else g.to(torch.float32) for g in gradients]
+    if {gradient.layout for gradient in gradients} == {torch.strided}:
+        return list(torch._foreach_div(gradients, scale))
+    return [torch.div(gradient, scale) for gradient in gradients]
+
+
+@contextlib.contextmanager
+def unscaled(gradients, variables, scale, check):
+    """Yield `(gradients, finite)`: each divided by `scale`, and the check if asked for.
+
+    Each `.grad` of a variable is divided where it lies, and multiplied back at the
+    end: new memory of that size is dearer than the whole of the rest, as the system
+    gives it anew to each step.
+    """
+    in_place = _apart(gradients, variables)
+    own = set(map(id, in_place))
+    rest = unscale([g for g in gradients if id(g) not in own], scale)
+    made = iter(rest)
+    divided = [g if id(g) in own else next(made) for g in gradients]
+    checks = _multiply(in_place, scale.double().reciprocal())
+    if check:
+        # The kernel multiplies what it checks.
+        checks += _multiply(rest, torch.ones_like(scale))
+    try:
+        yield divided, _all(checks) if check else None
+    finally:
+        _multiply(in_place, scale)
+
+
+def _apart(gradients, variables):
+    """Return the gradients that may be divided in place: dense, in memory of their own.
+
+    autograd lets `.grad`s share memory, as those of `(a.flatten() + b.flatten())**2`
+    do; such ones would be divided twice.
+    """
+    values = map(keras_internals.raw_value, variables)
+    dense = [
+        gradient
+        for gradient, value in zip(gradients, values, strict=True)
+        if value.grad is gradient
+        and gradient.dtype in DTYPES
+        and gradient.layout == torch.strided
+        and gradient.is_contiguous()
+    ]
+    places = sorted((gradient.data_ptr(), gradient.nbytes) for gradient in dense)
+    pairs = itertools.pairwise(places)
+    are_apart = all(
+        start + size <= following for (start, size), (following, _) in pairs
+    )
+    return dense if are_apart else []
+
+
+@torch.no_grad()
+def _multiply(gradients, factor):
+    """Multiply tensors in place; return bool scalars, whether they were finite."""
+    groups = collections.defaultdict(list)
+    for gradient in gradients:
+        groups[gradient.device, gradient.dtype, gradient.layout].append(gradient)
+    checks = []
+    for (device, _, layout), group in groups.items():
+        if device.type in DEVICES and layout == torch.strided:
+            overflow = torch.zeros((), device=device)
+            torch._amp_foreach_non_finite_check_and_unscale_(
+                group, overflow, factor.to(overflow)
+            )
+            checks.append(overflow == 0)
+        else:
+            checks.append(all_finite(group))
+            for gradient in group:
+                gradient.mul_(factor.to(gradient))
+    return checks
+
+
+def _all(checks):
+    if len(checks) < 2:
+        return checks[0] if checks else None
+    return torch.stack([check.to(checks[0].device) for check in checks]).all()
+
+
+def update(variables, rule):
+    """Assign to scalar variables what `rule` makes of their values.
+
+    Where no device has to be waited for the arithmetic is NumPy's: an operation on a
+    tensor takes as long as the whole of it.
+    """
+    values = [variable.value for variable in variables]
+    if any(value.device.type != "cpu" for value in values):
+        eager.update(variables, rule)
+        return
+    before = [value.numpy()[()] for value in values]
+    for variable, old, new in zip(variables, before, rule(*before), strict=True):
+        if not isinstance(new, np.ndarray | np.generic) or new != old:
+            variable.assign(new)
