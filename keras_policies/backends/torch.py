@@ -89,10 +89,15 @@ def _multiply(gradients, factor):
             )
             checks.append(overflow == 0)
         else:
-            checks.append(all_finite(group))
+            checks.append(all_finite([_numbers(gradient) for gradient in group]))
             for gradient in group:
                 gradient.mul_(factor.to(gradient))
     return checks
+
+
+def _numbers(gradient):
+    is_sparse = gradient.layout == torch.sparse_coo
+    return gradient.coalesce().values() if is_sparse else gradient
 
 
 def _all(checks):

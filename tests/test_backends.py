@@ -1,0 +1,221 @@
+"""What each backend does its own way, and at what price."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_policies import DynamicLossScale, LossScaleOptimizer, backends
+
+BACKEND = keras.backend.backend()
+on_torch = pytest.mark.skipif(BACKEND != "torch", reason="`.grad` is torch's")
+on_jax = pytest.mark.skipif(BACKEND != "jax", reason="the guard is jax's")
+on_tensorflow = pytest.mark.skipif(
+    BACKEND != "tensorflow", reason="graphs of TensorFlow"
+)
+
+# Alone and in numbers, small and large, of each rank.
+SHAPES = [(), (), (3,), (2, 2), (2, 2), (3, 5, 2), (70, 30), (1,)]
+
+
+def compiled(function):
+    if BACKEND == "jax":
+        import jax
+
+        return jax.jit(function)
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, autograph=False)
+    return function
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", range(len(SHAPES)))
+def test_a_single_number_that_is_not_finite_is_found(place, bad):
+    gradients = [np.full(shape, 3e38, "float32") for shape in SHAPES]
+    check = compiled(lambda *values: backends.all_finite(values))
+    assert bool(check(*map(ops.convert_to_tensor, gradients)))
+    gradients[place].flat[-1:] = bad
+    assert not bool(check(*map(ops.convert_to_tensor, gradients)))
+
+
+@on_tensorflow
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_xla_does_not_take_the_check_for_a_constant(bad):
+    import tensorflow as tf
+
+    check = tf.function(lambda x: backends.all_finite([x]), jit_compile=True)
+    assert check(tf.constant([1.0, 2.0]))
+    assert not check(tf.constant([1.0, bad]))
+
+
+@pytest.mark.parametrize("finite", [True, False])
+@pytest.mark.parametrize("good_steps", [0, 3, 4, 9])
+@pytest.mark.parametrize("scale", [1.0, 3.0, 2.0**20, 3e38])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        DynamicLossScale(8, 5),
+        DynamicLossScale(8, 5, 1.1, minimum=2.5, maximum=2.0**20),
+        DynamicLossScale(8, 1, 3),
+    ],
+)
+def test_a_rule_gives_on_the_host_what_it_gives_on_tensors(
+    rule, scale, good_steps, finite
+):
+    on_host = rule.after_step(np.float32(scale), np.int32(good_steps), np.bool_(finite))
+    tensors = rule.after_step(
+        ops.convert_to_tensor(scale, "float32"),
+        ops.convert_to_tensor(good_steps, "int32"),
+        ops.convert_to_tensor(finite),
+    )
+    assert [float(x) for x in on_host] == [float(x) for x in tensors]
+
+
+def backward(loss_of, variables):
+    """Return the `.grad`s of torch variables."""
+    loss_of(*(variable.value for variable in variables)).backward()
+    return [variable.value.grad for variable in variables]
+
+
+@on_torch
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("bad", [1.0, np.inf])
+def test_a_grad_is_what_it_was_after_the_step(bad, fails, monkeypatch):
+    variables = [keras.Variable([1.0, 2.0]), keras.Variable(3.0)]
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicLossScale(64))
+    gradients = backward(lambda x, y: (64 * x * y).sum() * bad, variables)
+    before = [gradient.clone() for gradient in gradients]
+    if fails:
+        monkeypatch.setattr(optimizer.inner_optimizer, "_clip_gradients", None)
+    if fails and np.isfinite(bad):
+        with pytest.raises(TypeError, match="not callable"):
+            optimizer.apply(gradients, variables)
+    else:
+        optimizer.apply(gradients, variables)
+        wanted = [[-2.0, -1.0], 0.0] if np.isfinite(bad) else [[1.0, 2.0], 3.0]
+        assert [variable.numpy().tolist() for variable in variables] == wanted
+    for gradient, old, variable in zip(gradients, before, variables, strict=True):
+        assert variable.value.grad is gradient
+        assert gradient.tolist() == old.tolist()
+
+
+@on_torch
+def test_grads_that_share_memory_are_divided_once():
+    variables = [keras.Variable([[1.0, 2.0]]), keras.Variable([[3.0], [4.0]])]
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), 16)
+    gradients = backward(
+        lambda a, b: 16 * ((a.reshape(2) + b.reshape(2)) ** 2).sum() / 2, variables
+    )
+    assert gradients[0].data_ptr() == gradients[1].data_ptr()
+    optimizer.apply(gradients, variables)
+    assert [v.numpy().ravel().tolist() for v in variables] == [
+        [-3.0, -4.0],
+        [-1.0, -2.0],
+    ]
+
+
+@on_torch
+@pytest.mark.parametrize("kind", ["sparse", "float16", "transposed"])
+def test_other_grads_are_divided_into_new_memory(kind):
+    import torch
+
+    gradient = {
+        "sparse": torch.tensor([[8.0, 0.0], [0.0, 16.0]]).to_sparse(),
+        "float16": torch.tensor([[8.0, 0.0], [0.0, 16.0]], dtype=torch.float16),
+        "transposed": torch.tensor([[8.0, 0.0], [0.0, 16.0]]).T,
+    }[kind]
+    variable = keras.Variable(np.ones((2, 2)), dtype="float32")
+    with backends.unscaled([gradient], [variable], torch.tensor(8.0), True) as found:
+        (divided,), finite = found
+        assert divided.to_dense().tolist() == [[1.0, 0.0], [0.0, 2.0]]
+        assert divided.dtype == torch.float32
+        assert finite
+    assert gradient.to_dense().tolist() == [[8.0, 0.0], [0.0, 16.0]]
+
+
+def reads_of_the_host(step):
+    """Return how often a step reads the value of a tensor, for which a GPU waits."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Counter(TorchDispatchMode):
+        count = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            Counter.count += function is torch.ops.aten._local_scalar_dense.default
+            return function(*args, **(kwargs or {}))
+
+    with Counter():
+        step()
+    return Counter.count
+
+
+@on_torch
+@pytest.mark.parametrize(("loss_scale", "reads"), [("dynamic", 1), (64, 0)])
+def test_a_step_reads_from_the_device_no_more_than_grad_scaler(loss_scale, reads):
+    import torch
+
+    value = torch.nn.Parameter(torch.ones(3))
+    adam, scaler = torch.optim.Adam([value]), torch.amp.GradScaler("cpu")
+
+    def theirs():
+        scaler.scale(value.sum()).backward()
+        scaler.step(adam)
+        scaler.update()
+
+    variable = keras.Variable(np.ones(3), dtype="float32")
+    optimizer = LossScaleOptimizer(keras.optimizers.Adam(), loss_scale)
+
+    def ours():
+        optimizer.scale_loss(variable.value.sum()).backward()
+        optimizer.apply([variable.value.grad], [variable])
+
+    ours()
+    theirs()
+    assert reads_of_the_host(ours) == reads <= reads_of_the_host(theirs)
+
+
+def fitted(loss_scale, jit_compile="auto"):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    optimizer = LossScaleOptimizer(keras.optimizers.Adam(), loss_scale)
+    model.compile(optimizer, "mse", jit_compile=jit_compile)
+    model.train_on_batch(np.ones((2, 4)), np.ones((2, 2)))
+    return model
+
+
+@on_jax
+def test_a_jitted_step_never_reads_from_the_device():
+    import jax
+
+    model = fitted("dynamic")
+    batch = jax.device_put((np.ones((2, 4), "float32"), np.ones((2, 2), "float32")))
+    optimizer_state = [variable.value for variable in model.optimizer.variables]
+    state = (
+        [variable.value for variable in model.trainable_variables],
+        [variable.value for variable in model.non_trainable_variables],
+        optimizer_state,
+        [variable.value for variable in model.metrics_variables],
+    )
+    with jax.transfer_guard("disallow"):
+        _, state = model.train_function(state, iter([batch]))
+    applied = model.optimizer.inner_optimizer.variables[0]
+    place = [v.path for v in model.optimizer.variables].index(applied.path)
+    assert int(state[2][place]) == 2
+
+
+@on_tensorflow
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_a_step_in_a_graph_never_calls_back_to_python(jit_compile):
+    import tensorflow as tf
+
+    model = fitted("dynamic", jit_compile)
+    batch = tf.ones((2, 4)), tf.ones((2, 2))
+    graph = tf.function(model.train_step).get_concrete_function(batch).graph
+    kinds = {operation.type for operation in graph.get_operations()}
+    kinds |= {
+        node.op for f in graph.as_graph_def().library.function for node in f.node_def
+    }
+    assert "AssignAddVariableOp" in kinds
+    assert not {kind for kind in kinds if "PyFunc" in kind or "Callback" in kind}
