@@ -229,9 +229,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     @contextlib.contextmanager
     def _unscaled(self, grads, variables):
-        """Yield the gradients to apply and, where the rule asks, if they are finite."""
-        grads, others = list(grads), []
-        scaled = []
+        """Yield what gives the gradients to apply; and whether they are finite."""
+        scaled, others = [], []
         for i, (grad, variable) in enumerate(zip(grads, variables, strict=True)):
             if grad is not None:
                 is_scaled = self._is_scaled(grad, variable)
@@ -242,26 +241,29 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             [variables[i] for i in scaled],
             self.loss_scale,
             check,
-        ) as (unscaled, finite):
-            for i, grad in zip(scaled, unscaled, strict=True):
-                grads[i] = grad
+        ) as (divided, finite):
+
+            def unscaled():
+                found = dict(zip(scaled, divided(), strict=True))
+                return [found.get(i, grad) for i, grad in enumerate(grads)]
+
             if check and others:
                 checked = backends.all_finite(others)
                 finite = checked if finite is None else ops.logical_and(finite, checked)
-            yield grads, finite if check else None
+            yield unscaled, finite
 
-    def _apply_if(self, finite, grads, trainable_variables):
+    def _apply_if(self, finite, unscaled, trainable_variables):
         """Apply unscaled gradients if they are finite, or if that was not asked."""
         inner = self.inner_optimizer
+
+        def step():
+            inner.apply(unscaled(), trainable_variables)
+
         if finite is None:
-            inner.apply(grads, trainable_variables)
+            step()
             return
-        finite = backends.run_if(
-            finite,
-            lambda: inner.apply(grads, trainable_variables),
-            [*inner.variables, *inner._trainable_variables],
-        )
-        self._after_step(finite)
+        written = [*inner.variables, *inner._trainable_variables]
+        self._after_step(backends.run_if(finite, step, written))
 
     def _after_step(self, finite):
         def rule(scale, good_steps, skipped):

@@ -13,9 +13,9 @@ def unscale(gradients, scale):
 
 @contextlib.contextmanager
 def unscaled(gradients, variables, scale, check):
-    """Yield each gradient divided by `scale`; and the check, if asked for."""
+    """Yield what gives each gradient divided by `scale`, and the check if asked for."""
     divided = unscale(gradients, scale)
-    yield divided, all_finite(divided) if check and divided else None
+    yield lambda: divided, all_finite(divided) if check and divided else None
 
 
 def all_finite(gradients):

@@ -30,7 +30,7 @@ def unscale(gradients, scale):
 
 @contextlib.contextmanager
 def unscaled(gradients, variables, scale, check):
-    """Yield `(gradients, finite)`: each divided by `scale`, and the check if asked for.
+    """Yield what gives each gradient divided by `scale`, and the check if asked for.
 
     Each `.grad` of a variable is divided where it lies, and multiplied back at the
     end: new memory of that size is dearer than the whole of the rest, as the system
@@ -46,7 +46,7 @@ def unscaled(gradients, variables, scale, check):
         # The kernel multiplies what it checks.
         checks += _multiply(rest, torch.ones_like(scale))
     try:
-        yield divided, _all(checks) if check else None
+        yield lambda: divided, _all(checks) if check else None
     finally:
         _multiply(in_place, scale)
 

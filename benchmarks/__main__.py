@@ -1,0 +1,74 @@
+"""Runs the benchmarks of loss scaling on each backend, and writes the README's table.
+
+    python -m benchmarks            # some 30 minutes on 2 cores
+    python -m benchmarks --quick    # a minute or two; nothing is written
+
+Each question is a process for itself. FAIL is a result, not an error.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import keras
+
+from tests import readme_table
+
+QUESTIONS = "step", "call", "compile", "memory", "growth"
+BACKENDS = "jax", "tensorflow", "torch"
+HEAD = (
+    "| backend | what | ratio | median | quartiles | target | |",
+    "|---|---|---|---|---|---|---|",
+)
+FOLDER = Path(__file__).parent
+
+
+def _rows(question, backend, quick):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.json"
+        command = [sys.executable, "-m", f"benchmarks.bench_{question}", "--json", path]
+        environment = {
+            **os.environ,
+            "KERAS_BACKEND": backend,
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        }
+        subprocess.run(
+            [*command, *(["--quick"] if quick else [])], env=environment, check=True
+        )
+        return json.loads(path.read_text())
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--questions", nargs="*", default=QUESTIONS, choices=QUESTIONS)
+    arguments = parser.parse_args()
+    rows = [
+        row
+        for question in arguments.questions
+        for backend in BACKENDS
+        for row in _rows(question, backend, arguments.quick)
+    ]
+    failed = [row for row in rows if row[-1] == "FAIL"]
+    print(f"{len(rows)} results, {len(failed)} over their target.")
+    if arguments.quick:
+        return
+    (FOLDER / "results.json").write_text(json.dumps(rows, indent=1) + "\n")
+    about = (
+        f"Measured on {datetime.date.today()}, on {os.cpu_count()} CPU cores, "
+        f"Python {platform.python_version()}, Keras {keras.__version__}."
+    )
+    lines = [about, "", *HEAD, *(f"| {' | '.join(row)} |" for row in rows)]
+    readme_table.write(FOLDER / "README.md", "python -m benchmarks", lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""How does the cost grow with the number of variables, and of parameters?
+
+    KERAS_BACKEND=torch python -m benchmarks.bench_growth [--quick | --long]
+
+Times `optimizer.apply` alone (an Adam) on given gradients, compiled where the backend
+compiles, and draws benchmarks/growth_BACKEND.png. --long goes to 10,000 variables and
+100 million parameters, which takes many minutes to compile, and 8 GB.
+"""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from benchmarks import results, timing, works
+
+VARIABLES = [10, 100, 1000, 10_000]  # of one number each
+PARAMETERS = [10**4, 10**5, 10**6, 10**7, 10**8]  # in ten variables
+VARIANTS = {"none": ":o", "dynamic": "-s", "stock": "--^"}
+PICTURE = Path(__file__).parent / f"growth_{works.BACKEND}.png"
+
+
+def _applier(variant, count, size):
+    """Return `run(n)` of `apply` for variables of a size, in all."""
+    shape = () if size == count else (size // count,)
+    variables = [keras.Variable(np.ones(shape, "float32")) for _ in range(count)]
+    optimizer = works.optimizer(variant)
+    optimizer.build(variables)
+    make = {"jax": _on_jax, "tensorflow": _on_tensorflow, "torch": _on_torch}
+    run = make[works.BACKEND](optimizer, variables)
+    run(2)
+    return run
+
+
+def _on_jax(optimizer, variables):
+    import jax
+
+    apply = jax.jit(optimizer.stateless_apply, donate_argnums=(0, 2))
+    gradients = [variable.value * 1e-3 for variable in variables]
+    state = [[v.value for v in group] for group in (optimizer.variables, variables)]
+    state = jax.tree.map(jax.numpy.copy, state)
+
+    def run(n):
+        nonlocal state
+        for _ in range(n):
+            values, slots = apply(state[0], gradients, state[1])
+            state = [slots, values]
+        jax.block_until_ready(state)
+
+    return run
+
+
+def _on_tensorflow(optimizer, variables):
+    import tensorflow as tf
+
+    sources = [tf.Variable(variable.value * 1e-3) for variable in variables]
+
+    @tf.function(autograph=False)
+    def apply():
+        optimizer.apply([source.read_value() for source in sources], variables)
+        return tf.constant(0)
+
+    def run(n):
+        for _ in range(n):
+            int(apply())
+
+    return run
+
+
+def _on_torch(optimizer, variables):
+    import torch
+
+    for variable in variables:
+        variable.value.grad = torch.full_like(variable.value, 1e-3)
+    gradients = [variable.value.grad for variable in variables]
+
+    def run(n):
+        with torch.no_grad():
+            for _ in range(n):
+                optimizer.apply(gradients, variables)
+
+    return run
+
+
+def _draw(panels):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+    for axis, (label, points) in zip(axes, panels.items(), strict=True):
+        for (variant, style), grey in zip(
+            VARIANTS.items(), ("0.5", "0", "0.3"), strict=True
+        ):
+            milliseconds = [1e3 * np.median(times[variant]) for _, times in points]
+            axis.loglog(
+                [x for x, _ in points], milliseconds, style, color=grey, label=variant
+            )
+        axis.set_xlabel(label)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("one optimizer step (ms)")
+    axes[0].legend(title="loss scaling")
+    figure.suptitle(f"Adam, with and without dynamic loss scaling, on {works.BACKEND}")
+    figure.tight_layout()
+    figure.savefig(PICTURE, dpi=120)
+
+
+def main(arguments):
+    end = {"quick": 2, "long": None}
+    end = end["quick"] if arguments.quick else end["long"] if arguments.long else -1
+    rounds = 5 if arguments.quick else 15
+    panels = {"variables of one number": [], "parameters, in ten variables": []}
+    cases = [(n, n) for n in VARIABLES[:end]], [(10, n) for n in PARAMETERS[:end]]
+    for (label, points), sizes in zip(panels.items(), cases, strict=True):
+        for count, size in sizes:
+            runs = {name: _applier(name, count, size) for name in VARIANTS}
+            times = timing.by_turns(runs, rounds, 0.02)
+            points.append((size, times))
+            ratio = timing.ratio(times["dynamic"], times["stock"])
+            yield results.Row(f"{size:,} {label}", "dynamic / stock", ratio, 1.0)
+    if not arguments.quick:
+        _draw(panels)
+
+
+if __name__ == "__main__":
+    results.run(main, __doc__)

@@ -1,0 +1,50 @@
+"""Rows of results: printed, written as JSON, and judged by their targets."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import timing, works
+
+
+class Row(NamedTuple):
+    """A ratio, and the most that it is to be; None where there is no target."""
+
+    question: str
+    what: str
+    ratio: timing.Ratio
+    target: float | None
+
+    def verdict(self):
+        """Return PASS or FAIL, or nothing where there is no target."""
+        if self.target is None:
+            return ""
+        return "PASS" if self.ratio.median <= self.target else "FAIL"
+
+    def cells(self):
+        """Return what stands in the cells of a table."""
+        spread = f"{self.ratio.low:.2f} to {self.ratio.high:.2f}"
+        target = "" if self.target is None else f"{self.target:.2f}"
+        numbers = f"{self.ratio.median:.2f}", spread, target
+        return works.BACKEND, self.question, self.what, *numbers, self.verdict()
+
+
+def run(main, description):
+    """Run a benchmark of the command line: print its rows, and write them as JSON."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="few and short rounds")
+    parser.add_argument("--long", action="store_true", help="the largest sizes too")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--works", help="letters of the works to run")
+    parser.add_argument("--json", type=Path, help="a file to add the rows to")
+    arguments = parser.parse_args()
+    rows = []
+    for row in main(arguments):
+        rows.append(row.cells())
+        print(" | ".join(row.cells()), flush=True)
+    if arguments.json:
+        old = json.loads(arguments.json.read_text()) if arguments.json.exists() else []
+        arguments.json.write_text(json.dumps([*old, *rows], indent=1))
