@@ -229,7 +229,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     @contextlib.contextmanager
     def _unscaled(self, grads, variables):
-        """Yield what gives the gradients to apply; and whether they are finite."""
+        """Yield the gradients to apply, and whether they are finite."""
         scaled, others = [], []
         for i, (grad, variable) in enumerate(zip(grads, variables, strict=True)):
             if grad is not None:
@@ -242,11 +242,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             self.loss_scale,
             check,
         ) as (divided, finite):
-
-            def unscaled():
-                found = dict(zip(scaled, divided(), strict=True))
-                return [found.get(i, grad) for i, grad in enumerate(grads)]
-
+            found = dict(zip(scaled, divided, strict=True))
+            unscaled = [found.get(i, grad) for i, grad in enumerate(grads)]
             if check and others:
                 checked = backends.all_finite(others)
                 finite = checked if finite is None else ops.logical_and(finite, checked)
@@ -257,7 +254,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         inner = self.inner_optimizer
 
         def step():
-            inner.apply(unscaled(), trainable_variables)
+            inner.apply(unscaled, trainable_variables)
 
         if finite is None:
             step()

@@ -117,21 +117,21 @@ def test_grads_that_share_memory_are_divided_once():
 
 
 @on_torch
-@pytest.mark.parametrize("kind", ["sparse", "float16", "transposed"])
+@pytest.mark.parametrize("kind", ["sparse", "float16", "float64", "transposed"])
 def test_other_grads_are_divided_into_new_memory(kind):
     import torch
 
     gradient = {
         "sparse": torch.tensor([[8.0, 0.0], [0.0, 16.0]]).to_sparse(),
         "float16": torch.tensor([[8.0, 0.0], [0.0, 16.0]], dtype=torch.float16),
+        "float64": torch.tensor([[8.0, 0.0], [0.0, 16.0]], dtype=torch.float64),
         "transposed": torch.tensor([[8.0, 0.0], [0.0, 16.0]]).T,
     }[kind]
     variable = keras.Variable(np.ones((2, 2)), dtype="float32")
     with backends.unscaled([gradient], [variable], torch.tensor(8.0), True) as found:
-        divide, finite = found
-        (divided,) = divide()
+        (divided,), finite = found
         assert divided.to_dense().tolist() == [[1.0, 0.0], [0.0, 2.0]]
-        assert divided.dtype == torch.float32
+        assert divided.dtype == (torch.float64 if kind == "float64" else torch.float32)
         assert finite
     assert gradient.to_dense().tolist() == [[8.0, 0.0], [0.0, 16.0]]
 

@@ -1,13 +1,10 @@
 """JAX: inside compiled code the branch not taken must touch nothing."""
 
-import contextlib
-import functools
-
 import jax
 import keras
 import numpy as np
 
-from keras_policies.backends.eager import all_finite, unscale, update
+from keras_policies.backends.eager import all_finite, unscale, unscaled, update
 from keras_policies.backends.eager import run_if as run_if_now
 
 __all__ = ["all_finite", "place", "run_if", "unscale", "unscaled", "update"]
@@ -26,17 +23,6 @@ def place(array):
     aligned = aligned.reshape(array.shape)
     aligned[...] = array
     return jax.device_put(aligned)
-
-
-@contextlib.contextmanager
-def unscaled(gradients, variables, scale, check):
-    """Yield what gives each gradient divided by `scale`, and the check if asked for.
-
-    Divided twice, as XLA makes a division part of what follows it: of the check, and,
-    within the step, of the update. So the results are never written to memory.
-    """
-    divide = functools.partial(unscale, gradients, scale)
-    yield divide, all_finite(divide()) if check and gradients else None
 
 
 def run_if(condition, step, variables):

@@ -15,9 +15,9 @@ SMALL = 1024  # elements
 
 @contextlib.contextmanager
 def unscaled(gradients, variables, scale, check):
-    """Yield what gives each gradient divided by `scale`, and the check if asked for."""
+    """Yield each gradient divided by `scale`, and the check if asked for."""
     divided = unscale(gradients, scale)
-    yield lambda: divided, all_finite(divided) if check and divided else None
+    yield divided, all_finite(divided) if check and divided else None
 
 
 def all_finite(gradients):

@@ -13,16 +13,16 @@ from keras_policies.backends.eager import all_finite, place, run_if
 
 __all__ = ["all_finite", "place", "run_if", "unscale", "unscaled", "update"]
 
-# What the kernel takes, in float32 or wider: torch/amp/grad_scaler.py.
+# Devices that have the kernel: torch/amp/grad_scaler.py.
 DEVICES = "cpu", "cuda"
-DTYPES = {torch.float32, torch.float64}
+WIDE = {torch.float32, torch.float64}
 
 
 def unscale(gradients, scale):
     """Return new tensors, each gradient divided by `scale`, in float32 or wider."""
-    if not {gradient.dtype for gradient in gradients} <= DTYPES:
+    if not {gradient.dtype for gradient in gradients} <= WIDE:
         # A torch scalar never widens a torch tensor.
-        gradients = [g if g.dtype in DTYPES else g.to(torch.float32) for g in gradients]
+        gradients = [g if g.dtype in WIDE else g.to(torch.float32) for g in gradients]
     if {gradient.layout for gradient in gradients} == {torch.strided}:
         return list(torch._foreach_div(gradients, scale))
     return [torch.div(gradient, scale) for gradient in gradients]
@@ -30,7 +30,7 @@ def unscale(gradients, scale):
 
 @contextlib.contextmanager
 def unscaled(gradients, variables, scale, check):
-    """Yield what gives each gradient divided by `scale`, and the check if asked for.
+    """Yield each gradient divided by `scale`, and the check if asked for.
 
     Each `.grad` of a variable is divided where it lies, and multiplied back at the
     end: new memory of that size is dearer than the whole of the rest, as the system
@@ -41,12 +41,11 @@ def unscaled(gradients, variables, scale, check):
     rest = unscale([g for g in gradients if id(g) not in own], scale)
     made = iter(rest)
     divided = [g if id(g) in own else next(made) for g in gradients]
-    checks = _multiply(in_place, scale.double().reciprocal())
-    if check:
-        # The kernel multiplies what it checks.
-        checks += _multiply(rest, torch.ones_like(scale))
+    # The kernel multiplies what it checks.
+    checks = _multiply(rest, torch.ones_like(scale)) if check else []
+    checks += _multiply(in_place, scale.double().reciprocal())
     try:
-        yield lambda: divided, _all(checks) if check else None
+        yield divided, _all(checks) if check else None
     finally:
         _multiply(in_place, scale)
 
@@ -62,7 +61,7 @@ def _apart(gradients, variables):
         gradient
         for gradient, value in zip(gradients, values, strict=True)
         if value.grad is gradient
-        and gradient.dtype in DTYPES
+        and gradient.dtype == torch.float32  # so is the factor of the kernel
         and gradient.layout == torch.strided
         and gradient.is_contiguous()
     ]
