@@ -27,6 +27,7 @@ HEAD = (
     "|---|---|---|---|---|---|---|",
 )
 FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results.json"  # of each question, the last run
 
 
 def _rows(question, backend, quick):
@@ -51,17 +52,16 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--questions", nargs="*", default=QUESTIONS, choices=QUESTIONS)
     arguments = parser.parse_args()
-    rows = [
-        row
-        for question in arguments.questions
-        for backend in BACKENDS
-        for row in _rows(question, backend, arguments.quick)
-    ]
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for question in arguments.questions:
+        of_backends = [_rows(question, name, arguments.quick) for name in BACKENDS]
+        found[question] = sum(of_backends, [])
+    rows = [row for question in QUESTIONS for row in found.get(question, [])]
     failed = [row for row in rows if row[-1] == "FAIL"]
     print(f"{len(rows)} results, {len(failed)} over their target.")
     if arguments.quick:
         return
-    (FOLDER / "results.json").write_text(json.dumps(rows, indent=1) + "\n")
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     about = (
         f"Measured on {datetime.date.today()}, on {os.cpu_count()} CPU cores, "
         f"Python {platform.python_version()}, Keras {keras.__version__}."
