@@ -54,8 +54,9 @@ def main():
     arguments = parser.parse_args()
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for question in arguments.questions:
-        of_backends = [_rows(question, name, arguments.quick) for name in BACKENDS]
-        found[question] = sum(of_backends, [])
+        found[question] = [
+            row for name in BACKENDS for row in _rows(question, name, arguments.quick)
+        ]
     rows = [row for question in QUESTIONS for row in found.get(question, [])]
     failed = [row for row in rows if row[-1] == "FAIL"]
     print(f"{len(rows)} results, {len(failed)} over their target.")
