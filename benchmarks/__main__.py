@@ -23,8 +23,8 @@ from tests import readme_table
 QUESTIONS = "step", "call", "compile", "memory", "growth"
 BACKENDS = "jax", "tensorflow", "torch"
 HEAD = (
-    "| backend | what | ratio | median | quartiles | target | |",
-    "|---|---|---|---|---|---|---|",
+    "| backend | what | ratio | median | quartiles | target | | measured |",
+    "|---|---|---|---|---|---|---|---|",
 )
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.json"  # of each question, the last run
@@ -45,6 +45,22 @@ def _rows(question, backend, quick):
         return json.loads(path.read_text())
 
 
+def _keep(question, rows):
+    """Write the rows of a question over its last ones, and the table of the README."""
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    found[question] = {"date": str(datetime.date.today()), "rows": rows}
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    about = (
+        f"On {os.cpu_count()} CPU cores, Python {platform.python_version()}, "
+        f"Keras {keras.__version__}."
+    )
+    lines = [about, "", *HEAD]
+    for question in filter(found.get, QUESTIONS):
+        date = found[question]["date"]
+        lines += [f"| {' | '.join([*row, date])} |" for row in found[question]["rows"]]
+    readme_table.write(FOLDER / "README.md", "python -m benchmarks", lines)
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -52,23 +68,14 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--questions", nargs="*", default=QUESTIONS, choices=QUESTIONS)
     arguments = parser.parse_args()
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for question in arguments.questions:
-        found[question] = [
+        rows = [
             row for name in BACKENDS for row in _rows(question, name, arguments.quick)
         ]
-    rows = [row for question in QUESTIONS for row in found.get(question, [])]
-    failed = [row for row in rows if row[-1] == "FAIL"]
-    print(f"{len(rows)} results, {len(failed)} over their target.")
-    if arguments.quick:
-        return
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    about = (
-        f"Measured on {datetime.date.today()}, on {os.cpu_count()} CPU cores, "
-        f"Python {platform.python_version()}, Keras {keras.__version__}."
-    )
-    lines = [about, "", *HEAD, *(f"| {' | '.join(row)} |" for row in rows)]
-    readme_table.write(FOLDER / "README.md", "python -m benchmarks", lines)
+        failed = [row for row in rows if row[-1] == "FAIL"]
+        print(f"{question}: {len(rows)} results, {len(failed)} over their target.")
+        if not arguments.quick:
+            _keep(question, rows)
 
 
 if __name__ == "__main__":
