@@ -16,10 +16,10 @@ import importlib
 
 import keras
 
-_MODULES = {name: name for name in ("jax", "tensorflow", "torch")}
-
+_name = keras.backend.backend()
+_is_known = _name in ("jax", "tensorflow", "torch")
 _module = importlib.import_module(
-    f"keras_policies.backends.{_MODULES.get(keras.backend.backend(), 'eager')}"
+    f"keras_policies.backends.{_name if _is_known else 'eager'}"
 )
 all_finite = _module.all_finite
 run_if = _module.run_if

@@ -11,16 +11,23 @@ def unscale(gradients, scale):
     return [ops.divide(gradient, scale) for gradient in gradients]
 
 
-@contextlib.contextmanager
-def unscaled(gradients, variables, scale, check):
-    """Yield each gradient divided by `scale`, and the check if asked for."""
-    divided = unscale(gradients, scale)
-    yield divided, all_finite(divided) if check and divided else None
-
-
 def all_finite(gradients):
     """Return a bool scalar, whether every element of every gradient is finite."""
     return ops.all(ops.stack([ops.all(ops.isfinite(g)) for g in gradients]))
+
+
+def unscaled_by(unscale, all_finite):
+    """Return the `unscaled` of a backend that divides first, and then checks."""
+
+    @contextlib.contextmanager
+    def unscaled(gradients, variables, scale, check):
+        divided = unscale(gradients, scale)
+        yield divided, all_finite(divided) if check and divided else None
+
+    return unscaled
+
+
+unscaled = unscaled_by(unscale, all_finite)
 
 
 def run_if(condition, step, variables):

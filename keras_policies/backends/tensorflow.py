@@ -1,23 +1,15 @@
 """TensorFlow: sparse gradients, graphs, and distribution strategies."""
 
 import collections
-import contextlib
 
 import tensorflow as tf
 from keras import ops
 
-from keras_policies.backends.eager import place, unscale, update
+from keras_policies.backends.eager import place, unscale, unscaled_by, update
 
 __all__ = ["all_finite", "place", "run_if", "unscale", "unscaled", "update"]
 
 SMALL = 1024  # elements
-
-
-@contextlib.contextmanager
-def unscaled(gradients, variables, scale, check):
-    """Yield each gradient divided by `scale`, and the check if asked for."""
-    divided = unscale(gradients, scale)
-    yield divided, all_finite(divided) if check and divided else None
 
 
 def all_finite(gradients):
@@ -39,6 +31,9 @@ def all_finite(gradients):
     ]
     zeros = [tf.cast(tf.reduce_sum(values - values), "float32") for values in joined]
     return tf.math.is_finite(tf.add_n(zeros))
+
+
+unscaled = unscaled_by(unscale, all_finite)
 
 
 def run_if(condition, step, variables):

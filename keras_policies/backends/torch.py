@@ -14,7 +14,7 @@ from keras_policies.backends.eager import all_finite, place, run_if
 __all__ = ["all_finite", "place", "run_if", "unscale", "unscaled", "update"]
 
 # Devices that have the kernel: torch/amp/grad_scaler.py.
-DEVICES = "cpu", "cuda"
+DEVICES = {"cpu", "cuda"}
 WIDE = {torch.float32, torch.float64}
 
 
@@ -41,11 +41,10 @@ def unscaled(gradients, variables, scale, check):
     rest = unscale([g for g in gradients if id(g) not in own], scale)
     made = iter(rest)
     divided = [g if id(g) in own else next(made) for g in gradients]
-    # The kernel multiplies what it checks.
-    checks = _multiply(rest, torch.ones_like(scale)) if check else []
-    checks += _multiply(in_place, scale.double().reciprocal())
+    # Not every device has float64; those that have the kernel do.
+    overflows = _multiply(in_place, 1 / scale.double()) if in_place else []
     try:
-        yield divided, _all(checks) if check else None
+        yield divided, _finite(rest, overflows) if check else None
     finally:
         _multiply(in_place, scale)
 
@@ -70,39 +69,50 @@ def _apart(gradients, variables):
     are_apart = all(
         start + size <= following for (start, size), (following, _) in pairs
     )
-    return dense if are_apart else []
+    devices = {gradient.device for gradient in dense}
+    has_kernel = {device.type for device in devices} <= DEVICES
+    return dense if are_apart and has_kernel else []
+
+
+def _grouped(gradients):
+    """Return `{(device, dtype, layout): gradients}`: the kernel takes such a group."""
+    groups = collections.defaultdict(list)
+    for gradient in gradients:
+        groups[gradient.device, gradient.dtype, gradient.layout].append(gradient)
+    return groups
 
 
 @torch.no_grad()
 def _multiply(gradients, factor):
-    """Multiply tensors in place; return bool scalars, whether they were finite."""
-    groups = collections.defaultdict(list)
-    for gradient in gradients:
-        groups[gradient.device, gradient.dtype, gradient.layout].append(gradient)
-    checks = []
-    for (device, _, layout), group in groups.items():
+    """Multiply tensors in place; return float scalars, 1 where one was not finite."""
+    overflows = []
+    for (device, _, _), group in _grouped(gradients).items():
+        overflow = torch.zeros((), device=device)
+        torch._amp_foreach_non_finite_check_and_unscale_(
+            group, overflow, factor.to(overflow)
+        )
+        overflows.append(overflow)
+    return overflows
+
+
+def _finite(gradients, overflows):
+    """Return whether tensors of our own making are finite, and nothing overflowed."""
+    checks = [overflow == 0 for overflow in overflows]
+    for (device, _, layout), group in _grouped(gradients).items():
         if device.type in DEVICES and layout == torch.strided:
-            overflow = torch.zeros((), device=device)
-            torch._amp_foreach_non_finite_check_and_unscale_(
-                group, overflow, factor.to(overflow)
-            )
+            # The kernel multiplies what it checks.
+            (overflow,) = _multiply(group, torch.ones((), device=device))
             checks.append(overflow == 0)
         else:
             checks.append(all_finite([_numbers(gradient) for gradient in group]))
-            for gradient in group:
-                gradient.mul_(factor.to(gradient))
-    return checks
+    if len(checks) < 2:
+        return checks[0] if checks else None
+    return torch.stack([check.to(checks[0].device) for check in checks]).all()
 
 
 def _numbers(gradient):
     is_sparse = gradient.layout == torch.sparse_coo
     return gradient.coalesce().values() if is_sparse else gradient
-
-
-def _all(checks):
-    if len(checks) < 2:
-        return checks[0] if checks else None
-    return torch.stack([check.to(checks[0].device) for check in checks]).all()
 
 
 def update(variables, rule):
