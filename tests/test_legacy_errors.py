@@ -124,6 +124,32 @@ def test_a_setting_that_keras_3_cannot_do_is_named(tmp_path):
         load_model(edited_h5(tmp_path, edit))
 
 
+@pytest.mark.parametrize("bad", [3, "x", None, [1]])
+def test_what_is_no_config_of_a_layer_is_named(tmp_path, bad):
+    path = edited_h5(
+        tmp_path, lambda config, file: config["config"]["layers"].insert(1, bad)
+    )
+    with pytest.raises(LegacyModelError, match="expected the config of a layer, found"):
+        load_model(path)
+
+
+def test_what_is_no_config_of_a_layer_is_named_in_an_archive(tmp_path):
+    path = tmp_path / "model.keras"
+    with (
+        zipfile.ZipFile(SOURCE / "model.keras") as old,
+        zipfile.ZipFile(path, "w") as new,
+    ):
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "config.json":
+                config = json.loads(content)
+                config["config"]["layers"].insert(1, 3)
+                content = json.dumps(config)
+            new.writestr(name, content)
+    with pytest.raises(LegacyModelError, match="expected the config of a layer, found"):
+        load_model(path)
+
+
 def test_an_unknown_policy_is_named(tmp_path):
     def edit(config, file):
         policy = {"class_name": "Policy", "config": {"name": "mixed_float99"}}

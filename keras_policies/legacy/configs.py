@@ -19,9 +19,11 @@ def is_graph(config):
 def inner_layers(config):
     """Return the configs of the layers that a model lists; none of any other layer.
 
-    Up to Keras 2.2.2 the config of a Sequential is that list itself.
+    Up to Keras 2.2.2 the config of a Sequential is that list itself. What is no config
+    is passed over; `layers.convert` refuses it.
     """
     if not is_graph(config):
         return []
     inner = config["config"]
-    return inner if isinstance(inner, list) else inner["layers"]
+    layers = inner if isinstance(inner, list) else inner["layers"]
+    return [layer for layer in layers if isinstance(layer, dict)]

@@ -144,8 +144,9 @@ def _layers(group, layers, prefix, where):
         if name not in group or not isinstance(config, dict):
             continue
         own = configs.name_of(layer)
-        if isinstance(config.get("layers"), list):
-            inner = _layers(group[name], config["layers"], f"{prefix}{own}/", where)
+        if configs.is_graph(layer):
+            below = f"{prefix}{own}/"
+            inner = _layers(group[name], configs.inner_layers(layer), below, where)
             yield from ((own, weight) for _, weight in inner)
         else:
             found = _own_and_inner(group[name], f"{prefix}{own}/", where)
@@ -154,8 +155,7 @@ def _layers(group, layers, prefix, where):
 
 def _weights(file, config, where):
     """Return `{layer: (LegacyWeight, ...)}`; paths begin below that layer."""
-    layers = (config.get("config") or {}).get("layers")
-    if not isinstance(layers, list):
+    if not configs.is_graph(config):
         found = [
             weight
             for weight in _own_and_inner(file, "", where)
@@ -163,7 +163,7 @@ def _weights(file, config, where):
         ]
         return {"": tuple(found)}
     grouped = collections.defaultdict(list)
-    for name, weight in _layers(file, layers, "", where):
+    for name, weight in _layers(file, configs.inner_layers(config), "", where):
         below = weight.path.removeprefix(f"{name}/")
         grouped[name].append(dataclasses.replace(weight, path=below))
     return {name: tuple(found) for name, found in grouped.items()}

@@ -91,9 +91,9 @@ def _by_whole_name(held, names):
 
     `conv1/bn/gamma` of a layer `conv1/bn` is `model/conv1_bn/gamma` in Keras 3.
     """
-    wanted = [name.partition(":")[0].replace("/", "_").lower() for name in names]
+    wanted = [classes.layer_name(name.partition(":")[0]).lower() for name in names]
     own = {
-        item.name.partition("/")[2].replace("/", "_").lower(): item.variable
+        classes.layer_name(item.name.partition("/")[2]).lower(): item.variable
         for item in held
     }
     is_plain = len(set(wanted)) == len(wanted) == len(own)

@@ -18,8 +18,8 @@ class Raw(NamedTuple):
     attributes: dict = {}
 
 
-def _each(function_of, inputs, attributes={}):  # noqa: B006 (it is only read)
-    return {op: Raw(name, inputs, attributes) for op, name in function_of.items()}
+def _each(function_of, *settings):
+    return {op: Raw(name, *settings) for op, name in function_of.items()}
 
 
 # One input, whatever the function calls it.
