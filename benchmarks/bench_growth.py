@@ -107,8 +107,7 @@ def _draw(panels):
 
 
 def main(arguments):
-    end = {"quick": 2, "long": None}
-    end = end["quick"] if arguments.quick else end["long"] if arguments.long else -1
+    end = 2 if arguments.quick else None if arguments.long else -1
     rounds = 5 if arguments.quick else 15
     panels = {"variables of one number": [], "parameters, in ten variables": []}
     cases = [(n, n) for n in VARIABLES[:end]], [(10, n) for n in PARAMETERS[:end]]

@@ -232,9 +232,12 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         """Yield the gradients to apply, and whether they are finite."""
         scaled, others = [], []
         for i, (grad, variable) in enumerate(zip(grads, variables, strict=True)):
-            if grad is not None:
-                is_scaled = self._is_scaled(grad, variable)
-                scaled.append(i) if is_scaled else others.append(grad)
+            if grad is None:
+                continue
+            if self._is_scaled(grad, variable):
+                scaled.append(i)
+            else:
+                others.append(grad)
         check = self.rule.skips_nonfinite
         with backends.unscaled(
             [grads[i] for i in scaled],

@@ -10,10 +10,10 @@ import sys
 
 import keras
 import numpy as np
+from legacy_files import FORMS
 
 import keras_policies
 
-FORMS = "model.h5", "saved_model", "model.keras"
 FLOAT32_LIMIT = 1e-3  # of the largest output, through up to 430 layers
 FLOAT16_LIMIT = 5e-3  # of a model of a few layers
 

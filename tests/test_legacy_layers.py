@@ -13,7 +13,6 @@ import legacy_layers
 import pytest
 
 ARCHIVES = sorted((pathlib.Path(__file__).parent / "data/legacy/layers").glob("*.xz"))
-FORMS = "saved_model", "model.h5", "model.keras"
 
 
 def artifacts():
@@ -24,7 +23,7 @@ def artifacts():
             for name in archive.getnames():
                 release, case, form = name.split("/")[:3]
                 is_run = release == legacy_files.NEWEST or legacy_files.IS_THOROUGH
-                if form in FORMS and is_run:
+                if form in legacy_files.FORMS and is_run:
                     found[f"{release}/{case}/{form}"] = None
     return list(found)
 
