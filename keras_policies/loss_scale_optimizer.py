@@ -14,6 +14,8 @@ from keras_policies.loss_scale import DynamicLossScale, FixedLossScale
 
 # Stock optimizers only grow; this is as good as never.
 NEVER = 2**31 - 1
+# Names of the variables that an optimizer reads for each variable that it updates.
+SHARED = {"iteration", "learning_rate"}
 # What Keras up to 3.5 wrote into the config, without any effect.
 IGNORED_DEFAULTS = {
     "weight_decay": None,
@@ -255,9 +257,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def _apply_if(self, finite, unscaled, trainable_variables):
         """Apply unscaled gradients if they are finite, or if that was not asked."""
         inner = self.inner_optimizer
+        shared = [v for v in inner.variables if v.name in SHARED]
 
         def step():
-            inner.apply(unscaled, trainable_variables)
+            with backends.read_once(shared):
+                inner.apply(unscaled, trainable_variables)
 
         if finite is None:
             step()

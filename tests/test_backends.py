@@ -220,3 +220,47 @@ def test_a_step_in_a_graph_never_calls_back_to_python(jit_compile):
     }
     assert "AssignAddVariableOp" in kinds
     assert not {kind for kind in kinds if "PyFunc" in kind or "Callback" in kind}
+
+
+def reads_of_integers(count, loss_scale):
+    """Return how often a graph that updates `count` variables reads an integer one."""
+    import tensorflow as tf
+
+    variables = [keras.Variable(1.0) for _ in range(count)]
+    optimizer = LossScaleOptimizer(keras.optimizers.Adam(), loss_scale)
+    optimizer.build(variables)
+    apply = tf.function(lambda: optimizer.apply([tf.ones(())] * count, variables))
+    graph = apply.get_concrete_function().graph.as_graph_def()
+    functions = [function.node_def for function in graph.library.function]
+    reads = [
+        tf.as_dtype(node.attr["dtype"].type).is_integer
+        for nodes in [graph.node, *functions]
+        for node in nodes
+        if node.op == "ReadVariableOp"
+    ]
+    return sum(reads)
+
+
+@on_tensorflow
+@pytest.mark.parametrize("loss_scale", ["dynamic", 8])
+def test_a_graph_reads_the_iterations_once_for_all_variables(loss_scale):
+    assert reads_of_integers(9, loss_scale) == reads_of_integers(2, loss_scale) > 0
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_what_is_read_once_is_read_again_after_it_is_written(is_compiled):
+    if BACKEND == "jax" and is_compiled:
+        pytest.skip("jax assigns to no variable inside a compiled function")
+    variable = keras.Variable(1.0)
+
+    def step():
+        with backends.read_once([variable]):
+            before = variable.value + 0.0
+            variable.assign(variable * 3)
+            between = variable.value + 0.0
+            variable.assign_add(1.0)
+            return before, between, variable.value + 0.0
+
+    values = (compiled(step) if is_compiled else step)()
+    assert [float(value) for value in values] == [1, 3, 4]
+    assert float(variable.value) == 4

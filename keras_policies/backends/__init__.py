@@ -1,4 +1,4 @@
-"""What each backend does its own way, behind six functions.
+"""What each backend does its own way, behind seven functions.
 
 - `unscale(gradients, scale)`: new tensors, each gradient divided by the loss scale, in
   float32 or wider, where neither the scale nor the result is out of range.
@@ -9,6 +9,8 @@
   `variables` and to nothing else, only where `condition` holds; return `condition`,
   a bool of NumPy if its value is known by then.
 - `update(variables, rule)`: assign to variables what `rule` makes of their values.
+- `read_once(variables)`: context manager; inside, variables are read once until they
+  are written, where each read is an operation of a graph.
 - `place(array)`: a copy of a numpy array, as a variable takes it without compiling.
 """
 
@@ -24,6 +26,7 @@ _module = importlib.import_module(
 all_finite = _module.all_finite
 run_if = _module.run_if
 place = _module.place
+read_once = _module.read_once
 unscale = _module.unscale
 unscaled = _module.unscaled
 update = _module.update

@@ -4,10 +4,24 @@ import jax
 import keras
 import numpy as np
 
-from keras_policies.backends.eager import all_finite, unscale, unscaled, update
+from keras_policies.backends.eager import (
+    all_finite,
+    read_once,
+    unscale,
+    unscaled,
+    update,
+)
 from keras_policies.backends.eager import run_if as run_if_now
 
-__all__ = ["all_finite", "place", "run_if", "unscale", "unscaled", "update"]
+__all__ = [
+    "all_finite",
+    "place",
+    "read_once",
+    "run_if",
+    "unscale",
+    "unscaled",
+    "update",
+]
 
 ALIGNMENT = 64  # bytes; jax takes an aligned array as its own, without a copy
 

@@ -9,9 +9,17 @@ import torch
 
 from keras_policies import keras_internals
 from keras_policies.backends import eager
-from keras_policies.backends.eager import all_finite, place, run_if
+from keras_policies.backends.eager import all_finite, place, read_once, run_if
 
-__all__ = ["all_finite", "place", "run_if", "unscale", "unscaled", "update"]
+__all__ = [
+    "all_finite",
+    "place",
+    "read_once",
+    "run_if",
+    "unscale",
+    "unscaled",
+    "update",
+]
 
 # Devices that have the kernel: torch/amp/grad_scaler.py.
 DEVICES = {"cpu", "cuda"}
