@@ -207,11 +207,15 @@ class DynamicLossScale(LossScale):
             # Of nearly all steps nothing else is to be computed.
             if finite and not full:
                 return scale, good_steps + 1
-            return self._grown(scale) if finite else self._lowered(scale), 0
+            if finite:
+                return self._grown(scale), 0
+            return self._divided(scale, self.multiplier), 0
         counts = ops.logical_and(finite, ops.logical_not(full))
         grown = ops.where(full, self._grown(scale), scale)
+        # By a constant, compilers would multiply by its rounded reciprocal instead.
+        divisor = ops.where(finite, 1.0, self.multiplier)
         return (
-            ops.where(finite, grown, self._lowered(scale)),
+            ops.where(finite, grown, self._divided(scale, divisor)),
             ops.where(counts, good_steps + 1, ops.zeros_like(good_steps)),
         )
 
@@ -220,9 +224,10 @@ class DynamicLossScale(LossScale):
         grown = scale * self.multiplier
         return ops.where(ops.isfinite(grown), ops.minimum(grown, self.maximum), scale)
 
-    def _lowered(self, scale):
+    def _divided(self, scale, divisor):
         scale = ops.convert_to_tensor(scale, dtype="float32")
-        return ops.maximum(scale / self.multiplier, self.minimum)
+        divisor = ops.convert_to_tensor(divisor, dtype="float32")
+        return ops.maximum(scale / divisor, self.minimum)
 
     def get_config(self):
         # Floor and ceiling only where set, so that tf.keras reads the rest.

@@ -288,6 +288,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         reference = self._known_scaled.get(id(grad))
         return reference is not None and reference() is grad
 
+    def finalize_variable_values(self, var_list):
+        # Until a step is applied the averages of the weights are zeros.
+        if int(self.applied_steps):
+            super().finalize_variable_values(var_list)
+
     def save_own_variables(self, store):
         if self.saved_as_inner:
             self.inner_optimizer.save_own_variables(store)

@@ -65,12 +65,14 @@ def test_a_rule_gives_on_the_host_what_it_gives_on_tensors(
     rule, scale, good_steps, finite
 ):
     on_host = rule.after_step(np.float32(scale), np.int32(good_steps), np.bool_(finite))
-    tensors = rule.after_step(
+    arguments = (
         ops.convert_to_tensor(scale, "float32"),
         ops.convert_to_tensor(good_steps, "int32"),
         ops.convert_to_tensor(finite),
     )
-    assert [float(x) for x in on_host] == [float(x) for x in tensors]
+    for after_step in rule.after_step, compiled(rule.after_step):
+        tensors = after_step(*arguments)
+        assert [float(x) for x in on_host] == [float(x) for x in tensors]
 
 
 def backward(loss_of, variables):

@@ -103,6 +103,16 @@ def test_overflow_leaves_no_trace(how, options, bad):
     assert (int(optimizer.skipped_steps), int(optimizer.applied_steps)) == (1, 1)
 
 
+def test_training_in_which_every_step_overflows_leaves_the_weights():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    inner = keras.optimizers.SGD(0.1, use_ema=True)
+    model.compile(LossScaleOptimizer(inner, DynamicLossScale(8)), "mse")
+    before = [numpy(weight) for weight in model.weights]
+    model.fit(np.full((4, 1), np.inf), np.zeros((4, 1)), verbose=0)
+    for one, other in zip(before, model.weights, strict=True):
+        np.testing.assert_array_equal(one, numpy(other))
+
+
 @pytest.mark.parametrize("how", WAYS)
 def test_scale_grows_after_its_period(how):
     optimizer = LossScaleOptimizer(
