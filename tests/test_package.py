@@ -62,17 +62,70 @@ def test_importing_twice_changes_nothing():
     ).shape == (1, 2)
 
 
-def test_a_moved_seam_is_named():
-    class Moved:
-        def compile(self, losses):
-            pass
+PLACES = keras_internals.places
+NAMES = [(module, name) for module, names in PLACES.PLACES.items() for name in names]
+FUNCTIONS = [*PLACES.PARAMETERS, *PLACES.ATTRIBUTES]
 
-    for attribute in "compile", "gone":
-        with pytest.raises(
-            keras_internals.UnsupportedKerasError,
-            match=(rf"Keras {re.escape(keras.__version__)}.*Moved.{attribute}.*3.8 to"),
-        ):
-            keras_internals.wrap(Moved, attribute, ["optimizer"], lambda stock: stock)
+
+def refused(place):
+    return pytest.raises(
+        keras_internals.UnsupportedKerasError,
+        match=rf"Keras {re.escape(keras.__version__)}: expected {re.escape(place)}.*, "
+        "found .*3.8 to 3.15 are known to work: install one of them",
+    )
+
+
+@pytest.mark.parametrize("module", dict(NAMES + FUNCTIONS))
+def test_a_private_module_that_is_gone_is_named(module, monkeypatch):
+    monkeypatch.setitem(sys.modules, module, None)
+    with refused(module):
+        PLACES.check()
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES + FUNCTIONS)
+def test_a_private_name_that_is_gone_is_named(module, name, monkeypatch):
+    owner = importlib.import_module(module)
+    *owners, last = name.removesuffix(".fget").split(".")
+    for part in owners:
+        owner = getattr(owner, part)
+    monkeypatch.delattr(owner, last)
+    with refused(f"{module}.{'.'.join([*owners, last])}"):
+        PLACES.check()
+
+
+@pytest.mark.parametrize(("module", "name"), FUNCTIONS)
+def test_a_private_function_that_has_changed_is_named(module, name, monkeypatch):
+    stock = PLACES.find
+
+    def find(*place):
+        return (lambda other: other) if place == (module, name) else stock(*place)
+
+    monkeypatch.setattr(PLACES, "find", find)
+    with refused(
+        f"{module}.{name}("
+        if (module, name) in PLACES.PARAMETERS
+        else f"{PLACES.ATTRIBUTES[module, name][0]} in {module}.{name}"
+    ):
+        PLACES.check()
+
+
+def test_an_import_under_another_keras_fails_and_leaves_stock_keras_alone():
+    code = (
+        "import keras\n"
+        "from keras.src.layers import layer\n"
+        "del layer.CallSpec\n"
+        "try:\n"
+        "    import keras_policies\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+        "print(hasattr(keras.Layer.__call__, '_keras_policies_stock'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    message, is_wrapped = done.stdout.splitlines()
+    assert "expected keras.src.layers.layer.CallSpec, found none" in message
+    assert is_wrapped == "False"
 
 
 def test_works_on_the_numpy_backend():

@@ -1,9 +1,12 @@
 """The one place that touches private Keras: seams, and small accessors.
 
+`places` comes first: it looks at everything that the others lean on.
+
 Each function names the Keras file that it leans on, and imports nothing of ours: a
 seam takes a hook.
 """
 
+from keras_policies.keras_internals import places
 from keras_policies.keras_internals.layers import (
     build_for,
     calls_before,
@@ -19,6 +22,7 @@ from keras_policies.keras_internals.layers import (
     set_own_policy,
     sublayers,
 )
+from keras_policies.keras_internals.places import UnsupportedKerasError
 from keras_policies.keras_internals.saving import (
     around_load_from_hdf5,
     before_model_from_config,
@@ -28,14 +32,12 @@ from keras_policies.keras_internals.saving import (
     save_class_as,
 )
 from keras_policies.keras_internals.seams import (
-    UnsupportedKerasError,
     after_bidirectional_init,
     around_compile,
     before_layer_call,
     before_sequential_build,
     before_weight,
     record_no_auto_scale_loss,
-    wrap,
 )
 from keras_policies.keras_internals.variables import (
     blank_variables,
@@ -67,6 +69,7 @@ __all__ = [
     "own_policy",
     "own_variables",
     "parts_never_called",
+    "places",
     "raw_value",
     "read_policy_class",
     "read_unnamed_policy",
@@ -75,5 +78,4 @@ __all__ = [
     "set_own_policy",
     "slot",
     "sublayers",
-    "wrap",
 ]

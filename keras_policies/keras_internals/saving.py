@@ -67,8 +67,7 @@ def around_load_from_hdf5(hook):
 
         return load_model_from_hdf5
 
-    parameters = ["filepath", "custom_objects", "compile"]
-    wrap(legacy_h5_format, "load_model_from_hdf5", parameters, make_wrapper)
+    wrap(legacy_h5_format, "load_model_from_hdf5", make_wrapper)
 
 
 def custom_object_scope(custom_objects):

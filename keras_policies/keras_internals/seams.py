@@ -1,7 +1,7 @@
 """Seams: places where Keras is made to ask this package.
 
-`wrap` checks that the place still looks as expected, and wrapping twice (a module
-reloaded) replaces the first wrapper, so importing the package twice changes nothing.
+Wrapping twice (a module reloaded) replaces the first wrapper, so importing the package
+twice changes nothing.
 """
 
 import functools
@@ -19,35 +19,17 @@ from keras_policies.keras_internals.layers import (
     sublayers,
 )
 
-KNOWN_TO_WORK = "3.8 to 3.15"
 
-
-class UnsupportedKerasError(ImportError):
-    """Keras has moved a place that this package leans on."""
-
-
-def wrap(owner, attribute, parameters, make_wrapper):
+def wrap(owner, attribute, make_wrapper):
     """Replace `owner.attribute` by `make_wrapper(stock)`, once.
 
     Args:
         owner: class or module.
-        attribute: str, the name of a function in it.
-        parameters: names of parameters that the function must have.
+        attribute: str, the name of a function in it; `places` has looked at it.
         make_wrapper: callable, takes the stock function, returns a new one.
-
-    Raises:
-        UnsupportedKerasError: if there is no such function.
     """
-    current = getattr(owner, attribute, None)
+    current = getattr(owner, attribute)
     stock = getattr(current, "_keras_policies_stock", current)
-    found = inspect.signature(stock).parameters if callable(stock) else ()
-    if not callable(stock) or any(p not in found for p in parameters):
-        raise UnsupportedKerasError(
-            f"keras_policies cannot work with Keras {keras.__version__}: expected "
-            f"{owner.__name__}.{attribute}({', '.join(parameters)}), found "
-            f"{attribute}({', '.join(found)}). Keras {KNOWN_TO_WORK} are known to "
-            "work: install one of them, or a newer keras-policies."
-        )
     wrapper = functools.wraps(stock)(make_wrapper(stock))
     # Keras reads constructors with inspect.getfullargspec, which does not unwrap.
     wrapper.__signature__ = inspect.signature(stock)
@@ -73,7 +55,7 @@ def before_layer_call(hook):
 
         return __call__
 
-    wrap(keras.Layer, "__call__", ["args", "kwargs"], make_wrapper)
+    wrap(keras.Layer, "__call__", make_wrapper)
 
 
 def before_weight(hook):
@@ -99,7 +81,7 @@ def before_weight(hook):
 
         return add_weight
 
-    wrap(keras.Layer, "add_weight", ["shape", "initializer", "dtype"], make_wrapper)
+    wrap(keras.Layer, "add_weight", make_wrapper)
 
 
 def before_sequential_build(hook):
@@ -119,7 +101,7 @@ def before_sequential_build(hook):
 
         return _maybe_build
 
-    wrap(keras.Sequential, "_maybe_build", ["call_spec"], make_wrapper)
+    wrap(keras.Sequential, "_maybe_build", make_wrapper)
 
 
 def after_bidirectional_init(hook):
@@ -143,12 +125,7 @@ def after_bidirectional_init(hook):
 
         return __init__
 
-    wrap(
-        keras.layers.Bidirectional,
-        "__init__",
-        ["layer", "backward_layer"],
-        make_wrapper,
-    )
+    wrap(keras.layers.Bidirectional, "__init__", make_wrapper)
 
 
 def around_compile(hook):
@@ -174,7 +151,7 @@ def around_compile(hook):
 
         return compile
 
-    wrap(Trainer, "compile", ["optimizer", "auto_scale_loss"], make_wrapper)
+    wrap(Trainer, "compile", make_wrapper)
 
 
 def record_no_auto_scale_loss(model):

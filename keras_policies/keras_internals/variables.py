@@ -92,7 +92,7 @@ def _make_variables_blankable():
 
         return __init__
 
-    wrap(KerasVariable, "__init__", ["initializer", "shape", "dtype"], make_wrapper)
+    wrap(KerasVariable, "__init__", make_wrapper)
 
 
 _make_variables_blankable()
