@@ -41,7 +41,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     called again; a gradient that was itself passed to `get_unscaled_gradients`
     counts as scaled all the same.
 
-    A step with a NaN or infinite gradient changes nothing but the loss scale.
+    A step with a NaN or infinite gradient changes nothing but the loss scale. What the
+    forward pass has changed before, the statistics of batch normalization and the
+    seeds of dropout, stays changed, as in tf.keras.
 
     Args:
         inner_optimizer: `keras.optimizers.Optimizer` that makes the updates.
@@ -249,6 +251,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         ) as (divided, finite):
             found = dict(zip(scaled, divided, strict=True))
             unscaled = [found.get(i, grad) for i, grad in enumerate(grads)]
+            if self.inner_optimizer.gradient_accumulation_steps:
+                unscaled = _as_accumulated(unscaled, variables)
             if check and others:
                 checked = backends.all_finite(others)
                 finite = checked if finite is None else ops.logical_and(finite, checked)
@@ -317,6 +321,17 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def from_config(cls, config, custom_objects=None):
         # Stock pops from the caller's dict.
         return super().from_config(dict(config), custom_objects)
+
+
+def _as_accumulated(grads, variables):
+    """Return gradients in the dtypes of their variables, as accumulators have them."""
+    dtypes = [variable.dtype for variable in variables]
+    return [
+        grad
+        if grad is None or keras.backend.standardize_dtype(grad.dtype) == dtype
+        else ops.cast(grad, dtype)
+        for grad, dtype in zip(grads, dtypes, strict=True)
+    ]
 
 
 def _check_inner(inner):

@@ -146,6 +146,18 @@ def test_narrow_gradients_are_unscaled_without_underflow(dtype):
     assert numpy(variable).tolist() == [-2.0]
 
 
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gradients_of_narrow_variables_accumulate(how, dtype):
+    inner = keras.optimizers.SGD(1.0, gradient_accumulation_steps=2)
+    optimizer = LossScaleOptimizer(inner, DynamicLossScale(8))
+    variable = keras.Variable([0.0], dtype=dtype)
+    for gradient in 8.0, 24.0:
+        step(how, optimizer, [tensor([gradient], dtype)], [variable])
+    assert keras.backend.standardize_dtype(variable.dtype) == dtype
+    assert numpy(variable).tolist() == [-2.0]
+
+
 def test_scale_above_float16_is_no_trouble():
     optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), FixedLossScale(2.0**20))
     variable = keras.Variable([1.0])
