@@ -130,18 +130,18 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def loss_scale(self):
         """float32 scalar tensor, the current loss scale."""
         scale = self.dynamic_scale if self.built else self.initial_scale
-        return ops.convert_to_tensor(scale, dtype="float32")
+        return _value(ops.convert_to_tensor(scale, dtype="float32"))
 
     @property
     def skipped_steps(self):
         """integer scalar tensor, the steps skipped since the optimizer was made."""
         # Stock Keras leaves this variable at zero: `iterations` is the inner one.
-        return ops.convert_to_tensor(self._iterations)
+        return _value(self._iterations)
 
     @property
     def applied_steps(self):
         """integer scalar tensor, the steps not skipped (accumulating ones too)."""
-        return ops.convert_to_tensor(self.inner_optimizer._iterations)
+        return _value(self.inner_optimizer._iterations)
 
     @keras_internals.no_automatic_dependency_tracking
     def build(self, var_list):
@@ -332,6 +332,11 @@ def _as_accumulated(grads, variables):
         else ops.cast(grad, dtype)
         for grad, dtype in zip(grads, dtypes, strict=True)
     ]
+
+
+def _value(variable):
+    """Return a variable's value; TensorFlow takes a variable itself for a tensor."""
+    return ops.stop_gradient(ops.convert_to_tensor(variable))
 
 
 def _check_inner(inner):

@@ -6,8 +6,8 @@
   of variables so divided, until it ends; and, if `check`, whether they are finite.
 - `all_finite(gradients)`: bool scalar, whether no element is NaN or infinite.
 - `run_if(condition, step, variables)`: run `step()`, which assigns to
-  `variables` and to nothing else, only where `condition` holds; return `condition`,
-  a bool of NumPy if its value is known by then.
+  `variables` and to nothing else, only where `condition` holds, on every replica;
+  return whether it does, a bool of NumPy if its value is known by then.
 - `update(variables, rule)`: assign to variables what `rule` makes of their values.
 - `read_once(variables)`: context manager; inside, variables are read once until they
   are written, where each read is an operation of a graph.

@@ -89,30 +89,43 @@ def _are_finite(tensors):
 
 
 def run_if(condition, step, variables):
-    """Run `step()` if `condition`, in a graph under `tf.cond`.
+    """Run `step()` if `condition` holds on every replica, in a graph under `tf.cond`.
 
-    A strategy that merges its replicas cannot do so inside a condition of one
-    replica, so there the condition is taken across replicas: on all of them.
+    The gradients of a replica are its own: Keras adds them up within the step. There
+    replicas meet, which they cannot do inside a condition of one replica, and so the
+    condition is taken across replicas.
     """
     if tf.distribute.in_cross_replica_context():
         raise ValueError(
             "The optimizer was applied outside a replica. Apply it in the function "
             "that is passed to strategy.run()."
         )
-    if tf.__internal__.distribute.strategy_supports_no_merge_call():
+    if not tf.distribute.has_strategy():
         ops.cond(condition, lambda: _ignore(step), lambda: None)
         return condition
 
-    def across_replicas(strategy, condition):
-        conditions = strategy.experimental_local_results(condition)
+    # Called for the first replica alone: what is of each comes as an argument.
+    def across_replicas(strategy, conditions, steps):
+        condition = tf.reduce_all(strategy.experimental_local_results(conditions))
+        each = strategy.extended.call_for_each_replica
         ops.cond(
-            tf.reduce_all(tf.stack(conditions)),
-            lambda: _ignore(lambda: strategy.extended.call_for_each_replica(step)),
+            condition,
+            lambda: _ignore(lambda: each(lambda step: step(), (steps,))),
             lambda: None,
         )
+        return condition
 
-    tf.distribute.get_replica_context().merge_call(across_replicas, (condition,))
-    return condition
+    replica = tf.distribute.get_replica_context()
+    condition = _on_all_workers(replica, condition)
+    return replica.merge_call(across_replicas, (condition, step))
+
+
+def _on_all_workers(replica, condition):
+    """Return whether `condition` holds on all replicas, if some are elsewhere."""
+    if len(replica.strategy.extended.worker_devices) == replica.num_replicas_in_sync:
+        return condition
+    failed = tf.cast(tf.logical_not(condition), "float32")
+    return tf.equal(replica.all_reduce(tf.distribute.ReduceOp.SUM, failed), 0.0)
 
 
 def _ignore(step):
