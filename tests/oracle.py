@@ -56,14 +56,15 @@ class Machine:
         else:
             self.skipped += 1
         if self.settings.increment_period is not None:
-            self._move_scale(finite)
+            self.move_scale(finite)
 
     def finish(self):
         """End training: where weights are averaged, the averages become the weights."""
         if self.settings.options.get("use_ema") and self.iterations:
             self.variables = [average.copy() for average in self.averages]
 
-    def _move_scale(self, finite):
+    def move_scale(self, finite):
+        """Move the scale after a step, by whether it was finite."""
         multiplier = np.float32(self.settings.multiplier)
         self.good_steps = self.good_steps + 1 if finite else 0
         if not finite:

@@ -1,7 +1,7 @@
 """Random training, step for step beside the machine of oracle.py.
 
-`ORACLE_SEQUENCES=10000 pytest tests/test_oracle.py` draws that many sequences instead
-of the few of every day; each is 1 to 12 steps long.
+`ORACLE_SEQUENCES=10000 pytest tests/test_oracle.py` draws that many sequences, of 1 to
+12 steps each, instead of the few hundred of every day.
 """
 
 import os
@@ -18,8 +18,16 @@ from keras_policies import DynamicLossScale, FixedLossScale, LossScaleOptimizer
 
 BACKEND = keras.backend.backend()
 LONG = int(os.environ.get("ORACLE_SEQUENCES", 0))
-# Of the sequences drawn, those of each test; one drawing of compiled settings has ten.
-EAGER, COMPILED, FITTED = (LONG // 5, LONG // 20, LONG // 40) if LONG else (15, 6, 3)
+# (steps per execution, jit_compile)
+FITS = {
+    "jax": [(1, "auto"), (4, "auto")],
+    "tensorflow": [(1, False), (1, True), (4, False), (4, True)],
+    "torch": [(1, "auto")],
+}[BACKEND]
+# Examples of each test, in the long form 20, 50 and 30 % of the sequences: what takes
+# compiling is tried on ten sequences at once.
+EAGER, COMPILED = (LONG // 5, LONG // 20) if LONG else (15, 6)
+FITTED = LONG * 3 // 100 // len(FITS) if LONG else 3
 # Of the largest value that a variable ever had.
 TOLERANCE = 1e-4
 
@@ -288,10 +296,7 @@ def _row(arrays):
     return np.concatenate([np.ravel(array) for array in arrays])
 
 
-@pytest.mark.parametrize(
-    "jit_compile", [False, True] if BACKEND == "tensorflow" else ["auto"]
-)
-@pytest.mark.parametrize("steps_per_execution", [1] if BACKEND == "torch" else [1, 4])
+@pytest.mark.parametrize(("steps_per_execution", "jit_compile"), FITS)
 def test_fit_ends_where_the_oracle_does(steps_per_execution, jit_compile):
     compile_options = {
         "steps_per_execution": steps_per_execution,
