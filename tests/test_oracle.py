@@ -118,9 +118,7 @@ def machines():
 
 def sequences():
     """Draw steps: `(seed, magnitude, None or (which gradient, what is in it))`."""
-    bad = st.tuples(
-        st.integers(0, 2), st.sampled_from([np.nan, np.inf, -np.inf, 3.4e38])
-    )
+    bad = st.tuples(st.integers(0, 2), st.sampled_from([np.nan, np.inf, -np.inf, 6e4]))
     magnitude = st.sampled_from([1e-9, 1e-4, 0.03, 1.0, 50.0])
     step = st.tuples(st.integers(0, 99), magnitude, st.none() | st.none() | bad)
     return st.lists(step, min_size=1, max_size=12)
