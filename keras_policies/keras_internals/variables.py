@@ -1,6 +1,7 @@
 """Variables: an optimizer's slots, and models whose weights are about to be read."""
 
 import contextlib
+import math
 import threading
 
 import ml_dtypes
@@ -38,7 +39,7 @@ _blank = threading.local()
 
 
 @contextlib.contextmanager
-def blank_variables(place):
+def blank_variables(place, spend):
     """Within, variables come without drawing, tracing or compiling a value.
 
     Those of a constant initializer (an optimizer's slots) get their value from
@@ -46,8 +47,10 @@ def blank_variables(place):
 
     Args:
         place: callable, turns a numpy array into what a variable takes at once.
+        spend: callable, told the size and the item size of each array beforehand; it
+            raises if there are too many.
     """
-    _blank.place = place
+    _blank.place, _blank.spend = place, spend
     try:
         yield
     finally:
@@ -64,7 +67,9 @@ def _from_numpy(initializer, place):
         value = known.value
 
     def fill(shape, dtype=None, **kwargs):
-        return place(np.full(shape, value, _numpy_dtype(dtype)))
+        dtype = _numpy_dtype(dtype)
+        _blank.spend(math.prod(shape), dtype.itemsize)
+        return place(np.full(shape, value, dtype))
 
     return fill
 

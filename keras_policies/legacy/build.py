@@ -11,7 +11,7 @@ import keras
 
 import keras_policies
 from keras_policies import backends, keras_internals
-from keras_policies.legacy import compiling, held_lookups, policies, weights
+from keras_policies.legacy import budget, compiling, held_lookups, policies, weights
 from keras_policies.legacy.errors import LegacyModelError, corrupt
 
 
@@ -43,14 +43,15 @@ def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
 def build_and_report(planned, safe_mode, advance, compile=True):
     """Return `(model, left out)`; see `build`."""
     legacy = planned.legacy
-    with keras_internals.blank_variables(backends.place):
+    blank = keras_internals.blank_variables(backends.place, budget.spend)
+    with budget.of(legacy.size), blank:
         model = _make(planned, safe_mode)
-        held_lookups.fill(model, legacy.vocabularies, legacy.path)
-        pairs = weights.match_model(model, legacy.weights, legacy.path)
         with corrupt(legacy.path):
+            held_lookups.fill(model, legacy.vocabularies, legacy.path)
+            pairs = weights.match_model(model, legacy.weights, legacy.path)
             weights.assign(pairs, advance)
-        weights.settle(model)
-        _make_policies_plain(model, planned)
+            weights.settle(model)
+            _make_policies_plain(model, planned)
         left_out = list(planned.conversion.left_out)
         if compile and planned.training is not None:
             with corrupt(f"{legacy.path}: its training_config"):
@@ -68,12 +69,13 @@ def _make(planned, safe_mode):
             )
         if not model.built and legacy.inputs:
             _call_on_inputs(model, legacy.inputs)
-    except LegacyModelError:
-        raise
     except Exception as error:  # whatever a layer raises for a config not its own
+        message = str(error) if isinstance(error, LegacyModelError) else ""
+        if message.startswith(legacy.path):
+            raise
         raise LegacyModelError(
             f"{legacy.path}: the model could not be built from its config: "
-            f"{_innermost(error)}"
+            f"{message or _innermost(error)}"
         ) from error
     if not isinstance(model, keras.Model):
         raise LegacyModelError(

@@ -5,6 +5,7 @@
 tensorflow/core/util/tensor_bundle/tensor_bundle.{h,cc}.
 """
 
+import collections
 import dataclasses
 import math
 import pathlib
@@ -14,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from keras_policies.legacy import protos, sorted_table
-from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.errors import LegacyModelError, check_inside
 
 FORMAT_VERSION = 1  # kTensorBundleVersion
 BIG_ENDIAN = 1
@@ -66,6 +67,7 @@ class Checkpoint:
 
     Args:
         prefix: path without ".index", such as `model/variables/variables`.
+        folder: `pathlib.Path` that no link may lead out of; None is that of the prefix.
 
     Raises:
         LegacyModelError: if the index is missing or corrupt, of a newer format, or
@@ -78,21 +80,36 @@ class Checkpoint:
         (3, 3, 3, 6)
     """
 
-    def __init__(self, prefix):
+    def __init__(self, prefix, folder=None):
         self.prefix = pathlib.Path(prefix)
+        self._folder = self.prefix.parent if folder is None else folder
         self._index = self.prefix.with_name(self.prefix.name + ".index")
         if not self._index.is_file():
             raise LegacyModelError(
                 f"{self.prefix}: no checkpoint: {self._index.name} is missing beside "
                 "it. A checkpoint is named without its ending."
             )
+        check_inside(self._index, self._folder)
         table = sorted_table.read_table(self._index)
         self._header = self._read_header(table.pop(HEADER_KEY, b""))
-        self._shard_sizes = {}
+        self._shards = {}
         self.entries = {}
         for key, value in table.items():
             entry = self._entry(key.decode("utf-8", "backslashreplace"), value)
             self.entries[entry.key] = entry
+        self._check_overlaps()
+
+    def _check_overlaps(self):
+        """Refuse tensors that share bytes: a small file could claim any size."""
+        claimed = collections.Counter()
+        for entry in self.entries.values():
+            claimed[entry.shard] += entry.size
+        for path, size in self._shards.values():
+            if claimed[path] > size:
+                raise LegacyModelError(
+                    f"{path}: corrupt: its tensors claim {claimed[path]} bytes, it has "
+                    f"{size}."
+                )
 
     def _read_header(self, data):
         header = protos.parse("BundleHeader", data, self._index)
@@ -111,6 +128,8 @@ class Checkpoint:
 
     def _shard(self, key, number):
         """Return `(path, size in bytes)` of a shard that must be there."""
+        if number in self._shards:
+            return self._shards[number]
         shards = self._header.num_shards
         name = f"{self.prefix.name}.data-{number:05d}-of-{shards:05d}"
         path = self.prefix.with_name(name)
@@ -119,9 +138,9 @@ class Checkpoint:
                 f"{self.prefix}: the shard {name} is missing; the tensor {key!r} lies "
                 "in it. Copy all files of the checkpoint, not only the index."
             )
-        if number not in self._shard_sizes:
-            self._shard_sizes[number] = path.stat().st_size
-        return path, self._shard_sizes[number]
+        check_inside(path, self._folder)
+        self._shards[number] = path, path.stat().st_size
+        return self._shards[number]
 
     def _entry(self, key, data):
         where = f"{self._index}: {key!r}"

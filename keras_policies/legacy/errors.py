@@ -30,6 +30,22 @@ class LegacyModelError(ValueError):
     """
 
 
+def check_inside(path, folder):
+    """Raise if a file of a folder is a link to somewhere outside of it.
+
+    Whoever made the folder would choose which file of this machine is read.
+
+    Args:
+        path: `pathlib.Path`.
+        folder: `pathlib.Path`, which may be a link itself: the user named it.
+    """
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise LegacyModelError(
+            f"{path}: a link to a file outside of {folder}, which is not read. If it "
+            "is to be, copy the folder with what its links lead to (cp -rL)."
+        )
+
+
 @contextlib.contextmanager
 def corrupt(where):
     """Turn what reading unexpected values raises into a `LegacyModelError`.
@@ -44,7 +60,7 @@ def corrupt(where):
         yield
     except LegacyModelError:
         raise
-    except UNEXPECTED as error:
+    except Exception as error:  # zlib and lzma, among others, have bases of their own
         raise LegacyModelError(
             f"{where}: corrupt, or not as tf.keras writes it: "
             f"{type(error).__name__}: {error}"

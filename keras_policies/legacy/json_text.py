@@ -6,7 +6,9 @@ import re
 from keras_policies.legacy.errors import LegacyModelError
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-MAX_JSON_BYTES = 256 * 1024 * 1024
+# Of one text, or of all in a file. A value takes a hundred bytes of memory at most.
+MAX_JSON_BYTES = 32 * 1024 * 1024
+MAX_VALUES = 2_000_000
 
 
 def _untag(value):
@@ -30,6 +32,25 @@ def _is_text(decoded):
     return True
 
 
+def check_size(texts, where):
+    """Raise if the texts take too much memory as Python values.
+
+    Args:
+        texts: iterable of str or bytes.
+        where: str or path, for the error.
+    """
+    size = values = 0
+    for text in texts:
+        size += len(text)
+        marks = (",", "[", "{") if isinstance(text, str) else (b",", b"[", b"{")
+        values += sum(map(text.count, marks))
+    if size > MAX_JSON_BYTES or values > MAX_VALUES:
+        raise LegacyModelError(
+            f"{where}: {size} bytes of JSON with {values} values, expected at most "
+            f"{MAX_JSON_BYTES} with {MAX_VALUES}."
+        )
+
+
 def decode(text, where):
     """Return the object in `text`, a str or bytes.
 
@@ -40,10 +61,7 @@ def decode(text, where):
     Raises:
         LegacyModelError: if it is no JSON object, too long or too deep.
     """
-    if len(text) > MAX_JSON_BYTES:
-        raise LegacyModelError(
-            f"{where}: {len(text)} bytes of JSON are more than {MAX_JSON_BYTES}."
-        )
+    check_size([text], where)
     try:
         decoded = json.loads(text, object_hook=_untag)
     except (ValueError, RecursionError) as error:

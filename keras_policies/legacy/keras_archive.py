@@ -8,13 +8,16 @@ layer goes by its class and a counter. Source: keras/saving/saving_lib.py of 2.1
 import collections
 import contextlib
 import dataclasses
+import lzma
 import re
+import struct
 import tempfile
 import zipfile
+import zlib
 
 import h5py
 
-from keras_policies.legacy import configs, hdf5, json_text, vocabularies
+from keras_policies.legacy import configs, hdf5, json_text, lookups, vocabularies
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.model import (
     LegacyModel,
@@ -25,11 +28,24 @@ from keras_policies.legacy.model import (
 SIGNATURE = b"PK\x03\x04"
 METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
 LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
+OPTIMIZER_GROUP, INNER_OPTIMIZER_GROUP = "optimizer", "optimizer/inner_optimizer"
 ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
-MAX_VOCABULARY_BYTES = 1024**3
+MAX_VOCABULARY_BYTES = 128 * 1024 * 1024
 MAX_METADATA_BYTES = 64 * 1024
-MAX_EXPANSION = 1032  # times: no deflated byte can stand for more
+# Keras packs nothing, and weights that someone packed shrink to a half.
+MAX_EXPANSION = 20
+SMALL_BYTES = 16 * 1024 * 1024  # what may be packed better
 COPY_BYTES = 1024 * 1024
+# What reading a member raises: the modules of each packing have errors of their own.
+BROKEN = (
+    EOFError,
+    OSError,
+    RuntimeError,
+    lzma.LZMAError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 # The slots of an optimizer in the order in which Keras 2.11 to 2.15 creates them:
 # one group after the other, each variable by variable. A group with a setting is
@@ -82,17 +98,19 @@ def open_archive(path):
 def _member(archive, name, limit):
     """Return the bytes of a member of at most `limit` bytes."""
     try:
-        if archive.getinfo(name).file_size > limit:
-            raise LegacyModelError(f"{archive.filename}: {name} is too large.")
+        info = archive.getinfo(name)
+        if info.file_size > limit:
+            raise LegacyModelError(
+                f"{archive.filename}: {name}: {info.file_size} bytes are more than "
+                f"{limit}."
+            )
         with archive.open(name) as member:
             return member.read(limit)
     except KeyError:
         raise LegacyModelError(
             f"{archive.filename}: a zip file, but no Keras model: {name} is missing."
         ) from None
-    except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
-        if isinstance(error, LegacyModelError):
-            raise
+    except BROKEN as error:
         raise LegacyModelError(f"{archive.filename}: {name}: {error}.") from error
 
 
@@ -108,8 +126,11 @@ def _unpack_weights(archive, unpacked):
     where = f"{archive.filename}: {WEIGHTS}"
     try:
         info = archive.getinfo(WEIGHTS)
-        if info.file_size > MAX_EXPANSION * max(info.compress_size, 1):
-            raise LegacyModelError(f"{where}: it claims to unpack to more than it can.")
+        if info.file_size > MAX_EXPANSION * info.compress_size + SMALL_BYTES:
+            raise LegacyModelError(
+                f"{where}: {info.compress_size} bytes claim to unpack to "
+                f"{info.file_size}: at most {MAX_EXPANSION} times as many are expected."
+            )
         left = info.file_size
         with archive.open(WEIGHTS) as member:
             while left and (chunk := member.read(min(left, COPY_BYTES))):
@@ -117,19 +138,31 @@ def _unpack_weights(archive, unpacked):
                 left -= len(chunk)
     except KeyError:
         raise LegacyModelError(f"{where}: missing.") from None
-    except (zipfile.BadZipFile, OSError, RuntimeError) as error:
+    except BROKEN as error:
         raise LegacyModelError(f"{where}: {error}.") from error
     unpacked.seek(0)
 
 
-def _own_and_inner(group, prefix, where):
-    """Yield the `LegacyWeight`s of a layer's group, at any depth."""
+def _own_and_inner(group, prefix, where, seen=None):
+    """Yield the `LegacyWeight`s of a layer's group, at any depth.
+
+    Args:
+        group: `h5py.Group`.
+        prefix: str, the path of the group.
+        where: str, the file, for errors.
+        seen: set of groups already met, or None. One in two places could be in many.
+    """
+    seen = set() if seen is None else seen
     for name in group:
-        inner = group.get(name)
+        inner = hdf5.member(group, name, where)
         if not isinstance(inner, h5py.Group):
             continue
+        address = h5py.h5o.get_info(inner.id).addr
+        if address in seen:
+            raise LegacyModelError(f"{where}: corrupt: {prefix}{name} is met twice.")
+        seen.add(address)
         if name != "vars":
-            yield from _own_and_inner(inner, f"{prefix}{name}/", where)
+            yield from _own_and_inner(inner, f"{prefix}{name}/", where, seen)
             continue
         for number in sorted(inner, key=lambda item: (len(item), item)):
             yield hdf5.weight(inner, number, f"{prefix}vars/{number}", where)
@@ -137,19 +170,21 @@ def _own_and_inner(group, prefix, where):
 
 def _layers(group, layers, prefix, where):
     """Yield `(layer name, LegacyWeight)`, nested models with their layers' names."""
-    group = next((group[name] for name in LAYER_GROUPS if name in group), {})
+    groups = (hdf5.member(group, name, where) for name in LAYER_GROUPS)
+    group = next((found for found in groups if found is not None), None)
     stored = numbered(str(layer.get("class_name")) for layer in layers)
     for name, layer in zip(stored, layers, strict=True):
         config = layer.get("config")
-        if name not in group or not isinstance(config, dict):
+        inner = None if group is None else hdf5.member(group, name, where)
+        if inner is None or not isinstance(config, dict):
             continue
         own = configs.name_of(layer)
         if configs.is_graph(layer):
             below = f"{prefix}{own}/"
-            inner = _layers(group[name], configs.inner_layers(layer), below, where)
-            yield from ((own, weight) for _, weight in inner)
+            found = _layers(inner, configs.inner_layers(layer), below, where)
+            yield from ((own, weight) for _, weight in found)
         else:
-            found = _own_and_inner(group[name], f"{prefix}{own}/", where)
+            found = _own_and_inner(inner, f"{prefix}{own}/", where)
             yield from ((own, weight) for weight in found)
 
 
@@ -189,8 +224,9 @@ def _tokens(archive, config):
     for name in archive.namelist():
         if name.startswith(ASSETS) and name.endswith(VOCABULARY):
             stored = name.removeprefix(ASSETS).removesuffix(VOCABULARY)
+            where = f"{archive.filename}: {name}"
             text = _member(archive, name, MAX_VOCABULARY_BYTES)
-            lines = text.replace(b"\r\n", b"\n").split(b"\n")
+            lines = lookups.lines(text.replace(b"\r\n", b"\n"), where)
             found[_layer_path(stored, config)] = dict(enumerate(lines))
     return found
 
@@ -218,11 +254,11 @@ def _slot_names(optimizer, count):
 
 def _optimizer(file, optimizer, where):
     inner = (optimizer.get("config") or {}).get("inner_optimizer")
-    group = file.get("optimizer", {})
+    path = OPTIMIZER_GROUP
     if isinstance(inner, dict):
-        group, optimizer = group.get("inner_optimizer", {}), inner
-    group = group.get("vars", {})
-    stored = sorted(group, key=lambda item: (len(item), item))
+        path, optimizer = INNER_OPTIMIZER_GROUP, inner
+    group = hdf5.member(file, f"{path}/vars", where)
+    stored = sorted(group or (), key=lambda item: (len(item), item))
     values = [hdf5.weight(group, name, f"vars/{name}", where) for name in stored]
     names = _slot_names(optimizer, len(values) - 1)
     if not values or values[0].shape or names is None:
@@ -234,7 +270,7 @@ def _optimizer(file, optimizer, where):
     return LegacyOptimizerState(values[0].read().item(), tuple(slots))
 
 
-def _training_config(compile_config, file):
+def _training_config(compile_config, file, where):
     """Return a `compile_config` in the form of the older `training_config`.
 
     It records the optimizer as the user passed it. That `compile` wrapped it, for the
@@ -246,7 +282,8 @@ def _training_config(compile_config, file):
     if isinstance(optimizer, str):
         optimizer = {"class_name": optimizer, "config": {}}
     is_wrapped = "inner_optimizer" in (optimizer.get("config") or {})
-    if "inner_optimizer" in file.get("optimizer", ()) and not is_wrapped:
+    has_inner = hdf5.member(file, INNER_OPTIMIZER_GROUP, where) is not None
+    if has_inner and not is_wrapped:
         config = {"inner_optimizer": optimizer, "dynamic": True}
         optimizer = {"class_name": "LossScaleOptimizerV3", "config": config}
     kept = ("loss", "loss_weights", "metrics", "weighted_metrics")
@@ -286,7 +323,7 @@ def read(path):
             config = json_text.decode(text, f"{where}: {CONFIG}")
             tokens = _tokens(archive, config)
         with hdf5.open_file(unpacked, where) as file:
-            training = _training_config(config.get("compile_config"), file)
+            training = _training_config(config.get("compile_config"), file, where)
             optimizer = training["optimizer_config"] if training else {}
             weights = _weights(file, config, where)
             found, weights = vocabularies.take(config, weights, tokens)

@@ -117,7 +117,7 @@ def convert(config, conversion, prefix="", is_root=False):
         return _convert_layer(class_name, dict(inner or {}), conversion, prefix)
     if isinstance(inner, list):  # a Sequential, up to Keras 2.2.2
         inner = {"name": "sequential", "layers": inner}
-    path = f"{prefix}{inner.get('name') or class_name}"
+    path = configs.path(prefix, inner.get("name") or class_name)
     inner_prefix = "" if is_root else f"{path}/"
     layers = [convert(layer, conversion, inner_prefix) for layer in inner["layers"]]
     found = classes.find(class_name, conversion, path, is_graph=True)
@@ -176,7 +176,7 @@ def _convert_inner(module, value, conversion, path):
 
 
 def _convert_layer(class_name, config, conversion, prefix):
-    path = f"{prefix}{config.get('name') or class_name}"
+    path = configs.path(prefix, config.get("name") or class_name)
     if _is_op(class_name):
         return _convert_op(class_name, config, conversion, path)
     if class_name in graph.ADDED:

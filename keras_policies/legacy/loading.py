@@ -106,12 +106,11 @@ def load_weights(model, path):
             f"{path}: the model {model.name!r} has no weights yet, so nothing can be "
             "compared. Call it on a batch, or model.build(input_shape), first."
         )
-    with weights_only.read(path) as by_layer:
+    with weights_only.read(path) as by_layer, corrupt(path):
         named = weights.in_order(model, by_layer)
         pairs = weights.match_model(model, named, str(path))
         # Read, with checksums, before anything is changed.
-        with corrupt(path):
-            values = [weights.value_for(*pair) for pair in pairs]
+        values = [weights.value_for(*pair) for pair in pairs]
     for (variable, _), value in zip(pairs, values, strict=True):
         variable.assign(value)
     weights.settle(model)

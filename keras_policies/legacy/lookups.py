@@ -17,6 +17,7 @@ TF_IDF = "tf_idf", "tf-idf"
 INTEGERS = "int32", "int64"
 # What Hashing of 2.4 wrote where it had no salt, and hashed without.
 NO_SALT = [0xDECAFCAFFE, 0xDECAFCAFFE]
+MAX_TOKENS = 2_000_000
 # Entries that CategoryEncoding of 2.4 left out, as sparse inputs have them.
 NO_ENTRY = -1
 
@@ -67,6 +68,21 @@ def convert(found, config, conversion, path):
     except NothingLearnedError as error:
         conversion.without_vocabulary[path] = str(error)
     return {**found, "config": config}
+
+
+def lines(text, where):
+    """Return the lines of a vocabulary file.
+
+    Args:
+        text: bytes.
+        where: str, the file, for errors.
+    """
+    count = text.count(b"\n")
+    if count > MAX_TOKENS:
+        raise LegacyModelError(
+            f"{where}: {count} tokens, expected at most {MAX_TOKENS} in a vocabulary."
+        )
+    return text.split(b"\n")
 
 
 class NothingLearnedError(Exception):

@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+# Of the name of an optimizer's variable: scopes, layers, the variable, the slot.
+MAX_PARTS = 100
+
 
 @dataclasses.dataclass(frozen=True)
 class LegacyWeight:
@@ -70,7 +73,7 @@ class SlotNames:
 
     def slot(self, value):
         """Return the `LegacySlot` of an optimizer's variable, or None."""
-        parts = value.name.split("/")
+        parts = value.name.split("/")[-MAX_PARTS:]
         for start in range(len(parts)):
             own = "/".join(parts[start:-1]), parts[-1]
             if own[0] not in self._weights and start:

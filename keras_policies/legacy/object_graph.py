@@ -14,6 +14,8 @@ from keras_policies.legacy.model import LegacyWeight
 
 LAYER = "layer-"
 LAYER_WITH_WEIGHTS = "layer_with_weights-"
+MAX_STEPS = 3_000_000
+MAX_PATH = 10_000  # characters
 # Edges of a layer that lead to no weights of its own.
 BOOKKEEPING = frozenset(
     (
@@ -76,6 +78,7 @@ class ObjectGraph:
     """
 
     def __init__(self, children, variables, metadata):
+        self.steps = 0
         self.children = children
         self.variables = variables
         self.metadata = metadata
@@ -97,8 +100,26 @@ class ObjectGraph:
         return {
             self.metadata[child]["name"]: child
             for edge, child in self.children[node].items()
-            if edge.startswith(LAYER) and "name" in self.metadata.get(child, ())
+            if edge.startswith(LAYER)
+            and isinstance(self.metadata.get(child, {}).get("name"), str)
         }
+
+    def count(self, edges, path):
+        """Raise if walking takes too long: a few objects can be linked very often.
+
+        Args:
+            edges: int, those that are about to be looked at.
+            path: str, where.
+
+        Raises:
+            ValueError: whoever reads the file turns it into an error of ours.
+        """
+        self.steps += edges
+        if self.steps > MAX_STEPS or len(path) > MAX_PATH:
+            raise ValueError(
+                f"the objects are linked more than {MAX_STEPS} times, or by "
+                f"more than {MAX_PATH} characters: {path[:80]!r}."
+            )
 
     def paths(self, node):
         """Return `{variable: path}` for the variables below a layer, nearest first.
@@ -110,6 +131,7 @@ class ObjectGraph:
         while queue:
             current, prefix = queue.popleft()
             edges = self.children[current]
+            self.count(len(edges), prefix)
             if self.is_graph(current):
                 edges = {**self.layers(current), **edges}
             for edge, child in edges.items():

@@ -7,7 +7,8 @@ import dataclasses
 
 import keras
 
-from keras_policies.legacy import layers, policies, training
+from keras_policies import keras_internals
+from keras_policies.legacy import layers, policies, training, trust
 from keras_policies.legacy.errors import LegacyModelError, corrupt
 from keras_policies.legacy.model import LegacyModel
 from keras_policies.loss_scale import LossScale
@@ -37,8 +38,14 @@ class Plan:
     conversion: layers.Conversion
 
     def raise_if_missing(self):
-        """Raise one error that names every class that is missing, and where."""
+        """Raise one error that names every class that is missing, and where.
+
+        Or an error that names what of it is not to be trusted.
+        """
         self.conversion.raise_if_missing()
+        safe_mode = self.conversion.safe_mode
+        with keras_internals.custom_object_scope(self.conversion.functions):
+            trust.check(self.conversion.config, self.legacy.path, safe_mode)
 
 
 def make(legacy, dtype_policy=None, safe_mode=True, compile=True):
@@ -105,7 +112,10 @@ def _training(legacy, compile):
     if not legacy.training_config:
         return None
     try:
-        return training.convert(legacy.training_config)
+        found = training.convert(legacy.training_config)
+        configs = found.optimizer, found.losses, found.metrics, found.weighted_metrics
+        trust.check(configs, f"{legacy.path}: its training_config")
+        return found
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         if not compile:
             return None

@@ -19,9 +19,13 @@ from google.protobuf import (
     message_factory,
 )
 
+from keras_policies.legacy import sorted_table
 from keras_policies.legacy.errors import LegacyModelError
 
 _PACKAGE = "keras_policies.legacy"
+VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5  # wire types
+MAX_MESSAGES = 3_000_000
+UNCOUNTED_BYTES = 1024 * 1024  # too few for so many messages as to matter
 
 # Message -> {field: (number, type)}. A list is a repeated field; a type that is
 # no scalar names another message.
@@ -168,6 +172,60 @@ def _message_class(name):
     return message_factory.GetMessageClass(described)
 
 
+def _fields(data, start, end):
+    """Yield `(number, wire type, start, end)` of the fields in a part of `data`."""
+    while start < end:
+        key, start = sorted_table.read_varint(data, start)
+        wire = key & 7
+        if wire == LENGTH:
+            size, start = sorted_table.read_varint(data, start)
+            following = start + size
+        elif wire == VARINT:
+            _, following = sorted_table.read_varint(data, start)
+        else:
+            following = start + {FIXED_32: 4, FIXED_64: 8}.get(wire, end)
+        if following > end:
+            raise sorted_table.CorruptError("a field reaches past its message")
+        yield key >> 3, wire, start, following
+        start = following
+
+
+def count_messages(name, data, where):
+    """Raise if there are more messages in `data` than memory should be filled with.
+
+    A message of two bytes takes a hundred once it is parsed.
+
+    Args:
+        name: str, a message of `_MESSAGES`.
+        data: bytes.
+        where: what `data` is, for the error.
+    """
+    queue, count = [(name, 0, len(data))], 1
+    try:
+        while queue:
+            kind, start, end = queue.pop()
+            inner = _inner_messages(kind)
+            for number, wire, begins, ends in _fields(data, start, end):
+                if number in inner and wire == LENGTH:
+                    count += 1
+                    if begins < ends:
+                        queue.append((inner[number], begins, ends))
+                if count > MAX_MESSAGES:
+                    raise sorted_table.CorruptError(
+                        f"more than {MAX_MESSAGES} messages are in it"
+                    )
+    except sorted_table.CorruptError as error:
+        raise LegacyModelError(f"{where}: not a TensorFlow {name}: {error}.") from error
+
+
+@functools.cache
+def _inner_messages(name):
+    """Return `{number: message}` of the fields of a message that hold messages."""
+    kinds = _MESSAGES[name].values()
+    single = [(n, kind[0] if isinstance(kind, list) else kind) for n, kind in kinds]
+    return {number: kind for number, kind in single if kind in _MESSAGES}
+
+
 def parse(name, data, where):
     """Return the message `name` parsed from `data`.
 
@@ -180,6 +238,8 @@ def parse(name, data, where):
         LegacyModelError: if `data` is no such message.
     """
     parsed = _message_class(name)()
+    if len(data) > UNCOUNTED_BYTES:
+        count_messages(name, data, where)
     try:
         parsed.ParseFromString(data)
     except (message.DecodeError, UnicodeDecodeError) as error:

@@ -19,7 +19,7 @@ from keras_policies.legacy import (
     vocabularies,
 )
 from keras_policies.legacy.checkpoint import DTYPES, STRING, Checkpoint
-from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.errors import LegacyModelError, check_inside
 from keras_policies.legacy.model import LegacyModel
 from keras_policies.legacy.tables import Tables
 
@@ -28,13 +28,13 @@ METADATA_FILE = "keras_metadata.pb"
 VARIABLES = "variables/variables"
 SCHEMA_VERSION = 1
 MAX_MODEL_BYTES = 2 * 1024**3  # what a protocol buffer can be
-MAX_NODES = 10_000_000
 KERAS_OBJECT = "_tf_keras_"
 # The releases that wrote the dtypes of variables, but no policies.
 WITHOUT_POLICIES = "1.", "2.0."
 
 
 def _read(path):
+    check_inside(path, path.parent)
     if path.stat().st_size > MAX_MODEL_BYTES:
         raise LegacyModelError(
             f"{path}: larger than {MAX_MODEL_BYTES} bytes: no model."
@@ -53,8 +53,6 @@ def _meta_graph(folder):
         )
     if not parsed.meta_graphs:
         raise LegacyModelError(f"{path}: no model in it: truncated or corrupt.")
-    if len(parsed.meta_graphs[0].object_graph_def.nodes) > MAX_NODES:
-        raise LegacyModelError(f"{path}: more than {MAX_NODES} objects.")
     return parsed.meta_graphs[0]
 
 
@@ -72,10 +70,15 @@ def _metadata(folder, nodes):
             (number, node.user_object.identifier, node.user_object.metadata)
             for number, node in enumerate(nodes)
         ]
-    return {
-        number: json_text.decode(text, f"{path}: object {number}")
+    texts = {
+        number: text
         for number, identifier, text in texts
         if text and identifier.startswith(KERAS_OBJECT)
+    }
+    json_text.check_size(texts.values(), path)
+    return {
+        number: json_text.decode(text, f"{path}: object {number}")
+        for number, text in texts.items()
     }
 
 
@@ -161,7 +164,7 @@ def read(path):
     if 0 not in metadata or not nodes:
         raise _no_metadata(folder)
     children = object_graph.children_of(nodes, folder / MODEL_FILE)
-    checkpoint = Checkpoint(folder / VARIABLES)
+    checkpoint = Checkpoint(folder / VARIABLES, folder)
     saved = _saved_nodes(checkpoint, folder)
     saved_node = _beside(children, object_graph.children_of(saved, folder / VARIABLES))
     variables = _variables(nodes, checkpoint, saved, saved_node)

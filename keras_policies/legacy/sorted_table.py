@@ -18,7 +18,8 @@ NO_COMPRESSION = 0
 
 MAX_INDEX_BYTES = 512 * 1024 * 1024
 MAX_KEY_BYTES = 64 * 1024  # keys are object paths; prefix compression could bomb
-MAX_TOTAL_KEY_BYTES = 256 * 1024 * 1024
+MAX_TOTAL_KEY_BYTES = 64 * 1024 * 1024
+MAX_ENTRIES = 250_000
 
 
 def mask(crc):
@@ -94,13 +95,18 @@ def _read(data):
         raise CorruptError("it does not end as a table does")
     _, position = read_varint(footer, 0)  # the meta index: offset and size
     _, position = read_varint(footer, position)
-    table, key_bytes = {}, 0
+    table, key_bytes, last = {}, 0, None
     for _, handle in _entries(_block(data, footer[position:])):
         for key, value in _entries(_block(data, handle)):
+            if last is not None and key <= last:  # so no block is read twice either
+                raise CorruptError(f"the key {key[:80]!r} is not in its order")
             key_bytes += len(key)
-            if key_bytes > MAX_TOTAL_KEY_BYTES:
-                raise CorruptError(f"its keys exceed {MAX_TOTAL_KEY_BYTES} bytes")
-            table[key] = value
+            if key_bytes > MAX_TOTAL_KEY_BYTES or len(table) == MAX_ENTRIES:
+                raise CorruptError(
+                    f"more than {MAX_ENTRIES} keys, or {MAX_TOTAL_KEY_BYTES} bytes of "
+                    "them"
+                )
+            table[key], last = value, key
     return table
 
 

@@ -11,12 +11,12 @@ import pathlib
 
 import numpy as np
 
-from keras_policies.legacy import protos
+from keras_policies.legacy import lookups, protos
 from keras_policies.legacy.checkpoint import DTYPES, STRING
-from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.errors import LegacyModelError, check_inside
 
 ASSETS = "assets"
-MAX_ASSET_BYTES = 1024**3
+MAX_ASSET_BYTES = 128 * 1024 * 1024
 TABLES = "lookup_table", "_table"  # 2.6 and on, before
 INNER_LAYERS = "_lookup_layer", "_index_lookup_layer"  # of TextVectorization, likewise
 KEYS, VALUES = "-keys", "-values"
@@ -159,7 +159,9 @@ class Tables:
             raise LegacyModelError(
                 f"{where}: its vocabulary {path} is missing. Copy the whole folder."
             )
+        check_inside(path, self._folder)
         if path.stat().st_size > MAX_ASSET_BYTES:
             raise LegacyModelError(f"{path}: larger than {MAX_ASSET_BYTES} bytes.")
-        lines = path.read_bytes().replace(b"\r", b"").split(b"\n")
+        text = path.read_bytes().replace(b"\r", b"")
+        lines = lookups.lines(text, path)
         return lines[:-1] if lines[-1] == b"" else lines

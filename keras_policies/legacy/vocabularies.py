@@ -22,7 +22,7 @@ def class_name(described):
 def _in_config(config, prefix=""):
     """Yield the paths of the layers with a state, as `layers.convert` names them."""
     for layer in configs.inner_layers(config):
-        path = f"{prefix}{configs.name_of(layer)}"
+        path = configs.path(prefix, configs.name_of(layer))
         if class_name(layer) in STATEFUL:
             yield path
         yield from _in_config(layer, f"{path}/")
@@ -45,6 +45,7 @@ def _in_graph(graph):
     found, seen, queue = {}, {0}, collections.deque([(0, "")])
     while queue:
         node, prefix = queue.popleft()
+        graph.count(len(graph.children[node]), prefix)
         for edge, child in _edges(graph, node).items():
             if class_name(graph.metadata.get(child, {})) in lookups.LOOKUPS:
                 found.setdefault(f"{prefix}{edge}", child)
@@ -95,17 +96,35 @@ def take(config, weights, tokens):
         weights: `{layer: (LegacyWeight, ...)}`.
         tokens: `{path: {index: token}}`.
     """
-    found, left = {}, dict(weights)
+    found, taken, below = {}, set(), {}
     for path in dict.fromkeys((*_in_config(config), *tokens)):
-        layer = next((name for name in left if f"{path}/".startswith(f"{name}/")), "")
-        below = path.removeprefix(layer).lstrip("/")
-        own = [item for item in left.get(layer, ()) if _is_below(item, below)]
-        if own:
-            left[layer] = tuple(item for item in left[layer] if item not in own)
+        layer = next((name for name in _beginnings(path) if name in weights), "")
+        if layer not in below:
+            below[layer] = _by_beginning(weights.get(layer, ()))
+        inner = path.removeprefix(layer).lstrip("/")
+        own = [item for item in below[layer][inner] if id(item) not in taken]
+        taken.update(map(id, own))
         found[path] = Vocabulary(tokens.get(path, {}), tuple(own))
+    left = {
+        name: tuple(item for item in items if id(item) not in taken)
+        for name, items in weights.items()
+    }
     return found, left
 
 
-def _is_below(weight, path):
-    names = "/".join(part.lstrip("_") for part in weight.path.split("/"))
-    return not path or names.startswith(f"{path}/")
+def _beginnings(path):
+    """Yield `a`, `a/b`, `a/b/c` of a path."""
+    for at, character in enumerate(f"{path}/"):
+        if character == "/":
+            yield path[:at]
+
+
+def _by_beginning(weights):
+    """Return `{path: weights below it}`, by attributes without leading underscores."""
+    found = collections.defaultdict(list, {"": list(weights)})
+    for weight in weights:
+        parts = [part.lstrip("_") for part in weight.path.split("/")]
+        for beginning in _beginnings("/".join(parts[:-1])):
+            if beginning:
+                found[beginning].append(weight)
+    return found

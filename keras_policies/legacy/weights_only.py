@@ -101,7 +101,8 @@ def _read(path):
         return
     where = str(path)
     with hdf5.open_file(path, where) as file:
-        group = file.get("model_weights", file)
+        group = hdf5.member(file, "model_weights", where)
+        group = file if group is None else group
         if not hdf5.names(group, "layer_names"):
             raise LegacyModelError(
                 f"{where}: an HDF5 file without weights of tf.keras (no layer_names)."

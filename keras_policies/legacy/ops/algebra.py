@@ -3,6 +3,7 @@
 import numpy as np
 from keras import ops
 
+from keras_policies.legacy import budget
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.elementwise import together
 from keras_policies.legacy.ops.mathematics import norm
@@ -80,6 +81,7 @@ def diag(
     if (k, num_rows, num_cols, padding_value) != (0, -1, -1, 0):
         raise ValueError(f"k: expected the main diagonal, found {k}")
     length = kinds.integer(diagonal.shape[-1])
+    budget.spend(length * length, 8)
     identity = np.eye(length, dtype=diagonal.dtype)
     return ops.multiply(ops.expand_dims(diagonal, -1), identity)
 

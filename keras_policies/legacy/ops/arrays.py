@@ -1,8 +1,11 @@
 """Shapes, filling, joining and splitting: by their TensorFlow names."""
 
+import math
+
 import numpy as np
 from keras import ops
 
+from keras_policies.legacy import budget
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.elementwise import constant
 
@@ -115,8 +118,10 @@ def split(
 def tile(input: kinds.operand, multiples: kinds.sizes):
     """`tf.tile`; a multiple that is not known needs a size of 1 there."""
     if not sizes.has_unknown(multiples):
-        symbolic = kinds.is_tensor(input)
-        return ops.tile(input, multiples) if symbolic else np.tile(input, multiples)
+        if kinds.is_tensor(input):
+            return ops.tile(input, multiples)
+        budget.spend(np.size(input) * math.prod(multiples), 8)
+        return np.tile(input, multiples)
     if not kinds.is_tensor(input):
         input = kinds.array(input)
     unknown = [isinstance(multiple, sizes.Size) for multiple in multiples]
@@ -147,6 +152,7 @@ def fill(dims: kinds.sizes, value: kinds.operand):
     number = kinds.array(value)
     if sizes.has_unknown(dims):
         return sizes.filled(dims, number.item(), number.dtype.name)
+    budget.spend(math.prod(dims), number.itemsize)
     return np.full(dims, number)
 
 
@@ -173,7 +179,9 @@ def arange(
             raise ValueError("limit: not known, which needs start 0 and delta 1")
         counted = ops.cumsum(limit.ones(dtype or "int32"), axis=0)
         return ops.subtract(counted, 1)
-    return np.arange(kinds.number(start), kinds.number(limit), delta, dtype=dtype)
+    start, limit = kinds.number(start), kinds.number(limit)
+    budget.spend(abs(limit - start) / abs(delta), 8)
+    return np.arange(start, limit, delta, dtype=dtype)
 
 
 def pad(
@@ -190,6 +198,7 @@ def pad(
         if (before, after) != (0, 0):  # torch has no symmetric padding
             length = kinds.integer(tensor.shape[axis])
             widths = before, after
+            budget.spend(length + before + after, 8)
             positions = np.pad(np.arange(length), widths, mode.lower())
             tensor = ops.take(tensor, positions.astype("int32"), axis=axis)
     return tensor
@@ -199,6 +208,7 @@ def repeat(input: kinds.tensor, repeats: kinds.axes, axis: kinds.integer = None)
     """`tf.repeat`, each item as often, or as often as is said for each."""
     if isinstance(repeats, int):
         return ops.repeat(input, repeats, axis=axis)
+    budget.spend(sum(repeats), 8)
     return ops.take(input, np.repeat(np.arange(len(repeats)), repeats), axis=axis)
 
 
@@ -221,11 +231,13 @@ def eye(
     """`tf.eye`, a constant."""
     if batch_shape is not None:
         raise ValueError("batch_shape: expected None")
+    budget.spend(num_rows * (num_columns or num_rows), 8)
     return np.eye(num_rows, num_columns, dtype=dtype)
 
 
 def linspace(start: kinds.number, stop: kinds.number, num: kinds.integer):
     """`tf.linspace`, a constant."""
+    budget.spend(num, 8)
     return np.linspace(start, stop, num, dtype="float32")
 
 

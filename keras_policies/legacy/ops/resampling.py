@@ -7,6 +7,8 @@ tensorflow/core/kernels/image/{resize_*_op,scale_and_translate_op,sampling_kerne
 import numpy as np
 from keras import ops
 
+from keras_policies.legacy import budget
+
 KEYS_A = -0.5
 
 
@@ -56,6 +58,8 @@ def centers(align_corners, half_pixel_centers):
     return position
 
 
+# Of a matrix of weights, while it is reckoned.
+COPIES = 4
 HALVES = centers(align_corners=False, half_pixel_centers=True)
 
 
@@ -98,6 +102,7 @@ def resize(images, lengths, size, method, antialias=False, centers=HALVES):
     if method not in METHODS:
         raise ValueError(f"method: expected one of {METHODS}, found {method!r}")
     for axis, length, wanted in zip((-3, -2), lengths, size, strict=True):
+        budget.spend(wanted * (1 if method == "nearest" else length), 8 * COPIES)
         if method == "nearest":
             images = ops.take(images, _nearest(length, wanted, centers), axis=axis)
             continue

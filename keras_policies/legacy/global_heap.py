@@ -1,0 +1,72 @@
+"""Checks the part of an HDF5 file in which the HDF5 library (1.14.6) does not end.
+
+A global heap holds what is of no fixed length, such as a config. The library goes from
+object to object by their sizes, and round and round where one is zero. Source: HDF5
+File Format Specification 3.0, III.E; H5HGcache.c, H5HG__cache_heap_deserialize.
+"""
+
+import contextlib
+import mmap
+import pathlib
+import struct
+
+from keras_policies.legacy.errors import LegacyModelError
+
+SIGNATURE = b"GCOL"
+HEADER, OBJECT = struct.Struct("<4sB3xQ"), struct.Struct("<HH4xQ")
+VERSION, MIN_BYTES = 1, 4096
+# Where the superblock, by its version, says how many bytes an address and a size have.
+SIZES_AT = {0: 13, 1: 13, 2: 9, 3: 9}
+EIGHT = bytes((8, 8))
+
+
+def check(file, where):
+    """Raise if the library would not come to an end in an HDF5 file.
+
+    Args:
+        file: path, or an open binary file.
+        where: str, what it is, for the error.
+
+    Raises:
+        LegacyModelError: if a global heap is corrupt, or sizes are not of 8 bytes.
+        OSError, ValueError: if there is nothing to be read.
+    """
+    with contextlib.ExitStack() as stack:
+        if isinstance(file, str | pathlib.Path):
+            file = stack.enter_context(open(file, "rb"))
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        stack.enter_context(data)
+        at = SIZES_AT.get(data[8]) if len(data) > 16 else None
+        if at is None or data[at : at + 2] != EIGHT:
+            raise LegacyModelError(
+                f"{where}: not an HDF5 file as tf.keras writes it: its superblock is "
+                "of an unknown kind. It is truncated or corrupt."
+            )
+        start = data.find(SIGNATURE)
+        while start >= 0:
+            if not _ends(data, start):
+                raise LegacyModelError(
+                    f"{where}: corrupt: the global heap at byte {start} has an object "
+                    "without a size. Copy it again from where it came from."
+                )
+            start = data.find(SIGNATURE, start + 1)
+
+
+def _ends(data, start):
+    """Return whether a global heap ends, going from object to object.
+
+    True as well of four letters in some tensor, which no heap follows.
+    """
+    if start + HEADER.size > len(data):
+        return True
+    _, version, size = HEADER.unpack_from(data, start)
+    end = start + size
+    if version != VERSION or size < MIN_BYTES or end > len(data):
+        return True  # the library refuses these itself
+    at = start + HEADER.size
+    while at + OBJECT.size <= end:
+        number, _, held = OBJECT.unpack_from(data, at)
+        at += held if number == 0 else OBJECT.size + (held + 7) // 8 * 8
+        if (number == 0 and held < OBJECT.size) or at > end:
+            return False
+    return True
