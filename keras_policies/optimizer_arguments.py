@@ -44,7 +44,7 @@ def check_others(arguments):
 
 
 def rule(loss_scale, dynamic, initial_scale, growth_steps):
-    """Return the `LossScale` that `loss_scale` or the deprecated arguments stand for."""
+    """Return the `LossScale` that these arguments of the constructor stand for."""
     if loss_scale is None:
         raise ValueError(
             "loss_scale is None, so there is nothing to scale. Use the inner "

@@ -24,9 +24,9 @@ FITS = {
     "tensorflow": [(1, False), (1, True), (4, False), (4, True)],
     "torch": [(1, "auto")],
 }[BACKEND]
-# Examples of each test, in the long form 20, 50 and 30 % of the sequences: what takes
+# Examples of each test, in the long form 5, 65 and 30 % of the sequences: what takes
 # compiling is tried on ten sequences at once.
-EAGER, COMPILED = (LONG // 5, LONG // 20) if LONG else (15, 6)
+EAGER, COMPILED = (LONG // 20, LONG * 65 // 1000) if LONG else (15, 6)
 FITTED = LONG * 3 // 100 // len(FITS) if LONG else 3
 # Of the largest value that a variable ever had.
 TOLERANCE = 1e-4
