@@ -8,6 +8,7 @@ import typing as _typing
 
 from keras_policies import compile as _compile
 from keras_policies import infer as _infer
+from keras_policies import origins as _origins
 from keras_policies import serialization as _serialization
 from keras_policies.callbacks import LossScaleLogger
 from keras_policies.global_policy import global_policy, policy_scope, set_policy
@@ -21,17 +22,22 @@ if _typing.TYPE_CHECKING:
     from keras_policies.legacy.errors import LegacyModelError
     from keras_policies.legacy.inspection import inspect_model
     from keras_policies.legacy.loading import load_model, load_weights
+    from keras_policies.pictures import plot_gradients, plot_loss_scale
+    from keras_policies.summaries import summary
 
-# Imported when first asked for: training needs no readers.
-_LEGACY = {
-    "LegacyModelError": "errors",
-    "convert_model": "conversion",
-    "inspect_model": "inspection",
-    "load_model": "loading",
-    "load_weights": "loading",
+# Imported when first asked for: training needs neither readers nor tables.
+_LATER = {
+    "LegacyModelError": "legacy.errors",
+    "convert_model": "legacy.conversion",
+    "inspect_model": "legacy.inspection",
+    "load_model": "legacy.loading",
+    "load_weights": "legacy.loading",
+    "plot_gradients": "pictures",
+    "plot_loss_scale": "pictures",
+    "summary": "summaries",
 }
 
-for _module in _infer, _compile, _serialization:
+for _module in _infer, _compile, _serialization, _origins:
     _module.install()
 
 __all__ = [
@@ -48,13 +54,16 @@ __all__ = [
     "inspect_model",
     "load_model",
     "load_weights",
+    "plot_gradients",
+    "plot_loss_scale",
     "policy_scope",
     "set_policy",
+    "summary",
 ]
 
 
 def __getattr__(name):
-    if name not in _LEGACY:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _importlib.import_module(f"keras_policies.legacy.{_LEGACY[name]}")
+    module = _importlib.import_module(f"keras_policies.{_LATER[name]}")
     return getattr(module, name)

@@ -16,7 +16,7 @@ import threading
 
 import keras
 
-from keras_policies import keras_internals
+from keras_policies import keras_internals, origins
 from keras_policies.policy import Policy
 
 _called_on_integers = threading.local()
@@ -32,6 +32,7 @@ def settle(layer, dtype):
     if _is_deferred(layer):
         policy = keras_internals.own_policy(layer)
         keras_internals.set_own_policy(layer, policy.settle(dtype))
+        origins.keep(layer)
         for part in keras_internals.parts_never_called(layer):
             settle(part, dtype)
 
@@ -81,6 +82,7 @@ def keep_deferred(original, clone):
     """Give the clone of a layer with a deferred policy that policy again."""
     if _is_deferred(original):
         clone.dtype_policy = original.dtype_policy
+        origins.keep(clone)
 
 
 @contextlib.contextmanager

@@ -29,8 +29,11 @@ def test_public_names():
         "inspect_model",
         "load_model",
         "load_weights",
+        "plot_gradients",
+        "plot_loss_scale",
         "policy_scope",
         "set_policy",
+        "summary",
     }
     assert re.fullmatch(r"\d+\.\d+\.\d+", keras_policies.__version__)
 

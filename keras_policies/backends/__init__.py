@@ -1,4 +1,4 @@
-"""What each backend does its own way, behind seven functions.
+"""What each backend does its own way, behind eight functions.
 
 - `unscale(gradients, scale)`: new tensors, each gradient divided by the loss scale, in
   float32 or wider, where neither the scale nor the result is out of range.
@@ -11,6 +11,8 @@
 - `update(variables, rule)`: assign to variables what `rule` makes of their values.
 - `read_once(variables)`: context manager; inside, variables are read once until they
   are written, where each read is an operation of a graph.
+- `gradients(function, values)`: float32 numpy arrays, the gradients of the scalar
+  `function(values)`; left out where it does not depend on a value.
 - `place(array)`: a copy of a numpy array, as a variable takes it without compiling.
 """
 
@@ -24,6 +26,7 @@ _module = importlib.import_module(
     f"keras_policies.backends.{_name if _is_known else 'eager'}"
 )
 all_finite = _module.all_finite
+gradients = _module.gradients
 run_if = _module.run_if
 place = _module.place
 read_once = _module.read_once

@@ -2,6 +2,7 @@
 
 import contextlib
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -46,3 +47,11 @@ def place(array):
 def read_once(variables):
     """Read as ever: reading costs nothing here."""
     return contextlib.nullcontext()
+
+
+def gradients(function, values):
+    """Refuse: NumPy takes no gradients."""
+    raise NotImplementedError(
+        f"The {keras.backend.backend()} backend takes no gradients. Set KERAS_BACKEND "
+        "to jax, tensorflow or torch."
+    )

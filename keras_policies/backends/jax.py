@@ -15,6 +15,7 @@ from keras_policies.backends.eager import run_if as run_if_now
 
 __all__ = [
     "all_finite",
+    "gradients",
     "place",
     "read_once",
     "run_if",
@@ -55,3 +56,9 @@ def run_if(condition, step, variables):
     for variable, value in zip(variables, after, strict=True):
         variable.assign(value)
     return condition
+
+
+def gradients(function, values):
+    """Return the gradients of `function(values)`; zeros where it has none."""
+    taken = jax.jit(jax.grad(function))(values)
+    return [np.asarray(gradient, np.float32) for gradient in taken]

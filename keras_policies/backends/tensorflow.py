@@ -11,6 +11,7 @@ from keras_policies.backends.eager import place, update
 
 __all__ = [
     "all_finite",
+    "gradients",
     "place",
     "read_once",
     "run_if",
@@ -148,3 +149,13 @@ def read_once(variables):
     it updates, and TensorFlow takes no two reads of a variable for the same.
     """
     return _ReadOnce([(v, tf.identity(v.value)) for v in variables])
+
+
+def gradients(function, values):
+    """Return the gradients of `function(values)`, sparse ones made dense."""
+    values = [tf.identity(value) for value in values]
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(values)
+        result = function(values)
+    taken = [g for g in tape.gradient(result, values) if g is not None]
+    return [tf.cast(tf.convert_to_tensor(g), "float32").numpy() for g in taken]

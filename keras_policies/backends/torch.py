@@ -13,6 +13,7 @@ from keras_policies.backends.eager import all_finite, place, read_once, run_if
 
 __all__ = [
     "all_finite",
+    "gradients",
     "place",
     "read_once",
     "run_if",
@@ -137,3 +138,15 @@ def update(variables, rule):
     for variable, old, new in zip(variables, before, rule(*before), strict=True):
         if not isinstance(new, np.ndarray | np.generic) or new != old:
             variable.assign(new)
+
+
+def gradients(function, values):
+    """Return the gradients of `function(values)`; no `.grad` is touched.
+
+    Keras's dropout draws from torch's own generators: they are as before afterwards.
+    """
+    values = [value.detach().requires_grad_() for value in values]
+    devices = {value.device for value in values if value.device.type == "cuda"}
+    with torch.random.fork_rng(devices):
+        taken = torch.autograd.grad(function(values), values, allow_unused=True)
+    return [g.to("cpu", torch.float32).numpy() for g in taken if g is not None]

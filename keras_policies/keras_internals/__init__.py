@@ -7,6 +7,13 @@ seam takes a hook.
 """
 
 from keras_policies.keras_internals import places
+from keras_policies.keras_internals.creation import (
+    after_layer_init,
+    build_for_batch,
+    held_policy,
+    maker_of,
+    parts,
+)
 from keras_policies.keras_internals.layers import (
     build_for,
     calls_before,
@@ -49,6 +56,7 @@ from keras_policies.keras_internals.variables import (
 __all__ = [
     "UnsupportedKerasError",
     "after_bidirectional_init",
+    "after_layer_init",
     "around_compile",
     "around_load_from_hdf5",
     "before_layer_call",
@@ -57,17 +65,21 @@ __all__ = [
     "before_weight",
     "blank_variables",
     "build_for",
+    "build_for_batch",
     "calls_before",
     "custom_object_scope",
     "enclosing_layers",
     "first_dtype",
     "flatten",
+    "held_policy",
     "is_functional",
+    "maker_of",
     "nadam_product",
     "no_automatic_dependency_tracking",
     "own_attributes",
     "own_policy",
     "own_variables",
+    "parts",
     "parts_never_called",
     "places",
     "raw_value",

@@ -10,7 +10,7 @@ import warnings
 import keras
 
 import keras_policies
-from keras_policies import backends, keras_internals
+from keras_policies import backends, keras_internals, origins
 from keras_policies.legacy import budget, compiling, held_lookups, policies, weights
 from keras_policies.legacy.errors import LegacyModelError, corrupt
 
@@ -105,7 +105,9 @@ def _make_policies_plain(model, planned):
     """Give the model its own policy, and every layer a policy of stock Keras."""
     if planned.policy is not None:
         model.dtype_policy = planned.policy
+        origins.record(model, is_given=True, is_read=True)
     for layer in keras_internals.sublayers(model):
         policy = keras_internals.own_policy(layer)
         if isinstance(policy, keras_policies.Policy) and policy is not planned.policy:
             keras_internals.set_own_policy(layer, policies.settled(policy))
+            origins.keep(layer)

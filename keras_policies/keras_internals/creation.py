@@ -1,0 +1,86 @@
+"""How a layer came to be: what its constructor was given, and its parts."""
+
+import threading
+
+import keras
+from keras.src.saving import serialization_lib
+
+from keras_policies.keras_internals.seams import wrap
+
+_reading = threading.local()
+
+
+def after_layer_init(hook):
+    """Call `hook(layer, is_given, is_read)` when a layer has its policy.
+
+    `is_given` says whether the constructor of `keras.Layer` got a `dtype`, `is_read`
+    whether the layer is being made from a config.
+
+    Keras: src/layers/layer.py, `Layer.__init__`.
+    """
+    _count_readings()
+
+    def make_wrapper(stock):
+        def __init__(self, *args, **kwargs):
+            stock(self, *args, **kwargs)
+            is_given = kwargs.get("dtype") is not None
+            hook(self, is_given, getattr(_reading, "depth", 0) > 0)
+
+        return __init__
+
+    wrap(keras.Layer, "__init__", ["dtype"], make_wrapper)
+
+
+def _count_readings():
+    """Know whether a config is being read: Keras enters this scope for each one.
+
+    Keras: src/saving/serialization_lib.py, `deserialize_keras_object`. Its own flag
+    says nothing once a user has called `enable_unsafe_deserialization`.
+    """
+
+    def count(step):
+        def make_wrapper(stock):
+            def counted(self, *args, **kwargs):
+                _reading.depth = getattr(_reading, "depth", 0) + step
+                return stock(self, *args, **kwargs)
+
+            return counted
+
+        return make_wrapper
+
+    wrap(serialization_lib.SafeModeScope, "__enter__", ["self"], count(1))
+    wrap(serialization_lib.SafeModeScope, "__exit__", ["self"], count(-1))
+
+
+def held_policy(layer):
+    """Return a layer's policy object, which may be a `DTypePolicyMap`."""
+    return layer._dtype_policy
+
+
+def parts(layer):
+    """Return the layers directly in a layer, but for the InputLayers of a model.
+
+    Keras: src/layers/layer.py, `Layer._flatten_layers`.
+    """
+    if isinstance(layer, keras.Model):
+        found = layer.layers
+    else:
+        found = layer._flatten_layers(include_self=False, recursive=False)
+    return [part for part in found if not isinstance(part, keras.layers.InputLayer)]
+
+
+def build_for_batch(model, x, y):
+    """Build a compiled model, its losses and metrics, as the first step of `fit` does.
+
+    Keras: src/trainers/trainer.py, `Trainer._symbolic_build`.
+    """
+    model._symbolic_build(data_batch=(x, y))
+
+
+def maker_of(tensor):
+    """Return the operation whose call made a symbolic tensor, or None.
+
+    Keras: src/backend/common/keras_tensor.py.
+    """
+    history = getattr(tensor, "_keras_history", None)
+    return history.operation if history is not None else None

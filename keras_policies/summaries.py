@@ -1,0 +1,219 @@
+"""`summary`: the policies of a model, layer by layer, and where numbers are at risk."""
+
+import dataclasses
+import io
+
+import keras
+
+from keras_policies import keras_internals, origins, risks
+from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
+from keras_policies.loss_scale_optimizer import LossScaleOptimizer
+from keras_policies.policy import Policy
+
+StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
+PIPED_WIDTH = 160  # characters
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaling:
+    """What the loss of a model is multiplied by.
+
+    Args:
+        rule: `LossScale`, or None where nothing scales.
+        value: float, the scale of the next step (unitless), or None.
+        is_compiled: bool; what is not compiled will be scaled so by `compile`.
+    """
+
+    rule: LossScale | None
+    value: float | None
+    is_compiled: bool
+
+    def __str__(self):
+        if self.rule is None:
+            return "none"
+        kinds = {FixedLossScale: "fixed", DynamicLossScale: "dynamic"}
+        kind = kinds.get(type(self.rule), type(self.rule).__name__)
+        return f"{kind}, {self.value:g}" + ("" if self.is_compiled else ", by compile")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A layer in a summary.
+
+    Args:
+        path: str, its name, after those of the layers around it; `""` for the model.
+        name, class_name: str.
+        depth: int, the number of layers around it; 0 for the model.
+        policy: str, the name of its policy.
+        origin: str, where that came from, as `origins.origin_of` tells.
+        compute_dtype, variable_dtype: str, or None while it waits for an input.
+        loss_scale: `Scaling` of the gradients of its weights; None if it has none.
+        risks: tuple of str.
+    """
+
+    path: str
+    name: str
+    class_name: str
+    depth: int
+    policy: str
+    origin: str
+    compute_dtype: str | None
+    variable_dtype: str | None
+    loss_scale: Scaling | None
+    risks: tuple[str, ...]
+
+
+def scaling_of(model):
+    """Return the `Scaling` of a model's loss, by its optimizer, or once compiled.
+
+    Example:
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile(LossScaleOptimizer(keras.optimizers.SGD(), 128))
+        >>> str(scaling_of(model))
+        'fixed, 128'
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        rule = _rule_of_policy(keras_internals.held_policy(model))
+        return Scaling(rule, rule and rule.initial_loss_scale, is_compiled=False)
+    if isinstance(optimizer, LossScaleOptimizer):
+        return Scaling(optimizer.rule, float(optimizer.loss_scale), is_compiled=True)
+    if isinstance(optimizer, StockLossScaleOptimizer):
+        rule = DynamicLossScale(optimizer.initial_scale, optimizer.dynamic_growth_steps)
+        value = optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale
+        return Scaling(rule, float(value), is_compiled=True)
+    factor = optimizer.loss_scale_factor
+    rule = None if factor is None else FixedLossScale(factor)
+    return Scaling(rule, factor, is_compiled=True)
+
+
+def _rule_of_policy(policy):
+    if isinstance(policy, Policy):
+        return policy.loss_scale
+    # Stock `compile` scales by the name alone.
+    return DynamicLossScale() if policy.name == "mixed_float16" else None
+
+
+def rows_of(model):
+    """Return the rows of `summary(model)`: the model's own, then each layer's.
+
+    Args:
+        model: `keras.Model`, built or not.
+
+    Returns:
+        List of `Row`; the parts of a layer come after it. A layer that is shared
+        stands where it comes first.
+
+    Example:
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        >>> [(row.class_name, row.depth, row.origin) for row in rows_of(model)]
+        [('Sequential', 0, 'global'), ('Dense', 1, 'global')]
+    """
+    scaling = scaling_of(model)
+    rows = list(_rows(model, (), scaling, {id(model)}))
+    computes = {row.compute_dtype for row in rows[1:] if row.loss_scale is not None}
+    words = risks.of_model(model, computes, scaling.rule)
+    return [_row(model, (), scaling, words), *rows[1:]]
+
+
+def _rows(layer, around, scaling, seen):
+    """Yield the row of a layer, and those of its parts not yet `seen`."""
+    parent = around[-1] if around else None
+    words = risks.of_layer(layer, parent, scaling.rule)
+    yield _row(layer, around, scaling, words)
+    for part in keras_internals.parts(layer):
+        if id(part) not in seen:
+            seen.add(id(part))
+            yield from _rows(part, (*around, layer), scaling, seen)
+
+
+def _row(layer, around, scaling, words):
+    parent = around[-1] if around else None
+    policy = keras_internals.own_policy(layer)
+    path = [each.name for each in (*around[1:], layer)] if around else []
+    return Row(
+        path="/".join(path),
+        name=layer.name,
+        class_name=type(layer).__name__,
+        depth=len(around),
+        policy=policy.name,
+        origin=origins.origin_of(layer, parent),
+        compute_dtype=policy.compute_dtype,
+        variable_dtype=policy.variable_dtype,
+        loss_scale=scaling if layer.trainable_variables else None,
+        risks=words,
+    )
+
+
+def _table(rows):
+    """Return a rich table, as `keras-policies inspect` has it."""
+    import rich.table
+    from rich.markup import escape
+
+    model = rows[0]
+    table = rich.table.Table(title=escape(f"{model.class_name} {model.name!r}"))
+    headings = "layer", "class", "policy", "from", "compute", "weights", "loss scale"
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    table.add_column("at risk", overflow="fold", style="bold")
+    for row in rows:
+        cells = [
+            "  " * (row.depth - 1) + row.name if row.depth else "(the model)",
+            row.class_name,
+            row.policy,
+            row.origin,
+            row.compute_dtype or "-",
+            row.variable_dtype or "-",
+            str(row.loss_scale or "-"),
+            "\n".join(row.risks) or "-",
+        ]
+        table.add_row(*map(escape, cells))
+    return table
+
+
+def summary(model, print_fn=None):
+    """Print the policies of a model, layer by layer, and where numbers are at risk.
+
+    Where a policy came from is `own` (given as `dtype=`), `parent` (the same dtypes as
+    the layer that it is part of), `global`, `set later`, `config` (from a file or a
+    clone, which do not say more), or `unknown` (made before `import keras_policies`).
+    The loss scale is that of the gradients of the layer's weights: only the optimizer
+    of the model has a say. See `summaries.rows_of` for the same as values.
+
+    Args:
+        model: `keras.Model`, built or not, compiled or not.
+        print_fn: callable that takes the whole table as one str, as in
+            `keras.Model.summary`; None for the terminal or the notebook.
+
+    Raises:
+        TypeError: if it is no model.
+
+    Example:
+        >>> with policy_scope("mixed_float16"):
+        ...     layers = [keras.Input((2,)), keras.layers.Dense(1, name="last")]
+        ...     model = keras.Sequential(layers)
+        >>> tables = []
+        >>> summary(model, print_fn=tables.append)
+        >>> "output of last in float16" in tables[0]
+        True
+    """
+    import rich.console
+
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            f"summary takes a keras.Model, but got: {model!r}. Put a layer into a "
+            "keras.Sequential."
+        )
+    table = _table(rows_of(model))
+    if print_fn is None:
+        _console(rich.console.Console).print(table)
+        return
+    console = _console(rich.console.Console, file=io.StringIO())
+    console.print(table)
+    print_fn(console.file.getvalue())
+
+
+def _console(make, **options):
+    """Return a console; what is no terminal gets whole words, not a screen's width."""
+    console = make(**options)
+    return console if console.is_terminal else make(width=PIPED_WIDTH, **options)

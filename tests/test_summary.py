@@ -1,0 +1,431 @@
+import threading
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_policies as mp
+from keras_policies import origins, summaries
+
+NARROW_OUTPUT = "output of {} in float16: nothing above 65504, 3 digits"
+UNSCALED = "float16 without a loss scale: small gradients become zero"
+LOST = "float16 weights: an update under 1/4096 of a weight is lost"
+
+
+def rows(model):
+    return {row.path: row for row in summaries.rows_of(model)}
+
+
+def columns(model, *names):
+    return [
+        tuple(getattr(row, name) for name in ("path", *names))
+        for row in summaries.rows_of(model)
+    ]
+
+
+def sequential(*parts, shape=(8,)):
+    return keras.Sequential([keras.Input(shape), *parts])
+
+
+def test_the_model_comes_first_and_then_its_layers():
+    mp.set_policy(mp.Policy("mixed_float16", 128))
+    dense = layers.Dense(4, name="hidden")
+    model = sequential(dense, layers.Dense(1, dtype="float32", name="out"))
+    model.compile("sgd", "mse")
+    scaling = summaries.Scaling(mp.FixedLossScale(128), 128.0, is_compiled=True)
+    common = {"depth": 1, "class_name": "Dense", "loss_scale": scaling, "risks": ()}
+    first, *others = summaries.rows_of(model)
+    assert (first.path, first.name, first.class_name) == ("", model.name, "Sequential")
+    assert (first.policy, first.origin, first.depth) == ("mixed_float16", "global", 0)
+    assert (first.loss_scale, first.risks) == (scaling, ())
+    assert others == [
+        summaries.Row(
+            path="hidden",
+            name="hidden",
+            policy="mixed_float16",
+            origin="global",
+            compute_dtype="float16",
+            variable_dtype="float32",
+            **common,
+        ),
+        summaries.Row(
+            path="out",
+            name="out",
+            policy="float32",
+            origin="own",
+            compute_dtype="float32",
+            variable_dtype="float32",
+            **common,
+        ),
+    ]
+
+
+def test_a_layer_keeps_the_origin_of_its_policy_when_the_global_one_changes():
+    with mp.policy_scope("mixed_float16"):
+        model = sequential(layers.Dense(1, name="a"))
+    later = layers.Dense(1, name="b")
+    model.add(later)
+    later.dtype_policy = "float16"
+    assert columns(model, "policy", "origin")[1:] == [
+        ("a", "mixed_float16", "global"),
+        ("b", "float16", "set later"),
+    ]
+
+
+class WithCustomDtype(layers.Layer):
+    def __init__(self):
+        super().__init__(dtype="float16")
+
+    def call(self, x):
+        return x
+
+
+def test_a_dtype_that_the_class_itself_gives_is_its_own():
+    assert origins.origin_of(WithCustomDtype()) == "own"
+
+
+def test_a_layer_made_before_the_import_is_of_unknown_origin():
+    layer = layers.Dense(1)
+    del vars(layer)[origins._RECORD]
+    assert origins.origin_of(layer) == "unknown"
+    origins.keep(layer)
+    assert origins.origin_of(layer) == "unknown"
+
+
+COMPOSITES = {
+    "lstm": (
+        lambda: layers.LSTM(2, dtype="mixed_float16", name="l"),
+        ["own", "parent"],
+    ),
+    "rnn-of-a-cell": (
+        lambda: layers.RNN(layers.GRUCell(2, dtype="float32"), name="l"),
+        ["global", "own"],
+    ),
+    "time-distributed": (
+        lambda: layers.TimeDistributed(layers.Dense(2), dtype="float32", name="l"),
+        ["own", "global"],
+    ),
+    "bidirectional": (
+        lambda: layers.Bidirectional(layers.SimpleRNN(2), name="l"),
+        ["global"] + ["parent"] * 4,
+    ),
+    "bidirectional-of-another-dtype": (
+        lambda: layers.Bidirectional(layers.SimpleRNN(2, dtype="float32"), name="l"),
+        ["global", "config", "parent", "config", "parent"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_origins_in_a_layer_made_of_layers(name):
+    make, expected = COMPOSITES[name]
+    with mp.policy_scope("mixed_bfloat16"):
+        model = sequential(make(), shape=(3, 4))
+    assert [row.origin for row in summaries.rows_of(model)[1:]] == expected
+
+
+def test_parts_of_attention_are_their_parents():
+    mp.set_policy("mixed_float16")
+    x = keras.Input((3, 4))
+    plain = layers.MultiHeadAttention(1, 2, name="plain")
+    dropping = layers.MultiHeadAttention(1, 2, dropout=0.5, name="dropping")
+    model = keras.Model(x, dropping(plain(x, x), x))
+    found = rows(model)
+    parts = [row for row in found.values() if row.depth == 2]
+    assert {row.origin for row in parts} == {"parent"}
+    assert {row.class_name for row in parts} >= {"EinsumDense", "Softmax"}
+    said = {row.path.split("/")[0]: row.risks for row in parts if row.risks}
+    assert said == {
+        "plain": ("softmax in float16, where scores are asked for",),
+        "dropping": ("softmax in float16",),
+    }
+
+
+def test_nested_models_are_followed_and_a_shared_layer_stands_once():
+    shared = layers.Dense(8, name="shared")
+    inner = keras.Sequential([shared, layers.Dense(8, name="last")], name="inner")
+    model = sequential(shared, inner)
+    assert columns(model, "depth") == [
+        ("", 0),
+        ("shared", 1),
+        ("inner", 1),
+        ("inner/last", 2),
+    ]
+
+
+def test_an_entry_of_a_policy_map_is_named():
+    policies = keras.dtype_policies.DTypePolicyMap(keras.DTypePolicy("float32"))
+    policies[".*mapped.*"] = keras.DTypePolicy("mixed_bfloat16")
+    names = "mapped_1", "other"
+    model = sequential(*[layers.Dense(2, dtype=policies, name=n) for n in names])
+    assert columns(model, "policy", "compute_dtype", "origin")[1:] == [
+        ("mapped_1", "mixed_bfloat16", "bfloat16", "own, map's '.*mapped.*'"),
+        ("other", "float32", "float32", "own, map's default"),
+    ]
+
+
+def test_a_deferred_policy_is_told_before_and_after_it_settles():
+    mp.set_policy(mp.Policy("infer"))
+    policies = keras.dtype_policies.DTypePolicyMap(mp.Policy("infer"))
+    parts = [layers.Dense(2, name="a"), layers.Dense(2, dtype=policies, name="b")]
+    model = keras.Sequential(parts, name="m")
+    wanted = "policy", "compute_dtype", "origin", "risks"
+    waits = ("waits for its first input",)
+    assert columns(model, *wanted) == [
+        ("", "infer", None, "global", ()),
+        ("a", "infer", None, "global", waits),
+        ("b", "infer", None, "own, map's default", waits),
+    ]
+    model(keras.ops.ones((1, 3), "float16"))
+    assert columns(model, "policy", "compute_dtype", "origin") == [
+        ("", "float16", "float16", "global"),
+        ("a", "float16", "float16", "global"),
+        ("b", "float16", "float16", "own, map's 'm/b'"),
+    ]
+
+
+def test_the_copies_of_a_bidirectional_with_a_deferred_policy_are_no_later_ones():
+    policy = mp.Policy("infer")
+    rnn = layers.SimpleRNN(2, recurrent_initializer="zeros", dtype=policy)
+    model = keras.Sequential([layers.Bidirectional(rnn, dtype=policy)])
+    model(keras.ops.ones((1, 2, 3), "float16"))
+    found = [row.origin for row in summaries.rows_of(model)]
+    assert found == ["global", "own"] + ["parent"] * 4
+
+
+def test_a_model_read_from_a_file_says_so_and_that_its_loss_is_not_scaled(tmp_path):
+    with mp.policy_scope("mixed_float16"):
+        model = sequential(layers.LSTM(2, name="lstm"), shape=(3, 4))
+        model.compile("sgd", "mse")
+    assert columns(model, "origin") == [
+        ("", "global"),
+        ("lstm", "global"),
+        ("lstm/lstm_cell", "global"),
+    ]
+    model.save(tmp_path / "model.keras")
+    read = keras.models.load_model(tmp_path / "model.keras")
+    assert columns(read, "policy", "origin") == [
+        ("", "float32", "global"),
+        ("lstm", "mixed_float16", "config"),
+        ("lstm/lstm_cell", "mixed_float16", "parent"),
+    ]
+    assert summaries.rows_of(model)[0].risks == (NARROW_OUTPUT.format("lstm"),)
+    assert summaries.rows_of(read)[0].risks == (NARROW_OUTPUT.format("lstm"), UNSCALED)
+
+
+def test_reading_is_known_whether_or_not_unsafe_files_are_allowed():
+    config = keras.saving.serialize_keras_object(layers.Dense(2, dtype="float16"))
+    found = []
+
+    def work():  # in a thread of its own, as the permission cannot be taken back
+        keras.config.enable_unsafe_deserialization()
+        read = keras.saving.deserialize_keras_object(config)
+        found.append(origins.origin_of(read))
+        found.append(origins.origin_of(layers.Dense(2, dtype="float16")))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == ["config", "own"]
+
+
+SCALINGS = {
+    "dynamic policy": ("mixed_float16", "sgd", "dynamic, 32768"),
+    "fixed policy": (mp.Policy("mixed_float16", 8), "sgd", "fixed, 8"),
+    "no scale": (mp.Policy("mixed_float16", None), "sgd", "none"),
+    "stock policy": (keras.DTypePolicy("mixed_float16"), "sgd", "dynamic, 32768"),
+    "float32": ("float32", "sgd", "none"),
+    "not compiled": ("mixed_float16", None, "dynamic, 32768, by compile"),
+    "stock policy, not compiled": (
+        keras.DTypePolicy("mixed_float16"),
+        None,
+        "dynamic, 32768, by compile",
+    ),
+    "an optimizer of ours": (
+        "float32",
+        lambda: mp.LossScaleOptimizer(keras.optimizers.SGD(), 64),
+        "fixed, 64",
+    ),
+    "a stock one": (
+        "float32",
+        lambda: keras.optimizers.LossScaleOptimizer(
+            keras.optimizers.SGD(), initial_scale=16
+        ),
+        "dynamic, 16",
+    ),
+    "loss_scale_factor": (
+        "float32",
+        lambda: keras.optimizers.SGD(loss_scale_factor=4),
+        "fixed, 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+def test_the_loss_scale_that_applies(name):
+    policy, optimizer, expected = SCALINGS[name]
+    mp.set_policy(policy)
+    model = sequential(layers.Dense(1, dtype="float32"), layers.Flatten())
+    if optimizer is not None:
+        model.compile(optimizer() if callable(optimizer) else optimizer, "mse")
+    first, dense, flatten = summaries.rows_of(model)
+    assert str(first.loss_scale) == str(dense.loss_scale) == expected
+    assert flatten.loss_scale is None
+
+
+def test_a_loss_scale_that_has_moved_is_told():
+    mp.set_policy(mp.Policy("mixed_float16", mp.DynamicLossScale(2.0**4, 1)))
+    model = sequential(layers.Dense(1))
+    model.compile("sgd", "mse")
+    model.train_on_batch(np.ones((1, 8)), np.ones((1, 1)))
+    assert str(summaries.scaling_of(model)) == "dynamic, 32"
+    expected = "Halving, 2"
+    assert str(summaries.Scaling(Halving(), 2.0, True)) == expected
+
+
+class Halving(mp.LossScale):
+    initial_loss_scale = 2.0
+
+    def after_step(self, scale, good_steps, finite):
+        return scale, good_steps
+
+    def get_config(self):
+        return {}
+
+
+RISKS = {
+    "softmax layer": (lambda: layers.Softmax(dtype="float16"), ("softmax in float16",)),
+    "softmax activation": (
+        lambda: layers.Activation("softmax", dtype="mixed_float16"),
+        ("softmax in float16",),
+    ),
+    "softmax in bfloat16": (
+        lambda: layers.Dense(2, activation="softmax", dtype="mixed_bfloat16"),
+        ("softmax in bfloat16",),
+    ),
+    "softmax in float32": (lambda: layers.Softmax(dtype="float32"), ()),
+    "another activation": (lambda: layers.Activation("relu", dtype="float16"), ()),
+    "float16 weights": (lambda: layers.Dense(2, dtype="float16"), (LOST,)),
+    "bfloat16 weights": (
+        lambda: layers.Dense(2, dtype="bfloat16"),
+        ("bfloat16 weights: an update under 1/512 of a weight is lost",),
+    ),
+    "frozen float16 weights": (
+        lambda: layers.Dense(2, dtype="float16", trainable=False),
+        (),
+    ),
+    "loss scale of a layer": (
+        lambda: layers.Dense(2, dtype=mp.Policy("mixed_float16", 8)),
+        ("its policy's FixedLossScale(8.0) is not used: the model's counts",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RISKS)
+def test_a_word_on_a_layer_at_risk(name):
+    make, expected = RISKS[name]
+    assert summaries.rows_of(sequential(make()))[1].risks == expected
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("float16", 12), ("bfloat16", 9)])
+def test_an_update_is_lost_just_where_the_word_says(dtype, bits):
+    weights = keras.ops.arange(1, 2, 1 / 64, dtype="float32")
+    updates = weights * 0.99 * 2.0**-bits
+    narrow = keras.ops.cast(weights, dtype)
+    added = keras.ops.cast(weights + updates, dtype)
+    assert bool(keras.ops.all(added == narrow))
+    added = keras.ops.cast(weights + 2.1 * updates, dtype)
+    assert not bool(keras.ops.any(added == narrow))
+
+
+def test_attention_without_heads_takes_a_softmax():
+    x = keras.Input((3, 4))
+    model = keras.Model(x, layers.Attention(dtype="float16", name="a")([x, x]))
+    assert rows(model)["a"].risks == ("softmax in float16",)
+
+
+LOSSES = {
+    "a name": ("mse", ()),
+    "a function": (lambda y, p: keras.ops.mean(y - p), ()),
+    "in float16": (
+        keras.losses.MeanSquaredError(dtype="float16"),
+        ("loss computed in float16",),
+    ),
+    "one of a list": (
+        [keras.losses.MeanSquaredError(dtype="bfloat16")],
+        ("loss computed in bfloat16",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_word_on_the_dtype_of_the_loss(name):
+    loss, expected = LOSSES[name]
+    model = sequential(layers.Dense(1))
+    model.compile("sgd", loss)
+    assert summaries.rows_of(model)[0].risks == expected
+
+
+def test_the_loss_follows_floatx():
+    keras.config.set_floatx("float16")
+    model = sequential(layers.Dense(1, dtype="float32"))
+    model.compile("sgd", "mse")
+    assert summaries.rows_of(model)[0].risks == ("loss computed in float16",)
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(2, dtype=self.dtype_policy, name="dense")
+
+    def call(self, x):
+        return self.dense(x)
+
+
+def test_a_subclassed_model_needs_not_be_built():
+    mp.set_policy(mp.Policy("mixed_float16", None))
+    model = Subclassed()
+    assert columns(model, "compute_dtype", "loss_scale", "risks") == [
+        ("", "float16", None, ()),
+        ("dense", "float16", None, ()),
+    ]
+    model(np.ones((1, 3)))
+    assert summaries.rows_of(model)[0].risks == (UNSCALED,)
+
+
+def test_bfloat16_needs_no_loss_scale():
+    mp.set_policy("mixed_bfloat16")
+    model = sequential(layers.Dense(1, name="last"))
+    model.compile("sgd", "mse")
+    expected = ("output of last in bfloat16: 2 to 3 digits",)
+    assert summaries.rows_of(model)[0].risks == expected
+
+
+def test_the_table_is_printed_or_passed_on(capsys):
+    mp.set_policy("mixed_float16")
+    model = sequential(layers.Dense(1, name="[last]"))
+    assert mp.summary(model) is None
+    printed = capsys.readouterr().out
+    passed = []
+    mp.summary(model, print_fn=passed.append)
+    assert passed == [printed]
+    lines = [line.split("│") for line in printed.splitlines() if "[last]" in line]
+    cells = [[cell.strip() for cell in line] for line in lines]
+    assert cells[0][-2].startswith("output of [last] in float16")
+    assert cells[1][1:-1] == [
+        "[last]",
+        "Dense",
+        "mixed_float16",
+        "global",
+        "float16",
+        "float32",
+        "dynamic, 32768, by compile",
+        "-",
+    ]
+    assert max(map(len, printed.splitlines())) <= 160
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(TypeError, match="takes a keras.Model, but got: <Dense.*into a"):
+        mp.summary(layers.Dense(1))
