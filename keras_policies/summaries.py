@@ -178,7 +178,9 @@ def summary(model, print_fn=None):
     the layer that it is part of), `global`, `set later`, `config` (from a file or a
     clone, which do not say more), or `unknown` (made before `import keras_policies`).
     The loss scale is that of the gradients of the layer's weights: only the optimizer
-    of the model has a say. See `summaries.rows_of` for the same as values.
+    of the model has a say. What cannot be seen without running the model is not told:
+    a softmax inside a layer of your own, the outputs of a subclassed model. See
+    `summaries.rows_of` for the same as values.
 
     Args:
         model: `keras.Model`, built or not, compiled or not.

@@ -1,6 +1,7 @@
 import threading
 
 import keras
+import legacy_files
 import numpy as np
 import pytest
 from keras import layers
@@ -212,6 +213,14 @@ def test_a_model_read_from_a_file_says_so_and_that_its_loss_is_not_scaled(tmp_pa
     ]
     assert summaries.rows_of(model)[0].risks == (NARROW_OUTPUT.format("lstm"),)
     assert summaries.rows_of(read)[0].risks == (NARROW_OUTPUT.format("lstm"), UNSCALED)
+
+
+def test_a_legacy_model_has_its_policies_from_the_file():
+    model = mp.load_model(legacy_files.CORPUS / "2.4.4/func_conv_fixed/model.h5")
+    first, *others = summaries.rows_of(model)
+    assert (first.policy, first.origin) == ("mixed_float16", "config")
+    assert {row.origin for row in others} == {"config"}
+    assert {row.policy for row in others} == {"mixed_float16", "float32"}
 
 
 def test_reading_is_known_whether_or_not_unsafe_files_are_allowed():
