@@ -8,6 +8,8 @@ from keras import ops
 
 from keras_policies import backends, keras_internals
 
+LARGEST = 1100  # more than any exponent of a float64
+
 
 @dataclasses.dataclass(frozen=True)
 class Magnitudes:
@@ -36,16 +38,18 @@ def magnitudes(arrays):
         >>> magnitudes([np.array([0.0, 0.75, -3.0, np.inf]), np.array([2.0])])
         Magnitudes(counts={-1: 1, 1: 2}, zeros=1, non_finite=1)
     """
-    counts, zeros, non_finite = {}, 0, 0
+    counts = np.zeros(2 * LARGEST, np.int64)
+    zeros = non_finite = 0
     for array in arrays:
         finite = array[np.isfinite(array)]
         non_finite += array.size - finite.size
         other = finite[finite != 0]
         zeros += finite.size - other.size
-        exponents, found = np.unique(np.frexp(other)[1] - 1, return_counts=True)
-        for exponent, count in zip(exponents.tolist(), found.tolist(), strict=True):
-            counts[exponent] = counts.get(exponent, 0) + count
-    return Magnitudes(dict(sorted(counts.items())), zeros, non_finite)
+        # frexp has its fractions between a half and one.
+        exponents = np.frexp(other)[1] - 1 + LARGEST
+        counts += np.bincount(exponents, minlength=counts.size)
+    found = {int(n) - LARGEST: int(counts[n]) for n in np.flatnonzero(counts)}
+    return Magnitudes(found, zeros, non_finite)
 
 
 def gradients_of(model, x, y, scale=1.0):

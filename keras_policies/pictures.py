@@ -75,7 +75,7 @@ def plot_loss_scale(history):
     lower.set_xlabel("epoch")
     _count_by_ones(lower)
     figure.suptitle(
-        f"Loss scale: {scales[0]:g} to {scales[-1]:g}; epochs: {len(scales)}; "
+        f"Loss scale: {scales[0]:.9g} to {scales[-1]:.9g}; epochs: {len(scales)}; "
         f"steps skipped: {sum(skipped)}"
     )
     return figure
@@ -151,7 +151,7 @@ def _draw(figure, found):
     _draw_range(middle, min([LEAST - 4, *shown]), max([LIMIT + 3, *shown]) + 1)
     width = 1 / len(found)
     for i, (scale, sizes) in enumerate(found.items()):
-        of = "loss, not scaled" if scale == 1 else f"loss times {scale:g}"
+        of = "loss, not scaled" if scale == 1 else f"loss times {scale:.9g}"
         label = f"{of}: {sizes.zeros:,} zero, {sizes.non_finite:,} inf or NaN"
         style = {"width": width, "align": "edge", **BARS[i]}
         at = np.array([*sizes.counts]) + i * width

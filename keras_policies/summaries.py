@@ -33,7 +33,9 @@ class Scaling:
             return "none"
         kinds = {FixedLossScale: "fixed", DynamicLossScale: "dynamic"}
         kind = kinds.get(type(self.rule), type(self.rule).__name__)
-        return f"{kind}, {self.value:g}" + ("" if self.is_compiled else ", by compile")
+        return f"{kind}, {self.value:.9g}" + (
+            "" if self.is_compiled else ", by compile"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -27,6 +27,7 @@ def one_weight(dtype="float32", value=2.0):
         pytest.param([0.0, -0.0, 2.0**-24], ({-24: 1}, 2, 0), id="zeros"),
         pytest.param([np.inf, -np.inf, np.nan], ({}, 0, 3), id="non-finite"),
         pytest.param([2.0**-149, 65504.0], ({-149: 1, 15: 1}, 0, 0), id="ends"),
+        pytest.param([3e38], ({127: 1}, 0, 0), id="largest"),
         pytest.param([], ({}, 0, 0), id="none"),
     ],
 )
@@ -172,6 +173,9 @@ def test_zeros_and_infinities_have_bars_of_their_own():
     mp.set_policy(mp.Policy("mixed_float16", 2**16))
     model = one_weight("mixed_float16")
     figure = mp.plot_gradients(model, ONE, ONE)
+    assert figure.legends[0].get_texts()[1].get_text() == (
+        "loss times 65536: 0 zero, 1 inf or NaN"
+    )
     heights = [
         [c[0].get_height() for c in axes.containers] for axes in figure.axes[::2]
     ]
@@ -186,6 +190,7 @@ def test_zeros_and_infinities_have_bars_of_their_own():
 def test_without_a_loss_scale_one_loss_is_drawn():
     figure = mp.plot_gradients(one_weight(value=2.0**30), ONE, ONE)
     assert len(figure.axes[1].containers) == 1
+    assert len(figure.legends[0].get_texts()) == 1
     assert figure.axes[1].get_xlim() == (-28.0, 32.0)
 
 
