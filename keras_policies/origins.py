@@ -1,8 +1,8 @@
 """Where a layer's policy came from, as far as it can be known.
 
 Keras does not record it, so a layer's constructor does from the import of this package
-on. A config (a file, a clone, the copies that a Bidirectional makes) has the policy in
-it, but not where that came from.
+on. A config (of a file, of `clone_model`, of the copies that a Bidirectional makes) has
+the policy in it, but not where that came from.
 """
 
 from typing import NamedTuple
@@ -53,7 +53,7 @@ def origin_of(layer, parent=None):
         - `"global"`: no `dtype=` was given; the global policy of that moment.
         - `"parent"`: given the very dtypes of the layer (no model) that it is part of.
         - `"config"`: made from a config.
-        - `"own"`: given as `dtype=`.
+        - `"own"`: given as `dtype=`, also by a `from_config` called by hand.
 
     Example:
         >>> origin_of(keras.layers.Dense(2))

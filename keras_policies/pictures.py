@@ -8,7 +8,7 @@ import io
 
 import numpy as np
 
-from keras_policies import gradients, summaries
+from keras_policies import gradients, scaling
 
 # What float16 has: log2 of its least number, of its least normal one, and of its limit.
 LEAST, LEAST_NORMAL, LIMIT = -24, -14, 16
@@ -131,7 +131,7 @@ def plot_gradients(model, x, y):
         ' 3 numbers'
     """
     figure = _figure()
-    scale = summaries.scaling_of(model).value
+    scale = scaling.scaling_of(model).value
     found = {1.0: None} if scale in (None, 1.0) else {1.0: None, scale: None}
     for factor in found:
         taken = gradients.gradients_of(model, x, y, factor)

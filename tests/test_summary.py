@@ -7,7 +7,7 @@ import pytest
 from keras import layers
 
 import keras_policies as mp
-from keras_policies import origins, summaries
+from keras_policies import origins, scaling, summaries
 
 NARROW_OUTPUT = "output of {} in float16: nothing above 65504, 3 digits"
 UNSCALED = "float16 without a loss scale: small gradients become zero"
@@ -34,12 +34,12 @@ def test_the_model_comes_first_and_then_its_layers():
     dense = layers.Dense(4, name="hidden")
     model = sequential(dense, layers.Dense(1, dtype="float32", name="out"))
     model.compile("sgd", "mse")
-    scaling = summaries.Scaling(mp.FixedLossScale(128), 128.0, is_compiled=True)
-    common = {"depth": 1, "class_name": "Dense", "loss_scale": scaling, "risks": ()}
+    scale = scaling.Scaling(mp.FixedLossScale(128), 128.0, is_compiled=True)
+    common = {"depth": 1, "class_name": "Dense", "loss_scale": scale, "risks": ()}
     first, *others = summaries.rows_of(model)
     assert (first.path, first.name, first.class_name) == ("", model.name, "Sequential")
     assert (first.policy, first.origin, first.depth) == ("mixed_float16", "global", 0)
-    assert (first.loss_scale, first.risks) == (scaling, ())
+    assert (first.loss_scale, first.risks) == (scale, ())
     assert others == [
         summaries.Row(
             path="hidden",
@@ -223,6 +223,30 @@ def test_a_legacy_model_has_its_policies_from_the_file():
     assert {row.policy for row in others} == {"mixed_float16", "float32"}
 
 
+@pytest.mark.parametrize("functional", [False, True])
+def test_a_clone_has_its_policies_from_configs(functional):
+    model = sequential(
+        layers.Dense(2, dtype="float16", name="dense"), layers.LSTM(2), shape=(3, 4)
+    )
+    if functional:
+        model = keras.Model(model.inputs, model.outputs)
+    clone = keras.models.clone_model(model)
+    assert [row.origin for row in summaries.rows_of(clone)] == [
+        "global",
+        "config",
+        "config",
+        "parent",
+    ]
+
+    def clone_by_hand(layer):
+        is_dense = layer.name == "dense"
+        return layers.Dense(2, dtype="float16") if is_dense else layer
+
+    own = keras.models.clone_model(model, clone_function=clone_by_hand)
+    assert summaries.rows_of(own)[1].origin == "own"
+    assert origins.origin_of(layers.Dense(2, dtype="float16")) == "own"
+
+
 def test_reading_is_known_whether_or_not_unsafe_files_are_allowed():
     config = keras.saving.serialize_keras_object(layers.Dense(2, dtype="float16"))
     found = []
@@ -288,9 +312,9 @@ def test_a_loss_scale_that_has_moved_is_told():
     model = sequential(layers.Dense(1))
     model.compile("sgd", "mse")
     model.train_on_batch(np.ones((1, 8)), np.ones((1, 1)))
-    assert str(summaries.scaling_of(model)) == "dynamic, 32"
+    assert str(scaling.scaling_of(model)) == "dynamic, 32"
     expected = "Halving, 2"
-    assert str(summaries.Scaling(Halving(), 2.0, True)) == expected
+    assert str(scaling.Scaling(Halving(), 2.0, True)) == expected
 
 
 class Halving(mp.LossScale):

@@ -3,6 +3,7 @@
 import threading
 
 import keras
+from keras.src.models import cloning
 from keras.src.saving import serialization_lib
 
 from keras_policies.keras_internals.seams import wrap
@@ -32,16 +33,17 @@ def after_layer_init(hook):
 
 
 def _count_readings():
-    """Know whether a config is being read: Keras enters this scope for each one.
+    """Know whether a config is being read, or a layer cloned by its config.
 
-    Keras: src/saving/serialization_lib.py, `deserialize_keras_object`. Its own flag
-    says nothing once a user has called `enable_unsafe_deserialization`.
+    Keras: src/saving/serialization_lib.py, `deserialize_keras_object` enters a scope
+    for each config; its own flag says nothing once a user has called
+    `enable_unsafe_deserialization`. src/models/cloning.py, `clone_model`.
     """
 
     def count(step):
         def make_wrapper(stock):
             def counted(self, *args, **kwargs):
-                _reading.depth = getattr(_reading, "depth", 0) + step
+                _add(step)
                 return stock(self, *args, **kwargs)
 
             return counted
@@ -50,6 +52,29 @@ def _count_readings():
 
     wrap(serialization_lib.SafeModeScope, "__enter__", ["self"], count(1))
     wrap(serialization_lib.SafeModeScope, "__exit__", ["self"], count(-1))
+    wrap(cloning, "_wrap_clone_function", ["clone_function"], _count_clones)
+
+
+def _count_clones(stock):
+    def _wrap_clone_function(clone_function, *args, **kwargs):
+        clone = stock(clone_function, *args, **kwargs)
+        if clone_function is not None:  # a function of the user's own
+            return clone
+
+        def counted(layer):
+            _add(1)
+            try:
+                return clone(layer)
+            finally:
+                _add(-1)
+
+        return counted
+
+    return _wrap_clone_function
+
+
+def _add(step):
+    _reading.depth = getattr(_reading, "depth", 0) + step
 
 
 def held_policy(layer):
