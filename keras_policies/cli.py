@@ -11,8 +11,9 @@ import json
 import os
 import sys
 
+from keras_policies import terminal
+
 OK, FAILED, MISSING = 0, 1, 3
-PIPED_WIDTH = 160
 
 EXAMPLES = """\
 examples:
@@ -191,12 +192,6 @@ def _convert(arguments, console):
     return OK
 
 
-def _console(make):
-    """Return a console; what is no terminal gets whole words, not a screen's width."""
-    console = make()
-    return console if console.is_terminal else make(width=PIPED_WIDTH)
-
-
 def main(arguments=None):
     """Run the command line; return the exit code.
 
@@ -204,10 +199,8 @@ def main(arguments=None):
         arguments: list of str, or None for those of the process.
     """
     parsed = _parser().parse_args(arguments)
-    import rich.console
-
     try:
-        return parsed.run(parsed, _console(rich.console.Console))
+        return parsed.run(parsed, terminal.console())
     except (ValueError, TypeError) as error:
         print(f"keras-policies: {error}", file=sys.stderr)
         return FAILED

@@ -5,10 +5,8 @@ import io
 
 import keras
 
-from keras_policies import keras_internals, origins, risks
+from keras_policies import keras_internals, origins, risks, terminal
 from keras_policies.scaling import Scaling, scaling_of
-
-PIPED_WIDTH = 160  # characters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,8 +141,6 @@ def summary(model, print_fn=None):
         >>> "output of last in float16" in tables[0]
         True
     """
-    import rich.console
-
     if not isinstance(model, keras.Model):
         raise TypeError(
             f"summary takes a keras.Model, but got: {model!r}. Put a layer into a "
@@ -152,14 +148,10 @@ def summary(model, print_fn=None):
         )
     table = _table(rows_of(model))
     if print_fn is None:
-        _console(rich.console.Console).print(table)
+        terminal.console().print(table)
         return
-    console = _console(rich.console.Console, file=io.StringIO())
+    # Else rich would show a notebook the table itself, or colour the text.
+    plain = {"force_jupyter": False, "force_terminal": False}
+    console = terminal.console(file=io.StringIO(), **plain)
     console.print(table)
     print_fn(console.file.getvalue())
-
-
-def _console(make, **options):
-    """Return a console; what is no terminal gets whole words, not a screen's width."""
-    console = make(**options)
-    return console if console.is_terminal else make(width=PIPED_WIDTH, **options)

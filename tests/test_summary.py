@@ -459,6 +459,15 @@ def test_the_table_is_printed_or_passed_on(capsys):
     assert max(map(len, printed.splitlines())) <= 160
 
 
+def test_what_is_passed_on_is_plain_text_wherever_it_runs(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    passed = []
+    mp.summary(sequential(layers.Dense(1)), print_fn=passed.append)
+    assert "(the model)" in passed[0]
+    assert "\x1b" not in passed[0]
+
+
 def test_what_is_no_model_is_refused():
     with pytest.raises(TypeError, match="takes a keras.Model, but got: <Dense.*into a"):
         mp.summary(layers.Dense(1))
