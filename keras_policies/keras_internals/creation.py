@@ -29,7 +29,7 @@ def after_layer_init(hook):
 
         return __init__
 
-    wrap(keras.Layer, "__init__", ["dtype"], make_wrapper)
+    wrap(keras.Layer, "__init__", make_wrapper)
 
 
 def _count_readings():
@@ -50,9 +50,9 @@ def _count_readings():
 
         return make_wrapper
 
-    wrap(serialization_lib.SafeModeScope, "__enter__", ["self"], count(1))
-    wrap(serialization_lib.SafeModeScope, "__exit__", ["self"], count(-1))
-    wrap(cloning, "_wrap_clone_function", ["clone_function"], _count_clones)
+    wrap(serialization_lib.SafeModeScope, "__enter__", count(1))
+    wrap(serialization_lib.SafeModeScope, "__exit__", count(-1))
+    wrap(cloning, "_wrap_clone_function", _count_clones)
 
 
 def _count_clones(stock):

@@ -22,7 +22,6 @@ PLACES = {
     "keras.src.dtype_policies": ["ALL_OBJECTS_DICT"],
     "keras.src.layers.layer": [
         "CallSpec",
-        "Layer._flatten_layers",
         "Layer._open_name_scope",
     ],
     "keras.src.layers.preprocessing.image_preprocessing"
@@ -44,6 +43,8 @@ PARAMETERS = {
         "dtype",
     ],
     ("keras.src.layers.layer", "Layer.__call__"): ["args", "kwargs"],
+    ("keras.src.layers.layer", "Layer.__init__"): ["dtype"],
+    ("keras.src.layers.layer", "Layer._flatten_layers"): ["include_self", "recursive"],
     ("keras.src.layers.layer", "Layer._maybe_build"): ["call_spec"],
     ("keras.src.layers.layer", "Layer.add_weight"): ["shape", "initializer", "dtype"],
     ("keras.src.layers.rnn.bidirectional", "Bidirectional.__init__"): [
@@ -55,6 +56,10 @@ PARAMETERS = {
         "custom_objects",
         "compile",
     ],
+    ("keras.src.models.cloning", "_wrap_clone_function"): ["clone_function"],
+    ("keras.src.saving.serialization_lib", "SafeModeScope.__enter__"): ["self"],
+    ("keras.src.saving.serialization_lib", "SafeModeScope.__exit__"): ["self"],
+    ("keras.src.trainers.trainer", "Trainer._symbolic_build"): ["data_batch"],
     ("keras.src.trainers.trainer", "Trainer.compile"): ["optimizer", "auto_scale_loss"],
 }
 
