@@ -5,9 +5,6 @@ object to object by their sizes, and round and round where one is zero. Source: 
 File Format Specification 3.0, III.E; H5HGcache.c, H5HG__cache_heap_deserialize.
 """
 
-import contextlib
-import mmap
-import pathlib
 import struct
 
 from keras_policies.legacy.errors import LegacyModelError
@@ -20,36 +17,30 @@ SIZES_AT = {0: 13, 1: 13, 2: 9, 3: 9}
 EIGHT = bytes((8, 8))
 
 
-def check(file, where):
+def check(data, where):
     """Raise if the library would not come to an end in an HDF5 file.
 
     Args:
-        file: path, or an open binary file.
+        data: `mmap.mmap` of the file.
         where: str, what it is, for the error.
 
     Raises:
         LegacyModelError: if a global heap is corrupt, or sizes are not of 8 bytes.
-        OSError, ValueError: if there is nothing to be read.
     """
-    with contextlib.ExitStack() as stack:
-        if isinstance(file, str | pathlib.Path):
-            file = stack.enter_context(open(file, "rb"))
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        stack.enter_context(data)
-        at = SIZES_AT.get(data[8]) if len(data) > 16 else None
-        if at is None or data[at : at + 2] != EIGHT:
+    at = SIZES_AT.get(data[8]) if len(data) > 16 else None
+    if at is None or data[at : at + 2] != EIGHT:
+        raise LegacyModelError(
+            f"{where}: not an HDF5 file as tf.keras writes it: its superblock is "
+            "of an unknown kind. It is truncated or corrupt."
+        )
+    start = data.find(SIGNATURE)
+    while start >= 0:
+        if not _ends(data, start):
             raise LegacyModelError(
-                f"{where}: not an HDF5 file as tf.keras writes it: its superblock is "
-                "of an unknown kind. It is truncated or corrupt."
+                f"{where}: corrupt: the global heap at byte {start} has an object "
+                "without a size. Copy it again from where it came from."
             )
-        start = data.find(SIGNATURE)
-        while start >= 0:
-            if not _ends(data, start):
-                raise LegacyModelError(
-                    f"{where}: corrupt: the global heap at byte {start} has an object "
-                    "without a size. Copy it again from where it came from."
-                )
-            start = data.find(SIGNATURE, start + 1)
+        start = data.find(SIGNATURE, start + 1)
 
 
 def _ends(data, start):

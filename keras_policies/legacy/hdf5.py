@@ -8,12 +8,14 @@ keras/saving/legacy/hdf5_format.py (in TensorFlow 2.0: saving/hdf5_format.py).
 import contextlib
 import functools
 import math
+import mmap
+import pathlib
 
 import h5py
 import ml_dtypes
 import numpy as np
 
-from keras_policies.legacy import global_heap, json_text, vocabularies
+from keras_policies.legacy import attribute_texts, global_heap, json_text, vocabularies
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.model import (
     LegacyModel,
@@ -43,7 +45,7 @@ def open_file(file, where):
         LegacyModelError: if it cannot be opened: truncated, or no HDF5 file.
     """
     try:
-        global_heap.check(file, where)
+        _check_bytes(file, where)
         return h5py.File(file, "r")
     except (OSError, RuntimeError, ValueError) as error:
         if isinstance(error, LegacyModelError):
@@ -52,6 +54,17 @@ def open_file(file, where):
             f"{where}: not a readable HDF5 file: {error}. It is truncated, corrupt or "
             "of another format; copy it again from where it came from."
         ) from error
+
+
+def _check_bytes(file, where):
+    """Raise if the HDF5 library would hang in a file, or fill memory."""
+    with contextlib.ExitStack() as stack:
+        if isinstance(file, str | pathlib.Path):
+            file = stack.enter_context(open(file, "rb"))
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        stack.enter_context(data)
+        global_heap.check(data, where)
+        attribute_texts.check(data, where)
 
 
 def _text(value):
