@@ -1,9 +1,9 @@
-"""Checks how long the texts of an HDF5 file's attributes claim to be.
+"""Checks that the texts of an HDF5 file's attributes are as long as they claim to be.
 
-The HDF5 library takes as much memory as a text of variable length claims, up to 4 GiB
-each, before it looks for the text. Source: HDF5 File Format Specification 3.0,
-IV.A.2.m (the attribute message), IV.A.2.d (datatypes: 9 is of variable length),
-IV.A.2.b (dataspaces).
+The HDF5 library (1.14.6) takes as much memory as a text of variable length claims, up
+to 4 GiB, before it looks for the text, and writes into it however much there is.
+Source: HDF5 File Format Specification 3.0, IV.A.2.m (the attribute message), IV.A.2.d
+(datatypes: 9 is of variable length), IV.A.2.b (dataspaces), VIII.B (global heap ids).
 """
 
 import math
@@ -25,51 +25,50 @@ DIMENSIONS_AT = {1: 8, 2: 4}  # in a dataspace, by its version
 TEXT = struct.Struct("<IQI")  # length, address of the heap, place in it
 
 
-def check(data, where):
-    """Raise if a text claims more bytes than the file has.
+def check(data, sizes, where):
+    """Raise if a text is longer or shorter than it claims.
 
     Args:
         data: `mmap.mmap` of the file.
+        sizes: dict, as `global_heap.sizes` returns it.
         where: str, what it is, for the error.
 
     Raises:
-        LegacyModelError: if one does.
+        LegacyModelError: if one is.
     """
     for match in NAMES.finditer(data):
         for version, (before, padding) in LAYOUTS.items():
             start = match.start() - before
             if start < 0 or data[start] != version:
                 continue
-            sizes = SIZES.unpack_from(data, start + 2)
-            if sizes[0] != len(match.group()):
+            parts = SIZES.unpack_from(data, start + 2)
+            if parts[0] != len(match.group()):
                 continue
-            padded = [-(-size // padding) * padding for size in sizes]
-            is_shared = version > 1 and data[start + 1] & SHARED
-            try:
-                claims = _claims(data, match.start(), padded)
-                longest = len(data) + 1 if is_shared else max(claims, default=0)
-            except (IndexError, struct.error):
-                continue  # it reaches past the end; the library refuses that itself
-            if longest > len(data):
-                name = match.group()[:-1].decode()
-                raise LegacyModelError(
-                    f"{where}: corrupt: the attribute {name!r} at byte {start} claims "
-                    f"{longest} bytes or more, the file has {len(data)}. Copy it again "
-                    "from where it came from."
-                )
+            name = f"{where}: corrupt: the attribute {match.group()[:-1].decode()!r}"
+            if version > 1 and data[start + 1] & SHARED:
+                raise LegacyModelError(f"{name} is of a datatype kept elsewhere.")
+            padded = [-(-size // padding) * padding for size in parts]
+            for claimed, held in _texts(data, match.start(), padded, sizes):
+                if claimed != held:
+                    raise LegacyModelError(
+                        f"{name} at byte {start} claims a text of {claimed} bytes, "
+                        f"and {held} are there. Copy it again from where it came from."
+                    )
 
 
-def _claims(data, start, sizes):
-    """Yield the length of each text of an attribute whose name is at `start`."""
-    name, datatype, dataspace = sizes
-    kind = start + name
-    space = kind + datatype
-    if data[kind] & 15 != VARIABLE_LENGTH or data[space] not in DIMENSIONS_AT:
-        return
-    dimensions = struct.unpack_from(
-        f"<{data[space + 1]}Q", data, space + DIMENSIONS_AT[data[space]]
-    )
+def _texts(data, start, parts, sizes):
+    """Yield what each text of an attribute named at `start` claims, and what it has."""
+    name, datatype, dataspace = parts
+    space = start + name + datatype
     texts = space + dataspace
-    fitting = (len(data) - texts) // TEXT.size
-    for number in range(min(math.prod(dimensions), fitting)):
-        yield TEXT.unpack_from(data, texts + number * TEXT.size)[0]
+    if texts > len(data) or data[start + name] & 15 != VARIABLE_LENGTH:
+        return
+    at = space + DIMENSIONS_AT.get(data[space], dataspace)
+    rank = data[space + 1]
+    if at + 8 * rank > texts:
+        return  # the library refuses that itself
+    count = math.prod(struct.unpack_from(f"<{rank}Q", data, at))
+    for number in range(min(count, (len(data) - texts) // TEXT.size)):
+        claimed, heap, place = TEXT.unpack_from(data, texts + number * TEXT.size)
+        if claimed or heap:
+            yield claimed, sizes.get(heap, {}).get(place, 0)

@@ -17,8 +17,8 @@ SIZES_AT = {0: 13, 1: 13, 2: 9, 3: 9}
 EIGHT = bytes((8, 8))
 
 
-def check(data, where):
-    """Raise if the library would not come to an end in an HDF5 file.
+def sizes(data, where):
+    """Return `{address: {number: bytes}}`, the objects of each global heap.
 
     Args:
         data: `mmap.mmap` of the file.
@@ -33,31 +33,35 @@ def check(data, where):
             f"{where}: not an HDF5 file as tf.keras writes it: its superblock is "
             "of an unknown kind. It is truncated or corrupt."
         )
+    found = {}
     start = data.find(SIGNATURE)
     while start >= 0:
-        if not _ends(data, start):
+        found[start] = _objects(data, start)
+        if found[start] is None:
             raise LegacyModelError(
                 f"{where}: corrupt: the global heap at byte {start} has an object "
                 "without a size. Copy it again from where it came from."
             )
         start = data.find(SIGNATURE, start + 1)
+    return found
 
 
-def _ends(data, start):
-    """Return whether a global heap ends, going from object to object.
+def _objects(data, start):
+    """Return `{number: bytes}` of a global heap, or None if it does not end.
 
-    True as well of four letters in some tensor, which no heap follows.
+    Of four letters in some tensor, which no heap follows, it is empty.
     """
     if start + HEADER.size > len(data):
-        return True
+        return {}
     _, version, size = HEADER.unpack_from(data, start)
     end = start + size
     if version != VERSION or size < MIN_BYTES or end > len(data):
-        return True  # the library refuses these itself
-    at = start + HEADER.size
+        return {}  # the library refuses these itself
+    found, at = {}, start + HEADER.size
     while at + OBJECT.size <= end:
         number, _, held = OBJECT.unpack_from(data, at)
+        found[number] = held
         at += held if number == 0 else OBJECT.size + (held + 7) // 8 * 8
         if (number == 0 and held < OBJECT.size) or at > end:
-            return False
-    return True
+            return None
+    return found

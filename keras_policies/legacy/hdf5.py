@@ -57,14 +57,13 @@ def open_file(file, where):
 
 
 def _check_bytes(file, where):
-    """Raise if the HDF5 library would hang in a file, or fill memory."""
+    """Raise if the HDF5 library would hang in a file, fill memory, or crash."""
     with contextlib.ExitStack() as stack:
         if isinstance(file, str | pathlib.Path):
             file = stack.enter_context(open(file, "rb"))
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         stack.enter_context(data)
-        global_heap.check(data, where)
-        attribute_texts.check(data, where)
+        attribute_texts.check(data, global_heap.sizes(data, where), where)
 
 
 def _text(value):
