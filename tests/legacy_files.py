@@ -7,11 +7,16 @@ import tarfile
 
 import keras
 import numpy as np
+import pytest
 
 # The release that is opened on each backend, and on the lowest Keras; jax opens all.
 NEWEST = "2.15.1"
 IS_LOWEST_KERAS = keras.__version__.startswith("3.8.")
 IS_THOROUGH = keras.backend.backend() == "jax" and not IS_LOWEST_KERAS
+# Of tests that use no backend, or the same one whatever is set.
+once = pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="no backend matters here: run with jax"
+)
 FOLDER = pathlib.Path(__file__).parent / "data" / "legacy"
 CORPUS, MORE = FOLDER / "corpus", FOLDER / "more"
 TOLERANCE = {"float16": 5e-3, "bfloat16": 3e-2}

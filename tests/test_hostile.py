@@ -4,6 +4,7 @@ import hostile
 import hostile_exploits
 import hostile_worker
 import keras
+import legacy_files
 import numpy as np
 import pytest
 
@@ -27,6 +28,7 @@ def worker():
     started.close()
 
 
+@legacy_files.once
 @pytest.mark.parametrize(("kind", "mutation"), EVERY, ids=map("-".join, EVERY))
 def test_a_mutated_file_opens_as_it_was_or_is_refused(worker, kind, mutation):
     for seed in range(SAMPLE):

@@ -16,6 +16,7 @@ from keras_policies import LegacyModelError
 from keras_policies.legacy import sorted_table
 from keras_policies.legacy.checkpoint import Checkpoint
 
+pytestmark = legacy_files.once
 # LEGACY_CORPUS adds a folder of more of them.
 FOLDERS = [legacy_files.FOLDER, *filter(None, [os.environ.get("LEGACY_CORPUS")])]
 PREFIXES = sorted(
