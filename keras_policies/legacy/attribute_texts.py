@@ -12,10 +12,10 @@ import struct
 
 from keras_policies.legacy.errors import LegacyModelError
 
-# Every attribute that is read; long lists are split into `layer_names0` and so on.
-NAMES = re.compile(
-    rb"(?:keras_version|layer_names|model_config|training_config|weight_names)[0-9]*\0"
-)
+# Of every attribute that is read; long lists are split into `layer_names0` and so on.
+# To search for the ends, which begin with one letter, takes a tenth of the time.
+BEGINNINGS = b"keras", b"layer", b"model", b"training", b"weight"
+ENDS = re.compile(rb"_(?:config|names|version)[0-9]*\0")
 SIZES = struct.Struct("<HHH")  # of the name, the datatype, the dataspace
 # Version of the message -> bytes before the name, and what its parts are padded to.
 LAYOUTS = {1: (8, 8), 2: (8, 1), 3: (9, 1)}
@@ -36,24 +36,33 @@ def check(data, sizes, where):
     Raises:
         LegacyModelError: if one is.
     """
-    for match in NAMES.finditer(data):
+    for begin, found in _names(data):
         for version, (before, padding) in LAYOUTS.items():
-            start = match.start() - before
+            start = begin - before
             if start < 0 or data[start] != version:
                 continue
             parts = SIZES.unpack_from(data, start + 2)
-            if parts[0] != len(match.group()):
+            if parts[0] != len(found):
                 continue
-            name = f"{where}: corrupt: the attribute {match.group()[:-1].decode()!r}"
+            name = f"{where}: corrupt: the attribute {found[:-1].decode()!r}"
             if version > 1 and data[start + 1] & SHARED:
                 raise LegacyModelError(f"{name} is of a datatype kept elsewhere.")
             padded = [-(-size // padding) * padding for size in parts]
-            for claimed, held in _texts(data, match.start(), padded, sizes):
+            for claimed, held in _texts(data, begin, padded, sizes):
                 if claimed != held:
                     raise LegacyModelError(
                         f"{name} at byte {start} claims a text of {claimed} bytes, "
                         f"and {held} are there. Copy it again from where it came from."
                     )
+
+
+def _names(data):
+    """Yield `(start, name)` of all that looks like an attribute's name."""
+    for match in ENDS.finditer(data):
+        for beginning in BEGINNINGS:
+            start = match.start() - len(beginning)
+            if start >= 0 and data[start : match.start()] == beginning:
+                yield start, data[start : match.end()]
 
 
 def _texts(data, start, parts, sizes):

@@ -5,6 +5,7 @@ object to object by their sizes, and round and round where one is zero. Source: 
 File Format Specification 3.0, III.E; H5HGcache.c, H5HG__cache_heap_deserialize.
 """
 
+import re
 import struct
 
 from keras_policies.legacy.errors import LegacyModelError
@@ -34,15 +35,14 @@ def sizes(data, where):
             "of an unknown kind. It is truncated or corrupt."
         )
     found = {}
-    start = data.find(SIGNATURE)
-    while start >= 0:
+    for match in re.finditer(SIGNATURE, data):
+        start = match.start()
         found[start] = _objects(data, start)
         if found[start] is None:
             raise LegacyModelError(
                 f"{where}: corrupt: the global heap at byte {start} has an object "
                 "without a size. Copy it again from where it came from."
             )
-        start = data.find(SIGNATURE, start + 1)
     return found
 
 

@@ -17,7 +17,14 @@ import zlib
 
 import h5py
 
-from keras_policies.legacy import configs, hdf5, json_text, lookups, vocabularies
+from keras_policies.legacy import (
+    configs,
+    guarded_hdf5,
+    hdf5,
+    json_text,
+    lookups,
+    vocabularies,
+)
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.model import (
     LegacyModel,
@@ -154,7 +161,7 @@ def _own_and_inner(group, prefix, where, seen=None):
     """
     seen = set() if seen is None else seen
     for name in group:
-        inner = hdf5.member(group, name, where)
+        inner = guarded_hdf5.member(group, name, where)
         if not isinstance(inner, h5py.Group):
             continue
         address = h5py.h5o.get_info(inner.id).addr
@@ -170,12 +177,12 @@ def _own_and_inner(group, prefix, where, seen=None):
 
 def _layers(group, layers, prefix, where):
     """Yield `(layer name, LegacyWeight)`, nested models with their layers' names."""
-    groups = (hdf5.member(group, name, where) for name in LAYER_GROUPS)
+    groups = (guarded_hdf5.member(group, name, where) for name in LAYER_GROUPS)
     group = next((found for found in groups if found is not None), None)
     stored = numbered(str(layer.get("class_name")) for layer in layers)
     for name, layer in zip(stored, layers, strict=True):
         config = layer.get("config")
-        inner = None if group is None else hdf5.member(group, name, where)
+        inner = None if group is None else guarded_hdf5.member(group, name, where)
         if inner is None or not isinstance(config, dict):
             continue
         own = configs.name_of(layer)
@@ -257,7 +264,7 @@ def _optimizer(file, optimizer, where):
     path = OPTIMIZER_GROUP
     if isinstance(inner, dict):
         path, optimizer = INNER_OPTIMIZER_GROUP, inner
-    group = hdf5.member(file, f"{path}/vars", where)
+    group = guarded_hdf5.member(file, f"{path}/vars", where)
     stored = sorted(group or (), key=lambda item: (len(item), item))
     values = [hdf5.weight(group, name, f"vars/{name}", where) for name in stored]
     names = _slot_names(optimizer, len(values) - 1)
@@ -282,7 +289,7 @@ def _training_config(compile_config, file, where):
     if isinstance(optimizer, str):
         optimizer = {"class_name": optimizer, "config": {}}
     is_wrapped = "inner_optimizer" in (optimizer.get("config") or {})
-    has_inner = hdf5.member(file, INNER_OPTIMIZER_GROUP, where) is not None
+    has_inner = guarded_hdf5.member(file, INNER_OPTIMIZER_GROUP, where) is not None
     if has_inner and not is_wrapped:
         config = {"inner_optimizer": optimizer, "dynamic": True}
         optimizer = {"class_name": "LossScaleOptimizerV3", "config": config}
@@ -322,7 +329,7 @@ def read(path):
             _unpack_weights(archive, unpacked)
             config = json_text.decode(text, f"{where}: {CONFIG}")
             tokens = _tokens(archive, config)
-        with hdf5.open_file(unpacked, where) as file:
+        with guarded_hdf5.open_file(unpacked, where) as file:
             training = _training_config(config.get("compile_config"), file, where)
             optimizer = training["optimizer_config"] if training else {}
             weights = _weights(file, config, where)

@@ -3,7 +3,7 @@
 import contextlib
 import pathlib
 
-from keras_policies.legacy import hdf5, keras_archive, saved_model
+from keras_policies.legacy import guarded_hdf5, hdf5, keras_archive, saved_model
 from keras_policies.legacy.errors import LegacyModelError, corrupt, entering
 
 KERAS_3 = "3."
@@ -35,8 +35,8 @@ def _is_keras_3(path):
     if kind is keras_archive:
         with keras_archive.open_archive(path) as archive:
             return keras_archive.keras_version(archive).startswith(KERAS_3)
-    with hdf5.open_file(path, str(path)) as file:
-        version = hdf5.attribute(file, "keras_version") or ""
+    with guarded_hdf5.open_file(path, str(path)) as file:
+        version = guarded_hdf5.attribute(file, "keras_version") or ""
     return version.startswith(KERAS_3)
 
 

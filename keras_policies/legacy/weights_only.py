@@ -8,7 +8,7 @@ their names: there it has `layer_with_weights-0`, `layer_with_weights-1`, ….
 import contextlib
 import pathlib
 
-from keras_policies.legacy import hdf5, object_graph, saved_model
+from keras_policies.legacy import guarded_hdf5, hdf5, object_graph, saved_model
 from keras_policies.legacy.checkpoint import Checkpoint
 from keras_policies.legacy.errors import LegacyModelError, entering
 
@@ -100,10 +100,10 @@ def _read(path):
         yield _by_layer(_graph(path), path)
         return
     where = str(path)
-    with hdf5.open_file(path, where) as file:
-        group = hdf5.member(file, "model_weights", where)
+    with guarded_hdf5.open_file(path, where) as file:
+        group = guarded_hdf5.member(file, "model_weights", where)
         group = file if group is None else group
-        if not hdf5.names(group, "layer_names"):
+        if not guarded_hdf5.names(group, "layer_names"):
             raise LegacyModelError(
                 f"{where}: an HDF5 file without weights of tf.keras (no layer_names)."
             )
