@@ -1,6 +1,7 @@
 """Files from strangers end in the model that was saved, or in an error of ours."""
 
 import importlib.util
+import struct
 
 import hostile
 import hostile_exploits
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError, inspect_model, load_model, load_weights
-from keras_policies.legacy import budget
+from keras_policies.legacy import attribute_texts, budget
 from keras_policies.legacy.model import LegacyWeight, SlotNames
 from keras_policies.legacy.ops import arrays
 
@@ -163,3 +164,9 @@ def test_what_a_model_may_take_is_counted_together():
         with pytest.raises(LegacyModelError, match="an array of 104857600 bytes"):
             budget.spend(100 * 2**20, 1)
     budget.spend(10**12)  # outside, nothing is counted
+
+
+def test_an_attribute_that_ends_with_its_file_is_left_to_hdf5():
+    sizes = struct.pack("<HHH", len(b"keras_version\0"), 8, 0)
+    data = bytes([1, 0]) + sizes + b"keras_version\0\0\0" + bytes([0x19, *bytes(7)])
+    attribute_texts.check(data, {}, "a file")

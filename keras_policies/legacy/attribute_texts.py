@@ -70,12 +70,14 @@ def _texts(data, start, parts, sizes):
     name, datatype, dataspace = parts
     space = start + name + datatype
     texts = space + dataspace
-    if texts > len(data) or data[start + name] & 15 != VARIABLE_LENGTH:
+    if dataspace < min(DIMENSIONS_AT.values()) or texts > len(data):
+        return  # the library refuses that itself
+    if data[start + name] & 15 != VARIABLE_LENGTH:
         return
     at = space + DIMENSIONS_AT.get(data[space], dataspace)
     rank = data[space + 1]
     if at + 8 * rank > texts:
-        return  # the library refuses that itself
+        return  # as above
     count = math.prod(struct.unpack_from(f"<{rank}Q", data, at))
     for number in range(min(count, (len(data) - texts) // TEXT.size)):
         claimed, heap, place = TEXT.unpack_from(data, texts + number * TEXT.size)
