@@ -20,16 +20,25 @@ import importlib
 
 import keras
 
+from keras_policies.backends import eager
+
 _name = keras.backend.backend()
 _is_known = _name in ("jax", "tensorflow", "torch")
-_module = importlib.import_module(
+_own = importlib.import_module(
     f"keras_policies.backends.{_name if _is_known else 'eager'}"
 )
-all_finite = _module.all_finite
-gradients = _module.gradients
-run_if = _module.run_if
-place = _module.place
-read_once = _module.read_once
-unscale = _module.unscale
-unscaled = _module.unscaled
-update = _module.update
+
+
+def _of_backend(name):
+    """Return a function of the backend, or the one that the others share."""
+    return getattr(_own, name, None) or getattr(eager, name)
+
+
+all_finite = _of_backend("all_finite")
+gradients = _of_backend("gradients")
+run_if = _of_backend("run_if")
+place = _of_backend("place")
+read_once = _of_backend("read_once")
+unscale = _of_backend("unscale")
+unscaled = _of_backend("unscaled")
+update = _of_backend("update")

@@ -4,25 +4,7 @@ import jax
 import keras
 import numpy as np
 
-from keras_policies.backends.eager import (
-    all_finite,
-    read_once,
-    unscale,
-    unscaled,
-    update,
-)
-from keras_policies.backends.eager import run_if as run_if_now
-
-__all__ = [
-    "all_finite",
-    "gradients",
-    "place",
-    "read_once",
-    "run_if",
-    "unscale",
-    "unscaled",
-    "update",
-]
+from keras_policies.backends import eager
 
 ALIGNMENT = 64  # bytes; jax takes an aligned array as its own, without a copy
 
@@ -43,7 +25,7 @@ def place(array):
 def run_if(condition, step, variables):
     """Run `step()` if `condition`, under `jax.lax.cond` where it is traced."""
     if not isinstance(condition, jax.core.Tracer):
-        return run_if_now(condition, step, variables)
+        return eager.run_if(condition, step, variables)
 
     def taken(values):
         mapping = list(zip(variables, values, strict=True))

@@ -7,19 +7,6 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_policies.backends.eager import place, update
-
-__all__ = [
-    "all_finite",
-    "gradients",
-    "place",
-    "read_once",
-    "run_if",
-    "unscale",
-    "unscaled",
-    "update",
-]
-
 SMALL = 1024  # elements
 
 

@@ -9,18 +9,6 @@ import torch
 
 from keras_policies import keras_internals
 from keras_policies.backends import eager
-from keras_policies.backends.eager import all_finite, place, read_once, run_if
-
-__all__ = [
-    "all_finite",
-    "gradients",
-    "place",
-    "read_once",
-    "run_if",
-    "unscale",
-    "unscaled",
-    "update",
-]
 
 # Devices that have the kernel: torch/amp/grad_scaler.py.
 DEVICES = {"cpu", "cuda"}
@@ -113,7 +101,7 @@ def _finite(gradients, overflows):
             (overflow,) = _multiply(group, torch.ones((), device=device))
             checks.append(overflow == 0)
         else:
-            checks.append(all_finite([_numbers(gradient) for gradient in group]))
+            checks.append(eager.all_finite([_numbers(gradient) for gradient in group]))
     if len(checks) < 2:
         return checks[0] if checks else None
     return torch.stack([check.to(checks[0].device) for check in checks]).all()
