@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies import LegacyModelError, inspect_model, load_model, load_weights
+from keras_policies import (
+    LegacyModelError,
+    convert_model,
+    inspect_model,
+    load_model,
+    load_weights,
+)
+from keras_policies.legacy import guarded_hdf5
 
 SOURCE = legacy_files.CORPUS / "2.15.1" / "seq_dense"
 
@@ -236,6 +243,36 @@ def test_weights_alone_are_no_model():
     for name in "weights.h5", "checkpoint/weights":
         with pytest.raises(LegacyModelError, match=r"keras_policies\.load_weights"):
             load_model(folder / name)
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.h5", "model"])
+def test_a_model_of_keras_3_is_not_legacy(tmp_path, name):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    path = tmp_path / name
+    if path.suffix:
+        model.save(path)
+    else:
+        model.save(tmp_path / "model.zip.keras")
+        with zipfile.ZipFile(tmp_path / "model.zip.keras") as archive:
+            archive.extractall(path)
+    assert load_model(path).count_params() == 9
+    with pytest.raises(LegacyModelError, match="dtype_policy is for legacy models"):
+        load_model(path, dtype_policy="float32")
+    with pytest.raises(LegacyModelError, match="written by Keras 3: there is nothing"):
+        inspect_model(path)
+    with pytest.raises(LegacyModelError, match="written by Keras 3: there is nothing"):
+        convert_model(path, tmp_path / "new.keras")
+    assert not (tmp_path / "new.keras").exists()
+
+
+@pytest.mark.parametrize("form", ["model.h5", "model.keras"])
+def test_a_file_is_opened_once(form, monkeypatch):
+    opened, stock = [], guarded_hdf5.h5py.File
+    monkeypatch.setattr(
+        guarded_hdf5.h5py, "File", lambda *args: opened.append(args) or stock(*args)
+    )
+    load_model(SOURCE / form)
+    assert len(opened) == 1
 
 
 def test_a_dtype_policy_that_is_none():

@@ -30,6 +30,26 @@ class LegacyModelError(ValueError):
     """
 
 
+class Keras3ModelError(LegacyModelError):
+    """A model that Keras 3 wrote was to be read as a legacy one.
+
+    Args:
+        path: str or path of the model.
+    """
+
+    def __init__(self, path):
+        super().__init__(
+            f"{path}: written by Keras 3: there is nothing legacy in it. Open it with "
+            "keras.models.load_model."
+        )
+
+
+def check_version(version, path):
+    """Raise `Keras3ModelError` if a file names a version of Keras such as `"3.8.0"`."""
+    if version.startswith("3."):
+        raise Keras3ModelError(path)
+
+
 def check_inside(path, folder):
     """Raise if a file of a folder is a link to somewhere outside of it.
 

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from keras_policies.legacy import json_text, vocabularies
-from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.errors import LegacyModelError, check_version
 from keras_policies.legacy.guarded_hdf5 import (
     attribute,
     dataset,
@@ -138,6 +138,8 @@ def read(path):
     """
     where = str(path)
     with open_file(path, where) as file:
+        version = attribute(file, "keras_version") or "unknown"
+        check_version(version, where)
         text = attribute(file, "model_config")
         if text is None:
             raise _no_model(file, where)
@@ -149,7 +151,6 @@ def read(path):
         training = attribute(file, "training_config")
         if training is not None:
             training = json_text.decode(training, f"{where}: training_config")
-        version = attribute(file, "keras_version") or "unknown"
         yield LegacyModel(
             path=where,
             format="H5",

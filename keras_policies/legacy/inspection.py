@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from keras_policies.legacy import classes, configs, plan, policies, readers
-from keras_policies.legacy.errors import LegacyModelError, corrupt
+from keras_policies.legacy.errors import corrupt
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,10 +152,5 @@ def inspect_model(path):
         >>> found.written_by, found.policy, found.loss_scale
         ('TensorFlow 2.4.4', 'mixed_float16', 'FixedLossScale(128.0)')
     """
-    if readers.is_keras_3(path):
-        raise LegacyModelError(
-            f"{path}: written by Keras 3: there is nothing legacy in it. Open it with "
-            "keras.models.load_model."
-        )
     with readers.read(path) as legacy, corrupt(path):
         return describe(plan.make(legacy, safe_mode=False))

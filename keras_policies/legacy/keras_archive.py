@@ -25,7 +25,7 @@ from keras_policies.legacy import (
     lookups,
     vocabularies,
 )
-from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.errors import LegacyModelError, check_version
 from keras_policies.legacy.model import (
     LegacyModel,
     LegacyOptimizerState,
@@ -92,7 +92,7 @@ def numbered(class_names):
     return names
 
 
-def open_archive(path):
+def _open_archive(path):
     """Return the open `zipfile.ZipFile` at `path`."""
     try:
         return zipfile.ZipFile(path)
@@ -121,7 +121,7 @@ def _member(archive, name, limit):
         raise LegacyModelError(f"{archive.filename}: {name}: {error}.") from error
 
 
-def keras_version(archive):
+def _keras_version(archive):
     """Return the version of Keras that wrote the archive, such as `"2.15.0"`."""
     text = _member(archive, METADATA, MAX_METADATA_BYTES)
     found = json_text.decode(text, f"{archive.filename}: {METADATA}")
@@ -323,8 +323,9 @@ def read(path):
     """
     where = str(path)
     with tempfile.TemporaryFile() as unpacked:
-        with open_archive(path) as archive:
-            version = keras_version(archive)
+        with _open_archive(path) as archive:
+            version = _keras_version(archive)
+            check_version(version, where)
             text = _member(archive, CONFIG, json_text.MAX_JSON_BYTES)
             _unpack_weights(archive, unpacked)
             config = json_text.decode(text, f"{where}: {CONFIG}")

@@ -9,7 +9,7 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies.legacy import build, plan, progress, readers, weights, weights_only
-from keras_policies.legacy.errors import LegacyModelError, corrupt
+from keras_policies.legacy.errors import Keras3ModelError, LegacyModelError, corrupt
 from keras_policies.legacy.policies import checked_policy
 
 
@@ -49,14 +49,19 @@ def load_model(
         <DTypePolicy "float32">
     """
     policy = checked_policy(dtype_policy)
-    if readers.is_keras_3(path):
+    try:
+        return _load_legacy(path, custom_objects, compile, safe_mode, policy)
+    except Keras3ModelError:
         if policy is not None:
             raise LegacyModelError(
                 f"{path}: written by Keras 3; dtype_policy is for legacy models. Load "
                 "it without, and set the dtype_policy of its layers."
-            )
-        with _named_for_keras(path) as named:
-            return keras.models.load_model(named, custom_objects, compile, safe_mode)
+            ) from None
+    with _named_for_keras(path) as named:
+        return keras.models.load_model(named, custom_objects, compile, safe_mode)
+
+
+def _load_legacy(path, custom_objects, compile, safe_mode, policy):
     with (
         readers.read(path) as legacy,
         keras_internals.custom_object_scope(custom_objects),

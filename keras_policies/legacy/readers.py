@@ -3,41 +3,15 @@
 import contextlib
 import pathlib
 
-from keras_policies.legacy import guarded_hdf5, hdf5, keras_archive, saved_model
-from keras_policies.legacy.errors import LegacyModelError, corrupt, entering
+from keras_policies.legacy import hdf5, keras_archive, saved_model
+from keras_policies.legacy.errors import Keras3ModelError, LegacyModelError, entering
 
-KERAS_3 = "3."
 # What Keras 3 leaves when a .keras file is unpacked into a folder.
 KERAS_3_FOLDER = keras_archive.CONFIG, keras_archive.METADATA
 EXPECTED = (
     "a SavedModel folder (with saved_model.pb), an .h5 file, or a .keras file, written "
     "by tf.keras 2.0 to 2.15 or by Keras 3"
 )
-
-
-def is_keras_3(path):
-    """Return whether Keras 3 itself wrote the model at `path`, and so reads it.
-
-    Raises:
-        LegacyModelError: if there is nothing, or no model that we know.
-    """
-    path = pathlib.Path(path)
-    with corrupt(path):
-        return _is_keras_3(path)
-
-
-def _is_keras_3(path):
-    if path.is_dir():
-        if (path / saved_model.MODEL_FILE).is_file():
-            return False
-        return all((path / name).is_file() for name in KERAS_3_FOLDER)
-    kind = _kind(path)
-    if kind is keras_archive:
-        with keras_archive.open_archive(path) as archive:
-            return keras_archive.keras_version(archive).startswith(KERAS_3)
-    with guarded_hdf5.open_file(path, str(path)) as file:
-        version = guarded_hdf5.attribute(file, "keras_version") or ""
-    return version.startswith(KERAS_3)
 
 
 def is_archive(path):
@@ -81,17 +55,21 @@ def read(path):
         path: str or `pathlib.Path` of a folder or file.
 
     Raises:
-        LegacyModelError: if there is no legacy model, or it is corrupt.
+        Keras3ModelError: if Keras 3 wrote the model, and so reads it itself.
+        LegacyModelError: if there is no model that we know, or it is corrupt.
     """
     path = pathlib.Path(path)
-    if path.is_dir():
-        if not (path / saved_model.MODEL_FILE).is_file():
-            raise LegacyModelError(
-                f"{path}: a folder without {saved_model.MODEL_FILE}. Expected "
-                f"{EXPECTED}."
-            )
-        kind = saved_model
-    else:
-        kind = _kind(path)
-    with entering(kind.read(path), path) as legacy:
+    with entering(_reader(path), path) as legacy:
         yield legacy
+
+
+def _reader(path):
+    if not path.is_dir():
+        return _kind(path).read(path)
+    if (path / saved_model.MODEL_FILE).is_file():
+        return saved_model.read(path)
+    if all((path / name).is_file() for name in KERAS_3_FOLDER):
+        raise Keras3ModelError(path)
+    raise LegacyModelError(
+        f"{path}: a folder without {saved_model.MODEL_FILE}. Expected {EXPECTED}."
+    )
