@@ -167,6 +167,7 @@ def test_what_a_model_may_take_is_counted_together():
 
 
 def test_an_attribute_that_ends_with_its_file_is_left_to_hdf5():
-    sizes = struct.pack("<HHH", len(b"keras_version\0"), 8, 0)
-    data = bytes([1, 0]) + sizes + b"keras_version\0\0\0" + bytes([0x19, *bytes(7)])
+    sizes = struct.pack("<HHH", len(b"keras_version\0"), 20, 0)
+    text = struct.pack("<BBHIIIHH", 0x19, 1, 0, 16, 0x10, 1, 0, 8)
+    data = bytes([1, 0]) + sizes + b"keras_version\0\0\0" + text + bytes(4)
     attribute_texts.check(data, {}, "a file")

@@ -21,6 +21,9 @@ SIZES = struct.Struct("<HHH")  # of the name, the datatype, the dataspace
 LAYOUTS = {1: (8, 8), 2: (8, 1), 3: (9, 1)}
 SHARED = 1  # flag: the datatype is elsewhere, which tf.keras never does
 VARIABLE_LENGTH = 9
+# The datatype of a text, ASCII or UTF-8: of variable length, of single bytes. Where the
+# library is told of neither a text nor a sequence, it crashes.
+TEXT_DATATYPE = re.compile(rb"\x19\x01[\0\1]\0\x10\0{3}\x10\0{3}\x01\0{3}\0\0\x08\0")
 DIMENSIONS_AT = {1: 8, 2: 4}  # in a dataspace, by its version
 TEXT = struct.Struct("<IQI")  # length, address of the heap, place in it
 
@@ -48,12 +51,20 @@ def check(data, sizes, where):
             if version > 1 and data[start + 1] & SHARED:
                 raise LegacyModelError(f"{name} is of a datatype kept elsewhere.")
             padded = [-(-size // padding) * padding for size in parts]
+            if not _is_known(data[begin + padded[0] : begin + padded[0] + parts[1]]):
+                raise LegacyModelError(f"{name} is of a datatype that is no text.")
             for claimed, held in _texts(data, begin, padded, sizes):
                 if claimed != held:
                     raise LegacyModelError(
                         f"{name} at byte {start} claims a text of {claimed} bytes, "
                         f"and {held} are there. Copy it again from where it came from."
                     )
+
+
+def _is_known(datatype):
+    """Return whether a datatype is of fixed length, or that of a text."""
+    is_fixed = not datatype or datatype[0] & 15 != VARIABLE_LENGTH
+    return is_fixed or TEXT_DATATYPE.fullmatch(datatype)
 
 
 def _names(data):

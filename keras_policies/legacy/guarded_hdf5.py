@@ -15,6 +15,7 @@ FILTERS = frozenset((1, 2, 3, 4, 32000))
 # tf.keras packs nothing, and weights that someone packed shrink to a half.
 MAX_EXPANSION = 20
 SMALL_BYTES = 4096
+NUMBERS = "biufcV"  # kinds of numpy's dtypes; bfloat16 is stored as V, raw bytes
 
 
 def open_file(file, where):
@@ -117,6 +118,10 @@ def dataset(group, name, where):
         raise LegacyModelError(
             f"{where}: {name!r} is no dataset of this file; data kept in other files "
             "is not read."
+        )
+    if found.dtype.kind not in NUMBERS:
+        raise LegacyModelError(
+            f"{where}: {name!r} is of numbers no weight has: {found.dtype}."
         )
     _check_size(found, name, where)
     return found
