@@ -4,6 +4,7 @@ import warnings
 
 import keras
 
+from keras_policies.annotations import Config
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 
@@ -32,12 +33,12 @@ class LossScaleLogger(keras.callbacks.Callback):
     ```
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self._before = (0, 0)
         self._warned = False
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Config | None = None) -> None:
         optimizer = self.model.optimizer
         if not isinstance(optimizer, LossScaleOptimizer):
             raise ValueError(
@@ -49,7 +50,7 @@ class LossScaleLogger(keras.callbacks.Callback):
             )
         self._before = self._steps()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Config | None = None) -> None:
         skipped, applied = self._steps()
         new_skipped = skipped - self._before[0]
         new_applied = applied - self._before[1]

@@ -1,13 +1,15 @@
 """The global policy: `keras.config`'s own, with the names of tf.keras 2."""
 
 import contextlib
+from collections.abc import Iterator
 
 import keras
 
+from keras_policies.annotations import PolicyLike
 from keras_policies.policy import Policy
 
 
-def set_policy(policy):
+def set_policy(policy: PolicyLike | None) -> None:
     """Set the policy of layers that are given no `dtype=`.
 
     It is Keras's own global policy, which is per thread.
@@ -29,7 +31,7 @@ def set_policy(policy):
     keras.config.set_dtype_policy(_as_floating_policy(policy))
 
 
-def global_policy():
+def global_policy() -> keras.DTypePolicy:
     """Return the global policy, as a `Policy`.
 
     A policy that stock code set is returned as the `Policy` of that name, whose
@@ -47,7 +49,7 @@ def global_policy():
 
 
 @contextlib.contextmanager
-def policy_scope(policy):
+def policy_scope(policy: PolicyLike | None) -> Iterator[None]:
     """Set the global policy inside a `with` block; scopes nest.
 
     Args:

@@ -10,12 +10,16 @@ scale that changes during training is a variable of the optimizer.
 import abc
 import dataclasses
 import math
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from keras import ops
 from keras.saving import get_registered_object
 
+from keras_policies.annotations import Config, Tensor
+
 FLOAT32_MAX = float(np.finfo(np.float32).max)
+Kind = TypeVar("Kind", bound="LossScale")
 
 
 class LossScale(abc.ABC):
@@ -41,12 +45,14 @@ class LossScale(abc.ABC):
     True
     """
 
-    skips_nonfinite = True
+    skips_nonfinite: bool = True
 
     initial_loss_scale: float
 
     @abc.abstractmethod
-    def after_step(self, scale, good_steps, finite):
+    def after_step(
+        self, scale: Tensor, good_steps: Tensor, finite: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return `(scale, good_steps)` after one training step.
 
         Args:
@@ -56,23 +62,23 @@ class LossScale(abc.ABC):
         """
 
     @abc.abstractmethod
-    def get_config(self):
+    def get_config(self) -> Config:
         """Return the constructor's arguments as a dict of plain values."""
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls: type[Kind], config: Config) -> Kind:
         """Return the loss scale that `get_config` described."""
         return cls(**config)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, LossScale):
             return NotImplemented
         return type(self) is type(other) and self.get_config() == other.get_config()
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((type(self), repr(sorted(self.get_config().items()))))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         settings = ", ".join(f"{k}={v!r}" for k, v in self.get_config().items())
         return f"{type(self).__name__}({settings})"
 
@@ -93,10 +99,11 @@ class FixedLossScale(LossScale):
     """
 
     loss_scale_value: float
+    initial_loss_scale: float = dataclasses.field(init=False)
 
     skips_nonfinite = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         value = _number("loss_scale_value", self.loss_scale_value)
         if not 1 <= value <= FLOAT32_MAX:
             raise ValueError(
@@ -104,20 +111,18 @@ class FixedLossScale(LossScale):
                 f"Received: loss_scale_value={self.loss_scale_value!r}. "
                 "Use None for no loss scaling."
             )
-        _set(self, loss_scale_value=value)
+        _set(self, loss_scale_value=value, initial_loss_scale=value)
 
-    @property
-    def initial_loss_scale(self):
-        return self.loss_scale_value
-
-    def after_step(self, scale, good_steps, finite):
+    def after_step(
+        self, scale: Tensor, good_steps: Tensor, finite: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return `scale` and `good_steps` as they are."""
         return scale, good_steps
 
-    def get_config(self):
+    def get_config(self) -> Config:
         return {"loss_scale_value": self.loss_scale_value}
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"FixedLossScale({self.loss_scale_value!r})"
 
 
@@ -162,7 +167,7 @@ class DynamicLossScale(LossScale):
     minimum: float = 1.0
     maximum: float = FLOAT32_MAX
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         names = "initial_loss_scale", "multiplier", "minimum", "maximum"
         _set(self, **{name: _number(name, getattr(self, name)) for name in names})
         for name in "initial_loss_scale", "minimum", "maximum":
@@ -190,7 +195,9 @@ class DynamicLossScale(LossScale):
                 f"initial_loss_scale={self.initial_loss_scale!r}."
             )
 
-    def after_step(self, scale, good_steps, finite):
+    def after_step(
+        self, scale: Tensor, good_steps: Tensor, finite: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return `(scale, good_steps)` after one training step.
 
         Args:
@@ -229,7 +236,7 @@ class DynamicLossScale(LossScale):
         divisor = ops.convert_to_tensor(divisor, dtype="float32")
         return ops.maximum(scale / divisor, self.minimum)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         # Floor and ceiling only where set, so that tf.keras reads the rest.
         config = dataclasses.asdict(self)
         for name, default in ("minimum", 1.0), ("maximum", FLOAT32_MAX):
@@ -238,7 +245,11 @@ class DynamicLossScale(LossScale):
         return config
 
 
-def get(identifier):
+# What `get` understands.
+LossScaleLike: TypeAlias = str | float | LossScale | Config | None
+
+
+def get(identifier: LossScaleLike) -> LossScale | None:
     """Return the loss scale that `identifier` stands for.
 
     Args:

@@ -3,12 +3,16 @@
 import contextlib
 import warnings
 import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_policies import backends, keras_internals, optimizer_arguments
+from keras_policies.annotations import Config, CustomObjects, Tensor
+from keras_policies.loss_scale import LossScale, LossScaleLike
 
 # Stock optimizers only grow; this is as good as never.
 NEVER = 2**31 - 1
@@ -55,15 +59,15 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def __init__(
         self,
-        inner_optimizer,
-        loss_scale="dynamic",
-        name=None,
+        inner_optimizer: keras.optimizers.Optimizer,
+        loss_scale: LossScaleLike = "dynamic",
+        name: str | None = None,
         *,
-        dynamic=None,
-        initial_scale=None,
-        dynamic_growth_steps=None,
-        **kwargs,
-    ):
+        dynamic: bool | None = None,
+        initial_scale: float | None = None,
+        dynamic_growth_steps: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         optimizer_arguments.check_inner(inner_optimizer)
         optimizer_arguments.check_others(kwargs)
         rule = optimizer_arguments.rule(
@@ -84,13 +88,15 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             dynamic_growth_steps=growth_steps,
             name=name,
         )
-        self.rule = rule
+        self.rule: LossScale = rule
         self.saved_as_inner = False
         self._expects_unscaled = False
-        self._known_scaled = {}
+        self._known_scaled: dict[int, weakref.ref[Any]] = {}
 
     @classmethod
-    def for_policy(cls, inner_optimizer, loss_scale):
+    def for_policy(
+        cls, inner_optimizer: keras.optimizers.Optimizer, loss_scale: LossScale
+    ) -> "LossScaleOptimizer":
         """Return the optimizer that `Model.compile` puts around the user's own.
 
         It is saved as the inner optimizer would be: no loss scale is in the file.
@@ -100,34 +106,34 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return optimizer
 
     @property
-    def dynamic(self):
+    def dynamic(self) -> bool:
         """bool, whether steps with non-finite gradients are skipped."""
         return self.rule.skips_nonfinite
 
     @property
-    def iterations(self):
+    def iterations(self) -> Tensor:
         """integer scalar, the updates that the inner optimizer has made."""
         return self.inner_optimizer.iterations
 
     @property
-    def loss_scale(self):
+    def loss_scale(self) -> Tensor:
         """float32 scalar tensor, the current loss scale."""
         scale = self.dynamic_scale if self.built else self.initial_scale
         return _value(ops.convert_to_tensor(scale, dtype="float32"))
 
     @property
-    def skipped_steps(self):
+    def skipped_steps(self) -> Tensor:
         """integer scalar tensor, the steps skipped since the optimizer was made."""
         # Stock Keras leaves this variable at zero: `iterations` is the inner one.
         return _value(self._iterations)
 
     @property
-    def applied_steps(self):
+    def applied_steps(self) -> Tensor:
         """integer scalar tensor, the steps not skipped (accumulating ones too)."""
         return _value(self.inner_optimizer._iterations)
 
     @keras_internals.no_automatic_dependency_tracking
-    def build(self, var_list):
+    def build(self, var_list: list[keras.Variable]) -> None:
         # As stock, but an inner optimizer that is built keeps its state.
         self.step_counter = self.add_variable(
             shape=(), dtype="int", initializer="zeros", name="step_counter"
@@ -142,12 +148,12 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             self.inner_optimizer.build(var_list)
         keras.optimizers.Optimizer.build(self, var_list)
 
-    def scale_loss(self, loss):
+    def scale_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in float32 if `loss` is narrower."""
         self._expects_unscaled = False
         return ops.multiply(loss, self.loss_scale)
 
-    def get_scaled_loss(self, loss):
+    def get_scaled_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in the dtype of `loss`.
 
         Args:
@@ -161,7 +167,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         loss = ops.convert_to_tensor(loss)
         return loss * ops.cast(self.loss_scale, loss.dtype)
 
-    def get_unscaled_gradients(self, grads):
+    def get_unscaled_gradients(self, grads: Sequence[Tensor]) -> list[Tensor]:
         """Return gradients of the scaled loss divided by the loss scale.
 
         Args:
@@ -176,7 +182,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         unscaled = iter(backends.unscale(present, self.loss_scale))
         return [None if g is None else ops.cast(next(unscaled), g.dtype) for g in grads]
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self,
+        grads: Iterable[Tensor],
+        trainable_variables: Iterable[keras.Variable] | None = None,
+    ) -> None:
         """Update the variables, unless a gradient is not finite.
 
         Args:
@@ -203,12 +213,19 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         with self._unscaled(grads, variables) as (unscaled, finite):
             self._apply_if(finite, unscaled, trainable_variables)
 
-    def apply_gradients(self, grads_and_vars):
+    def apply_gradients(
+        self, grads_and_vars: Iterable[tuple[Tensor, keras.Variable]]
+    ) -> Tensor:
         """Apply pairs of gradients and variables; return `iterations`."""
         super().apply_gradients(grads_and_vars)
         return self.iterations
 
-    def stateless_apply(self, optimizer_variables, grads, trainable_variables):
+    def stateless_apply(
+        self,
+        optimizer_variables: list[Tensor],
+        grads: list[Tensor],
+        trainable_variables: list[Tensor],
+    ) -> tuple[list[Tensor], list[Tensor]]:
         # Stock has a second copy of the step here; `apply` is written for both.
         return keras.optimizers.Optimizer.stateless_apply(
             self, optimizer_variables, grads, trainable_variables
@@ -275,24 +292,24 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         reference = self._known_scaled.get(id(grad))
         return reference is not None and reference() is grad
 
-    def finalize_variable_values(self, var_list):
+    def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
         # Until a step is applied the averages of the weights are zeros.
         if int(self.applied_steps):
             super().finalize_variable_values(var_list)
 
-    def save_own_variables(self, store):
+    def save_own_variables(self, store: Any) -> None:
         if self.saved_as_inner:
             self.inner_optimizer.save_own_variables(store)
         else:
             super().save_own_variables(store)
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Any) -> None:
         if len(store.keys()) == len(self.inner_optimizer.variables):
             self.inner_optimizer.load_own_variables(store)
         else:
             super().load_own_variables(store)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         """Return the config of a stock `keras.optimizers.LossScaleOptimizer`.
 
         A fixed scale becomes one that never grows; other settings of a rule than
@@ -301,7 +318,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return super().get_config()
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls, config: Config, custom_objects: CustomObjects = None
+    ) -> keras.optimizers.LossScaleOptimizer:
         # Stock pops from the caller's dict.
         return super().from_config(dict(config), custom_objects)
 

@@ -5,10 +5,16 @@ matplotlib is imported when a picture is asked for; its global state is left alo
 
 import functools
 import io
+from typing import TYPE_CHECKING
 
+import keras
 import numpy as np
 
 from keras_policies import gradients, scaling
+from keras_policies.annotations import Arrays, Config
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # What float16 has: log2 of its least number, of its least normal one, and of its limit.
 LEAST, LEAST_NORMAL, LIMIT = -24, -14, 16
@@ -42,7 +48,7 @@ def _png(figure):
     return buffer.getvalue()
 
 
-def plot_loss_scale(history):
+def plot_loss_scale(history: keras.callbacks.History | Config) -> "Figure":
     """Draw the loss scale after each epoch of a `fit`, and the steps it skipped.
 
     Args:
@@ -103,7 +109,7 @@ def _logged(history):
     return scales, skipped, [epoch + 1 for epoch in epochs]
 
 
-def plot_gradients(model, x, y):
+def plot_gradients(model: keras.Model, x: Arrays, y: Arrays) -> "Figure":
     """Draw how large the gradients of a model on a batch are, over float16's range.
 
     They are taken twice, in the dtypes in which the model computes: of the loss, and
@@ -132,10 +138,10 @@ def plot_gradients(model, x, y):
     """
     figure = _figure()
     scale = scaling.scaling_of(model).value
-    found = {1.0: None} if scale in (None, 1.0) else {1.0: None, scale: None}
-    for factor in found:
-        taken = gradients.gradients_of(model, x, y, factor)
-        found[factor] = gradients.magnitudes(taken)
+    found = {
+        factor: gradients.magnitudes(gradients.gradients_of(model, x, y, factor))
+        for factor in dict.fromkeys((1.0, scale or 1.0))
+    }
     _draw(figure, found)
     total = found[1.0].total
     figure.suptitle(f"Gradients of {model.name!r} on one batch, {total:,} numbers")

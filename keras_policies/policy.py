@@ -8,6 +8,8 @@ from typing import NamedTuple
 import keras
 
 from keras_policies import loss_scale as loss_scales
+from keras_policies.annotations import Config, Tensor
+from keras_policies.loss_scale import LossScale, LossScaleLike
 
 WITH_FLOAT32_VARS = "_with_float32_vars"
 
@@ -72,7 +74,7 @@ class Policy(keras.DTypePolicy):
 
     quantization_mode = None
 
-    def __init__(self, name, loss_scale="auto"):
+    def __init__(self, name: str, loss_scale: LossScaleLike = "auto") -> None:
         if not isinstance(name, str):
             raise _name_error(name)
         self._own_name = ALIASES.get(name, name)
@@ -81,7 +83,7 @@ class Policy(keras.DTypePolicy):
         _warn_if_deprecated(self._own_name)
 
     @property
-    def name(self):
+    def name(self) -> str:
         """str, the policy's name."""
         return self._own_name
 
@@ -95,31 +97,31 @@ class Policy(keras.DTypePolicy):
         pass
 
     @property
-    def compute_dtype(self):
+    def compute_dtype(self) -> str | None:
         """str, the dtype of a layer's computations; None while deferred."""
         return self._dtypes.compute
 
     @property
-    def variable_dtype(self):
+    def variable_dtype(self) -> str | None:
         """str, the dtype of a layer's weights; None for `"infer"`."""
         return self._dtypes.variable
 
     @property
-    def should_cast_variables(self):
+    def should_cast_variables(self) -> bool:
         """bool, whether weights are cast to the compute dtype when used."""
         return self.variable_dtype != self.compute_dtype
 
     @property
-    def loss_scale(self):
+    def loss_scale(self) -> LossScale | None:
         """The `LossScale` that `Model.compile` obeys, or None."""
         return self._loss_scale
 
     @property
-    def is_deferred(self):
+    def is_deferred(self) -> bool:
         """bool, whether the compute dtype waits for a layer's first input."""
         return self.compute_dtype is None
 
-    def settle(self, dtype):
+    def settle(self, dtype: str) -> "Policy":
         """Return the policy that this deferred one becomes on a dtype.
 
         Args:
@@ -143,7 +145,7 @@ class Policy(keras.DTypePolicy):
         settled._dtypes = _dtypes_of(settled._own_name)
         return settled
 
-    def convert_input(self, x, autocast, dtype):
+    def convert_input(self, x: Tensor, autocast: bool, dtype: str | None) -> Tensor:
         """Convert one input of a layer, as `keras.DTypePolicy` does.
 
         A policy with an integer or boolean compute dtype, and one that is still
@@ -154,7 +156,7 @@ class Policy(keras.DTypePolicy):
         )
         return super().convert_input(x, autocast and casts, dtype)
 
-    def get_config(self):
+    def get_config(self) -> Config:
         """Return `{"name": …}`, which a stock `keras.DTypePolicy` accepts.
 
         The loss scale is left out. A deferred policy has the name None there:
@@ -162,7 +164,7 @@ class Policy(keras.DTypePolicy):
         """
         return {"name": _stock_name(self)}
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):
             return False
         return (type(self), self.name, self.loss_scale) == (
@@ -171,10 +173,10 @@ class Policy(keras.DTypePolicy):
             other.loss_scale,
         )
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash((type(self), self.name, self.loss_scale))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f'<Policy "{self.name}", loss_scale={self.loss_scale!r}>'
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+from collections.abc import Callable
 
 import keras
 
@@ -36,7 +37,7 @@ class Row:
     risks: tuple[str, ...]
 
 
-def rows_of(model):
+def rows_of(model: keras.Model) -> list[Row]:
     """Return the rows of `summary(model)`: the model's own, then each layer's.
 
     Args:
@@ -113,7 +114,9 @@ def _table(rows):
     return table
 
 
-def summary(model, print_fn=None):
+def summary(
+    model: keras.Model, print_fn: Callable[[str], object] | None = None
+) -> None:
     """Print the policies of a model, layer by layer, and where numbers are at risk.
 
     Where a policy came from is `own` (given as `dtype=`), `parent` (the same dtypes as

@@ -5,6 +5,13 @@ import subprocess
 import sys
 
 BACKENDS = "jax", "tensorflow", "torch"
+# As users have it who are strict about their own code: without our settings.
+STRICT = (
+    "--strict",
+    "--config-file=",
+    "--ignore-missing-imports",
+    "--follow-imports=silent",
+)
 
 
 def run(*command, **env):
@@ -18,6 +25,7 @@ def main():
         "ruff check": run("ruff", "check", "."),
         "ruff format": run("ruff", "format", "--check", "."),
         "mypy": run("mypy"),
+        "public types": run("mypy", *STRICT, "tests/typed_use.py"),
     }
     for backend in BACKENDS:
         results[backend] = run("pytest", "-q", "-n", "auto", KERAS_BACKEND=backend)

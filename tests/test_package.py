@@ -1,4 +1,5 @@
 import importlib
+import inspect
 import os
 import pathlib
 import re
@@ -36,6 +37,35 @@ def test_public_names():
         "summary",
     }
     assert re.fullmatch(r"\d+\.\d+\.\d+", keras_policies.__version__)
+
+
+def test_public_names_are_typed():
+    untyped = []
+    for name in set(keras_policies.__all__) - {"__version__"}:
+        public = getattr(keras_policies, name)
+        own = vars(public).items() if inspect.isclass(public) else [(name, public)]
+        for method, value in own:
+            if method.startswith("_") and method not in ("__init__", "__post_init__"):
+                continue
+            value = getattr(value, "fget", None) or getattr(value, "__func__", value)
+            if not inspect.isfunction(value):
+                continue
+            signature = inspect.signature(value)
+            first = list(signature.parameters)[: inspect.isclass(public)]
+            missing = [
+                item.name
+                for item in signature.parameters.values()
+                if item.annotation is item.empty and item.name not in first
+            ]
+            if missing or signature.return_annotation is signature.empty:
+                untyped.append(f"{name}.{method}{missing}")
+    assert untyped == []
+
+
+def test_every_public_name_is_given_to_the_type_checker():
+    used = (pathlib.Path(__file__).parent / "typed_use.py").read_text()
+    for name in keras_policies.__all__:
+        assert f"mp.{name}" in used, name
 
 
 def test_private_keras_is_in_one_place():

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_policies import keras_internals
+from keras_policies.annotations import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import build, inspection, plan, progress, readers
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.policies import checked_policy
@@ -39,14 +40,14 @@ class Converted:
 
 
 def convert_model(
-    source,
-    destination,
-    custom_objects=None,
-    dtype_policy=None,
-    overwrite=False,
-    safe_mode=True,
-    verify=None,
-):
+    source: Path,
+    destination: Path,
+    custom_objects: CustomObjects = None,
+    dtype_policy: PolicyLike | None = None,
+    overwrite: bool = False,
+    safe_mode: bool = True,
+    verify: Path | None = None,
+) -> Converted:
     """Open a legacy model, and save it as a `.keras` file that stock Keras 3 opens.
 
     The file is written beside `destination` and put in its place at the end, so that

@@ -2,6 +2,8 @@
 
 import contextlib
 
+from keras_policies.annotations import Path
+
 # What Python, h5py and numpy raise for values that are not of the kind they expect.
 UNEXPECTED = (
     ArithmeticError,
@@ -37,7 +39,7 @@ class Keras3ModelError(LegacyModelError):
         path: str or path of the model.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         super().__init__(
             f"{path}: written by Keras 3: there is nothing legacy in it. Open it with "
             "keras.models.load_model."

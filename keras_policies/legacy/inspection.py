@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+from keras_policies.annotations import Config, Path
 from keras_policies.legacy import classes, configs, plan, policies, readers
 from keras_policies.legacy.errors import corrupt
 
@@ -69,7 +70,7 @@ class ModelDescription:
     parameters: int
     missing: tuple[str, ...]
 
-    def as_dict(self):
+    def as_dict(self) -> Config:
         """Return it as plain dicts, lists and values, as JSON has them."""
         return dataclasses.asdict(self)
 
@@ -134,7 +135,7 @@ def describe(planned):
     )
 
 
-def inspect_model(path):
+def inspect_model(path: Path) -> ModelDescription:
     """Return what is in a legacy file; nothing is built, no tensor is read.
 
     Args:

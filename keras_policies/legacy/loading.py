@@ -8,14 +8,19 @@ import tempfile
 import keras
 
 from keras_policies import keras_internals
+from keras_policies.annotations import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import build, plan, progress, readers, weights, weights_only
 from keras_policies.legacy.errors import Keras3ModelError, LegacyModelError, corrupt
 from keras_policies.legacy.policies import checked_policy
 
 
 def load_model(
-    path, custom_objects=None, compile=True, safe_mode=True, dtype_policy=None
-):
+    path: Path,
+    custom_objects: CustomObjects = None,
+    compile: bool = True,
+    safe_mode: bool = True,
+    dtype_policy: PolicyLike | None = None,
+) -> keras.Model:
     """Open a model that tf.keras 2.0 to 2.15 wrote as an ordinary Keras 3 model.
 
     Its policies become plain ones, and the loss scale that a policy brought is
@@ -89,7 +94,7 @@ def _named_for_keras(path):
         yield link
 
 
-def load_weights(model, path):
+def load_weights(model: keras.Model, path: Path) -> None:
     """Give a model the weights of a legacy file: all of them, or none.
 
     Args:

@@ -1,0 +1,17 @@
+"""The types in public signatures that have no class of their own.
+
+Keras, and the tensors of its backends, say nothing to a type checker; the docstrings
+say which dtypes and shapes there are.
+"""
+
+import os
+from typing import Any, TypeAlias
+
+import keras
+
+Path: TypeAlias = str | os.PathLike[str]
+Tensor: TypeAlias = Any  # of the running backend
+Arrays: TypeAlias = Any  # an array, or a structure of arrays
+Config: TypeAlias = dict[str, Any]
+PolicyLike: TypeAlias = str | keras.DTypePolicy
+CustomObjects: TypeAlias = dict[str, Any] | None
