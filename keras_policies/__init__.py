@@ -62,7 +62,21 @@ __all__ = [
 ]
 
 
+# Names of tf.keras -> what to write here.
+_FORMER = {
+    "enable_mixed_precision_graph_rewrite": 'set_policy("mixed_float16")',
+    "experimental": "the module itself: `import keras_policies as mixed_precision`",
+    "get_layer_policy": "layer.dtype_policy",
+    "set_global_policy": "set_policy",
+}
+
+
 def __getattr__(name):
+    if name in _FORMER:
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}: what tf.keras called so "
+            f"is {_FORMER[name]}. Every old name is in PORTING.md."
+        )
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _importlib.import_module(f"keras_policies.{_LATER[name]}")

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_policies import backends, keras_internals, optimizer_arguments
+from keras_policies import backends, keras_internals, optimizer_arguments, tracing
 from keras_policies.annotations import Config, CustomObjects, Tensor
 from keras_policies.loss_scale import LossScale, LossScaleLike
 
@@ -116,6 +116,15 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return self.inner_optimizer.iterations
 
     @property
+    def lr(self) -> Tensor:
+        """float scalar, `learning_rate`: tf.keras 2 had both names."""
+        return self.learning_rate
+
+    @lr.setter
+    def lr(self, learning_rate: Any) -> None:
+        self.learning_rate = learning_rate
+
+    @property
     def loss_scale(self) -> Tensor:
         """float32 scalar tensor, the current loss scale."""
         scale = self.dynamic_scale if self.built else self.initial_scale
@@ -151,7 +160,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def scale_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in float32 if `loss` is narrower."""
         self._expects_unscaled = False
-        return ops.multiply(loss, self.loss_scale)
+        return ops.multiply(loss, self._scale_for(loss, "scale_loss"))
 
     def get_scaled_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in the dtype of `loss`.
@@ -165,7 +174,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         if callable(loss):
             return lambda: self.get_scaled_loss(loss())
         loss = ops.convert_to_tensor(loss)
-        return loss * ops.cast(self.loss_scale, loss.dtype)
+        scale = self._scale_for(loss, "get_scaled_loss")
+        return loss * ops.cast(scale, loss.dtype)
 
     def get_unscaled_gradients(self, grads: Sequence[Tensor]) -> list[Tensor]:
         """Return gradients of the scaled loss divided by the loss scale.
@@ -179,7 +189,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         self._expects_unscaled = True
         self._known_scaled = {id(g): weakref.ref(g) for g in grads if g is not None}
         present = [g for g in grads if g is not None]
-        unscaled = iter(backends.unscale(present, self.loss_scale))
+        scale = self.loss_scale
+        if present:
+            scale = self._scale_for(present[0], "get_unscaled_gradients")
+        unscaled = iter(backends.unscale(present, scale))
         return [None if g is None else ops.cast(next(unscaled), g.dtype) for g in grads]
 
     def apply(
@@ -230,6 +243,13 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return keras.optimizers.Optimizer.stateless_apply(
             self, optimizer_variables, grads, trainable_variables
         )
+
+    def _scale_for(self, loss, method):
+        """Return the loss scale for a loss, or for one of its gradients."""
+        if self.dynamic:
+            held = self.dynamic_scale if self.built else None
+            tracing.warn_if_constant(held, loss, method)
+        return self.loss_scale
 
     @contextlib.contextmanager
     def _unscaled(self, grads, variables):
@@ -293,8 +313,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return reference is not None and reference() is grad
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
-        # Until a step is applied the averages of the weights are zeros.
-        if int(self.applied_steps):
+        # Until a step is applied the averages of the weights are zeros. Where `fit` has
+        # failed on jax there are no values, and its error is the one to be seen.
+        has_value = keras_internals.raw_value(self.inner_optimizer._iterations)
+        if has_value is not None and int(self.applied_steps):
             super().finalize_variable_values(var_list)
 
     def save_own_variables(self, store: Any) -> None:
@@ -323,6 +345,10 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     ) -> keras.optimizers.LossScaleOptimizer:
         # Stock pops from the caller's dict.
         return super().from_config(dict(config), custom_objects)
+
+    def __repr__(self) -> str:
+        inner = type(self.inner_optimizer).__name__
+        return f"<{type(self).__name__} of {inner}, {self.rule!r}>"
 
 
 def _as_accumulated(grads, variables):

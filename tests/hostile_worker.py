@@ -134,9 +134,10 @@ class Watch:
         if isinstance(path, int) or os.path.isdir(path):
             return  # opened before; a folder, for a file without a name
         path = os.path.realpath(os.fsdecode(path))
-        installed = sys.prefix, sys.base_prefix, "/usr/lib", "/proc/", "/sys/", "/dev/n"
         mine = str(pathlib.Path(__file__).parents[1])
-        if not path.startswith((self.inside, *installed, mine)):
+        folders = self.inside, sys.prefix, sys.base_prefix, mine
+        system = "/usr/lib", "/proc/", "/sys/", "/dev/n"
+        if not path.startswith((*(f"{folder}/" for folder in folders), *system)):
             self.found.append(f"open {path}")
         if flags & ~READ_ONLY:
             self.found.append(f"write {path} {flags:o}")

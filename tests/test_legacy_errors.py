@@ -364,8 +364,15 @@ def test_a_config_with_anything_anywhere_opens_or_is_refused(tmp_path, attribute
             inspect_model(path)
 
 
-@pytest.mark.parametrize("value", [1 + 2j, b"abc", 3], ids=["complex", "text", "int"])
-def test_a_weight_of_another_kind_of_number_is_refused(tmp_path, value):
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        pytest.param(1 + 2j, r"fc1/bias has the shape \(16,\)", id="complex"),
+        pytest.param(b"abc", "bias:0' is of numbers no weight has: .S3", id="text"),
+        pytest.param(3, r"fc1/bias has the shape \(16,\)", id="int"),
+    ],
+)
+def test_a_weight_of_another_kind_of_number_is_refused(tmp_path, value, match):
     def edit(config, file):
         group = file["model_weights/fc1/fc1"]
         name = next(name for name in group if name.startswith("bias"))
@@ -376,7 +383,7 @@ def test_a_weight_of_another_kind_of_number_is_refused(tmp_path, value):
     model = load_model(SOURCE / "model.h5")
     before = [np.array(weight) for weight in model.get_weights()]
     for call in load_model, lambda path: load_weights(model, path):
-        with pytest.raises(LegacyModelError, match=r"fc1/bias has the shape \(16,\)"):
+        with pytest.raises(LegacyModelError, match=match):
             call(path)
     for weight, old in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(weight, old)

@@ -1,4 +1,4 @@
-"""What each backend does its own way, behind eight functions.
+"""What each backend does its own way, behind nine functions.
 
 - `unscale(gradients, scale)`: new tensors, each gradient divided by the loss scale, in
   float32 or wider, where neither the scale nor the result is out of range.
@@ -9,6 +9,8 @@
   `variables` and to nothing else, only where `condition` holds, on every replica;
   return whether it does, a bool of NumPy if its value is known by then.
 - `update(variables, rule)`: assign to variables what `rule` makes of their values.
+- `is_constant(variable, tensor)`: whether the compiled code that makes a tensor has a
+  variable's value of this moment in it, and not the variable.
 - `read_once(variables)`: context manager; inside, variables are read once until they
   are written, where each read is an operation of a graph.
 - `gradients(function, values)`: float32 numpy arrays, the gradients of the scalar
@@ -36,6 +38,7 @@ def _of_backend(name):
 
 all_finite = _of_backend("all_finite")
 gradients = _of_backend("gradients")
+is_constant = _of_backend("is_constant")
 run_if = _of_backend("run_if")
 place = _of_backend("place")
 read_once = _of_backend("read_once")

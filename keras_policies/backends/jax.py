@@ -40,6 +40,21 @@ def run_if(condition, step, variables):
     return condition
 
 
+def is_constant(variable, tensor):
+    """Return whether the code that makes `tensor` is compiled, with no scope around.
+
+    Under `jax.grad` alone a tensor has a value, and the variable that of this step.
+    """
+    is_given = variable is not None and isinstance(variable.value, jax.core.Tracer)
+    if is_given or not isinstance(tensor, jax.core.Tracer):
+        return False
+    try:
+        bool((tensor == 0).any())
+    except jax.errors.ConcretizationTypeError:
+        return True
+    return False
+
+
 def gradients(function, values):
     """Return the gradients of `function(values)`; zeros where it has none."""
     taken = jax.jit(jax.grad(function))(values)

@@ -1,0 +1,128 @@
+"""Loops of one's own, compiled; and what is said when one is wrong."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import keras_policies as mp
+
+BACKEND = keras.backend.backend()
+on_jax = pytest.mark.skipif(BACKEND != "jax", reason="jax.jit: a loop of jax")
+
+
+def built(loss_scale):
+    w = keras.Variable([1.0])
+    optimizer = mp.LossScaleOptimizer(keras.optimizers.SGD(0.5), loss_scale)
+    optimizer.build([w])
+    return w, optimizer
+
+
+def compiled_step(optimizer, method, scoped):
+    """Return a step under jax.jit whose loss is scaled in a scope, or not."""
+    import jax
+
+    def scaled(values, optimizer_variables):
+        state = [*zip(optimizer.variables, optimizer_variables, strict=True)]
+        with keras.StatelessScope(state_mapping=state if scoped else []):
+            return getattr(optimizer, method)(ops.sum(values[0] * 2.0))
+
+    @jax.jit
+    def step(values, optimizer_variables):
+        gradients = jax.grad(scaled)(values, optimizer_variables)
+        return optimizer.stateless_apply(optimizer_variables, gradients, values)
+
+    return step
+
+
+@on_jax
+def test_a_compiled_loop_sees_the_scale_move_in_a_scope_and_is_warned_outside():
+    w, optimizer = built(mp.DynamicLossScale(8, increment_period=1))
+    values, state = [w.value], [v.value for v in optimizer.variables]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step = compiled_step(optimizer, "scale_loss", scoped=True)
+        for _ in range(3):
+            values, state = step(values, state)
+    assert np.asarray(values[0]).tolist() == [-2.0]  # three steps of 0.5 * 2
+    step = compiled_step(optimizer, "scale_loss", scoped=False)
+    with pytest.warns(UserWarning, match="scale_loss is compiled .* as a const"):
+        step(values, state)
+
+
+@on_jax
+def test_the_methods_of_tf_keras_warn_too():
+    import jax
+
+    _, optimizer = built("dynamic")
+    with pytest.warns(UserWarning, match="get_scaled_loss is compiled"):
+        jax.jit(optimizer.get_scaled_loss)(np.float32(1))
+    with pytest.warns(UserWarning, match="get_unscaled_gradients is compiled"):
+        jax.jit(optimizer.get_unscaled_gradients)([np.float32(1)])
+
+
+@on_jax
+def test_gradients_that_are_not_compiled_need_no_scope():
+    import jax
+
+    w, optimizer = built("dynamic")
+    loss = jax.grad(lambda value: optimizer.scale_loss(ops.sum(value * 2.0)))
+    assert np.asarray(loss(w.value)).tolist() == [2.0**16]
+
+
+@on_jax
+def test_a_fixed_scale_may_be_a_constant():
+    w, optimizer = built(128)
+    step = compiled_step(optimizer, "scale_loss", scoped=False)
+    values, _ = step([w.value], [v.value for v in optimizer.variables])
+    assert np.asarray(values[0]).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("use_ema", [False, True])
+def test_an_error_in_a_loss_is_seen_as_it_is(use_ema):
+    mp.set_policy("mixed_float16")
+    calls = []
+
+    def loss(y_true, y_pred):
+        calls.append(1)
+        if len(calls) > 1:
+            raise ValueError("a bug in my loss")
+        return ops.mean((y_true - y_pred) ** 2, -1)
+
+    dense = keras.layers.Dense(3, dtype="float32")
+    model = keras.Sequential([keras.Input((8,)), dense])
+    optimizer = keras.optimizers.SGD(0.1, use_ema=use_ema)
+    model.compile(optimizer, loss, run_eagerly=BACKEND == "tensorflow")
+    x, y = np.ones((16, 8)), np.ones((16, 3))
+    with pytest.raises(ValueError, match="a bug in my loss"):
+        model.fit(x, y, epochs=2, verbose=0)
+
+
+def test_the_short_name_of_the_learning_rate_reads_and_sets_it():
+    optimizer = mp.LossScaleOptimizer(keras.optimizers.SGD(0.5), 128)
+    assert float(optimizer.lr) == 0.5
+    optimizer.lr = 0.25
+    assert float(optimizer.learning_rate) == 0.25
+    assert float(optimizer.inner_optimizer.learning_rate) == 0.25
+
+
+def test_an_optimizer_says_what_it_is():
+    optimizer = mp.LossScaleOptimizer(keras.optimizers.SGD(0.5), 128)
+    assert repr(optimizer) == "<LossScaleOptimizer of SGD, FixedLossScale(128.0)>"
+
+
+@pytest.mark.parametrize(
+    ("name", "now"),
+    [
+        ("set_global_policy", "is set_policy"),
+        ("experimental", "import keras_policies as mixed_precision"),
+        ("get_layer_policy", "is layer.dtype_policy"),
+        ("enable_mixed_precision_graph_rewrite", 'set_policy."mixed_float16".'),
+    ],
+)
+def test_a_name_of_tf_keras_is_answered_with_its_new_one(name, now):
+    with pytest.raises(AttributeError, match=f"{now}.*PORTING.md"):
+        getattr(mp, name)
+    assert not hasattr(mp, "no_such_name")
