@@ -53,7 +53,10 @@ def test_public_names_are_documented():
 
 def test_readme_examples_run(old_files, capsys):
     examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(examples) >= 5
+    own = "# KERAS_BACKEND=" + keras.backend.backend()
+    assert sum(example.startswith(own) for example in examples) == 1
     for example in examples:
+        if example.startswith("# KERAS_BACKEND=") and not example.startswith(own):
+            continue
         keras.config.set_dtype_policy("float32")
         exec(compile(example, "README.md", "exec"), {})

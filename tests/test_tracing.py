@@ -126,3 +126,63 @@ def test_a_name_of_tf_keras_is_answered_with_its_new_one(name, now):
     with pytest.raises(AttributeError, match=f"{now}.*PORTING.md"):
         getattr(mp, name)
     assert not hasattr(mp, "no_such_name")
+
+
+class OnJax(keras.Model):
+    def train_step(self, state, data):
+        import jax
+
+        weights, others, optimizer_variables, metrics = state
+        x, y = data
+
+        def scaled_loss(weights):
+            predicted, after = self.stateless_call(weights, others, x, training=True)
+            mapping = [*zip(self.optimizer.variables, optimizer_variables, strict=True)]
+            loss = ops.mean((predicted - y) ** 2)
+            with keras.StatelessScope(state_mapping=mapping):
+                return self.optimizer.scale_loss(loss), (loss, after)
+
+        gradients, (loss, others) = jax.grad(scaled_loss, has_aux=True)(weights)
+        weights, optimizer_variables = self.optimizer.stateless_apply(
+            optimizer_variables, gradients, weights
+        )
+        return {"loss": loss}, (weights, others, optimizer_variables, metrics)
+
+
+class OnTensorFlow(keras.Model):
+    def train_step(self, data):
+        import tensorflow as tf
+
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((self(x, training=True) - y) ** 2)
+            scaled_loss = self.optimizer.scale_loss(loss)
+        weights = self.trainable_weights
+        self.optimizer.apply(tape.gradient(scaled_loss, weights), weights)
+        return {"loss": loss}
+
+
+class OnTorch(keras.Model):
+    def train_step(self, data):
+        import torch
+
+        x, y = data
+        self.zero_grad()
+        loss = torch.mean((self(x, training=True) - y) ** 2)
+        self.optimizer.scale_loss(loss).backward()
+        weights = self.trainable_weights
+        with torch.no_grad():
+            self.optimizer.apply([w.value.grad for w in weights], weights)
+        return {"loss": loss.detach()}
+
+
+def test_a_train_step_of_ones_own_is_scaled():
+    mp.set_policy(mp.Policy("mixed_float16", mp.DynamicLossScale(2.0**9, 5)))
+    kind = {"jax": OnJax, "tensorflow": OnTensorFlow, "torch": OnTorch}[BACKEND]
+    inputs = keras.Input((8,))
+    model = kind(inputs, keras.layers.Dense(1, dtype="float32")(inputs))
+    model.compile(keras.optimizers.SGD(0.05))
+    x, y = np.ones((16, 8), "float32"), np.ones((16, 1), "float32")
+    history = model.fit(x, y, epochs=10, verbose=0, callbacks=[mp.LossScaleLogger()])
+    assert history.history["loss"][-1] < 0.1
+    assert history.history["loss_scale"] == [512] * 4 + [1024] * 5 + [2048]
