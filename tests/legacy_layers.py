@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-from legacy_files import IS_LOWEST_KERAS, arrays
+from legacy_files import arrays
 
 import keras_policies
 
@@ -96,23 +96,28 @@ KNOWN = (
         "jax torch",
     ),
 )
-# What 3.8 cannot yet.
-KNOWN_IN_3_8 = (
-    Known(
-        "/(Additive)?Attention-masked|Concatenate-masked|TimeDistributed-masked",
+# What older releases of Keras 3 cannot yet: those before 3.9, and before 3.13.
+KNOWN_BEFORE = {
+    (3, 9): Known(
+        "/(Additive)?Attention-masked|Concatenate-masked",
         "stock Keras|differs",
         "other rules for masks",
     ),
-)
+    (3, 13): Known(
+        "TimeDistributed-masked", "ok|stock Keras|differs", "other rules for masks"
+    ),
+}
+KERAS = tuple(int(part) for part in keras.__version__.split(".")[:2])
 
 
 def expectation(name):
     """Return the `Known` of an artifact on this backend, or None if it is to be ok."""
     backend = keras.backend.backend()
+    older = [known for release, known in KNOWN_BEFORE.items() if release > KERAS]
     return next(
         (
             known
-            for known in KNOWN + (KNOWN_IN_3_8 if IS_LOWEST_KERAS else ())
+            for known in (*KNOWN, *older)
             if re.search(known.names, name) and backend in known.backends.split()
         ),
         None,

@@ -96,12 +96,32 @@ def tolerance(name):
     return 5e-3 if name.endswith("float16") else 2e-5
 
 
+def makes_identities():
+    """Return whether Keras makes a model whose output is its input: 3.12 does not."""
+    inputs = keras.Input((1,))
+    try:
+        keras.Model(inputs, inputs)
+    except ValueError:
+        return False
+    return True
+
+
+def reduces_over_axes():
+    """Return whether ops.all takes two axes: that of 3.12 fails on torch."""
+    try:
+        keras.ops.all(keras.ops.ones((2, 3, 4), "bool"), axis=(1, 2))
+    except IndexError:
+        return False
+    return True
+
+
 def opened(path):
-    """Return the model, or None if this Keras lacks an operation of its own."""
+    """Return the model, or None if this Keras cannot make one like it."""
     try:
         return keras_policies.load_model(path, compile=False)
     except keras_policies.LegacyModelError as error:
-        if OLD_KERAS in str(error):
+        is_identity = "not connected to" in str(error) and not makes_identities()
+        if OLD_KERAS in str(error) or is_identity:
             return None
         raise
 
@@ -122,7 +142,7 @@ def test_every_function_gives_what_was_recorded(release, name, folder):
             keras_policies.load_model(path)
         return
     model = opened(path)
-    if model is None:
+    if model is None or (name == "reduce_all_axis" and not reduces_over_axes()):
         return
     stored = np.load(path.parent / "expected.npz")
     inputs = legacy_files.one(legacy_files.in_order(stored, "x_"))

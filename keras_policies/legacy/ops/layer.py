@@ -103,7 +103,7 @@ class OpCall(keras.Operation):
             ) from error
         outputs = found if isinstance(found, tuple) else (found,)
         if self.is_output:
-            outputs = [sizes.as_tensor(output) for output in outputs]
+            outputs = [_as_output(output) for output in outputs]
         self._name_operations(outputs, args, kwargs)
         self._inbound_nodes.append(types.SimpleNamespace(output_tensors=list(outputs)))
         return found
@@ -144,3 +144,11 @@ class OpCall(keras.Operation):
         for number, operation in enumerate(made.values()):
             part = f".{number}" if number else ""
             operation.name = f"{self.name}{call}{part}"
+
+
+def _as_output(found):
+    """Return a tensor that a model may give: in Keras 3.12 no input of it is one."""
+    tensor = sizes.as_tensor(found)
+    if isinstance(keras_internals.maker_of(tensor), keras.layers.InputLayer):
+        return keras.layers.Identity(dtype=tensor.dtype)(tensor)
+    return tensor
