@@ -6,6 +6,7 @@ Importing the package makes stock Keras obey it: see `Policy`.
 import importlib as _importlib
 import typing as _typing
 
+from keras_policies import backend_missing as _first  # noqa: F401
 from keras_policies import compile as _compile
 from keras_policies import infer as _infer
 from keras_policies import origins as _origins

@@ -188,3 +188,24 @@ def test_import_loads_no_backend_of_its_own_choice():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert set(eval(done.stdout.splitlines()[-1])) <= {"keras", "keras_policies"}
+
+
+def test_a_backend_that_is_not_installed_is_named_with_what_to_do():
+    code = """
+import sys
+class NotInstalled:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == sys.argv[1]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=sys.argv[1])
+sys.meta_path.insert(0, NotInstalled)
+import keras_policies
+"""
+    backend = keras.backend.backend()
+    done = subprocess.run(
+        [sys.executable, "-c", code, backend], capture_output=True, text=True
+    )
+    last = done.stderr.splitlines()[-1]
+    expected = f"ModuleNotFoundError: Keras is set to the backend {backend!r}, which"
+    assert last.startswith(expected)
+    assert last.endswith("before Python starts: export KERAS_BACKEND=jax")
+    assert "another exception" not in done.stderr
