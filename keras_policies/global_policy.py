@@ -12,11 +12,14 @@ from keras_policies.policy import Policy
 def set_policy(policy: PolicyLike | None) -> None:
     """Set the policy of layers that are given no `dtype=`.
 
-    It is Keras's own global policy, which is per thread.
+    It is Keras's own global policy, which is per thread. Under "mixed_float16"
+    `Model.compile` scales the loss dynamically; for another loss scale pass a
+    `Policy(name, loss_scale=...)`.
 
     Args:
-        policy: `keras.DTypePolicy`, or the name of a `Policy`, or None for the
-            default, a policy of `keras.config.floatx()`.
+        policy: the name of a `Policy`, or a `Policy`, or None for the default, a
+            policy of `keras.config.floatx()`; or a stock `keras.DTypePolicy`, under
+            which stock Keras scales the loss, and `LossScaleLogger` cannot log.
 
     Raises:
         TypeError, ValueError: as from `Policy`.
@@ -26,6 +29,9 @@ def set_policy(policy: PolicyLike | None) -> None:
     >>> set_policy("mixed_float16")
     >>> keras.layers.Dense(2).compute_dtype
     'float16'
+    >>> set_policy(Policy("mixed_float16", loss_scale=1024))
+    >>> global_policy().loss_scale
+    FixedLossScale(1024.0)
     >>> set_policy(None)
     """
     keras.config.set_dtype_policy(_as_floating_policy(policy))

@@ -55,7 +55,7 @@ class Policy(keras.DTypePolicy):
             `"mixed_bfloat16"`; or one of the deprecated names `"infer"`,
             `"infer_with_float32_vars"`, `"<dtype>_with_float32_vars"`.
         loss_scale: `"auto"` (dynamic for `"mixed_float16"`, else `None`),
-            `"dynamic"`, `None`, an int or float of at least 1 for a fixed
+            `"dynamic"`, `None`, a number of at least 1 for a fixed
             scale, a `LossScale`, or the config dict of one.
 
     Raises:
