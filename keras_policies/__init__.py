@@ -38,6 +38,14 @@ _LATER = {
     "summary": "summaries",
 }
 
+# Names of tf.keras -> what to write here.
+_FORMER = {
+    "enable_mixed_precision_graph_rewrite": 'set_policy("mixed_float16")',
+    "experimental": "the module itself: `import keras_policies as mixed_precision`",
+    "get_layer_policy": "layer.dtype_policy",
+    "set_global_policy": "set_policy",
+}
+
 for _module in _infer, _compile, _serialization, _origins:
     _module.install()
 
@@ -63,13 +71,9 @@ __all__ = [
 ]
 
 
-# Names of tf.keras -> what to write here.
-_FORMER = {
-    "enable_mixed_precision_graph_rewrite": 'set_policy("mixed_float16")',
-    "experimental": "the module itself: `import keras_policies as mixed_precision`",
-    "get_layer_policy": "layer.dtype_policy",
-    "set_global_policy": "set_policy",
-}
+def __dir__() -> list[str]:
+    # With what is imported later, and without what is only imported here.
+    return sorted(__all__)
 
 
 def __getattr__(name):

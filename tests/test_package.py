@@ -39,6 +39,15 @@ def test_public_names():
     assert re.fullmatch(r"\d+\.\d+\.\d+", keras_policies.__version__)
 
 
+def test_dir_lists_the_public_names_and_no_others():
+    code = "import keras_policies; print(dir(keras_policies))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert eval(done.stdout) == sorted(keras_policies.__all__)
+    assert dir(keras_policies) == sorted(keras_policies.__all__)
+
+
 def test_public_names_are_typed():
     untyped = []
     for name in set(keras_policies.__all__) - {"__version__"}:
