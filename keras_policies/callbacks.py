@@ -3,7 +3,9 @@
 import warnings
 
 import keras
+import numpy as np
 
+from keras_policies import finite
 from keras_policies.annotations import Config
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
@@ -16,12 +18,13 @@ class LossScaleLogger(keras.callbacks.Callback):
     asked once an epoch. `History` and the progress bar always see both; put this
     callback before `CSVLogger` and `TensorBoard`, for they write what they find.
 
-    It warns, once, when every step of an epoch was skipped with the scale at its
-    minimum: training has come to a halt.
+    It warns, once, when training has come to a halt: when every step of an epoch was
+    skipped with the scale at its minimum; or, under a loss scale that never skips a
+    step, such as a fixed one, when the loss of an epoch is not finite.
 
     Raises:
         ValueError: when training begins, if the model's optimizer is not a
-            `keras_policies.LossScaleOptimizer`.
+            `keras_policies.LossScaleOptimizer`; a stock one counts nothing.
 
     Example:
     ```python
@@ -41,13 +44,7 @@ class LossScaleLogger(keras.callbacks.Callback):
     def on_train_begin(self, logs: Config | None = None) -> None:
         optimizer = self.model.optimizer
         if not isinstance(optimizer, LossScaleOptimizer):
-            raise ValueError(
-                "LossScaleLogger has nothing to log: the model's optimizer is "
-                f"{type(optimizer).__module__}.{type(optimizer).__name__}, not a "
-                "keras_policies.LossScaleOptimizer. Create the model under "
-                "keras_policies.set_policy('mixed_float16'), or compile it with a "
-                "keras_policies.LossScaleOptimizer."
-            )
+            raise _nothing_to_log(optimizer)
         self._before = self._steps()
 
     def on_epoch_end(self, epoch: int, logs: Config | None = None) -> None:
@@ -60,6 +57,8 @@ class LossScaleLogger(keras.callbacks.Callback):
             logs.update(loss_scale=scale, skipped_steps=new_skipped)
         if new_skipped and not new_applied:
             self._warn_if_at_minimum(epoch, scale)
+        if not self.model.optimizer.rule.skips_nonfinite:
+            self._warn_if_lost(epoch, (logs or {}).get("loss", 0.0))
 
     def _steps(self):
         optimizer = self.model.optimizer
@@ -72,8 +71,49 @@ class LossScaleLogger(keras.callbacks.Callback):
         self._warned = True
         warnings.warn(
             f"Every step of epoch {epoch + 1} was skipped, with the loss scale at "
-            f"its minimum of {minimum}. The gradients are not finite whatever the "
-            "scale: look for a NaN in the data or a diverging model, or allow "
-            "smaller scales with DynamicLossScale(minimum=...).",
-            stacklevel=2,
+            f"its minimum of {minimum}. {self._cause()}",
+            stacklevel=3,
         )
+
+    def _cause(self):
+        weights = finite.words_on_weights(self.model)
+        if weights:
+            return (
+                f"{weights}, so no loss scale makes the gradients finite: make or read "
+                "the model again, and look at what came before."
+            )
+        return (
+            "The weights are finite, but the gradients are not, whatever the scale: "
+            "look for a NaN in the data, for a log, a division or an epsilon that is "
+            "zero in float16, or for a diverging model; or allow smaller scales with "
+            "DynamicLossScale(minimum=...)."
+        )
+
+    def _warn_if_lost(self, epoch, loss):
+        if self._warned or np.isfinite(float(loss)):
+            return
+        self._warned = True
+        rule = self.model.optimizer.rule
+        weights = finite.words_on_weights(self.model) or "they are all finite still"
+        warnings.warn(
+            f"The loss of epoch {epoch + 1} is {float(loss)}. {rule!r} never skips a "
+            "step, so gradients that overflow turn weights into NaN for good; now "
+            f"{weights}. Make or read the model again, with the loss scale 'dynamic' "
+            "or a lower one.",
+            stacklevel=3,
+        )
+
+
+def _nothing_to_log(optimizer):
+    found = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        found = "stock Keras's LossScaleOptimizer"
+        inner = "model.optimizer.inner_optimizer"
+    else:
+        inner = "model.optimizer"
+    return ValueError(
+        f"LossScaleLogger has nothing to log: the model's optimizer is {found}, not a "
+        "keras_policies.LossScaleOptimizer. Set the policy by its name, with "
+        "keras_policies.set_policy('mixed_float16'), before the model is made, or "
+        f"compile it with keras_policies.LossScaleOptimizer({inner})."
+    )

@@ -209,9 +209,19 @@ def _name_error(name):
     return TypeError(f"'name' must be a string, but got: {name!r}. Pass {hint}.")
 
 
+def auto(name):
+    """Return what the loss scale `"auto"` is for a policy's name.
+
+    Example:
+        >>> auto("mixed_float16"), auto("float16")
+        ('dynamic', None)
+    """
+    return "dynamic" if name == "mixed_float16" else None
+
+
 def _loss_scale_for(policy, identifier):
     if isinstance(identifier, str) and identifier in ("auto", "USE_DEFAULT"):
-        identifier = "dynamic" if policy.name == "mixed_float16" else None
+        identifier = auto(policy.name)
     loss_scale = loss_scales.get(identifier)
     if loss_scale is not None and policy.compute_dtype not in ("float16", None):
         warnings.warn(

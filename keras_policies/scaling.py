@@ -5,9 +5,10 @@ import dataclasses
 import keras
 
 from keras_policies import keras_internals
+from keras_policies import loss_scale as loss_scales
 from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
-from keras_policies.policy import Policy
+from keras_policies.policy import Policy, auto
 
 StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 
@@ -20,20 +21,28 @@ class Scaling:
         rule: `LossScale`, or None where nothing scales.
         value: float, the scale of the next step (unitless), or None.
         is_compiled: bool; what is not compiled will be scaled so by `compile`.
+        is_stock: bool, whether stock Keras scales, and not our `LossScaleOptimizer`.
     """
 
     rule: LossScale | None
     value: float | None
     is_compiled: bool
+    is_stock: bool = False
 
     def __str__(self):
         if self.rule is None:
             return "none"
         kinds = {FixedLossScale: "fixed", DynamicLossScale: "dynamic"}
         kind = kinds.get(type(self.rule), type(self.rule).__name__)
-        return f"{kind}, {self.value:.9g}" + (
-            "" if self.is_compiled else ", by compile"
-        )
+        notes = [" (stock Keras)"] if self.is_stock else []
+        notes += [" (at its minimum)"] if self._is_at_minimum() else []
+        notes += [] if self.is_compiled else [", once compiled"]
+        return f"{kind}, {self.value:.9g}" + "".join(notes)
+
+    def _is_at_minimum(self):
+        # Stock Keras knows no minimum.
+        minimum = None if self.is_stock else getattr(self.rule, "minimum", None)
+        return minimum is not None and self.value <= minimum
 
 
 def scaling_of(model):
@@ -47,21 +56,24 @@ def scaling_of(model):
     """
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None:
-        rule = _rule_of_policy(keras_internals.held_policy(model))
-        return Scaling(rule, rule and rule.initial_loss_scale, is_compiled=False)
+        return _by_policy(keras_internals.held_policy(model))
     if isinstance(optimizer, LossScaleOptimizer):
         return Scaling(optimizer.rule, float(optimizer.loss_scale), is_compiled=True)
     if isinstance(optimizer, StockLossScaleOptimizer):
         rule = DynamicLossScale(optimizer.initial_scale, optimizer.dynamic_growth_steps)
         value = optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale
-        return Scaling(rule, float(value), is_compiled=True)
+        return Scaling(rule, float(value), is_compiled=True, is_stock=True)
     factor = optimizer.loss_scale_factor
-    rule = None if factor is None else FixedLossScale(factor)
-    return Scaling(rule, factor, is_compiled=True)
+    if factor is None:
+        return Scaling(None, None, is_compiled=True)
+    return Scaling(FixedLossScale(factor), factor, is_compiled=True, is_stock=True)
 
 
-def _rule_of_policy(policy):
-    if isinstance(policy, Policy):
-        return policy.loss_scale
+def _by_policy(policy):
+    """Return the `Scaling` that `compile` will give to a model of a policy."""
+    is_stock = not isinstance(policy, Policy)
     # Stock `compile` scales by the name alone.
-    return DynamicLossScale() if policy.name == "mixed_float16" else None
+    rule = loss_scales.get(auto(policy.name)) if is_stock else policy.loss_scale
+    if rule is None:
+        return Scaling(None, None, is_compiled=False)
+    return Scaling(rule, rule.initial_loss_scale, False, is_stock)

@@ -210,21 +210,89 @@ def test_logger_warns_once_when_training_has_come_to_a_halt():
     assert history.history["skipped_steps"] == [4, 4, 4]
 
 
+def test_logger_tells_weights_that_are_not_finite_from_gradients_that_are_not():
+    mp.set_policy(mp.Policy("mixed_float16", DynamicLossScale(1.0)))
+    model = sequential()
+    model.compile("sgd", "mse")
+    nothing = np.full_like(Y, np.nan)
+    with pytest.warns(UserWarning, match="a log, a division or an epsilon that is"):
+        model.fit(X, nothing, verbose=0, callbacks=[mp.LossScaleLogger()])
+    model.layers[0].bias.assign([np.nan] * 4)
+    with pytest.warns(UserWarning, match="1.0. 1 of 4 weights hold inf or NaN, so no"):
+        model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
+
+
+def test_logger_warns_once_when_a_fixed_scale_has_lost_the_weights():
+    mp.set_policy(mp.Policy("mixed_float16", 2.0**24))
+    model = sequential()
+    model.compile("sgd", "mse")
+    with pytest.warns(
+        UserWarning,
+        match=r"The loss of epoch 1 is nan. FixedLossScale\(16777216.0\) never skips a "
+        "step.*; now 4 of 4 weights hold inf or NaN.*'dynamic' or a lower one",
+    ) as caught:
+        model.fit(
+            X, Y, batch_size=8, epochs=3, verbose=0, callbacks=[mp.LossScaleLogger()]
+        )
+    assert sum("never skips" in str(w.message) for w in caught) == 1
+
+
+def test_logger_warns_of_a_loss_that_is_not_finite_though_the_weights_are():
+    logger = mp.LossScaleLogger()
+    mp.set_policy(mp.Policy("mixed_float16", 2))
+    model = sequential()
+    model.compile("sgd", "mse")
+    logger.set_model(model)
+    logger.on_train_begin()
+    logger.on_epoch_end(0)
+    logger.on_epoch_end(1, {"loss": 1.0})
+    with pytest.warns(UserWarning, match="epoch 3 is inf.*they are all finite still"):
+        logger.on_epoch_end(2, {"loss": np.float32(np.inf)})
+
+
 def test_logger_shows_a_fixed_scale():
     history = fit_with_logger(128)
     assert history.history["loss_scale"] == [128.0, 128.0]
     assert history.history["skipped_steps"] == [0, 0]
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
-def test_logger_says_when_nothing_is_scaled_by_us(policy):
-    keras.config.set_dtype_policy(policy)
+def test_logger_says_when_nothing_is_scaled():
     model = sequential()
     model.compile("sgd", "mse")
     with pytest.raises(
-        ValueError, match="LossScaleLogger has nothing to log.*set_policy"
+        ValueError,
+        match="LossScaleLogger has nothing to log.*SGD, not.*set_policy.*"
+        r"compile it with keras_policies.LossScaleOptimizer\(model.optimizer\)",
     ):
         model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
+
+
+def stock_model(how, tmp_path):
+    if how == "set_policy":
+        mp.set_policy(keras.DTypePolicy("mixed_float16"))
+    else:
+        keras.config.set_dtype_policy("mixed_float16")
+    model = sequential()
+    model.compile("sgd", "mse")
+    if how != "file":
+        return model
+    model.fit(X, Y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    return keras.models.load_model(tmp_path / "model.keras")
+
+
+@pytest.mark.parametrize("how", ["keras.config", "set_policy", "file"])
+def test_logger_says_what_to_do_when_stock_keras_scales(how, tmp_path):
+    model = stock_model(how, tmp_path)
+    with pytest.raises(
+        ValueError,
+        match="optimizer is stock Keras's LossScaleOptimizer, not.*by its name.*"
+        r"keras_policies.LossScaleOptimizer\(model.optimizer.inner_optimizer\)",
+    ):
+        model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
+    model.compile(mp.LossScaleOptimizer(model.optimizer.inner_optimizer, 64), "mse")
+    history = model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
+    assert history.history["loss_scale"] == [64.0]
 
 
 def test_logger_asks_the_device_once_an_epoch(monkeypatch):

@@ -267,13 +267,22 @@ SCALINGS = {
     "dynamic policy": ("mixed_float16", "sgd", "dynamic, 32768"),
     "fixed policy": (mp.Policy("mixed_float16", 8), "sgd", "fixed, 8"),
     "no scale": (mp.Policy("mixed_float16", None), "sgd", "none"),
-    "stock policy": (keras.DTypePolicy("mixed_float16"), "sgd", "dynamic, 32768"),
+    "stock policy": (
+        keras.DTypePolicy("mixed_float16"),
+        "sgd",
+        "dynamic, 32768 (stock Keras)",
+    ),
+    "at its minimum": (
+        mp.Policy("mixed_float16", mp.DynamicLossScale(4, minimum=4)),
+        "sgd",
+        "dynamic, 4 (at its minimum)",
+    ),
     "float32": ("float32", "sgd", "none"),
-    "not compiled": ("mixed_float16", None, "dynamic, 32768, by compile"),
+    "not compiled": ("mixed_float16", None, "dynamic, 32768, once compiled"),
     "stock policy, not compiled": (
         keras.DTypePolicy("mixed_float16"),
         None,
-        "dynamic, 32768, by compile",
+        "dynamic, 32768 (stock Keras), once compiled",
     ),
     "an optimizer of ours": (
         "float32",
@@ -283,14 +292,14 @@ SCALINGS = {
     "a stock one": (
         "float32",
         lambda: keras.optimizers.LossScaleOptimizer(
-            keras.optimizers.SGD(), initial_scale=16
+            keras.optimizers.SGD(), initial_scale=1
         ),
-        "dynamic, 16",
+        "dynamic, 1 (stock Keras)",
     ),
     "loss_scale_factor": (
         "float32",
         lambda: keras.optimizers.SGD(loss_scale_factor=4),
-        "fixed, 4",
+        "fixed, 4 (stock Keras)",
     ),
 }
 
@@ -453,7 +462,7 @@ def test_the_table_is_printed_or_passed_on(capsys):
         "global",
         "float16",
         "float32",
-        "dynamic, 32768, by compile",
+        "dynamic, 32768, once compiled",
         "-",
     ]
     assert max(map(len, printed.splitlines())) <= 160
