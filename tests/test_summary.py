@@ -9,9 +9,19 @@ from keras import layers
 import keras_policies as mp
 from keras_policies import origins, scaling, summaries
 
-NARROW_OUTPUT = "output of {} in float16: nothing above 65504, 3 digits"
-UNSCALED = "float16 without a loss scale: small gradients become zero"
-LOST = "float16 weights: an update under 1/4096 of a weight is lost"
+FLOAT32 = "; give the layer dtype='float32'"
+SOFTMAX = "softmax in float16" + FLOAT32
+NARROW_OUTPUT = (
+    "output of {} in float16: nothing above 65504, about 3 decimal digits" + FLOAT32
+)
+UNSCALED = (
+    "float16 without a loss scale: small gradients become zero; "
+    "set_policy('mixed_float16') before the model is made or read, or compile with a "
+    "LossScaleOptimizer"
+)
+LOST = (
+    "float16 weights: an update under 1/4096 of a weight is lost; use 'mixed_float16'"
+)
 
 
 def rows(model):
@@ -138,8 +148,8 @@ def test_parts_of_attention_are_their_parents():
     assert {row.class_name for row in parts} >= {"EinsumDense", "Softmax"}
     said = {row.path.split("/")[0]: row.risks for row in parts if row.risks}
     assert said == {
-        "plain": ("softmax in float16, where scores are asked for",),
-        "dropping": ("softmax in float16",),
+        "plain": ("softmax in float16, where scores are asked for" + FLOAT32,),
+        "dropping": (SOFTMAX,),
     }
 
 
@@ -337,21 +347,32 @@ class Halving(mp.LossScale):
 
 
 RISKS = {
-    "softmax layer": (lambda: layers.Softmax(dtype="float16"), ("softmax in float16",)),
+    "softmax layer": (lambda: layers.Softmax(dtype="float16"), (SOFTMAX,)),
     "softmax activation": (
         lambda: layers.Activation("softmax", dtype="mixed_float16"),
-        ("softmax in float16",),
+        (SOFTMAX,),
+    ),
+    "log_softmax": (
+        lambda: layers.Dense(2, activation="log_softmax", dtype="mixed_float16"),
+        ("log_softmax in float16" + FLOAT32,),
+    ),
+    "exponential": (
+        lambda: layers.Activation("exponential", dtype="mixed_float16"),
+        ("exponential in float16" + FLOAT32,),
     ),
     "softmax in bfloat16": (
         lambda: layers.Dense(2, activation="softmax", dtype="mixed_bfloat16"),
-        ("softmax in bfloat16",),
+        ("softmax in bfloat16" + FLOAT32,),
     ),
     "softmax in float32": (lambda: layers.Softmax(dtype="float32"), ()),
     "another activation": (lambda: layers.Activation("relu", dtype="float16"), ()),
     "float16 weights": (lambda: layers.Dense(2, dtype="float16"), (LOST,)),
     "bfloat16 weights": (
         lambda: layers.Dense(2, dtype="bfloat16"),
-        ("bfloat16 weights: an update under 1/512 of a weight is lost",),
+        (
+            "bfloat16 weights: an update under 1/512 of a weight is lost; "
+            "use 'mixed_bfloat16'",
+        ),
     ),
     "frozen float16 weights": (
         lambda: layers.Dense(2, dtype="float16", trainable=False),
@@ -359,7 +380,22 @@ RISKS = {
     ),
     "loss scale of a layer": (
         lambda: layers.Dense(2, dtype=mp.Policy("mixed_float16", 8)),
-        ("its policy's FixedLossScale(8.0) is not used: the model's counts",),
+        ("its policy's FixedLossScale(8.0) is not used: the optimizer's counts",),
+    ),
+    "no loss scale of a layer": (
+        lambda: layers.Dense(2, dtype=mp.Policy("mixed_float16", None)),
+        (),
+    ),
+    "loss scale that its policy has anyway": (
+        lambda: layers.Dense(2, dtype=mp.Policy("mixed_float16")),
+        (),
+    ),
+    "dynamic float16": (
+        lambda: layers.Activation("relu", dtype=mp.Policy("float16", "dynamic")),
+        (
+            f"its policy's {mp.DynamicLossScale()!r} is not used: "
+            "the optimizer's counts",
+        ),
     ),
 }
 
@@ -384,7 +420,7 @@ def test_an_update_is_lost_just_where_the_word_says(dtype, bits):
 def test_attention_without_heads_takes_a_softmax():
     x = keras.Input((3, 4))
     model = keras.Model(x, layers.Attention(dtype="float16", name="a")([x, x]))
-    assert rows(model)["a"].risks == ("softmax in float16",)
+    assert rows(model)["a"].risks == (SOFTMAX,)
 
 
 LOSSES = {
@@ -392,11 +428,11 @@ LOSSES = {
     "a function": (lambda y, p: keras.ops.mean(y - p), ()),
     "in float16": (
         keras.losses.MeanSquaredError(dtype="float16"),
-        ("loss computed in float16",),
+        ("loss computed in float16; give the loss dtype='float32'",),
     ),
     "one of a list": (
         [keras.losses.MeanSquaredError(dtype="bfloat16")],
-        ("loss computed in bfloat16",),
+        ("loss computed in bfloat16; give the loss dtype='float32'",),
     ),
 }
 
@@ -413,7 +449,77 @@ def test_the_loss_follows_floatx():
     keras.config.set_floatx("float16")
     model = sequential(layers.Dense(1, dtype="float32"))
     model.compile("sgd", "mse")
-    assert summaries.rows_of(model)[0].risks == ("loss computed in float16",)
+    assert summaries.rows_of(model)[0].risks == (
+        "loss computed in float16; give the loss dtype='float32'",
+    )
+
+
+def test_a_loss_scale_given_to_a_layer_is_told_on_its_row_and_on_no_part():
+    policy = mp.Policy("mixed_float16", 8)
+    with mp.policy_scope(policy):
+        inherits = layers.Dense(2, name="inherits")
+    model = sequential(layers.LSTM(2, dtype=policy, name="l"), inherits, shape=(3, 4))
+    found = {path: row.risks for path, row in rows(model).items() if path}
+    word = "its policy's FixedLossScale(8.0) is not used: the optimizer's counts"
+    assert found == {"l": (word,), "l/lstm_cell": (), "inherits": ()}
+    model.compile(mp.LossScaleOptimizer(keras.optimizers.SGD(), 8), "mse")
+    assert rows(model)["l"].risks == ()
+
+
+def test_ops_of_a_functional_model_are_looked_at():
+    ops = keras.ops
+    x = keras.Input((4,), dtype="float16")
+    wide = ops.softmax(ops.cast(x, "float32"))
+    inner = keras.Model(x, ops.cast(ops.exp(x), "float32"), name="inner")
+    y = ops.log(ops.nn.softmax(keras.activations.log_softmax(x)))
+    model = keras.Model(x, [wide, ops.cast(y, "float32"), inner(x)])
+    found = [word.split("'") for word in summaries.rows_of(model)[0].risks]
+    assert {first for first, _, _ in found} == {
+        "ops.log ",
+        "ops.softmax ",
+        "ops.log_softmax ",
+    }
+    remedy = " in float16; cast what it takes to float32"
+    assert {last for _, _, last in found} == {remedy}
+    assert all(name.startswith(first[4:-1]) for first, name, _ in found)
+    (word,) = rows(model)["inner"].risks
+    assert word.startswith("ops.exp 'exp")
+
+
+def test_an_output_that_an_op_makes_is_to_be_cast():
+    x = keras.Input((4,), dtype="float16")
+    model = keras.Model(x, keras.ops.square(x))
+    (word,) = summaries.rows_of(model)[0].risks
+    assert word.endswith("about 3 decimal digits; cast it to float32")
+
+
+EPSILONS = {
+    "zero": ("float16", lambda: keras.optimizers.Adam(epsilon=1e-8), True),
+    "default": ("float16", keras.optimizers.Adam, False),
+    "none": ("float16", keras.optimizers.SGD, False),
+    "float32 weights": (
+        "mixed_float16",
+        lambda: keras.optimizers.Adam(epsilon=1e-8),
+        False,
+    ),
+    "inner": (
+        "float16",
+        lambda: mp.LossScaleOptimizer(keras.optimizers.Adam(epsilon=1e-8)),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EPSILONS)
+def test_an_epsilon_that_is_zero_in_float16_is_told(name):
+    dtype, make, is_told = EPSILONS[name]
+    model = sequential(layers.Dense(1, dtype=dtype))
+    model.compile(make(), "mse")
+    word = (
+        "Adam's epsilon 1e-08 is zero in float16: its updates divide by zero; give it "
+        "epsilon=1e-4"
+    )
+    assert (word in summaries.rows_of(model)[0].risks) == is_told
 
 
 class Subclassed(keras.Model):
@@ -440,7 +546,7 @@ def test_bfloat16_needs_no_loss_scale():
     mp.set_policy("mixed_bfloat16")
     model = sequential(layers.Dense(1, name="last"))
     model.compile("sgd", "mse")
-    expected = ("output of last in bfloat16: 2 to 3 digits",)
+    expected = ("output of last in bfloat16: 2 to 3 decimal digits" + FLOAT32,)
     assert summaries.rows_of(model)[0].risks == expected
 
 

@@ -12,6 +12,7 @@ from keras_policies.keras_internals.creation import (
     build_for_batch,
     held_policy,
     maker_of,
+    op_calls,
     parts,
 )
 from keras_policies.keras_internals.layers import (
@@ -76,6 +77,7 @@ __all__ = [
     "maker_of",
     "nadam_product",
     "no_automatic_dependency_tracking",
+    "op_calls",
     "own_attributes",
     "own_policy",
     "own_variables",

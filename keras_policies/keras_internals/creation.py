@@ -4,9 +4,19 @@ import threading
 
 import keras
 from keras.src.models import cloning
+from keras.src.ops import nn
+from keras.src.ops import numpy as numpy_ops
 from keras.src.saving import serialization_lib
 
 from keras_policies.keras_internals.seams import wrap
+
+# The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
+OPS = {
+    nn.LogSoftmax: "log_softmax",
+    nn.Softmax: "softmax",
+    numpy_ops.Exp: "exp",
+    numpy_ops.Log: "log",
+}
 
 _reading = threading.local()
 
@@ -109,3 +119,22 @@ def maker_of(tensor):
     """
     history = getattr(tensor, "_keras_history", None)
     return history.operation if history is not None else None
+
+
+def op_calls(model):
+    """Return where the graph of a functional model calls some functions of `keras.ops`.
+
+    Args:
+        model: `keras.Model`; one that is not functional has no graph.
+
+    Returns:
+        List of `(function, name of the operation, dtype of its output)`, of str.
+
+    Keras: src/ops/nn.py, src/ops/numpy.py, src/ops/node.py.
+    """
+    return [
+        (OPS[type(operation)], operation.name, tensor.dtype)
+        for operation in getattr(model, "operations", ())
+        if type(operation) in OPS
+        for tensor in operation._inbound_nodes[0].outputs
+    ]

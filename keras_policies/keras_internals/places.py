@@ -29,6 +29,8 @@ PLACES = {
     "keras.src.models.functional": ["Functional"],
     "keras.src.models.model": ["Model.from_config"],
     "keras.src.models.sequential": ["Sequential.from_config"],
+    "keras.src.ops.nn": ["LogSoftmax", "Softmax"],
+    "keras.src.ops.numpy": ["Exp", "Log"],
     "keras.src.optimizers.base_optimizer": ["BaseOptimizer._get_variable_index"],
     "keras.src.saving.serialization_lib": ["SerializableDict"],
     "keras.src.tree": ["flatten", "map_structure"],
