@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import keras
 
-from keras_policies import keras_internals, origins, risks, terminal
+from keras_policies import keras_internals, origins, risks, summary_table, terminal
 from keras_policies.scaling import Scaling, scaling_of
 
 
@@ -21,7 +21,8 @@ class Row:
         policy: str, the name of its policy.
         origin: str, where that came from, as `origins.origin_of` tells.
         compute_dtype, variable_dtype: str, or None while it waits for an input.
-        loss_scale: `Scaling` of the gradients of its weights; None if it has none.
+        loss_scale: `Scaling` of the gradients of its weights; None if it has none. Of
+            the model, that of its loss.
         risks: tuple of str.
     """
 
@@ -83,35 +84,9 @@ def _row(layer, around, scaling, words):
         origin=origins.origin_of(layer, parent),
         compute_dtype=policy.compute_dtype,
         variable_dtype=policy.variable_dtype,
-        loss_scale=scaling if layer.trainable_variables else None,
+        loss_scale=scaling if layer.trainable_variables or not around else None,
         risks=words,
     )
-
-
-def _table(rows):
-    """Return a rich table, as `keras-policies inspect` has it."""
-    import rich.table
-    from rich.markup import escape
-
-    model = rows[0]
-    table = rich.table.Table(title=escape(f"{model.class_name} {model.name!r}"))
-    headings = "layer", "class", "policy", "from", "compute", "weights", "loss scale"
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    table.add_column("at risk", overflow="fold", style="bold")
-    for row in rows:
-        cells = [
-            "  " * (row.depth - 1) + row.name if row.depth else "(the model)",
-            row.class_name,
-            row.policy,
-            row.origin,
-            row.compute_dtype or "-",
-            row.variable_dtype or "-",
-            str(row.loss_scale or "-"),
-            "\n".join(row.risks) or "-",
-        ]
-        table.add_row(*map(escape, cells))
-    return table
 
 
 def summary(
@@ -122,15 +97,24 @@ def summary(
     Where a policy came from is `own` (given as `dtype=`), `parent` (the same dtypes as
     the layer that it is part of), `global`, `set later`, `config` (from a file or a
     clone, which do not say more), or `unknown` (made before `import keras_policies`).
-    The loss scale is that of the gradients of the layer's weights: only the optimizer
-    of the model has a say. What cannot be seen without running the model is not told:
-    a softmax inside a layer of your own, the outputs of a subclassed model. See
-    `summaries.rows_of` for the same as values.
+    The loss scale is one for all: only the optimizer of the model has a say.
+
+    Numbers in the last column stand for the lines below the table: what is at risk, in
+    which layers, and what helps. The model is not run, so these are not looked at:
+
+    - losses, metrics and regularizers of your own;
+    - the code of Lambda layers, and of layers of your own;
+    - what a subclassed model computes and gives out;
+    - the numbers themselves: data, weights, gradients (for these, `plot_gradients`).
+
+    See `summaries.rows_of` for the same as values.
 
     Args:
-        model: `keras.Model`, built or not, compiled or not.
-        print_fn: callable that takes the whole table as one str, as in
-            `keras.Model.summary`; None for the terminal or the notebook.
+        model: `keras.Model`, built or not, compiled or not. Of one that is not built,
+            outputs and weights are not known yet.
+        print_fn: callable that takes the whole text as one str, as in
+            `keras.Model.summary`; None for the terminal or the notebook. Text that is
+            passed on or piped is as wide as the environment's COLUMNS, or 160.
 
     Raises:
         TypeError: if it is no model.
@@ -149,12 +133,12 @@ def summary(
             f"summary takes a keras.Model, but got: {model!r}. Put a layer into a "
             "keras.Sequential."
         )
-    table = _table(rows_of(model))
+    shown = list(summary_table.renderables(rows_of(model), model.built))
     if print_fn is None:
-        terminal.console().print(table)
+        terminal.console().print(*shown, sep="\n")
         return
-    # Else rich would show a notebook the table itself, or colour the text.
+    # Else rich would show a notebook the text itself, or colour it.
     plain = {"force_jupyter": False, "force_terminal": False}
     console = terminal.console(file=io.StringIO(), **plain)
-    console.print(table)
+    console.print(*shown, sep="\n")
     print_fn(console.file.getvalue())

@@ -1,3 +1,4 @@
+import re
 import threading
 
 import keras
@@ -534,8 +535,9 @@ class Subclassed(keras.Model):
 def test_a_subclassed_model_needs_not_be_built():
     mp.set_policy(mp.Policy("mixed_float16", None))
     model = Subclassed()
+    nothing = scaling.Scaling(None, None, is_compiled=False)
     assert columns(model, "compute_dtype", "loss_scale", "risks") == [
-        ("", "float16", None, ()),
+        ("", "float16", nothing, ()),
         ("dense", "float16", None, ()),
     ]
     model(np.ones((1, 3)))
@@ -550,7 +552,14 @@ def test_bfloat16_needs_no_loss_scale():
     assert summaries.rows_of(model)[0].risks == expected
 
 
-def test_the_table_is_printed_or_passed_on(capsys):
+def text_of(model):
+    passed = []
+    mp.summary(model, print_fn=passed.append)
+    return [line.rstrip() for line in passed[0].splitlines()]
+
+
+def test_the_table_is_printed_or_passed_on(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     mp.set_policy("mixed_float16")
     model = sequential(layers.Dense(1, name="[last]"))
     assert mp.summary(model) is None
@@ -558,20 +567,84 @@ def test_the_table_is_printed_or_passed_on(capsys):
     passed = []
     mp.summary(model, print_fn=passed.append)
     assert passed == [printed]
-    lines = [line.split("│") for line in printed.splitlines() if "[last]" in line]
-    cells = [[cell.strip() for cell in line] for line in lines]
-    assert cells[0][-2].startswith("output of [last] in float16")
-    assert cells[1][1:-1] == [
-        "[last]",
-        "Dense",
-        "mixed_float16",
-        "global",
-        "float16",
-        "float32",
-        "dynamic, 32768, once compiled",
-        "-",
+    heading, *table, word = [line.rstrip() for line in printed.splitlines()]
+    assert heading == f"Sequential '{model.name}'"
+    assert table[:2] == [
+        "loss scale: dynamic, 32768, once compiled",
+        "mixed_float16: computes in float16, weights float32",
     ]
+    cells = [line.split() for line in table if "mixed_float16 " in line]
+    assert cells == [
+        ["(the", "model)", "Sequential", "mixed_float16", "global", "1"],
+        ["[last]", "Dense", "mixed_float16", "global", "-"],
+    ]
+    assert word == f"1. the model: {NARROW_OUTPUT.format('[last]')}"
     assert max(map(len, printed.splitlines())) <= 160
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_the_table_is_legible_in_a_terminal_of_few_columns(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    mp.set_policy("mixed_float16")
+    x = keras.Input((6, 8))
+    y = layers.MultiHeadAttention(2, 4, dropout=0.1, name="attention")(x, x)
+    y = layers.Bidirectional(layers.LSTM(3), name="bidirectional")(y)
+    y = layers.Dense(2, "softmax", dtype="float16", name="last")(y)
+    model = keras.Model(x, y)
+    lines = text_of(model)
+    assert max(map(len, lines)) <= int(columns)
+    shown = [line.split()[0] for line in lines if " mixed_float16 " in line]
+    names = [re.sub(r"_\d+$", "", name) for name in shown]
+    assert names == [
+        "(the",
+        "attention",
+        "query",
+        "key",
+        "value",
+        "softmax",
+        "dropout",
+        "attention_output",
+        "bidirectional",
+        "forward_lstm",
+        "lstm_cell",
+        "backward_lstm",
+        "lstm_cell",
+    ]
+    (softmax,) = [line for line in lines if "Softmax" in line]
+    assert softmax.split()[-1] == "2"
+    name = softmax.split()[0]
+    assert any(
+        line.startswith(f"2. attention/{name}, last: softmax in") for line in lines
+    )
+    (last,) = [line for line in lines if " Dense " in line]
+    assert last.split() == ["last", "Dense", "float16", "own", "2,", "3"]
+
+
+def test_columns_that_are_no_number_are_not_obeyed(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "wide")
+    mp.set_policy("mixed_float16")
+    lines = text_of(sequential(layers.Dense(1, name="last")))
+    assert f"1. the model: {NARROW_OUTPUT.format('last')}" in lines
+
+
+def test_a_risk_of_many_layers_is_one_line(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    dense = [layers.Dense(8, dtype="float16", name=f"d{i}") for i in range(5)]
+    last = layers.Dense(1, dtype="float32")
+    assert f"2. d0, d1, d2, d3: {LOST}" in text_of(sequential(*dense[:4], last))
+    assert f"2. d0, d1, d2 and 2 more: {LOST}" in text_of(sequential(*dense, last))
+
+
+def test_a_model_that_is_not_built_says_so():
+    word = "not built: outputs and weights are not known yet"
+    model = keras.Sequential([layers.Dense(1)])
+    assert text_of(model)[:3] == [
+        f"Sequential '{model.name}'",
+        "loss scale: none",
+        word,
+    ]
+    model.build((1, 2))
+    assert word not in text_of(model)
 
 
 def test_what_is_passed_on_is_plain_text_wherever_it_runs(monkeypatch):
