@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_policies import backends, keras_internals
+from keras_policies import backends, batches, keras_internals
 
 LARGEST = 1100  # more than any exponent of a float64
 
@@ -52,6 +52,17 @@ def magnitudes(arrays):
     return Magnitudes(found, zeros, non_finite)
 
 
+def zeros_in_both(first, second):
+    """Return how many numbers are zero both in some arrays and in others like them.
+
+    Example:
+        >>> zeros_in_both([np.array([0.0, 0.0, 1.0])], [np.array([0.0, 2.0, 0.0])])
+        1
+    """
+    pairs = zip(first, second, strict=True)
+    return sum(int(np.count_nonzero((a == 0) & (b == 0))) for a, b in pairs)
+
+
 def gradients_of(model, x, y, scale=1.0):
     """Return the gradients of a compiled model's loss, times a loss scale.
 
@@ -70,38 +81,31 @@ def gradients_of(model, x, y, scale=1.0):
         loss depends on.
 
     Raises:
-        ValueError: if the model is not compiled.
+        ValueError: if the model is not compiled, or has nothing trainable, or x and y
+            are not one batch of arrays.
     """
     if not model.compiled:
         raise ValueError(
             f"The model '{model.name}' is not compiled, so there is no loss to take "
             "gradients of. Call model.compile(optimizer, loss) first."
         )
-    x, y = _tensors(x), _tensors(y)
+    # Without a loss of `compile`, that of `add_loss` or a method may need no targets.
+    batches.check(x, y, needs_y=model.loss is not None)
+    x, y = batches.tensors(x), batches.tensors(y)
     keras_internals.build_for_batch(model, x, y)
     variables = model.trainable_variables
+    if not variables:
+        raise ValueError(
+            f"The model '{model.name}' has no trainable weights, so there are no "
+            "gradients. Add a layer that has some, or set trainable=True."
+        )
     others = model.non_trainable_variables
 
     def loss(values):
         state = [*zip(variables, values, strict=True), *((v, v.value) for v in others)]
-        with keras.StatelessScope(state_mapping=state):
+        with keras.StatelessScope(state_mapping=state, collect_losses=True):
             predicted = model(x, training=True)
             total = model.compute_loss(x=x, y=y, y_pred=predicted, training=True)
             return ops.multiply(ops.cast(total, "float32"), scale)
 
     return backends.gradients(loss, [v.value for v in variables])
-
-
-def _tensors(structure):
-    """Return arrays as tensors, floating-point ones in floatx, as `fit` makes them."""
-
-    def convert(array):
-        if array is None:
-            return None
-        tensor = ops.convert_to_tensor(array)
-        is_float = keras.backend.is_float_dtype(
-            keras.backend.standardize_dtype(tensor.dtype)
-        )
-        return ops.cast(tensor, keras.config.floatx()) if is_float else tensor
-
-    return keras.tree.map_structure(convert, structure)

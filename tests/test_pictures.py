@@ -1,12 +1,13 @@
 import sys
 
 import keras
+import matplotlib.colors
 import numpy as np
 import pytest
 from keras import layers
 
 import keras_policies as mp
-from keras_policies import gradients, pictures
+from keras_policies import gradients, gradients_picture, pictures
 from keras_policies.backends import eager
 
 ONE = np.ones((1, 1), "float32")
@@ -138,9 +139,65 @@ def test_a_model_without_a_loss_is_refused():
         mp.plot_gradients(model, ONE, ONE)
 
 
+TWO = np.ones((2, 1), "float32")
+NO_BATCH = {
+    "sizes": (TWO, ONE, "as many samples in x as in y, but got 2 in x, 1 in y. Pass"),
+    "sizes in structures": (
+        {"a": ONE, "b": [TWO, ONE]},
+        ONE,
+        r"got 1 in x\['a'\], 2 in x\['b'\]\[0\], 1 in x\['b'\]\[1\], 1 in y",
+    ),
+    "no targets": (ONE, None, "y is None.*take one: x, y = next"),
+    "no inputs": (None, ONE, "x is None"),
+    "empty": (ONE[:0], ONE[:0], "batch is empty: 0 in x, 0 in y. Pass arrays"),
+    "no arrays": ([], [], "batch is empty: no arrays"),
+    "iterator": (iter([ONE]), ONE, "x is no array, of type list_iterator. Pass.*next"),
+    "numbers": ([[1.0]], ONE, r"x\[0\]\[0\] is no array, of type float"),
+    "scalar": (ONE, np.array(1.0), "y is a single number, of type ndarray"),
+}
+
+
+@pytest.mark.parametrize("name", NO_BATCH)
+def test_what_is_not_one_batch_of_arrays_is_refused(name):
+    x, y, match = NO_BATCH[name]
+    with pytest.raises(ValueError, match=match):
+        mp.plot_gradients(one_weight(), x, y)
+
+
+def test_a_model_with_nothing_trainable_is_refused():
+    model = one_weight()
+    model.trainable = False
+    with pytest.raises(ValueError, match="'small' has no trainable weights.*Add a"):
+        mp.plot_gradients(model, ONE, ONE)
+
+
+class AddsItsLoss(layers.Layer):
+    def call(self, x):
+        self.add_loss(keras.ops.mean(x))
+        return x
+
+
+def test_a_model_with_a_loss_of_its_own_needs_no_targets():
+    model = keras.Sequential([keras.Input((1,)), layers.Dense(1), AddsItsLoss()])
+    model.compile("sgd")
+    kernel, bias = gradients.gradients_of(model, ONE * 3, None)
+    assert (kernel.tolist(), bias.tolist()) == ([[3.0]], [1.0])
+
+
+def test_an_output_without_a_loss_has_no_target():
+    inputs = keras.Input((1,))
+    model = keras.Model(inputs, [layers.Dense(1)(inputs), layers.Dense(1)(inputs)])
+    model.compile("sgd", ["mse", None])
+    assert mp.plot_gradients(model, ONE, [ONE, None])
+
+
 def test_numpy_is_told_to_take_no_gradients():
     with pytest.raises(NotImplementedError, match="backend takes no gradients. Set"):
         eager.gradients(lambda values: 0, [])
+
+
+def patches(figure):
+    return figure.legends[0].get_patches()
 
 
 def texts(items):
@@ -150,6 +207,10 @@ def texts(items):
 def test_the_picture_of_gradients_shows_both_losses_over_the_range_of_float16():
     mp.set_policy(mp.Policy("mixed_float16", 2**12))
     figure = mp.plot_gradients(one_weight("mixed_float16"), ONE, ONE * 0.5)
+    assert [(p.get_hatch(), p.get_facecolor()[:3]) for p in patches(figure)] == [
+        ("////", matplotlib.colors.to_rgb(pictures.LIGHT)),
+        (None, matplotlib.colors.to_rgb(pictures.DARK)),
+    ]
     zero, middle, infinite = figure.axes
     assert figure.get_suptitle() == "Gradients of 'small' on one batch, 1 numbers"
     assert texts(figure.legends[0].get_texts()) == [
@@ -158,7 +219,12 @@ def test_the_picture_of_gradients_shows_both_losses_over_the_range_of_float16():
     ]
     bars = [[(b.get_x(), b.get_height()) for b in c] for c in middle.containers]
     assert bars == [[(1.0, 1)], [(13.5, 1)]]
-    assert texts(middle.texts) == ["zero", "subnormal", "normal", "infinite"]
+    assert texts(middle.texts) == [
+        "zero in\nfloat16",
+        "sub-\nnormal",
+        "normal",
+        "infinite in\nfloat16",
+    ]
     ends = {"$2^{-24}$": -24, "$2^{-14}$": -14, "$2^{16}$": 16}
     ticks = zip(texts(middle.get_xticklabels()), middle.get_xticks(), strict=True)
     assert ends.items() <= dict(ticks).items()
@@ -185,13 +251,61 @@ def test_zeros_and_infinities_have_bars_of_their_own():
         [c[0].get_height() for c in axes.containers] for axes in figure.axes[::2]
     ]
     assert heights == [[1, 1], [0, 0]]
+    assert figure.legends[0].get_texts()[0].get_text() == (
+        "loss, not scaled: 1 zero (1 with the scale too), 0 inf or NaN"
+    )
+    # No bars in the middle, and the legend has their colours all the same.
+    assert [p.get_hatch() for p in patches(figure)] == ["////", None]
+    assert patches(figure)[1].get_alpha() == 0.85
+
+
+def test_zeros_of_underflow_are_told_from_those_that_a_scale_does_not_help():
+    mp.set_policy("mixed_float16")
+    kernel = keras.initializers.Constant(1.0)
+    dense = layers.Dense(1, use_bias=False, kernel_initializer=kernel)
+    model = keras.Sequential([keras.Input((2,)), dense])
+    model.compile("sgd", "mse")
+    # One input is zero, of the other the gradient is too small for float16.
+    x = np.array([[2.0**-14, 0.0]])
+    figure = mp.plot_gradients(model, x, x[:, :1] - 2.0**-12, loss_scale=2**10)
+    assert texts(figure.legends[0].get_texts()) == [
+        "loss, not scaled: 2 zero (1 with the scale too), 0 inf or NaN",
+        "loss times 1024: 1 zero, 0 inf or NaN",
+    ]
+
+
+@pytest.mark.parametrize("value", [0, -1.0, True, "dynamic", np.inf, np.nan, 1e39])
+def test_a_loss_scale_to_draw_is_a_positive_number(value):
+    with pytest.raises(ValueError, match="must be a number, positive and finite.*None"):
+        mp.plot_gradients(one_weight(), ONE, ONE, value)
+
+
+def test_weights_that_are_not_finite_are_told_in_the_title():
+    model = one_weight(value=np.nan)
+    figure = mp.plot_gradients(model, ONE, ONE)
+    first, second = figure.get_suptitle().splitlines()
+    assert first.endswith("1 numbers")
+    assert second == "1 of 1 weights hold inf or NaN"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        pytest.param(-29, 21, [-24, -14, -7, 0, 8, 16], id="default"),
+        pytest.param(
+            -126, 32, [-126, -100, -70, -48, -34, -24, -14, 0, 16, 32], id="wide"
+        ),
+    ],
+)
+def test_ticks_are_apart(low, high, expected):
+    assert gradients_picture._ticks(low, high) == expected
 
 
 def test_without_a_loss_scale_one_loss_is_drawn():
     figure = mp.plot_gradients(one_weight(value=2.0**30), ONE, ONE)
     assert len(figure.axes[1].containers) == 1
     assert len(figure.legends[0].get_texts()) == 1
-    assert figure.axes[1].get_xlim() == (-28.0, 32.0)
+    assert figure.axes[1].get_xlim() == (-29.0, 32.0)
 
 
 def test_the_picture_of_a_training_shows_its_loss_scale():
@@ -205,7 +319,7 @@ def test_the_picture_of_a_training_shows_its_loss_scale():
     (line,) = upper.lines
     assert line.get_xydata().tolist() == [[1, 128], [2, 256], [3, 512]]
     assert figure.get_suptitle() == (
-        "Loss scale: 128 to 512; epochs: 3; steps skipped: 0"
+        "Loss scale after each epoch: 128 to 512; epochs: 3; steps skipped: 0"
     )
     assert (upper.get_yscale(), upper.get_ylabel()) == ("log", "loss scale (log)")
     assert (lower.get_xlabel(), lower.get_ylabel()) == ("epoch", "skipped (steps)")
@@ -230,6 +344,11 @@ def test_a_history_without_a_loss_scale_is_refused(history, found):
         mp.plot_loss_scale(history)
 
 
+def test_a_model_is_no_history():
+    with pytest.raises(TypeError, match="what fit returned.*After fit.*model.history"):
+        mp.plot_loss_scale(one_weight())
+
+
 def test_a_figure_draws_itself_and_nobody_else_knows_of_it():
     had_pyplot = "matplotlib.pyplot" in sys.modules
     figure = mp.plot_loss_scale({"loss_scale": [2.0]})
@@ -239,5 +358,5 @@ def test_a_figure_draws_itself_and_nobody_else_knows_of_it():
 
 def test_missing_matplotlib_is_told_with_its_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"pip install 'keras-policies\[plot\]'"):
+    with pytest.raises(ImportError, match="Run pip install matplotlib"):
         pictures.plot_loss_scale({"loss_scale": [2.0]})

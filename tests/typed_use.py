@@ -79,6 +79,7 @@ def people(model: Any, x: np.ndarray[Any, Any]) -> None:
     history = model.fit(x, x, callbacks=[mp.LossScaleLogger()])
     assert_type(mp.plot_loss_scale(history), Figure)
     assert_type(mp.plot_gradients(model, x, x), Figure)
+    assert_type(mp.plot_gradients(model, x, x, loss_scale=2**15), Figure)
     mp.summary(model)
     mp.summary(model, print_fn=print)
 

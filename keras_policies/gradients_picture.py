@@ -1,0 +1,178 @@
+"""`plot_gradients`: the gradients of a model on a batch, over the range of float16."""
+
+import numbers
+from typing import TYPE_CHECKING
+
+import keras
+import numpy as np
+
+from keras_policies import finite, gradients, pictures, scaling
+from keras_policies.annotations import Arrays
+from keras_policies.loss_scale import FLOAT32_MAX
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# What float16 has: log2 of its least number, of its least normal one, and of its limit.
+LEAST, LEAST_NORMAL, LIMIT = -24, -14, 16
+BARS = (
+    {"facecolor": pictures.LIGHT, "edgecolor": pictures.EDGE, "hatch": "////"},
+    {"facecolor": pictures.DARK, "alpha": 0.85},
+)
+# The ends of the zones first: others are left out where they would touch these.
+TICKS = (LEAST, LEAST_NORMAL, LIMIT, 0, -48, 32, 64, -70, -100, -126, 127, -34, -7, 8)
+APART = 1 / 18  # of the width
+
+
+def plot_gradients(
+    model: keras.Model, x: Arrays, y: Arrays, loss_scale: float | None = None
+) -> "Figure":
+    """Draw how large the gradients on a batch are, as they are and times a loss scale.
+
+    Each bar counts the gradients between one power of two and the next. The white zone
+    is what float16 holds in full, the next one what it holds with fewer digits
+    (subnormal); left of both a gradient becomes zero, right of them infinite. A layer
+    that computes in float32 has gradients in the grey zones too, and loses nothing.
+
+    The loss scale is `loss_scale`, or the one that applies to the model, as `summary`
+    tells it. Where neither is, one series is drawn: pass a number, such as
+    `loss_scale=2**15`, to see what it would do. Then the legend says how many
+    gradients that are zero without it stay zero: of a dead unit they do, whatever the
+    scale, while those that float16 had rounded to zero come back.
+
+    Draw it before `fit`: training with a loss scale that is too high makes weights NaN,
+    and then all gradients are. The title tells if weights are not finite.
+
+    A model that is not built gets built; else it does not change.
+
+    Args:
+        model: compiled `keras.Model`.
+        x: array, or a structure of arrays, one batch of inputs.
+        y: the same of targets.
+        loss_scale: float, positive (unitless), in place of the one that applies.
+
+    Returns:
+        A `matplotlib.figure.Figure`, for `savefig` or to be shown by a notebook.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+        ValueError: if the model is not compiled or has nothing trainable, if x and y
+            are not one batch of arrays, or if the loss scale is no such number.
+
+    Example:
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> figure = plot_gradients(model, np.ones((4, 2)), np.ones((4, 1)), 2**15)
+        >>> figure.get_suptitle().partition(",")[2]
+        ' 3 numbers'
+    """
+    figure = pictures.new_figure()
+    scale = _scale(model, loss_scale)
+    found = {
+        factor: gradients.gradients_of(model, x, y, factor)
+        for factor in dict.fromkeys((1.0, scale))
+    }
+    sizes = {factor: gradients.magnitudes(arrays) for factor, arrays in found.items()}
+    _draw(
+        figure, sizes, _labels(sizes, gradients.zeros_in_both(found[1.0], found[scale]))
+    )
+    title = [
+        f"Gradients of {model.name!r} on one batch, {sizes[1.0].total:,} numbers",
+        finite.words_on_weights(model),
+    ]
+    figure.suptitle("\n".join(filter(None, title)))
+    return figure
+
+
+def _scale(model, given):
+    """Return the loss scale to draw: the given one, or what applies, or one."""
+    if given is None:
+        return scaling.scaling_of(model).value or 1.0
+    is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
+    if not is_number or not 0 < given <= FLOAT32_MAX:
+        raise ValueError(
+            "loss_scale must be a number, positive and finite in float32, or None for "
+            f"the one that applies to the model. Received: loss_scale={given!r}."
+        )
+    return float(given)
+
+
+def _labels(sizes, stay_zero):
+    """Return what the legend says of each series.
+
+    Args:
+        sizes: dict of loss scale to `Magnitudes`, not scaled first.
+        stay_zero: int, how many gradients are zero in both.
+    """
+    labels = []
+    for scale, found in sizes.items():
+        of = "loss, not scaled" if scale == 1 else f"loss times {scale:.9g}"
+        is_compared = scale == 1 and len(sizes) > 1 and found.zeros
+        stay = f" ({stay_zero:,} with the scale too)" if is_compared else ""
+        labels.append(
+            f"{of}: {found.zeros:,} zero{stay}, {found.non_finite:,} inf or NaN"
+        )
+    return labels
+
+
+def _draw(figure, found, labels):
+    """Draw a dict of loss scale to `Magnitudes`: zeros, a histogram, non-finite."""
+    from matplotlib.patches import Patch
+
+    zero, middle, infinite = axes = figure.subplots(
+        1, 3, sharey=True, width_ratios=[1, 12, 1]
+    )
+    shown = [n for sizes in found.values() for n in sizes.counts]
+    _draw_range(middle, min([LEAST - 5, *shown]), max([LIMIT + 4, *shown]) + 1)
+    width = 1 / len(found)
+    for i, sizes in enumerate(found.values()):
+        style = {"width": width, "align": "edge", **BARS[i]}
+        at = np.array([*sizes.counts]) + i * width
+        middle.bar(at, [*sizes.counts.values()], **style)
+        zero.bar([i * width], [sizes.zeros], **style)
+        infinite.bar([i * width], [sizes.non_finite], **style)
+    zero.set_ylabel("gradients (numbers, log)")
+    zero.set_yscale("log")
+    zero.set_ylim(0.7, max(10, zero.get_ylim()[1]))
+    middle.set_xlabel("absolute value (log), over what float16 can hold")
+    for side, name in (zero, "zero"), (infinite, "inf,\nNaN"):
+        side.set_xlim(-0.2, 1.2)
+        side.set_xticks([0.5], [name])
+    for each in axes:
+        each.set_axisbelow(True)
+        each.grid(axis="y", alpha=0.4)
+    # Not of the bars: those of a series without any finite number are none.
+    patches = [Patch(label=t, **BARS[i]) for i, t in enumerate(labels)]
+    figure.legend(handles=patches, loc="outside lower center")
+
+
+def _draw_range(axes, low, high):
+    """Draw where float16 has numbers, and say what it makes of the rest."""
+    zones = [
+        (low, LEAST, "0.75", "zero in\nfloat16"),
+        (LEAST, LEAST_NORMAL, "0.9", "sub-\nnormal"),
+        (LEAST_NORMAL, LIMIT, "1.0", "normal"),
+        (LIMIT, high, "0.75", "infinite in\nfloat16"),
+    ]
+    above = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
+    for start, end, grey, name in zones:
+        axes.axvspan(start, end, color=grey, zorder=0)
+        axes.text((start + end) / 2, 1.01, name, fontsize=9, **above)
+    axes.set_xlim(low, high)
+    ticks = _ticks(low, high)
+    axes.set_xticks(ticks, [f"$2^{{{n}}}$" for n in ticks])
+
+
+def _ticks(low, high):
+    """Return the exponents to name, in order, far enough from each other to be read.
+
+    Example:
+        >>> _ticks(-29, 21)
+        [-24, -14, -7, 0, 8, 16]
+    """
+    named = []
+    for n in TICKS:
+        is_free = all(abs(n - other) >= (high - low) * APART for other in named)
+        if low <= n <= high and (is_free or n in TICKS[:3]):
+            named.append(n)
+    return sorted(named)
