@@ -25,7 +25,7 @@ APART = 1 / 18  # of the width
 
 
 def plot_gradients(
-    model: keras.Model, x: Arrays, y: Arrays, loss_scale: float | None = None
+    model: keras.Model, x: Arrays, y: Arrays = None, loss_scale: float | None = None
 ) -> "Figure":
     """Draw how large the gradients on a batch are, as they are and times a loss scale.
 
@@ -48,7 +48,7 @@ def plot_gradients(
     Args:
         model: compiled `keras.Model`.
         x: array, or a structure of arrays, one batch of inputs.
-        y: the same of targets.
+        y: the same of targets; None if the model was compiled without a loss.
         loss_scale: float, positive (unitless), in place of the one that applies.
 
     Returns:

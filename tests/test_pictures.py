@@ -157,6 +157,11 @@ NO_BATCH = {
 }
 
 
+def test_targets_that_were_forgotten_are_asked_for():
+    with pytest.raises(ValueError, match="y is None, but the loss.*take one: x, y ="):
+        mp.plot_gradients(one_weight(), iter([ONE]))
+
+
 @pytest.mark.parametrize("name", NO_BATCH)
 def test_what_is_not_one_batch_of_arrays_is_refused(name):
     x, y, match = NO_BATCH[name]

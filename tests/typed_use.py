@@ -80,6 +80,7 @@ def people(model: Any, x: np.ndarray[Any, Any]) -> None:
     assert_type(mp.plot_loss_scale(history), Figure)
     assert_type(mp.plot_gradients(model, x, x), Figure)
     assert_type(mp.plot_gradients(model, x, x, loss_scale=2**15), Figure)
+    mp.plot_gradients(model, x, loss_scale=128)
     mp.summary(model)
     mp.summary(model, print_fn=print)
 
