@@ -106,7 +106,11 @@ def _labels(sizes, stay_zero):
     """
     labels = []
     for scale, found in sizes.items():
-        of = "loss, not scaled" if scale == 1 else f"loss times {scale:.9g}"
+        of = (
+            "loss, not scaled"
+            if scale == 1
+            else f"loss times {pictures.scale_text(scale)}"
+        )
         is_compared = scale == 1 and len(sizes) > 1 and found.zeros
         stay = f" ({stay_zero:,} with the scale too)" if is_compared else ""
         labels.append(

@@ -5,6 +5,7 @@ matplotlib is imported when a picture is asked for; its global state is left alo
 
 import functools
 import io
+import math
 from typing import TYPE_CHECKING
 
 import keras
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 # Dark and light, so that they differ in grey too.
 DARK, LIGHT, EDGE = "#1f3b73", "#e8a33d", "#5a3a00"
 SIZE = (8, 4.5)  # inches
+LARGE = 2**17  # a scale of more digits than one reads at a glance
 
 
 def new_figure():
@@ -38,6 +40,19 @@ def _png(figure):
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")
     return buffer.getvalue()
+
+
+def scale_text(scale):
+    """Return a loss scale for a label: a large one is mostly a power of two.
+
+    Example:
+        >>> scale_text(1024.0), scale_text(2.0**40)
+        ('1024', '$2^{40}$')
+    """
+    exponent = math.log2(scale)
+    if scale > LARGE and exponent.is_integer():
+        return f"$2^{{{exponent:.0f}}}$"
+    return f"{scale:.6g}"
 
 
 def plot_loss_scale(history: keras.callbacks.History | Config) -> "Figure":
@@ -73,7 +88,7 @@ def plot_loss_scale(history: keras.callbacks.History | Config) -> "Figure":
     lower.set_ylim(0, max(1, *skipped) * 1.1)
     lower.set_xlabel("epoch")
     _count_by_ones(lower)
-    ends = " to ".join(f"{scale:.9g}" for scale in (scales[0], scales[-1]))
+    ends = " to ".join(map(scale_text, (scales[0], scales[-1])))
     figure.suptitle(
         f"Loss scale after each epoch: {ends}; epochs: {len(scales)}; "
         f"steps skipped: {sum(skipped)}"

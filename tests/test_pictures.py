@@ -331,6 +331,16 @@ def test_the_picture_of_a_training_shows_its_loss_scale():
     mp.plot_loss_scale(history.history)
 
 
+def test_a_large_scale_is_told_as_a_power_of_two():
+    figure = mp.plot_loss_scale({"loss_scale": [2.0**44, 3.0 * 2**20]})
+    title = "Loss scale after each epoch: $2^{44}$ to 3.14573e+06; epochs: 2"
+    assert figure.get_suptitle().startswith(title)
+    mp.set_policy(mp.Policy("mixed_float16", 2.0**30))
+    figure = mp.plot_gradients(one_weight("mixed_float16"), ONE, ONE * 0.5)
+    second = figure.legends[0].get_texts()[1].get_text()
+    assert second.startswith("loss times $2^{30}$: 0 zero")
+
+
 def test_a_training_that_was_continued_is_drawn_where_it_began():
     history = keras.callbacks.History()
     history.epoch = [5, 6]
