@@ -38,6 +38,12 @@ def keep(layer):
         record(layer, created.is_given, created.is_read)
 
 
+def is_given(layer):
+    """Return whether a layer's constructor was given a dtype, as far as is known."""
+    created = vars(layer).get(_RECORD)
+    return created is None or created.is_given
+
+
 def origin_of(layer, parent=None):
     """Return where a layer's policy came from.
 

@@ -5,20 +5,28 @@ compiles anything on the way. Custom classes are those of the surrounding
 `custom_object_scope`.
 """
 
-import warnings
-
 import keras
 
 import keras_policies
 from keras_policies import backends, keras_internals, origins
-from keras_policies.legacy import budget, compiling, held_lookups, policies, weights
+from keras_policies.legacy import (
+    budget,
+    compiling,
+    held_lookups,
+    inner_policies,
+    own_classes,
+    policies,
+    warn,
+    weights,
+)
 from keras_policies.legacy.errors import LegacyModelError, corrupt
 
 
 def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
     """Return the `keras.Model` of a `Plan`, with its weights, compiled.
 
-    Warns once, with a list, if something of the training configuration is left out.
+    Warns once, with a list, if something of the training configuration is left out, and if
+    a layer that a class of the user's makes has another policy than the file records.
 
     Args:
         planned: `Plan`, without missing classes.
@@ -29,19 +37,23 @@ def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
     Raises:
         LegacyModelError: if the model cannot be made, or its weights do not fit.
     """
-    model, left_out = build_and_report(planned, safe_mode, advance, compile)
+    model, left_out, different = build_and_report(planned, safe_mode, advance, compile)
     if left_out:
-        warnings.warn(
+        warn.warn(
             f"{planned.legacy.path}: the model was opened, but this was left out of "
             f"its training configuration: {'; '.join(left_out)}. Call "
-            "model.compile(...) with what you want in its place.",
-            stacklevel=3,
+            "model.compile(...) with what you want in its place."
+        )
+    if different:
+        warn.warn(
+            f"{planned.legacy.path}: your classes give these layers another policy "
+            f"than the file records: {', '.join(different)}."
         )
     return model
 
 
 def build_and_report(planned, safe_mode, advance, compile=True):
-    """Return `(model, left out)`; see `build`."""
+    """Return `(model, left out, layers of another policy)`; see `build`."""
     legacy = planned.legacy
     blank = keras_internals.blank_variables(backends.place, budget.spend)
     with budget.of(legacy.size), blank:
@@ -51,24 +63,34 @@ def build_and_report(planned, safe_mode, advance, compile=True):
             pairs = weights.match_model(model, legacy.weights, legacy.path)
             weights.assign(pairs, advance)
             weights.settle(model)
+            different = _mend_inner_policies(model, planned)
             _make_policies_plain(model, planned)
         left_out = list(planned.conversion.left_out)
         if compile and planned.training is not None:
             with corrupt(f"{legacy.path}: its training_config"):
                 left_out += compiling.compile_model(model, planned, pairs)
-        return model, left_out
+        return model, left_out, different
+
+
+def _mend_inner_policies(model, planned):
+    legacy = planned.legacy
+    recorded = legacy.inner_policies if legacy.records_policies else {}
+    return inner_policies.mend(model, recorded, planned.conversion.policy_of)
 
 
 def _make(planned, safe_mode):
     """Return the model, built, with variables that hold nothing yet."""
     legacy = planned.legacy
     try:
-        with keras_internals.custom_object_scope(planned.conversion.functions):
-            model = keras.saving.deserialize_keras_object(
-                planned.conversion.config, safe_mode=safe_mode
-            )
+        config, makers = own_classes.with_makers(
+            planned.conversion.config, legacy.path, planned.policy
+        )
+        known = {**planned.conversion.functions, **makers}
+        with keras_internals.custom_object_scope(known):
+            model = keras.saving.deserialize_keras_object(config, safe_mode=safe_mode)
         if not model.built and legacy.inputs:
-            _call_on_inputs(model, legacy.inputs)
+            with own_classes.scope(planned.policy):
+                _call_on_inputs(model, legacy.inputs)
     except Exception as error:  # whatever a layer raises for a config not its own
         message = str(error) if isinstance(error, LegacyModelError) else ""
         if message.startswith(legacy.path):

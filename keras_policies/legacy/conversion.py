@@ -11,7 +11,14 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.annotations import CustomObjects, Path, PolicyLike
-from keras_policies.legacy import build, inspection, plan, progress, readers
+from keras_policies.legacy import (
+    build,
+    inner_policies,
+    inspection,
+    plan,
+    progress,
+    readers,
+)
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.policies import checked_policy
 
@@ -85,13 +92,16 @@ def convert_model(
             planned.raise_if_missing()
             description = inspection.describe(planned)
             with progress.bar(f"Reading {source}", legacy.size) as advance:
-                model, left_out = build.build_and_report(planned, safe_mode, advance)
+                model, left_out, different = build.build_and_report(
+                    planned, safe_mode, advance
+                )
         with _beside(destination, overwrite) as written:
             model.save(written)
             difference = None
             if recorded is not None:
                 difference = _compare(written, recorded, safe_mode, source)
-    left_out = (*left_out, *planned.conversion.notes)
+    notes = [*planned.conversion.notes, *inner_policies.unrecorded(model)]
+    left_out = (*left_out, *different, *notes)
     return Converted(str(destination), description, left_out, difference)
 
 

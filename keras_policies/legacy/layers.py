@@ -62,6 +62,12 @@ class Conversion:
     left_out: list = dataclasses.field(default_factory=list)
     notes: list = dataclasses.field(default_factory=list)
 
+    def policy_of(self, written):
+        """Return what a `dtype` as written becomes; see `policies.plain`."""
+        if self.replace is not None and policies.name_of(written) == self.replace[0]:
+            return self.replace[1]
+        return policies.plain(written)
+
     def raise_if_missing(self):
         """Raise one error that names every class or op that is missing, and where."""
         if self.missing_ops:
@@ -134,11 +140,8 @@ def _convert_dtype(config, conversion, path):
         return {}
     written = config["dtype"]
     conversion.dtypes[path] = written
-    replace = conversion.replace
-    if replace is not None and policies.name_of(written) == replace[0]:
-        return {"dtype": replace[1]}
     try:
-        return {"dtype": policies.plain(written)}
+        return {"dtype": conversion.policy_of(written)}
     except (TypeError, ValueError) as error:
         raise LegacyModelError(
             f"{conversion.path}: the layer {path!r} has the dtype {written!r}: {error}"

@@ -31,7 +31,8 @@ def load_model(
         path: str or path: a SavedModel folder, an HDF5 file, a `.keras` file. What is
             in it decides, not what it is called. Files of Keras 3 go to
             `keras.models.load_model`.
-        custom_objects: dict of the model's own classes and functions, by name.
+        custom_objects: dict of the model's own classes and functions, by name. Layers
+            that such a class makes without `dtype=` get the policy of its config.
         compile: bool, whether to compile the model with its optimizer, the
             optimizer's slots and iterations, its losses and metrics.
         safe_mode: bool, whether code in the file (a Lambda) is refused.

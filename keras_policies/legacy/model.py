@@ -149,6 +149,8 @@ class LegacyModel:
         vocabularies: `{layer path: Vocabulary}`, by the names of the layers, after
             those of the models around them, `"encoder/words"`; below another layer by
             attributes, without leading underscores.
+        inner_policies: `{layer path: dtype as written}` by the same paths, of the
+            layers below others; a SavedModel records them.
     """
 
     path: str
@@ -162,6 +164,7 @@ class LegacyModel:
     training_config: Mapping | None
     optimizer: LegacyOptimizerState
     vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
+    inner_policies: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
     @property
     def size(self):

@@ -89,6 +89,19 @@ def targets(layer):
     return [found.get(id(item), Target(item, (), item.path)) for item in layer.weights]
 
 
+def layers(model):
+    """Yield `(layer, paths)` of a model and all layers in it, nearest first.
+
+    Args:
+        model: `keras.Model`.
+
+    Returns:
+        The paths are made of attributes, and of those as in a `.keras` file.
+    """
+    for path, stored_path, layer in _walk(model):
+        yield layer, (path.removesuffix("/"), stored_path.removesuffix("/"))
+
+
 def sublayers(model, kinds):
     """Return `[(paths, layer), …]` of the layers of some classes, at any depth.
 

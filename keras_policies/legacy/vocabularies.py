@@ -28,7 +28,7 @@ def _in_config(config, prefix=""):
         yield from _in_config(layer, f"{path}/")
 
 
-def _edges(graph, node):
+def edges_below(graph, node):
     """Return `{name: node}`: layers of a model, or else attributes."""
     if graph.is_graph(node):
         return graph.layers(node)
@@ -46,7 +46,7 @@ def _in_graph(graph):
     while queue:
         node, prefix = queue.popleft()
         graph.count(len(graph.children[node]), prefix)
-        for edge, child in _edges(graph, node).items():
+        for edge, child in edges_below(graph, node).items():
             if class_name(graph.metadata.get(child, {})) in lookups.LOOKUPS:
                 found.setdefault(f"{prefix}{edge}", child)
             elif child not in seen:
