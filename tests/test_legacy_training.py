@@ -304,9 +304,16 @@ def test_what_no_longer_exists_is_left_out_with_one_warning(tmp_path):
         config["metrics"] = ["mae", "my_metric"]
 
     path = edited(tmp_path, edit)
-    model = load_with_one_warning(path, ["losses: 'my_loss'", "metrics: 'my_metric'"])
-    assert model.loss is None
-    assert int(model.optimizer.iterations) == 3
+    expected = [
+        "losses: 'my_loss'",
+        "metrics: 'my_metric'",
+        "the model is not compiled",
+    ]
+    model = load_with_one_warning(path, [*expected, "custom_objects={'my_loss': ...}"])
+    assert not model.compiled
+    with pytest.raises(ValueError, match=r"must call `compile\(\)`"):
+        model.fit(np.zeros((2, 4)), np.zeros((2, 2)))
+    assert keras_policies.inspect_model(path).missing == ("my_loss", "my_metric")
     losses = keras.losses
     custom = {
         "my_loss": losses.mean_squared_error,
@@ -314,6 +321,34 @@ def test_what_no_longer_exists_is_left_out_with_one_warning(tmp_path):
     }
     model = load_model(path, custom)
     assert model.loss is not None
+    assert int(model.optimizer.iterations) == 3
+
+
+def test_a_metric_that_is_not_known_does_not_keep_a_model_from_training(tmp_path):
+    def edit(config):
+        config["metrics"] = ["mae", "my_metric"]
+
+    model = load_with_one_warning(edited(tmp_path, edit), ["metrics: 'my_metric'"])
+    assert model.compiled
+    assert int(model.optimizer.iterations) == 3
+
+
+def test_a_class_of_loss_that_is_not_known_is_missing(tmp_path):
+    def edit(config):
+        config["loss"] = {"class_name": "addons>Focal", "config": {"gamma": 2.0}}
+
+    path = edited(tmp_path, edit)
+    assert keras_policies.inspect_model(path).missing == ("addons>Focal",)
+    assert not load_with_one_warning(path, ["losses: 'addons>Focal'"]).compiled
+
+
+def test_the_loss_scale_of_a_mixed_model_goes_with_its_float16():
+    path = corpus("2.4.4/explicit_lso", "saved_model")
+    model = load_model(path, dtype_policy="float32")
+    assert isinstance(model.optimizer, keras.optimizers.SGD)
+    assert int(model.optimizer.iterations) == 5
+    model = load_model(path, dtype_policy="float16")
+    assert float(model.optimizer.loss_scale) == 32768.0
 
 
 def test_an_unknown_optimizer_leaves_the_model_uncompiled(tmp_path):

@@ -25,8 +25,8 @@ from keras_policies.legacy.errors import LegacyModelError, corrupt
 def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
     """Return the `keras.Model` of a `Plan`, with its weights, compiled.
 
-    Warns once, with a list, if something of the training configuration is left out, and if
-    a layer that a class of the user's makes has another policy than the file records.
+    Warns once, with a list, if something of the training configuration is left out, and
+    once if layers that a class of the user's makes have another policy than the file's.
 
     Args:
         planned: `Plan`, without missing classes.

@@ -5,9 +5,6 @@ import keras
 import keras_policies
 from keras_policies.legacy import graph, optimizer_state, training
 
-# Names that compile turns into a metric by the loss and the shape of the output.
-CHOSEN_BY_COMPILE = "accuracy", "acc", "crossentropy", "ce"
-
 
 def _deserialize(kind, value, left_out):
     """Return the objects of a nest of configs; what is unknown is left out."""
@@ -15,24 +12,22 @@ def _deserialize(kind, value, left_out):
         return {key: _deserialize(kind, item, left_out) for key, item in value.items()}
     if isinstance(value, list):
         return [_deserialize(kind, item, left_out) for item in value]
-    if value is None or (kind == "metrics" and value in CHOSEN_BY_COMPILE):
+    if value is None:
         return value
-    try:
-        if isinstance(value, str):
-            return _named(kind, value)
-        return keras.saving.deserialize_keras_object(value)
-    except Exception as error:  # an unknown class, or arguments it no longer takes
-        name = value if isinstance(value, str) else value.get("class_name")
-        left_out.append(f"{kind}: {name!r} ({str(error).splitlines()[0][:120]})")
+    unknown = training.unknown(kind, value)
+    if unknown is not None:
+        left_out.append(
+            f"{kind}: {unknown!r}, pass custom_objects={{{unknown!r}: ...}}"
+        )
         return None
-
-
-def _named(kind, name):
-    """Return what a name stands for: the user's object, or a name that Keras knows."""
-    custom = keras.saving.get_registered_object(name)
-    if custom is None:
-        getattr(keras, kind).get(name)  # raises if it does not
-    return custom or name
+    if isinstance(value, str):
+        return keras.saving.get_registered_object(value) or value
+    try:
+        return keras.saving.deserialize_keras_object(value)
+    except Exception as error:  # arguments that it no longer takes
+        name, reason = value.get("class_name"), str(error).splitlines()[0][:120]
+        left_out.append(f"{kind}: {name!r} ({reason})")
+        return None
 
 
 def _for_every_output(losses, output_names):
@@ -83,8 +78,7 @@ def compile_model(model, planned, pairs):
     """
     fitting, left_out = planned.training, []
     losses = _deserialize("losses", fitting.losses, left_out)
-    if left_out:
-        losses = None  # a loss of some outputs alone would train something else
+    has_lost_a_loss = bool(left_out)
     losses = _for_every_output(losses, getattr(model, "output_names", []))
     config = planned.legacy.config.get("config")
     fixed = list(graph.fixed_training(config)) if isinstance(config, dict) else []
@@ -96,14 +90,18 @@ def compile_model(model, planned, pairs):
     optimizer = _deserialize("optimizers", fitting.optimizer, left_out)
     if optimizer is not None and planned.loss_scale is not None:
         optimizer = keras_policies.LossScaleOptimizer(optimizer, planned.loss_scale)
-    if optimizer is None:
+    metrics = _metrics(model, fitting.metrics, left_out)
+    weighted_metrics = _metrics(model, fitting.weighted_metrics, left_out)
+    if has_lost_a_loss:  # it would learn nothing, or something else, and not say so
+        left_out.append("so the model is not compiled, as it has no whole loss")
+    if optimizer is None or has_lost_a_loss:
         return left_out
     model.compile(
         optimizer=optimizer,
         loss=losses,
         loss_weights=fitting.loss_weights if losses is not None else None,
-        metrics=_metrics(model, fitting.metrics, left_out),
-        weighted_metrics=_metrics(model, fitting.weighted_metrics, left_out),
+        metrics=metrics,
+        weighted_metrics=weighted_metrics,
         auto_scale_loss=fitting.loss_scale is not None,
     )
     _save_as_inner(model)

@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from keras_policies.annotations import Config, Path
-from keras_policies.legacy import classes, configs, plan, policies, readers
+from keras_policies.legacy import classes, configs, plan, policies, readers, training
 from keras_policies.legacy.errors import corrupt
 
 
@@ -50,7 +50,8 @@ class ModelDescription:
         slots: int, the number of tensors in the optimizer's slots.
         layers: tuple of `LayerDescription`.
         parameters: int.
-        missing: tuple of str, the classes that Keras 3 does not have.
+        missing: tuple of str, the classes and functions that Keras 3 does not have, and
+            that `custom_objects` has to give: layers, losses, metrics.
     """
 
     path: str
@@ -131,7 +132,9 @@ def describe(planned):
             for description in _described(node, "", parameters, planned)
         ),
         parameters=sum(parameters.values()),
-        missing=tuple(sorted(planned.conversion.missing)),
+        missing=tuple(
+            sorted({*planned.conversion.missing, *training.missing(planned.training)})
+        ),
     )
 
 

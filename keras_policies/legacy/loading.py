@@ -25,7 +25,9 @@ def load_model(
 
     Its policies become plain ones, and the loss scale that a policy brought is
     dropped: Keras 3 scales the loss of a `mixed_float16` model by itself. An explicit
-    `LossScaleOptimizer` comes back, with its current scale.
+    `LossScaleOptimizer` comes back, with its current scale. A loss, a metric or an
+    optimizer that is not known is left out, with one warning that lists them; without
+    its whole loss, or its optimizer, the model is not compiled.
 
     Args:
         path: str or path: a SavedModel folder, an HDF5 file, a `.keras` file. What is
@@ -38,7 +40,8 @@ def load_model(
         safe_mode: bool, whether code in the file (a Lambda) is refused.
         dtype_policy: a policy, or the name of one, or a `DTypePolicyMap`, for the
             layers that had the model's own policy; layers with a dtype of their own
-            keep it. None keeps all.
+            keep it. If none computes in float16 then, a `LossScaleOptimizer` of the
+            file is taken off. None keeps all.
 
     Returns:
         A `keras.Model`.

@@ -78,6 +78,11 @@ def _make(legacy, dtype_policy, safe_mode, compile):
     is_explicit = scale is not None and not training.policy_brings(
         fitting, [*dtypes, legacy.policy]
     )
+    if is_explicit and dtype_policy is not None and not _needs_scale(converted):
+        is_explicit = False
+        converted.notes.append(
+            f"the loss scale {scale} of the optimizer: no layer computes in float16 now"
+        )
     return Plan(
         legacy=legacy,
         model_dtype=model_dtype,
@@ -85,6 +90,19 @@ def _make(legacy, dtype_policy, safe_mode, compile):
         training=fitting,
         loss_scale=scale if is_explicit else None,
         conversion=converted,
+    )
+
+
+def _needs_scale(converted):
+    """Return whether a layer computes in float16, or did not and has not changed.
+
+    tf.keras put a LossScaleOptimizer around the optimizer of a mixed_float16 model; of
+    any other, it was the user's wish.
+    """
+    written = list(converted.dtypes.values())
+    was = any(map(policies.may_be_float16, map(policies.plain, written)))
+    return not was or any(
+        map(policies.may_be_float16, map(converted.policy_of, written))
     )
 
 

@@ -72,6 +72,20 @@ def plain(dtype):
     return policy.get_config()["name"]
 
 
+def may_be_float16(policy):
+    """Return whether a layer with a policy computes in float16, or may once called.
+
+    Args:
+        policy: str, a `keras.DTypePolicy`, a `DTypePolicyMap`, or None.
+    """
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        return any(map(may_be_float16, [policy.default_policy, *policy.values()]))
+    dtype = dtypes_of(policy)[0] if isinstance(policy, str) else policy
+    if isinstance(dtype, keras.DTypePolicy):
+        return dtype.compute_dtype in (None, "float16")
+    return dtype == "float16"
+
+
 def settled(policy):
     """Return the plain `keras.DTypePolicy` of a policy of ours, once it is settled."""
     return keras.DTypePolicy.from_config(policy.get_config())

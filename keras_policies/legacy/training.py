@@ -5,10 +5,12 @@ described beside it; losses and metrics get the names that Keras 3 knows.
 """
 
 import dataclasses
+import functools
+
+import keras
 
 from keras_policies import loss_scale as loss_scales
-from keras_policies.legacy import policies
-from keras_policies.legacy.classes import registered_name
+from keras_policies.legacy import classes, policies
 
 LOSS_SCALE_OPTIMIZERS = (
     "LossScaleOptimizer",  # 2.0 to 2.3, and 2.4 and on
@@ -22,6 +24,8 @@ SCHEDULES = "keras.optimizers.schedules"
 REDUCTIONS = {"auto": "sum_over_batch_size"}
 # Wrappers that tf.keras wrote where the user had named a function.
 FUNCTION_WRAPPERS = "MeanMetricWrapper", "LossFunctionWrapper", "SumOverBatchSizeMetric"
+# Names that compile turns into a metric by the loss and the shape of the output.
+CHOSEN_BY_COMPILE = "accuracy", "acc", "crossentropy", "ce"
 # The metric class of a function, so that a name such as "accuracy" can be kept.
 METRIC_CLASSES = {
     "accuracy": "Accuracy",
@@ -92,6 +96,46 @@ def convert(config):
     )
 
 
+def unknown(kind, value):
+    """Return the name in a config that neither Keras nor the user knows, or None.
+
+    Args:
+        kind: str, `"losses"`, `"metrics"` or `"optimizers"`.
+        value: str or dict, a config of Keras 3, of one.
+    """
+    if not isinstance(value, str):
+        name, module = value["class_name"], value["module"]
+        return None if module is None or classes.is_in(module, name) else name
+    if keras.saving.get_registered_object(value) is not None or (
+        kind == "metrics" and value in CHOSEN_BY_COMPILE
+    ):
+        return None
+    try:
+        getattr(keras, kind).get(value)
+    except ValueError:
+        return value
+    return None
+
+
+def missing(training):
+    """Return the names of losses and metrics that `custom_objects` has to give.
+
+    Args:
+        training: `Training`, or None.
+    """
+    if training is None:
+        return []
+    found = []
+    for kind in "losses", "metrics", "weighted_metrics":
+        nest = getattr(training, kind)
+        _nest(functools.partial(_note, found, kind.removeprefix("weighted_")), nest)
+    return sorted({name for name in found if name is not None})
+
+
+def _note(found, kind, value):
+    found.append(unknown(kind, value))
+
+
 def policy_brings(training, dtypes):
     """Return whether one of the model's policies explains the loss scale.
 
@@ -157,7 +201,7 @@ def _in_module(module, config):
     """Return a config that Keras 3 finds: the user's class first, then its own."""
     class_name = str(config.get("class_name"))
     known = {"module": module, "registered_name": None}
-    custom = registered_name(class_name)
+    custom = classes.registered_name(class_name)
     if custom is not None:
         known = {"module": None, "registered_name": custom}
     # From 2.11 on an optimizer is written as "Custom>Adam".
