@@ -183,8 +183,8 @@ def _convert(arguments, console):
     lines += [f"left out: {reason}" for reason in converted.left_out]
     if converted.largest_difference is not None:
         lines.append(
-            f"verified: largest difference {converted.largest_difference:.3g} from "
-            f"{arguments.verify}"
+            f"verified: largest difference {converted.largest_difference:.3g}, allowed "
+            f"{converted.allowed_difference:.3g}, from {arguments.verify}"
         )
     lines.append(f"written: {converted.destination}")
     for line in lines:

@@ -13,6 +13,7 @@ from keras_policies.legacy import (
     budget,
     compiling,
     held_lookups,
+    hints,
     inner_policies,
     own_classes,
     policies,
@@ -97,20 +98,13 @@ def _make(planned, safe_mode):
             raise
         raise LegacyModelError(
             f"{legacy.path}: the model could not be built from its config: "
-            f"{message or _innermost(error)}"
+            f"{message or hints.explained(error)}"
         ) from error
     if not isinstance(model, keras.Model):
         raise LegacyModelError(
             f"{legacy.path}: it holds a {type(model).__name__}, expected a model."
         )
     return model
-
-
-def _innermost(error):
-    """Return the message of the first error, which Keras wraps in its own."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__
-    return f"{type(error).__name__}: {error}"
 
 
 def _call_on_inputs(model, inputs):

@@ -33,6 +33,23 @@ def layer_name(name):
     return name.replace("/", "_")
 
 
+def checked_objects(custom_objects):
+    """Return `custom_objects` as a dict.
+
+    Raises:
+        TypeError: if it is none, by names.
+    """
+    if custom_objects is None:
+        return {}
+    is_dict = isinstance(custom_objects, dict)
+    if not is_dict or not all(isinstance(name, str) for name in custom_objects):
+        raise TypeError(
+            "custom_objects must be a dict of names to classes and functions, such as "
+            f"{{'Attention': Attention}}, received {custom_objects!r}."
+        )
+    return custom_objects
+
+
 def registered_name(class_name):
     """Return the name under which a custom class is known in this scope, or None.
 

@@ -7,24 +7,24 @@ import pathlib
 import tempfile
 
 import keras
-import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.annotations import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import (
     build,
+    hints,
     inner_policies,
     inspection,
     plan,
     progress,
     readers,
+    verification,
 )
+from keras_policies.legacy.classes import checked_objects
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.policies import checked_policy
 
 ENDING = ".keras"
-# How far a float16 output may be off: a few of its roundings.
-TOLERANCE = {"rtol": 5e-3, "atol": 5e-3}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +38,14 @@ class Converted:
             what of the model Keras 3 has no counterpart for.
         largest_difference: float, between the recorded outputs and those of the file
             written, opened again; None where nothing was to be compared.
+        allowed_difference: float, how large it might be for rounding, or None.
     """
 
     destination: str
     source: inspection.ModelDescription
     left_out: tuple[str, ...]
     largest_difference: float | None
+    allowed_difference: float | None = None
 
 
 def convert_model(
@@ -68,15 +70,20 @@ def convert_model(
         safe_mode: bool, whether code in the file is refused.
         overwrite: bool, whether an existing `destination` is replaced.
         verify: path of an `.npz` file with inputs `x_0`, `x_1`, … and the outputs
-            `y_0`, `y_1`, … that the legacy model gave for them, or None. The new file
-            is opened, and kept only if it predicts the same.
+            `y_0`, `y_1`, … that the legacy model gave for them, or None; where that
+            model runs, `np.savez("outputs.npz", x_0=x, y_0=model.predict(x))` records
+            them. The new file is opened, and kept only if it predicts the same, to
+            1e-3 of the largest output recorded; 1e-2 if a layer computes in float16,
+            5e-2 in bfloat16. Outputs that vary less than that prove nothing, and are
+            refused, as is an `x_1` that the model does not take.
 
     Returns:
         `Converted`.
 
     Raises:
         LegacyModelError: if the source cannot be opened, the destination cannot be
-            written, or the outputs differ.
+            written, or the outputs differ; if the new file has classes of your own, and
+            cannot be opened again.
 
     Example:
         >>> convert_model("model_of_2020", "model.keras").left_out
@@ -85,8 +92,9 @@ def convert_model(
     destination = pathlib.Path(destination)
     policy = checked_policy(dtype_policy)
     _check(destination, overwrite)
-    recorded = None if verify is None else _recorded(verify)
-    with keras_internals.custom_object_scope(custom_objects):
+    recorded = None if verify is None else verification.read(verify)
+    compared = None
+    with keras_internals.custom_object_scope(_by_their_own_names(custom_objects)):
         with readers.read(source) as legacy:
             planned = plan.make(legacy, policy, safe_mode)
             planned.raise_if_missing()
@@ -97,12 +105,21 @@ def convert_model(
                 )
         with _beside(destination, overwrite) as written:
             model.save(written)
-            difference = None
+            if recorded is not None or _has_own_classes(model):
+                again = _opened(written, safe_mode, source)
             if recorded is not None:
-                difference = _compare(written, recorded, safe_mode, source)
+                number = _number_of_inputs(model, legacy)
+                share = verification.tolerance(planned)
+                compared = verification.compare(again, recorded, share, source, number)
     notes = [*planned.conversion.notes, *inner_policies.unrecorded(model)]
     left_out = (*left_out, *different, *notes)
-    return Converted(str(destination), description, left_out, difference)
+    return Converted(
+        destination=str(destination),
+        source=description,
+        left_out=left_out,
+        largest_difference=compared and compared.difference,
+        allowed_difference=compared and compared.allowed,
+    )
 
 
 def _check(destination, overwrite):
@@ -150,49 +167,29 @@ def _beside(destination, overwrite):
         ) from error
 
 
-def _recorded(path):
-    """Return `(inputs, outputs)` of an `.npz` file."""
+def _by_their_own_names(custom_objects):
+    """Return custom objects under the names that Keras writes for them, too."""
+    given = checked_objects(custom_objects)
+    objects = [one for one in given.values() if hasattr(one, "__name__")]
+    return {**{keras.saving.get_registered_name(one): one for one in objects}, **given}
+
+
+def _opened(written, safe_mode, source):
+    """Return the model of the new file, as stock Keras opens it."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise LegacyModelError(f"{path}: not a readable .npz file: {error}.") from error
-    inputs, outputs = (
-        [
-            arrays[f"{letter}_{n}"]
-            for n in range(len(arrays))
-            if f"{letter}_{n}" in arrays
-        ]
-        for letter in "xy"
-    )
-    if not inputs or not outputs:
+        return keras.models.load_model(written, compile=False, safe_mode=safe_mode)
+    except Exception as error:  # whatever a class of the user's raises
         raise LegacyModelError(
-            f"{path}: expected inputs x_0, x_1, … and outputs y_0, y_1, …, found "
-            f"{sorted(arrays)}."
-        )
-    return inputs, outputs
+            f"{source}: the new file cannot be opened: {hints.explained(error)} "
+            "Nothing was written."
+        ) from error
 
 
-def _compare(written, recorded, safe_mode, source):
-    """Return the largest difference from the recorded outputs, or raise."""
-    inputs, expected = recorded
-    model = keras.models.load_model(written, compile=False, safe_mode=safe_mode)
-    found = model.predict(inputs[0] if len(inputs) == 1 else inputs, verbose=0)
-    found = list(found.values()) if isinstance(found, dict) else found
-    found = found if isinstance(found, list) else [found]
-    if [np.shape(item) for item in found] != [item.shape for item in expected]:
-        raise LegacyModelError(
-            f"{source}: it predicts the shapes {[np.shape(item) for item in found]}, "
-            f"recorded are {[item.shape for item in expected]}. Nothing was written."
-        )
-    pairs = [
-        (np.asarray(item, "float64"), np.asarray(wanted, "float64"))
-        for item, wanted in zip(found, expected, strict=True)
-    ]
-    largest = max(float(np.max(np.abs(item - wanted))) for item, wanted in pairs)
-    if not all(np.allclose(item, wanted, **TOLERANCE) for item, wanted in pairs):
-        raise LegacyModelError(
-            f"{source}: it predicts something else: the largest difference from the "
-            f"recorded outputs is {largest:.3g}. Nothing was written."
-        )
-    return largest
+def _number_of_inputs(model, legacy):
+    """Return how many inputs a model takes, or None where it is not known."""
+    return len(getattr(model, "inputs", None) or legacy.inputs) or None
+
+
+def _has_own_classes(model):
+    layers = keras_internals.sublayers(model)
+    return any(not type(layer).__module__.startswith("keras.") for layer in layers)

@@ -10,6 +10,7 @@ import keras
 from keras_policies import keras_internals
 from keras_policies.annotations import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import build, plan, progress, readers, weights, weights_only
+from keras_policies.legacy.classes import checked_objects
 from keras_policies.legacy.errors import Keras3ModelError, LegacyModelError, corrupt
 from keras_policies.legacy.policies import checked_policy
 
@@ -49,6 +50,7 @@ def load_model(
     Raises:
         LegacyModelError: if the file is none of these, is corrupt, or holds what
             Keras 3 has no counterpart for. The message says what.
+        TypeError: if `custom_objects` is no dict by name.
 
     Example:
         >>> model = load_model("model_of_2020")  # a SavedModel folder
@@ -73,7 +75,7 @@ def load_model(
 def _load_legacy(path, custom_objects, compile, safe_mode, policy):
     with (
         readers.read(path) as legacy,
-        keras_internals.custom_object_scope(custom_objects),
+        keras_internals.custom_object_scope(checked_objects(custom_objects)),
     ):
         planned = plan.make(legacy, policy, safe_mode, compile)
         planned.raise_if_missing()

@@ -1,0 +1,41 @@
+"""What a user can do about an error that Keras raised while it made an object."""
+
+import re
+
+import keras
+
+REFUSED = (
+    re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument"),
+    re.compile(r"Unrecognized keyword arguments passed to (\w+)"),
+)
+
+
+def innermost(error):
+    """Return the message of the first error, which Keras wraps in its own."""
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__
+    return f"{type(error).__name__}: {error}"
+
+
+def explained(error):
+    """Return the message of an error, with what can be done about it.
+
+    Args:
+        error: exception that Keras raised.
+    """
+    message = innermost(error)
+    found = (pattern.search(message) for pattern in REFUSED)
+    name = next((match.group(1) for match in found if match), None)
+    return f"{message.rstrip('.')}. {_cure(name)}" if name else message
+
+
+def _cure(class_name):
+    if hasattr(keras.layers, class_name):
+        return (
+            f"Keras has a {class_name} of its own: if the model's is a class of yours "
+            f"by that name, pass custom_objects={{{class_name!r}: ...}}."
+        )
+    return (
+        f"Give {class_name}.__init__ **kwargs, and pass them on to "
+        "super().__init__(**kwargs)."
+    )
