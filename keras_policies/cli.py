@@ -1,19 +1,23 @@
 """The command line: `keras-policies inspect` and `keras-policies convert`.
 
 Exit codes: 0, done; 1, the file could not be read, converted or written, with the
-reason on stderr; 2, the command line was wrong. `inspect` ends with 3 if a class is
-missing that the model needs.
+reason on stderr; 2, the command line was wrong (an unknown policy, an object that
+cannot be imported, a destination that is no `.keras` file). `inspect` ends with 3 if a
+class or a function is missing that the model needs.
 """
 
 import argparse
 import importlib
 import json
 import os
+import re
 import sys
 
 from keras_policies import terminal
+from keras_policies.version import __version__
 
-OK, FAILED, MISSING = 0, 1, 3
+OK, FAILED, WRONG, MISSING = 0, 1, 2, 3
+LOSS_SCALE = re.compile(r"(Fixed|Dynamic)LossScale\((?:\w+=)?([\d.e+]+)")
 
 EXAMPLES = """\
 examples:
@@ -21,7 +25,14 @@ examples:
   keras-policies convert model_of_2020 model.keras
   keras-policies convert old.h5 new.keras --policy float32 \\
       --custom-objects my_layers:Attention --verify outputs.npz
+
+outputs.npz is recorded where the old model runs:
+  np.savez("outputs.npz", x_0=x, y_0=model.predict(x))
 """
+
+
+class CommandLineError(ValueError):
+    """The command line was wrong, and says where."""
 
 
 def _parser():
@@ -32,6 +43,7 @@ def _parser():
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
     inspect = commands.add_parser(
         "inspect",
@@ -61,9 +73,11 @@ def _parser():
     convert.add_argument(
         "--custom-objects",
         metavar="MODULE:NAME",
-        nargs="+",
+        action="append",
         default=[],
-        help="classes and functions of the model, imported from your modules",
+        help="a class or function of the model, imported from your module; "
+        "LAYER=MODULE:NAME for the function of a Lambda layer, or a class by another "
+        "name; may be repeated",
     )
     convert.add_argument(
         "--overwrite", action="store_true", help="replace DEST.keras if it exists"
@@ -71,7 +85,10 @@ def _parser():
     convert.add_argument(
         "--verify",
         metavar="OUTPUTS.npz",
-        help="compare with recorded outputs: x_0, x_1, … and y_0, y_1, …",
+        help="keep the new file only if it predicts what the old model did: inputs "
+        "x_0, x_1, … and outputs y_0, y_1, …, which np.savez('outputs.npz', x_0=x, "
+        "y_0=model.predict(x)) records. Allowed is 1e-3 of the largest output; 1e-2 "
+        "if a layer computes in float16, 5e-2 in bfloat16",
     )
     convert.add_argument(
         "--unsafe", action="store_true", help="run code in the file (Lambda layers)"
@@ -80,30 +97,50 @@ def _parser():
     return parser
 
 
-def _custom_objects(names):
-    """Return `{name: object}` for a list of `module:name`."""
-    found = {}
-    if names:  # a script's own path is that of its folder, not of the user's
+def _custom_objects(texts):
+    """Return `{name: object}` for a list of `module:name` and `layer=module:name`."""
+    if texts:  # a script's own path is that of its folder, not of the user's
         sys.path.insert(0, os.getcwd())
-    for text in names:
-        module, colon, name = text.partition(":")
-        if not colon or not name:
-            raise ValueError(
-                f"--custom-objects {text!r}: expected module:name, such as "
-                "my_layers:Attention."
-            )
-        try:
-            found[name] = getattr(importlib.import_module(module), name)
-        except Exception as error:  # whatever a module of the user's raises
-            raise ValueError(
-                f"--custom-objects {text!r}: {type(error).__name__}: {error}."
-            ) from error
-        if not callable(found[name]):
-            raise ValueError(
-                f"--custom-objects {text!r}: expected a class or a function, found "
-                f"{found[name]!r}."
-            )
-    return found
+    return dict(map(_custom_object, texts))
+
+
+def _custom_object(text):
+    known_as, equals, place = text.rpartition("=")
+    module, colon, name = place.partition(":")
+    if not colon or not name or not module or (equals and not known_as):
+        raise CommandLineError(
+            f"--custom-objects {text!r}: expected module:name, such as "
+            "my_layers:Attention, or layer=module:name."
+        )
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as error:  # whatever a module of the user's raises
+        raise CommandLineError(
+            f"--custom-objects {text!r}: {type(error).__name__}: {error}."
+        ) from error
+    if not callable(found):
+        raise CommandLineError(
+            f"--custom-objects {text!r}: expected a class or a function, found "
+            f"{found!r}."
+        )
+    return known_as or name, found
+
+
+def _check(arguments):
+    """Raise if the command line itself cannot be meant."""
+    from keras_policies.legacy import conversion, policies
+
+    try:
+        policies.checked_policy(arguments.policy)
+        conversion.check_ending(arguments.destination)
+    except (TypeError, ValueError) as error:
+        raise CommandLineError(str(error)) from error
+
+
+def _loss_scale(text):
+    """Return a loss scale in short, as `summary` does: `"dynamic, 32768"`."""
+    found = LOSS_SCALE.match(text)
+    return f"{found[1].lower()}, {float(found[2]):.9g}" if found else text
 
 
 def _table(description):
@@ -113,7 +150,7 @@ def _table(description):
 
     title = f"{description.class_name} {description.name!r}"
     table = rich.table.Table(title=escape(title))
-    for heading in "layer", "class", "policy", "dtypes", "loss scale":
+    for heading in "layer", "class", "policy", "dtypes":
         table.add_column(heading, overflow="fold")
     table.add_column("parameters", justify="right", overflow="fold")
     table.add_column("becomes", overflow="fold")
@@ -124,7 +161,6 @@ def _table(description):
             escape(layer.class_name),
             escape(layer.policy or "-"),
             ", ".join(dtype or "-" for dtype in dtypes),
-            layer.loss_scale or "-",
             f"{layer.parameters:,}",
             escape(layer.becomes) if layer.becomes else "[bold]missing[/bold]",
         )
@@ -141,6 +177,8 @@ def _summary(description):
         yield f"policy: {own}, becomes {description.becomes_policy or 'the global one'}"
     if description.optimizer is None:
         yield "optimizer: none in the file"
+    elif not description.iterations and not description.slots:
+        yield f"optimizer: {description.optimizer}, not trained, or without its state"
     else:
         yield (
             f"optimizer: {description.optimizer}, {description.slots} slots, "
@@ -148,10 +186,11 @@ def _summary(description):
         )
     if description.loss_scale is not None:
         kept = "kept" if description.keeps_loss_scale else "the policy's: dropped"
-        yield f"loss scale: {description.loss_scale} ({kept})"
+        yield f"loss scale: {_loss_scale(description.loss_scale)} ({kept})"
     yield f"parameters: {description.parameters:,}"
     if description.missing:
         yield f"missing: {', '.join(description.missing)} (pass --custom-objects)"
+    yield from (f"note: {note}" for note in description.notes)
 
 
 def _inspect(arguments, console):
@@ -163,13 +202,17 @@ def _inspect(arguments, console):
     else:
         for line in _summary(description):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
-        console.print(_table(description))
+        if description.layers:
+            console.print(_table(description))
+        else:
+            console.print("subclassed: its layers come from your code")
     return MISSING if description.missing else OK
 
 
 def _convert(arguments, console):
     from keras_policies.legacy.conversion import convert_model
 
+    _check(arguments)
     converted = convert_model(
         arguments.source,
         arguments.destination,
@@ -203,4 +246,4 @@ def main(arguments=None):
         return parsed.run(parsed, terminal.console())
     except (ValueError, TypeError) as error:
         print(f"keras-policies: {error}", file=sys.stderr)
-        return FAILED
+        return WRONG if isinstance(error, CommandLineError) else FAILED

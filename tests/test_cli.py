@@ -57,7 +57,7 @@ def test_inspect_prints_a_table(capsys):
     printed = capsys.readouterr().out
     for text in (
         "SavedModel, TensorFlow 2.4.4",
-        "loss scale: FixedLossScale(128.0) (the policy's: dropped)",
+        "loss scale: fixed, 128 (the policy's: dropped)",
         "bn_a",
         "BatchNormalization",
         "float16, float32",
@@ -179,6 +179,7 @@ def test_convert_under_another_policy_and_with_custom_objects(tmp_path, monkeypa
         (["nowhere/new.keras"], "there is no folder 'nowhere'"),
         (["new.keras", "--policy", "float99"], "float99"),
         (["new.keras", "--custom-objects", "Scale"], "expected module:name"),
+        (["new.keras", "--custom-objects", "a=Scale"], "or layer=module:name"),
         (["new.keras", "--custom-objects", "no_module:Scale"], "No module named"),
         (["new.keras", "--custom-objects", "broken:Scale"], "ZeroDivisionError"),
         (
@@ -198,7 +199,9 @@ def test_a_wrong_argument_names_itself(
     tmp_path = tmp_path / "work"
     tmp_path.mkdir()
     monkeypatch.chdir(tmp_path)
-    assert main(["convert", MODEL, *arguments]) == 1
+    cannot_be_read = "nowhere/new.keras", "none.npz"
+    code = 1 if arguments[-1] in cannot_be_read else 2
+    assert main(["convert", MODEL, *arguments]) == code
     assert reason in capsys.readouterr().err
     assert os.listdir(tmp_path) == []
 
@@ -223,3 +226,30 @@ def test_the_module_is_the_command():
     )
     assert done.returncode == 0
     assert "conv_fixed" in done.stdout
+
+
+def test_the_command_says_its_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.strip() == keras_policies.__version__
+
+
+def test_custom_objects_do_not_swallow_paths_and_take_names_of_layers(tmp_path):
+    source = str(legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5")
+    custom = "--custom-objects", "Scale=legacy_files:Scale"
+    assert main(["convert", *custom, source, str(tmp_path / "new.keras")]) == 0
+
+
+def test_inspect_says_of_a_subclassed_model_that_its_layers_are_not_in_the_file(capsys):
+    path = legacy_files.MORE / "2.4.4" / "subclassed" / "saved_model"
+    assert main(["inspect", str(path)]) == 3
+    assert "subclassed: its layers come from your code" in capsys.readouterr().out
+
+
+def test_inspect_says_which_layers_need_tensorflow(capsys):
+    path = legacy_files.FOLDER / "lookups/2.15.1/TextVectorization-tf_idf/saved_model"
+    assert main(["inspect", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "need TensorFlow, on any backend" in printed
+    assert "pip install tensorflow-cpu" in printed

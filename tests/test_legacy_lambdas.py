@@ -11,7 +11,7 @@ import legacy_files
 import numpy as np
 import pytest
 
-from keras_policies import LegacyModelError, load_model
+from keras_policies import LegacyModelError, inspect_model, load_model
 from keras_policies.legacy import bytecode
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "explicit_lso" / "model.h5"
@@ -65,8 +65,26 @@ def test_code_in_a_file_is_refused_with_the_name_of_the_layer(tmp_path):
         LegacyModelError, match="Lambda layer 'twice' holds code"
     ) as caught:
         load_model(path)
-    assert "safe_mode=False" in str(caught.value)
+    assert ("safe_mode=False (--unsafe)" in str(caught.value)) == RUNS
     assert "custom_objects={'twice': function}" in str(caught.value)
+    assert "(--custom-objects twice=module:function)" in str(caught.value)
+
+
+def test_what_this_python_cannot_run_is_not_said_to_be_run_by_safe_mode(tmp_path):
+    path = file_with(tmp_path, [OF_3_7, None, None])
+    match = "code that Python 3.7 or earlier compiled, which is not run from a file. "
+    with pytest.raises(LegacyModelError, match=f"{match}Write the function") as caught:
+        load_model(path)
+    assert "safe_mode" not in str(caught.value)
+
+
+def test_inspect_lists_a_lambda_that_cannot_run_here(tmp_path):
+    found = inspect_model(file_with(tmp_path, [OF_3_7, None, None]))
+    assert found.missing == ("twice",)
+    layer = found.layers[1]
+    assert (layer.class_name, layer.becomes) == ("Lambda", None)
+    (note,) = found.notes
+    assert "the Lambda layer 'twice' holds code that Python 3.7 or earlier" in note
 
 
 @pytest.mark.parametrize(

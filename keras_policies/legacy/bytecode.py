@@ -44,33 +44,46 @@ def _by_first_instruction(instructions):
     return FROM_3_11 if RESUME in first and first[0] in known else UP_TO_3_7
 
 
-def _runs_here(versions):
+def versions(text):
+    """Return the versions of Python that can have compiled it, or None if unknown.
+
+    Args:
+        text: str, in base64.
+    """
+    try:
+        return written_by(base64.b64decode(text.encode("ascii", "ignore")))
+    except (AttributeError, ValueError):
+        return None
+
+
+def runs_here(versions):
+    """Return whether the running Python can have compiled code of some versions."""
     here = sys.version_info[:2]
     return {FROM_3_11: (3, 11), FROM_3_8: (3, 10)}.get(versions) == here
 
 
-def load(text, where):
+def load(text, where, instead):
     """Return the code object of a Lambda layer.
 
     Args:
         text: str, in base64.
         where: str, file and layer, for errors.
+        instead: str, what to do where it cannot run.
 
     Raises:
         LegacyModelError: if it is none, or another Python has compiled it.
     """
     try:
         code = base64.b64decode(text.encode("ascii", "ignore"))
-        versions = written_by(code)
+        compiled_by = written_by(code)
     except (AttributeError, ValueError, binascii.Error) as error:
         raise LegacyModelError(f"{where}: corrupt: its code: {error}.") from error
-    found = _unmarshalled(code, where) if _runs_here(versions) else None
+    found = _unmarshalled(code, where) if runs_here(compiled_by) else None
     if found is None or not _is_of_this_python(found):
         here = ".".join(map(str, sys.version_info[:2]))
         raise LegacyModelError(
-            f"{where} holds code that Python {versions} compiled; this is Python "
-            f"{here}, which cannot run it. Write the function anew, and pass it as "
-            "custom_objects={name of the layer: function}."
+            f"{where} holds code that Python {compiled_by} compiled; this is Python "
+            f"{here}, which cannot run it: {instead}"
         )
     return found
 

@@ -122,12 +122,17 @@ def convert_model(
     )
 
 
-def _check(destination, overwrite):
-    if destination.suffix != ENDING:
+def check_ending(destination):
+    """Raise if a file of Keras 3 cannot be called so."""
+    if pathlib.Path(destination).suffix != ENDING:
         raise LegacyModelError(
             f"{destination}: the destination must end in {ENDING}, as Keras 3 names "
             "its files."
         )
+
+
+def _check(destination, overwrite):
+    check_ending(destination)
     if destination.exists() and not overwrite:
         raise LegacyModelError(_exists(destination))
     if not destination.parent.is_dir():

@@ -8,6 +8,10 @@ REFUSED = (
     re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument"),
     re.compile(r"Unrecognized keyword arguments passed to (\w+)"),
 )
+TENSORFLOW = (
+    "TensorFlow must be installed beside (pip install tensorflow-cpu); the backend may "
+    "stay what it is."
+)
 
 
 def innermost(error):
@@ -24,6 +28,8 @@ def explained(error):
         error: exception that Keras raised.
     """
     message = innermost(error)
+    if "requires TensorFlow" in message:
+        return f"{message.rstrip('.')}. {TENSORFLOW}"
     found = (pattern.search(message) for pattern in REFUSED)
     name = next((match.group(1) for match in found if match), None)
     return f"{message.rstrip('.')}. {_cure(name)}" if name else message

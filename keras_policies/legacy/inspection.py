@@ -4,8 +4,27 @@ import dataclasses
 import math
 
 from keras_policies.annotations import Config, Path
-from keras_policies.legacy import classes, configs, plan, policies, readers, training
+from keras_policies.legacy import (
+    classes,
+    configs,
+    hints,
+    plan,
+    policies,
+    readers,
+    training,
+    weights,
+)
 from keras_policies.legacy.errors import corrupt
+from keras_policies.legacy.ops import layer as op_layers
+
+# Layers that Keras 3 cannot make where TensorFlow is not installed.
+NEED_TENSORFLOW = (
+    "HashedCrossing",
+    "Hashing",
+    "IntegerLookup",
+    "StringLookup",
+    "TextVectorization",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +38,8 @@ class LayerDescription:
         loss_scale: str, the loss scale that the policy brings, or None.
         compute_dtype, variable_dtype: str, or None for a policy that waits.
         parameters: int, the numbers in its weights.
-        becomes: str, the class in Keras 3, or None if it is missing.
+        becomes: str, the class in Keras 3, `"keras.ops"` for a function that was called
+            on a tensor, or None if it is missing.
     """
 
     path: str
@@ -51,7 +71,9 @@ class ModelDescription:
         layers: tuple of `LayerDescription`.
         parameters: int.
         missing: tuple of str, the classes and functions that Keras 3 does not have, and
-            that `custom_objects` has to give: layers, losses, metrics.
+            that `custom_objects` has to give: layers, losses, metrics, and by the names
+            of their layers Lambdas whose code cannot run here.
+        notes: tuple of str, what else the model needs, or cannot have.
     """
 
     path: str
@@ -70,14 +92,15 @@ class ModelDescription:
     layers: tuple[LayerDescription, ...]
     parameters: int
     missing: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def as_dict(self) -> Config:
         """Return it as plain dicts, lists and values, as JSON has them."""
         return dataclasses.asdict(self)
 
 
-def _count(weights):
-    return sum(math.prod(weight.shape) for weight in weights)
+def _count(found):
+    return sum(math.prod(w.shape) for w in found if not weights.is_unknown(w))
 
 
 def _text(value):
@@ -98,12 +121,32 @@ def _described(node, prefix, parameters, planned):
         compute_dtype=dtypes[0],
         variable_dtype=dtypes[1],
         parameters=parameters.get(path, 0),
-        becomes=None
-        if node["class_name"] in conversion.missing
-        else classes.keras_name(node["class_name"]),
+        becomes=_becomes(node["class_name"], path, conversion),
     )
     for child in configs.inner_layers(node):
         yield from _described(child, f"{path}/", parameters, planned)
+
+
+def _becomes(class_name, path, conversion):
+    lost = conversion.missing_ops.values()
+    if class_name in conversion.missing or path in conversion.code:
+        return None
+    if class_name in op_layers.CLASSES and classes.registered_name(class_name) is None:
+        return None if any(path in paths for paths in lost) else "keras.ops"
+    return classes.keras_name(class_name)
+
+
+def _notes(conversion, layers):
+    """Return what a model needs beside classes, in sentences."""
+    notes = [f"TensorFlow's {op} has no counterpart" for op in conversion.missing_ops]
+    lost = conversion.without_vocabulary.items()
+    notes += [f"the layer {path!r} would be empty: {why}" for path, why in lost]
+    notes += [reason.partition(": ")[2] for reason in conversion.code.values()]
+    of_tensorflow = [layer.path for layer in layers if layer.becomes in NEED_TENSORFLOW]
+    if of_tensorflow:
+        named = ", ".join(map(repr, of_tensorflow))
+        notes.append(f"{named} need TensorFlow, on any backend. {hints.TENSORFLOW}")
+    return tuple(notes)
 
 
 def describe(planned):
@@ -111,7 +154,13 @@ def describe(planned):
     legacy, fitting = planned.legacy, planned.training
     parameters = {name: _count(found) for name, found in legacy.weights.items()}
     scale = fitting.loss_scale if fitting is not None else None
-    policy = planned.policy
+    policy, conversion = planned.policy, planned.conversion
+    layers = tuple(
+        description
+        for node in configs.inner_layers(legacy.config)
+        for description in _described(node, "", parameters, planned)
+    )
+    functions = training.missing(fitting)
     return ModelDescription(
         path=legacy.path,
         format=legacy.format,
@@ -126,15 +175,10 @@ def describe(planned):
         keeps_loss_scale=planned.loss_scale is not None,
         iterations=legacy.optimizer.iterations,
         slots=len(legacy.optimizer.slots),
-        layers=tuple(
-            description
-            for node in configs.inner_layers(legacy.config)
-            for description in _described(node, "", parameters, planned)
-        ),
+        layers=layers,
         parameters=sum(parameters.values()),
-        missing=tuple(
-            sorted({*planned.conversion.missing, *training.missing(planned.training)})
-        ),
+        missing=tuple(sorted({*conversion.missing, *conversion.code, *functions})),
+        notes=_notes(conversion, layers),
     )
 
 

@@ -24,9 +24,8 @@ def convert(config, conversion, path):
         conversion: `layers.Conversion`; is told the functions.
         path: str, the layer.
 
-    Raises:
-        LegacyModelError: if there is code in the file that is not to be run, that
-            another Python compiled, or that names what is not known.
+    Code that is not to be run, that another Python compiled, or that names what is not
+    known is noted in the conversion.
     """
     kept = {key: config[key] for key in SETTINGS if key in config}
     own = classes.registered_name(str(config.get("name")))
@@ -73,20 +72,46 @@ def _function(key, config, conversion, path):
 
 
 def _code(value, conversion, path):
-    if conversion.safe_mode:
-        raise LegacyModelError(
-            f"{conversion.path}: the Lambda layer {path!r} holds code, which is not "
-            "run from a file. If you trust where it came from, pass safe_mode=False; "
-            f"or pass the function, as custom_objects={{{path!r}: function}}."
-        )
+    """Return the reference to a function that is code in the file, or None.
+
+    What cannot be run here is an error only once the model is to be built.
+    """
+    try:
+        return _run_code(value, conversion, path)
+    except LegacyModelError as error:
+        conversion.code[path] = str(error)
+        return None
+
+
+def instead(path):
+    """Return how a function takes the place of a Lambda layer's code, in words."""
+    return (
+        "write the function anew, and pass it as "
+        f"custom_objects={{{path!r}: function}} (--custom-objects {path}=module:function)."
+    )
+
+
+def _run_code(value, conversion, path):
     where = f"{conversion.path}: the Lambda layer {path!r}"
     text, defaults, closure = value if isinstance(value, list | tuple) else [None] * 3
-    code = bytecode.load(text, where)
+    if conversion.safe_mode:
+        versions = bytecode.versions(text)
+        can = "Write"
+        if bytecode.runs_here(versions):
+            can = (
+                "If you trust where it came from, pass safe_mode=False (--unsafe), "
+                "which runs it; or write"
+            )
+        by = f" that Python {versions} compiled" if versions else ""
+        raise LegacyModelError(
+            f"{where} holds code{by}, which is not run from a file. "
+            f"{can}{instead(path).removeprefix('write')}"
+        )
+    code = bytecode.load(text, where, instead(path))
     if closure or code.co_freevars:
         names = ", ".join(code.co_freevars)
         raise LegacyModelError(
-            f"{where} takes {names} from the function around it. Write it anew, and "
-            f"pass it as custom_objects={{{path!r}: function}}."
+            f"{where} takes {names} from the function around it: {instead(path)}"
         )
     known = _globals(bytecode.global_names(code), where, path)
     function = types.FunctionType(
@@ -115,8 +140,7 @@ def _globals(names, where, path):
     if missing:
         raise LegacyModelError(
             f"{where} uses {', '.join(missing)}, which the file does not hold. Pass "
-            f"custom_objects={{{missing[0]!r}: ...}}, or the whole function as "
-            f"custom_objects={{{path!r}: function}}."
+            f"custom_objects={{{missing[0]!r}: ...}}; or {instead(path)}"
         )
     return found
 

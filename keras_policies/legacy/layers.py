@@ -44,6 +44,7 @@ class Conversion:
         missing_ops: `{function: [layer, ...]}`, TensorFlow functions likewise.
         without_vocabulary: `{layer path: reason}`, lookup layers that would be empty.
         dtypes: `{layer path: dtype as written}`.
+        code: `{layer path: reason}`, Lambda layers whose code is not run.
         functions: `{name: function}`, those of Lambda layers that are code in the file.
         left_out: list of str, layers that Keras 3 does not have, nor needs to predict.
         notes: list of str, what one should know of the model's file.
@@ -58,6 +59,7 @@ class Conversion:
     missing_ops: dict = dataclasses.field(default_factory=dict)
     without_vocabulary: dict = dataclasses.field(default_factory=dict)
     dtypes: dict = dataclasses.field(default_factory=dict)
+    code: dict = dataclasses.field(default_factory=dict)
     functions: dict = dataclasses.field(default_factory=dict)
     left_out: list = dataclasses.field(default_factory=list)
     notes: list = dataclasses.field(default_factory=list)
@@ -70,6 +72,8 @@ class Conversion:
 
     def raise_if_missing(self):
         """Raise one error that names every class or op that is missing, and where."""
+        if self.code:
+            raise LegacyModelError("\n".join(self.code.values()))
         if self.missing_ops:
             raise LegacyModelError(
                 f"{self.path}: TensorFlow functions without a counterpart in keras.ops:"

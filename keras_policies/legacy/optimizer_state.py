@@ -110,6 +110,8 @@ def restore(model, state, pairs):
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if state.iterations is None:
         return ["the file holds none, so it starts anew"]
+    if state.iterations == 0 and not state.slots:
+        return []  # it was never trained
     targets, problems = _targets(inner, state, pairs, trainable)
     if type(state.iterations) is not int or not 0 <= state.iterations < MAX_STEPS:
         problems.append(f"it has made {state.iterations} iterations")

@@ -126,11 +126,12 @@ def _own(model):
 
 def _known(weights):
     """Return the weights that Keras 3 has too, laid out as it has them."""
-    kept = (item for item in weights if not _is_unknown(item))
+    kept = (item for item in weights if not is_unknown(item))
     return cudnn.as_keras(tuple(kept))
 
 
-def _is_unknown(weight):
+def is_unknown(weight):
+    """Return whether Keras 3 has no such weight, such as the state of a generator."""
     name = (weight.path or weight.name).rpartition("/")[2]
     return name.partition(":")[0] in WITHOUT_COUNTERPART
 
