@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 import zipfile
 
@@ -322,6 +323,68 @@ def test_load_weights_changes_all_or_nothing(name):
         load_weights(model, path)
     for weight, old in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(weight, old)
+
+
+AMSGRAD = legacy_files.MORE / "2.4.4" / "amsgrad"
+DECAY = legacy_files.MORE / "2.4.4" / "sgd_decay" / "saved_model"
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        (AMSGRAD / "checkpoint", AMSGRAD / "checkpoint" / "weights"),
+        (AMSGRAD / "checkpoint" / "checkpoint", AMSGRAD / "checkpoint" / "weights"),
+        (AMSGRAD / "checkpoint" / "weights.index", AMSGRAD / "checkpoint" / "weights"),
+        (
+            AMSGRAD / "checkpoint" / "weights.data-00000-of-00001",
+            AMSGRAD / "checkpoint" / "weights",
+        ),
+        (DECAY / "saved_model.pb", DECAY),
+        (DECAY / "variables", DECAY),
+    ],
+    ids=lambda path: path.name,
+)
+def test_a_part_of_a_model_names_the_path_that_was_meant(tmp_path, path, meant):
+    text = (
+        f"did you mean {str(meant)!r}" if meant != DECAY else f"folder {str(DECAY)!r}"
+    )
+    with pytest.raises(LegacyModelError, match=re.escape(text)):
+        load_weights(small(), path)
+    text = text.replace("did you mean ", "load_weights(model, ")
+    for call in load_model, inspect_model:
+        with pytest.raises(LegacyModelError, match=re.escape(text)):
+            call(path)
+    with pytest.raises(LegacyModelError, match=re.escape(text)):
+        convert_model(path, tmp_path / "new.keras")
+
+
+@pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights"])
+def test_a_layer_too_many_is_named_whatever_the_layers_are_called(name):
+    inputs = keras.Input((4,))
+    x = keras.layers.Dense(5, name="one")(inputs)
+    x = keras.layers.Dense(5, name="two")(x)
+    model = keras.Model(inputs, keras.layers.Dense(2, name="three")(x))
+    match = (
+        r"has 3 layers with weights, the file 2, .* first that differ: 'two' with "
+        r"\[\(5, 5\), \(5,\)\], in the file '.*' with \[\(5, 2\), \(2,\)\]"
+    )
+    with pytest.raises(LegacyModelError, match=match) as caught:
+        load_weights(model, AMSGRAD / name)
+    assert "keras.utils.clear_session()" in str(caught.value)
+
+
+def test_a_dict_of_names_is_asked_for_as_custom_objects():
+    with pytest.raises(TypeError, match="custom_objects must be a dict of names"):
+        load_model(SOURCE / "model.h5", [keras.layers.Dense])
+
+
+def test_a_class_that_goes_by_the_name_of_a_stock_layer_is_asked_for(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][1]["class_name"] = "Attention"
+
+    match = r"Keras has a layer Attention of its own: .*={'Attention': \.\.\.}"
+    with pytest.raises(LegacyModelError, match=match):
+        load_model(edited_h5(tmp_path, edit))
 
 
 def test_load_weights_wants_a_built_model():

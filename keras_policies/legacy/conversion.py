@@ -15,6 +15,7 @@ from keras_policies.legacy import (
     hints,
     inner_policies,
     inspection,
+    near_misses,
     plan,
     progress,
     readers,
@@ -92,6 +93,7 @@ def convert_model(
     destination = pathlib.Path(destination)
     policy = checked_policy(dtype_policy)
     _check(destination, overwrite)
+    near_misses.check(source)
     recorded = None if verify is None else verification.read(verify)
     compared = None
     with keras_internals.custom_object_scope(_by_their_own_names(custom_objects)):

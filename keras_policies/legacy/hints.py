@@ -38,8 +38,8 @@ def explained(error):
 def _cure(class_name):
     if hasattr(keras.layers, class_name):
         return (
-            f"Keras has a {class_name} of its own: if the model's is a class of yours "
-            f"by that name, pass custom_objects={{{class_name!r}: ...}}."
+            f"Keras has a layer {class_name} of its own: if the model's is a class of "
+            f"yours by that name, pass custom_objects={{{class_name!r}: ...}}."
         )
     return (
         f"Give {class_name}.__init__ **kwargs, and pass them on to "

@@ -8,6 +8,7 @@ from keras_policies.legacy import (
     classes,
     configs,
     hints,
+    near_misses,
     plan,
     policies,
     readers,
@@ -200,5 +201,6 @@ def inspect_model(path: Path) -> ModelDescription:
         >>> found.written_by, found.policy, found.loss_scale
         ('TensorFlow 2.4.4', 'mixed_float16', 'FixedLossScale(128.0)')
     """
+    near_misses.check(path)
     with readers.read(path) as legacy, corrupt(path):
         return describe(plan.make(legacy, safe_mode=False))

@@ -86,8 +86,8 @@ def _code(value, conversion, path):
 def instead(path):
     """Return how a function takes the place of a Lambda layer's code, in words."""
     return (
-        "write the function anew, and pass it as "
-        f"custom_objects={{{path!r}: function}} (--custom-objects {path}=module:function)."
+        f"write the function anew, and pass it as custom_objects={{{path!r}: "
+        f"function}} (--custom-objects {path}=module:function)."
     )
 
 

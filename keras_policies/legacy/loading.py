@@ -9,7 +9,15 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies.annotations import CustomObjects, Path, PolicyLike
-from keras_policies.legacy import build, plan, progress, readers, weights, weights_only
+from keras_policies.legacy import (
+    build,
+    near_misses,
+    plan,
+    progress,
+    readers,
+    weights,
+    weights_only,
+)
 from keras_policies.legacy.classes import checked_objects
 from keras_policies.legacy.errors import Keras3ModelError, LegacyModelError, corrupt
 from keras_policies.legacy.policies import checked_policy
@@ -73,6 +81,7 @@ def load_model(
 
 
 def _load_legacy(path, custom_objects, compile, safe_mode, policy):
+    near_misses.check(path)
     with (
         readers.read(path) as legacy,
         keras_internals.custom_object_scope(checked_objects(custom_objects)),
@@ -122,8 +131,9 @@ def load_weights(model: keras.Model, path: Path) -> None:
             f"{path}: the model {model.name!r} has no weights yet, so nothing can be "
             "compared. Call it on a batch, or model.build(input_shape), first."
         )
+    near_misses.check(path, weights=True)
     with weights_only.read(path) as by_layer, corrupt(path):
-        named = weights.in_order(model, by_layer)
+        named = weights.in_order(model, by_layer, path)
         pairs = weights.match_model(model, named, str(path))
         # Read, with checksums, before anything is changed.
         values = [weights.value_for(*pair) for pair in pairs]

@@ -8,6 +8,7 @@ decides, and every weight on either side must find its partner.
 """
 
 import collections
+import itertools
 import re
 
 import keras
@@ -174,19 +175,43 @@ def match_model(model, by_layer, where):
     return pairs
 
 
-def in_order(model, by_layer):
+def in_order(model, by_layer, where):
     """Return `by_layer` under the names of the model's layers.
 
     A checkpoint numbers the layers that have weights, and a model built anew may
     number its layers differently (`dense_4`): then their order tells, as it did in
     tf.keras, and `match_model` still compares the weights of each.
+
+    Raises:
+        LegacyModelError: if one has more layers, naming the first that differ.
     """
-    held = [layer.name for layer in model.layers if layer.weights]
-    stored = {name: weights for name, weights in by_layer.items() if name and weights}
-    if set(stored) <= set(held) or len(stored) != len(held):
+    held = {layer.name: layer.weights for layer in model.layers if layer.weights}
+    known = {name: _known(weights) for name, weights in by_layer.items() if name}
+    stored = {name: weights for name, weights in known.items() if weights}
+    if set(stored) <= set(held):
         return by_layer
-    renamed = dict(zip(held, stored.values(), strict=True))
+    if len(stored) != len(held):
+        raise LegacyModelError(f"{where}: {_first_difference(held, stored)}")
+    renamed = dict(zip(held, (by_layer[name] for name in stored), strict=True))
     return renamed | {name: by_layer[name] for name in by_layer if not name}
+
+
+def _first_difference(held, stored):
+    """Return what differs first between the layers of a model and of a file."""
+    pairs = itertools.zip_longest(held.items(), stored.items(), fillvalue=("none", ()))
+    own, other = next(
+        (own, other)
+        for own, other in pairs
+        if sorted(tuple(item.shape) for item in own[1])
+        != sorted(item.shape for item in other[1])
+    )
+    shapes = [[tuple(item.shape) for item in weights] for _, weights in (own, other)]
+    return (
+        f"the model has {len(held)} layers with weights, the file {len(stored)}, so "
+        f"none was loaded. The first that differ: {own[0]!r} with {shapes[0]}, in the "
+        f"file {other[0]!r} with {shapes[1]}. Names are compared where they fit: "
+        "keras.utils.clear_session() before the model is built has Keras count anew."
+    )
 
 
 def _kind(dtype):
