@@ -152,6 +152,19 @@ def test_a_class_that_does_not_take_its_config_is_named_with_the_cure():
     assert "**kwargs that it passes to super().__init__(**kwargs)" in text
 
 
+class WithRequired(Tower):
+    """Takes an argument that the file does not record."""
+
+    def __init__(self, width):
+        super().__init__()
+
+
+def test_an_argument_that_the_file_does_not_record_is_to_have_a_default():
+    match = "'width'. The file does not record them: give them defaults in WithRequired"
+    with pytest.raises(LegacyModelError, match=match):
+        load_model(FOLDER / FILES[2], {"Tower": WithRequired})
+
+
 def test_convert_says_that_the_new_file_does_not_record_such_policies(tmp_path):
     new = tmp_path / "new.keras"
     converted = keras_policies.convert_model(FOLDER / FILES[2], new, CUSTOM)

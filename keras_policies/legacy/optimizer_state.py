@@ -109,7 +109,7 @@ def restore(model, state, pairs):
     optimizer.build(trainable)
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     if state.iterations is None:
-        return ["the file holds none, so it starts anew"]
+        return ["the file holds none, so it starts anew, as an untrained one does"]
     if state.iterations == 0 and not state.slots:
         return []  # it was never trained
     targets, problems = _targets(inner, state, pairs, trainable)

@@ -11,6 +11,7 @@ import functools
 import keras
 
 from keras_policies.global_policy import policy_scope
+from keras_policies.legacy import hints
 from keras_policies.legacy.errors import LegacyModelError
 
 
@@ -44,12 +45,15 @@ class Maker:
         return made
 
     def _refusal(self, config, error):
-        name = self.cls.__name__
+        name, reason = self.cls.__name__, hints.innermost(error).rstrip(".")
+        cure = f"Give {name}.__init__ these arguments, and **kwargs that it passes to "
+        cure += "super().__init__(**kwargs)"
+        if "required positional argument" in reason:
+            cure = f"The file does not record them: give them defaults in {name}"
         return (
             f"{self.where}: {name} cannot be made from its config, with "
-            f"{sorted(config)}: {error}. Give {name}.__init__ these arguments, and "
-            "**kwargs that it passes to super().__init__(**kwargs); if it is another "
-            "class than the model's, pass the right one in custom_objects."
+            f"{sorted(config)}: {reason}. {cure}; if it is another class than the "
+            "model's, pass the right one in custom_objects."
         )
 
 
