@@ -137,7 +137,8 @@ class Watch:
         mine = str(pathlib.Path(__file__).parents[1])
         folders = self.inside, sys.prefix, sys.base_prefix, mine
         system = "/usr/lib", "/proc/", "/sys/", "/dev/n"
-        if not path.startswith((*(f"{folder}/" for folder in folders), *system)):
+        allowed = (*(f"{folder}/" for folder in folders), *system)
+        if not (path + "/").startswith(allowed):
             self.found.append(f"open {path}")
         if flags & ~READ_ONLY:
             self.found.append(f"write {path} {flags:o}")
