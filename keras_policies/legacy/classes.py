@@ -33,6 +33,11 @@ def layer_name(name):
     return name.replace("/", "_")
 
 
+def is_stock(layer):
+    """Return whether the class of a layer is Keras's own."""
+    return type(layer).__module__.startswith("keras.")
+
+
 def checked_objects(custom_objects):
     """Return `custom_objects` as a dict.
 

@@ -21,7 +21,7 @@ from keras_policies.legacy import (
     readers,
     verification,
 )
-from keras_policies.legacy.classes import checked_objects
+from keras_policies.legacy.classes import checked_objects, is_stock
 from keras_policies.legacy.errors import LegacyModelError
 from keras_policies.legacy.policies import checked_policy
 
@@ -199,4 +199,4 @@ def _number_of_inputs(model, legacy):
 
 def _has_own_classes(model):
     layers = keras_internals.sublayers(model)
-    return any(not type(layer).__module__.startswith("keras.") for layer in layers)
+    return not all(map(is_stock, layers))

@@ -1,38 +1,14 @@
 """The policies of the layers that a user's own layers and models make by code.
 
-No config of Keras 3 has them. A SavedModel records them in its graph of objects.
+No config of Keras 3 has them. A SavedModel records them in its graph of objects
+(`recorded_policies.py`).
 """
-
-import collections
 
 import keras
 
 from keras_policies import keras_internals, origins
-from keras_policies.legacy import policies, targets
-
-MAX_PATH = 2000  # characters
-
-
-def of_saved_model(graph, edges):
-    """Return `{path: dtype as written}` of the layers in a SavedModel, nearest first.
-
-    Args:
-        graph: `ObjectGraph`.
-        edges: callable, gives `{name: node}` below a node.
-    """
-    found, seen, queue = {}, {0}, collections.deque([(0, "")])
-    while queue:
-        node, prefix = queue.popleft()
-        for edge, child in edges(graph, node).items():
-            path = f"{prefix}{edge}"
-            if child in seen or len(path) > MAX_PATH:
-                continue
-            seen.add(child)
-            dtype = graph.metadata.get(child, {}).get("dtype")
-            if policies.name_of(dtype) is not None:
-                found[path] = dtype
-            queue.append((child, f"{path}/"))
-    return found
+from keras_policies.legacy import targets
+from keras_policies.legacy.classes import is_stock
 
 
 def mend(model, recorded, wanted):
@@ -88,7 +64,7 @@ def _made_by_code(model):
     for layer, paths in targets.layers(model):
         if any(paths[0].startswith(beginning) for beginning in own):
             yield layer, paths
-        if not type(layer).__module__.startswith("keras."):
+        if not is_stock(layer):
             own.append(f"{paths[0]}/" if paths[0] else "")
 
 
@@ -106,6 +82,9 @@ def _can_take(layer, own, policy):
     Parts of a layer have policies of their own, and weights their dtype.
     """
     is_alone = len(keras_internals.sublayers(layer)) == 1
-    is_stock = type(layer).__module__.startswith("keras.")
     same_weights = not layer.weights or own.variable_dtype == policy.variable_dtype
-    return same_weights and (is_alone or not is_stock) and not origins.is_given(layer)
+    return (
+        same_weights
+        and (is_alone or not is_stock(layer))
+        and not origins.is_given(layer)
+    )

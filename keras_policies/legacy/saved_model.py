@@ -12,10 +12,10 @@ import contextlib
 import pathlib
 
 from keras_policies.legacy import (
-    inner_policies,
     json_text,
     object_graph,
     protos,
+    recorded_policies,
     saved_optimizer,
     vocabularies,
 )
@@ -198,5 +198,5 @@ def read(path):
         training_config=root.get("training_config"),
         optimizer=saved_optimizer.read(graph, checkpoint, saved, saved_node, every),
         vocabularies=found,
-        inner_policies=inner_policies.of_saved_model(graph, vocabularies.edges_below),
+        inner_policies=recorded_policies.of_layers(graph, vocabularies.edges_below),
     )

@@ -1,5 +1,6 @@
 """Warnings that point at the line of the user's program."""
 
+import os
 import pathlib
 import sys
 import warnings
@@ -7,7 +8,7 @@ import warnings
 import keras
 
 INNER = tuple(
-    str(pathlib.Path(file).parent)
+    f"{pathlib.Path(file).parent}{os.sep}"
     for file in (pathlib.Path(__file__).parent, keras.__file__)
 )
 
