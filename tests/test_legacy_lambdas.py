@@ -87,6 +87,15 @@ def test_inspect_lists_a_lambda_that_cannot_run_here(tmp_path):
     assert "the Lambda layer 'twice' holds code that Python 3.7 or earlier" in note
 
 
+def test_inspect_takes_no_code_out_of_a_file(tmp_path, monkeypatch):
+    code = base64.b64encode(marshal.dumps((lambda x: x * 2).__code__)).decode()
+    path = file_with(tmp_path, [code, None, None])
+    monkeypatch.setattr(bytecode.marshal, "loads", pytest.fail)
+    found = inspect_model(path)
+    assert found.missing == ("twice",)
+    assert "which is not run from a file" in found.notes[0]
+
+
 @pytest.mark.parametrize(
     ("text", "versions"), [(OF_3_7, "3.7 or earlier"), (OF_3_8, "3.8 to 3.10")]
 )

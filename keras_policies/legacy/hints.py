@@ -4,6 +4,7 @@ import re
 
 import keras
 
+MAX_MESSAGE = 2000  # characters; a file can put megabytes of its own into one
 REFUSED = (
     re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument"),
     re.compile(r"Unrecognized keyword arguments passed to (\w+)"),
@@ -15,10 +16,10 @@ TENSORFLOW = (
 
 
 def innermost(error):
-    """Return the message of the first error, which Keras wraps in its own."""
+    """Return how the message of the first error begins; Keras wraps it in its own."""
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error}"[:MAX_MESSAGE]
 
 
 def explained(error):

@@ -184,7 +184,7 @@ def describe(planned):
 
 
 def inspect_model(path: Path) -> ModelDescription:
-    """Return what is in a legacy file; nothing is built, no tensor is read.
+    """Return what is in a legacy file; nothing is built, no tensor read, no code run.
 
     Args:
         path: str or path, as `load_model` takes it.
@@ -203,4 +203,4 @@ def inspect_model(path: Path) -> ModelDescription:
     """
     near_misses.check(path)
     with readers.read(path) as legacy, corrupt(path):
-        return describe(plan.make(legacy, safe_mode=False))
+        return describe(plan.make(legacy))
