@@ -182,8 +182,7 @@ class DynamicLossScale(LossScale):
                 f"the scale by it. Received: multiplier={self.multiplier!r}."
             )
         period = self.increment_period
-        is_integer = isinstance(period, (int, np.integer)) and period is not True
-        if not is_integer or not 0 < period < 2**31:
+        if not isinstance(period, (int, np.integer)) or not 0 < period < 2**31:
             raise ValueError(
                 "increment_period must be an integer, 1 or more: the finite "
                 "steps before the scale grows. "
@@ -272,7 +271,7 @@ def get(identifier: LossScaleLike) -> LossScale | None:
         return identifier
     if isinstance(identifier, str) and identifier == "dynamic":
         return DynamicLossScale()
-    if isinstance(identifier, (int, float)) and not isinstance(identifier, bool):
+    if isinstance(identifier, (int, float)):
         return FixedLossScale(identifier)
     if isinstance(identifier, dict):
         return _from_dict(identifier)
@@ -294,15 +293,14 @@ def _from_dict(identifier):
 
 def _not_understood(identifier):
     return ValueError(
-        "Could not interpret the loss scale. Expected 'dynamic', None, a number of "
-        "at least 1 for a fixed scale, a LossScale, or the config dict of one. "
+        "Could not interpret the loss scale. Expected 'dynamic', None, an int or "
+        "float of at least 1 for a fixed scale, a LossScale, or the config of one. "
         f"Received: loss_scale={identifier!r}"
     )
 
 
 def _number(name, value):
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if is_number and not math.isnan(value):
+    if isinstance(value, (int, float)) and not math.isnan(value):
         return float(value)
     raise ValueError(f"{name} must be an int or float. Received: {name}={value!r}.")
 

@@ -2,6 +2,7 @@ import os
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables obey it
 
 import keras
 import pytest

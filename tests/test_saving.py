@@ -315,3 +315,21 @@ def test_a_users_own_policy_class_is_never_hijacked():
     with keras.saving.custom_object_scope({"Policy": Policy}):
         assert type(keras.saving.deserialize_keras_object(config)) is Policy
     assert "Policy" not in keras.saving.get_custom_objects()
+
+
+def test_an_optimizer_that_came_back_as_stocks_goes_on_when_wrapped_again(tmp_path):
+    mp.set_policy(mp.Policy("mixed_float16", loss_scale=None))
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile(LossScaleOptimizer(keras.optimizers.Adam(), 128), "mse")
+    x, y = np.ones((8, 4), "float32"), np.ones((8, 1), "float32")
+    for _ in range(3):
+        model.train_on_batch(x, y)
+    model.save(tmp_path / "model.keras")
+    read = keras.models.load_model(tmp_path / "model.keras")
+    assert type(read.optimizer) is keras.optimizers.LossScaleOptimizer
+    read.compile(LossScaleOptimizer(read.optimizer.inner_optimizer, 128), "mse")
+    losses = [float(trained.train_on_batch(x, y)) for trained in (model, read)]
+    assert losses[0] == losses[1]
+    assert int(read.optimizer.iterations) == 4
+    for one, other in zip(model.get_weights(), read.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
