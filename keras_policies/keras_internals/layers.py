@@ -2,7 +2,7 @@
 
 import keras
 import numpy as np
-from keras.src import backend, tree
+from keras import backend, ops, tree
 from keras.src.backend.common import global_state, name_scope
 from keras.src.layers import layer as layer_module
 from keras.src.layers.preprocessing.image_preprocessing.base_image_preprocessing_layer import (  # noqa: E501
@@ -15,7 +15,6 @@ no_automatic_dependency_tracking = tracking.no_automatic_dependency_tracking
 
 flatten = tree.flatten
 map_structure = tree.map_structure
-is_tensor = backend.is_tensor
 
 PolicyMap = keras.dtype_policies.DTypePolicyMap
 
@@ -72,12 +71,12 @@ def first_dtype(structure):
     counts with the dtype that Keras converts it to.
     """
     for x in flatten(structure):
-        if is_tensor(x) or backend.is_keras_tensor(x):
+        if ops.is_tensor(x) or backend.is_keras_tensor(x):
             return backend.standardize_dtype(x.dtype)
         if isinstance(x, np.ndarray) and x.dtype.kind in "OSTU":
             return "string"
         if hasattr(x, "__array__"):
-            return backend.standardize_dtype(backend.convert_to_tensor(x).dtype)
+            return backend.standardize_dtype(ops.convert_to_tensor(x).dtype)
     return None
 
 

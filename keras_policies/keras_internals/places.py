@@ -10,12 +10,6 @@ KNOWN_TO_WORK = "3.8 to 3.15"
 # Module -> what is taken from it, or is known of its classes.
 PLACES = {
     "keras.src.api_export": ["REGISTERED_NAMES_TO_OBJS", "REGISTERED_OBJS_TO_NAMES"],
-    "keras.src.backend": [
-        "convert_to_tensor",
-        "is_keras_tensor",
-        "is_tensor",
-        "standardize_dtype",
-    ],
     "keras.src.backend.common.global_state": ["get_global_attribute"],
     "keras.src.backend.common.name_scope": ["current_path"],
     "keras.src.backend.common.variables": ["Variable.value"],
@@ -33,7 +27,6 @@ PLACES = {
     "keras.src.ops.numpy": ["Exp", "Log"],
     "keras.src.optimizers.base_optimizer": ["BaseOptimizer._get_variable_index"],
     "keras.src.saving.serialization_lib": ["SerializableDict"],
-    "keras.src.tree": ["flatten", "map_structure"],
     "keras.src.utils.tracking": ["no_automatic_dependency_tracking"],
 }
 

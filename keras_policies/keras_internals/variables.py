@@ -6,8 +6,7 @@ import threading
 
 import ml_dtypes
 import numpy as np
-from keras import initializers
-from keras.src import backend
+from keras import backend, initializers
 from keras.src.backend.common.variables import Variable as KerasVariable
 
 from keras_policies.keras_internals.seams import wrap
