@@ -133,12 +133,16 @@ def summary(
             f"summary takes a keras.Model, but got: {model!r}. Put a layer into a "
             "keras.Sequential."
         )
-    shown = list(summary_table.renderables(rows_of(model), model.built))
     if print_fn is None:
-        terminal.console().print(*shown, sep="\n")
+        _print(model, terminal.console())
         return
     # Else rich would show a notebook the text itself, or colour it.
     plain = {"force_jupyter": False, "force_terminal": False}
     console = terminal.console(file=io.StringIO(), **plain)
-    console.print(*shown, sep="\n")
+    _print(model, console)
     print_fn(console.file.getvalue())
+
+
+def _print(model, console):
+    shown = summary_table.renderables(rows_of(model), model.built, console.width)
+    console.print(*shown, sep="\n")

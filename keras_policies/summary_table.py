@@ -1,33 +1,45 @@
 """The rows of a summary as text that is legible on 80 columns: a table, then a list."""
 
 NAMED = 3  # layers named in a line of the list, before "and 7 more"
-# Whether a column may be folded; dtypes are told once for each policy instead.
+WIDE = 110  # characters that all columns need, but for long names
+
+# Heading -> what a row has there, and whether it may be folded.
 COLUMNS = {
-    "layer": True,
-    "class": True,
-    "policy": False,
-    "from": True,
-    "at risk": True,
+    "layer": (
+        lambda row: "  " * (row.depth - 1) + row.name if row.depth else "(the model)",
+        True,
+    ),
+    "class": (lambda row: row.class_name, True),
+    "policy": (lambda row: row.policy, False),
+    "from": (lambda row: row.origin, True),
+    "compute": (lambda row: row.compute_dtype or "-", False),
+    "weights": (lambda row: row.variable_dtype or "-", False),
+    "loss scale": (lambda row: str(row.loss_scale or "-"), True),
 }
+# Where there is no room for them they are told once, above the table.
+ONLY_WIDE = {"compute", "weights", "loss scale"}
 
 
-def renderables(rows, is_built):
+def renderables(rows, is_built, width):
     """Yield what rich prints of the rows of a summary.
 
     Args:
         rows: list of `summaries.Row`, the model's first.
         is_built: bool, whether the model is built.
+        width: int, characters in a line.
     """
     from rich.text import Text
 
     model = rows[0]
     yield Text(f"{model.class_name} {model.name!r}", style="bold")
-    yield Text(f"loss scale: {model.loss_scale}")
     if not is_built:
         yield Text("not built: outputs and weights are not known yet")
-    yield from map(Text, dict.fromkeys(filter(None, map(_dtypes, rows))))
+    headings = [name for name in COLUMNS if width >= WIDE or name not in ONLY_WIDE]
+    if width < WIDE:
+        yield Text(f"loss scale: {model.loss_scale}")
+        yield from map(Text, dict.fromkeys(filter(None, map(_dtypes, rows))))
     places = risky_places(rows)
-    yield _table(rows, list(places))
+    yield _table(rows, headings, list(places))
     if places:
         yield _list(places)
 
@@ -41,24 +53,20 @@ def risky_places(rows):
     return places
 
 
-def _table(rows, risks):
+def _table(rows, headings, risks):
     """Return a rich table; its last column counts into the list of risks."""
     import rich.box
     import rich.table
     from rich.markup import escape
 
     table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
-    for heading, may_fold in COLUMNS.items():
-        table.add_column(heading, overflow="fold", no_wrap=not may_fold)
+    for heading in headings:
+        table.add_column(heading, overflow="fold", no_wrap=not COLUMNS[heading][1])
+    table.add_column("at risk", overflow="fold")
     for row in rows:
-        cells = [
-            "  " * (row.depth - 1) + row.name if row.depth else "(the model)",
-            row.class_name,
-            row.policy,
-            row.origin,
-            ", ".join(str(risks.index(risk) + 1) for risk in row.risks) or "-",
-        ]
-        table.add_row(*map(escape, cells))
+        cells = [COLUMNS[heading][0](row) for heading in headings]
+        numbers = ", ".join(str(risks.index(risk) + 1) for risk in row.risks)
+        table.add_row(*map(escape, [*cells, numbers or "-"]))
     return table
 
 
