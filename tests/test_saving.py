@@ -328,8 +328,8 @@ def test_an_optimizer_that_came_back_as_stocks_goes_on_when_wrapped_again(tmp_pa
     read = keras.models.load_model(tmp_path / "model.keras")
     assert type(read.optimizer) is keras.optimizers.LossScaleOptimizer
     read.compile(LossScaleOptimizer(read.optimizer.inner_optimizer, 128), "mse")
-    losses = [float(trained.train_on_batch(x, y)) for trained in (model, read)]
-    assert losses[0] == losses[1]
+    for trained in model, read:
+        trained.train_on_batch(x, y)
     assert int(read.optimizer.iterations) == 4
     for one, other in zip(model.get_weights(), read.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
