@@ -68,8 +68,9 @@ def built(folder):
 
 def use(wheel, backend, folder):
     """Install the wheel with the extra of a backend, and use it out of the clone."""
-    venv.create(folder / backend, with_pip=True)
-    python = folder / backend / "bin" / "python"
+    home = folder / f"with-{backend}"  # "jax" would be a package of the folder's
+    venv.create(home, with_pip=True)
+    python = home / "bin" / "python"
     run(python, "-m", "pip", "install", "-q", f"{wheel}[{backend}]", "pytest")
     options = {
         "cwd": folder,
@@ -77,7 +78,7 @@ def use(wheel, backend, folder):
     }
     where = f"import {NAME}; print({NAME}.__file__)"
     found = subprocess.check_output([python, "-c", where], text=True, **options)
-    if not pathlib.Path(found).is_relative_to(folder / backend):
+    if not pathlib.Path(found).is_relative_to(home):
         raise SystemExit(f"{found.strip()} was imported, not the wheel.")
     run(python, "tests/rescue.py", **options)
     tests = [f"tests/{name}" for name in USED]
