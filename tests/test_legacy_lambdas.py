@@ -24,7 +24,7 @@ OF_3_8 = (
     "4wEAAAAAAAAAAAAAAAEAAAACAAAAQwAAAHMMAAAAfABkARQAZAIXAFMAKQNO5wAAAAAAAABA5wAAAAAA"
     "APA/qQApAdoBeHIDAAAAcgMAAAD6BzxzdGRpbj7aCDxsYW1iZGE+AQAAAPMAAAAA"
 )
-RUNS = sys.version_info[:2] == (3, 11)  # tf.keras ran on none later
+RUNS = sys.version_info[:2] in ((3, 10), (3, 11))  # tf.keras ran on none later
 
 
 def written(function):
