@@ -1,9 +1,9 @@
 """Real legacy files open, predict, hold their weights, and train on as they did."""
 
 import functools
-import warnings
 import json
 import shutil
+import warnings
 
 import h5py
 import keras
