@@ -22,10 +22,11 @@ import importlib
 
 import keras
 
+from keras_policies.backend_missing import BACKENDS
 from keras_policies.backends import eager
 
 _name = keras.backend.backend()
-_is_known = _name in ("jax", "tensorflow", "torch")
+_is_known = _name in BACKENDS
 _own = importlib.import_module(
     f"keras_policies.backends.{_name if _is_known else 'eager'}"
 )
