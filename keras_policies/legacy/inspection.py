@@ -8,6 +8,7 @@ from keras_policies.legacy import (
     classes,
     configs,
     hints,
+    lookups,
     near_misses,
     plan,
     policies,
@@ -19,13 +20,7 @@ from keras_policies.legacy.errors import corrupt
 from keras_policies.legacy.ops import layer as op_layers
 
 # Layers that Keras 3 cannot make where TensorFlow is not installed.
-NEED_TENSORFLOW = (
-    "HashedCrossing",
-    "Hashing",
-    "IntegerLookup",
-    "StringLookup",
-    "TextVectorization",
-)
+NEED_TENSORFLOW = "HashedCrossing", "Hashing", *lookups.LOOKUPS
 
 
 @dataclasses.dataclass(frozen=True)
