@@ -253,7 +253,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     @contextlib.contextmanager
     def _unscaled(self, grads, variables):
-        """Yield the gradients to apply, and whether they are finite."""
+        """Yield what gives the gradients to apply, and whether they are finite."""
         scaled, others = [], []
         for i, (grad, variable) in enumerate(zip(grads, variables, strict=True)):
             if grad is None:
@@ -268,24 +268,29 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             [variables[i] for i in scaled],
             self.loss_scale,
             check,
-        ) as (divided, finite):
-            found = dict(zip(scaled, divided, strict=True))
-            unscaled = [found.get(i, grad) for i, grad in enumerate(grads)]
-            if self.inner_optimizer.gradient_accumulation_steps:
-                unscaled = _as_accumulated(unscaled, variables)
+        ) as (divide, finite):
+            # Where some come as they are: a graph takes all from one place.
+            known = divide() if others else None
+
+            def unscaled():
+                found = dict(zip(scaled, known or divide(), strict=True))
+                taken = [found.get(i, grad) for i, grad in enumerate(grads)]
+                accumulates = self.inner_optimizer.gradient_accumulation_steps
+                return _as_accumulated(taken, variables) if accumulates else taken
+
             if check and others:
                 checked = backends.all_finite(others)
                 finite = checked if finite is None else ops.logical_and(finite, checked)
             yield unscaled, finite
 
     def _apply_if(self, finite, unscaled, trainable_variables):
-        """Apply unscaled gradients if they are finite, or if that was not asked."""
+        """Apply `unscaled()` gradients if they are finite, or if that was not asked."""
         inner = self.inner_optimizer
         shared = [v for v in inner.variables if v.name in SHARED]
 
         def step():
             with backends.read_once(shared):
-                inner.apply(unscaled, trainable_variables)
+                inner.apply(unscaled(), trainable_variables)
 
         if finite is None:
             step()

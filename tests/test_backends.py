@@ -40,6 +40,47 @@ def test_a_single_number_that_is_not_finite_is_found(place, bad):
     assert not bool(check(*map(ops.convert_to_tensor, gradients)))
 
 
+DEVICES = ["here", "elsewhere"] if BACKEND == "tensorflow" else ["here"]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request, monkeypatch):
+    """Choose among the ways of TensorFlow that of another device than a CPU too."""
+    if request.param == "elsewhere":
+        from keras_policies.backends import tensorflow
+
+        monkeypatch.setattr(tensorflow, "_is_cpu", lambda: False)
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize(
+    ("number", "scale", "finite"),
+    [
+        pytest.param(1.0, 8.0, True, id="small"),
+        pytest.param(3e38, 1.0, True, id="too-large-to-be-added"),
+        pytest.param(1e38, 0.5, True, id="scale-below-one"),
+        pytest.param(3e38, 0.5, False, id="quotient-out-of-range"),
+        pytest.param(np.inf, 8.0, False, id="inf"),
+        pytest.param(np.nan, 0.5, False, id="nan"),
+    ],
+)
+def test_it_is_the_quotients_that_are_checked(number, scale, finite):
+    values = [np.full(shape, number, "float32") for shape in SHAPES]
+    variables = [keras.Variable(value) for value in values]
+
+    def check(scale, *gradients):
+        with backends.unscaled(gradients, variables, scale, True) as (divide, found):
+            return found, divide()
+
+    tensors = map(ops.convert_to_tensor, [np.float32(scale), *values])
+    found, divided = compiled(check)(*tensors)
+    assert bool(found) == finite
+    with np.errstate(over="ignore"):
+        for quotient, value in zip(divided, values, strict=True):
+            expected = value / np.float32(scale)
+            np.testing.assert_array_equal(ops.convert_to_numpy(quotient), expected)
+
+
 @on_tensorflow
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_xla_does_not_take_the_check_for_a_constant(bad):
@@ -131,7 +172,8 @@ def test_other_grads_are_divided_into_new_memory(kind):
     }[kind]
     variable = keras.Variable(np.ones((2, 2)), dtype="float32")
     with backends.unscaled([gradient], [variable], torch.tensor(8.0), True) as found:
-        (divided,), finite = found
+        divide, finite = found
+        (divided,) = divide()
         assert divided.to_dense().tolist() == [[1.0, 0.0], [0.0, 2.0]]
         assert divided.dtype == (torch.float64 if kind == "float64" else torch.float32)
         assert finite
@@ -209,6 +251,7 @@ def test_a_jitted_step_never_reads_from_the_device():
 
 
 @on_tensorflow
+@pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_a_step_in_a_graph_never_calls_back_to_python(jit_compile):
     import tensorflow as tf

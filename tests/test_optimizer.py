@@ -434,6 +434,23 @@ class TestTensorFlow:
             (4 - 3 * d, 8.0),
         ]
 
+    def test_scaled_and_unscaled_gradients_meet_in_a_graph(self):
+        import tensorflow as tf
+
+        optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicLossScale(8))
+        variables = [keras.Variable([4.0]), keras.Variable([4.0])]
+        optimizer.build(variables)
+
+        @tf.function
+        def train(x):
+            scaled = [8 * x, 16 * x]
+            unscaled = optimizer.get_unscaled_gradients(scaled)
+            optimizer.apply([scaled[0], unscaled[1]], variables)
+
+        for x, expected in [(1.0, [3.0, 2.0]), (float("inf"), [3.0, 2.0])]:
+            train(tf.constant([x]))
+            assert [float(numpy(v)[0]) for v in variables] == expected
+
     def test_sparse_gradients(self):
         import tensorflow as tf
 

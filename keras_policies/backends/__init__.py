@@ -2,8 +2,9 @@
 
 - `unscale(gradients, scale)`: new tensors, each gradient divided by the loss scale, in
   float32 or wider, where neither the scale nor the result is out of range.
-- `unscaled(gradients, variables, scale, check)`: context manager, gives the gradients
-  of variables so divided, until it ends; and, if `check`, whether they are finite.
+- `unscaled(gradients, variables, scale, check)`: context manager, gives a function
+  that returns the gradients of variables so divided, to be called in a step before the
+  context ends; and, if `check`, whether they are finite.
 - `all_finite(gradients)`: bool scalar, whether no element is NaN or infinite.
 - `run_if(condition, step, variables)`: run `step()`, which assigns to
   `variables` and to nothing else, only where `condition` holds, on every replica;

@@ -19,9 +19,9 @@ def all_finite(gradients):
 
 @contextlib.contextmanager
 def unscaled(gradients, variables, scale, check):
-    """Yield each gradient divided by `scale`, and the check if asked for."""
+    """Yield what gives the divided gradients, and the check if asked for."""
     divided = unscale(gradients, scale)
-    yield divided, all_finite(divided) if check and divided else None
+    yield lambda: divided, all_finite(divided) if check and divided else None
 
 
 def run_if(condition, step, variables):

@@ -12,15 +12,29 @@ SMALL = 1024  # elements
 
 def unscale(gradients, scale):
     """Return each gradient divided by `scale`; Keras promotes it to float32."""
-    return _unstacked(_divided(gradients, scale))
+    return _unstacked(_divided(_stacked(gradients), scale))
 
 
 @contextlib.contextmanager
 def unscaled(gradients, variables, scale, check):
-    """Yield each gradient divided by `scale`, and the check if asked for."""
-    divided = _divided(gradients, scale)
-    finite = _are_finite(divided.values()) if check and divided else None
-    yield _unstacked(divided), finite
+    """Yield what gives the divided gradients, and the check if asked for.
+
+    On a CPU they are divided within the step, and take no memory before. Elsewhere
+    Keras compiles with XLA, which would divide anew for each slot that is updated.
+    """
+    stacks = _stacked(gradients)
+    check = check and gradients
+    if _is_cpu():
+        finite = _are_finite_divided(stacks, scale) if check else None
+        yield lambda: _unstacked(_divided(stacks, scale)), finite
+        return
+    divided = _divided(stacks, scale)
+    unstacked = _unstacked(divided)
+    yield lambda: unstacked, _are_finite(divided.values()) if check else None
+
+
+def _is_cpu():
+    return all(d.device_type == "CPU" for d in tf.config.list_logical_devices())
 
 
 def all_finite(gradients):
@@ -60,9 +74,22 @@ def _unstacked(stacks):
     return [gradients[i] for i in range(len(gradients))]
 
 
-def _divided(gradients, scale):
-    stacks = _stacked(gradients).items()
-    return {indices: ops.divide(values, scale) for indices, values in stacks}
+def _divided(stacks, scale):
+    return {indices: ops.divide(values, scale) for indices, values in stacks.items()}
+
+
+def _are_finite_divided(stacks, scale):
+    """Return a bool scalar, whether all is finite when it is divided by `scale`.
+
+    A sum of numbers is finite only if they are, and they are no larger when divided by
+    1 or more. Where that does not tell, the quotients are looked at.
+    """
+    tells = tf.logical_and(scale >= 1, _is_finite_sum(map(_numbers, stacks.values())))
+    return ops.cond(
+        tells,
+        lambda: tf.constant(True),
+        lambda: _are_finite(_divided(stacks, scale).values()),
+    )
 
 
 def _are_finite(tensors):
@@ -71,9 +98,16 @@ def _are_finite(tensors):
     `x - x` is zero for a finite number, and NaN for any other: its sum takes a quarter
     of the time of `tf.reduce_all`.
     """
-    dense = [x.values if isinstance(x, tf.IndexedSlices) else x for x in tensors]
-    zeros = [tf.cast(tf.reduce_sum(x - x), "float32") for x in dense]
-    return tf.math.is_finite(tf.add_n(zeros))
+    return _is_finite_sum(x - x for x in map(_numbers, tensors))
+
+
+def _is_finite_sum(tensors):
+    sums = [tf.cast(tf.reduce_sum(x), "float32") for x in tensors]
+    return tf.math.is_finite(tf.add_n(sums))
+
+
+def _numbers(gradient):
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 def run_if(condition, step, variables):

@@ -27,7 +27,7 @@ def unscale(gradients, scale):
 
 @contextlib.contextmanager
 def unscaled(gradients, variables, scale, check):
-    """Yield each gradient divided by `scale`, and the check if asked for.
+    """Yield what gives the divided gradients, and the check if asked for.
 
     Each `.grad` of a variable is divided where it lies, and multiplied back at the
     end: new memory of that size is dearer than the whole of the rest, as the system
@@ -41,7 +41,7 @@ def unscaled(gradients, variables, scale, check):
     # Not every device has float64; those that have the kernel do.
     overflows = _multiply(in_place, 1 / scale.double()) if in_place else []
     try:
-        yield divided, _finite(rest, overflows) if check else None
+        yield lambda: divided, _finite(rest, overflows) if check else None
     finally:
         _multiply(in_place, scale)
 
