@@ -1,6 +1,7 @@
 """`LossScaleOptimizer`: the variables of a loss scale, and the training step."""
 
 import contextlib
+import itertools
 import warnings
 import weakref
 from collections.abc import Iterable, Sequence
@@ -254,18 +255,13 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     @contextlib.contextmanager
     def _unscaled(self, grads, variables):
         """Yield what gives the gradients to apply, and whether they are finite."""
-        scaled, others = [], []
-        for i, (grad, variable) in enumerate(zip(grads, variables, strict=True)):
-            if grad is None:
-                continue
-            if self._is_scaled(grad, variable):
-                scaled.append(i)
-            else:
-                others.append(grad)
+        scaled = list(map(self._is_scaled, grads, variables))
+        pairs = list(zip(grads, scaled, strict=True))
+        others = [g for g, is_scaled in pairs if g is not None and not is_scaled]
         check = self.rule.skips_nonfinite
         with backends.unscaled(
-            [grads[i] for i in scaled],
-            [variables[i] for i in scaled],
+            list(itertools.compress(grads, scaled)),
+            list(itertools.compress(variables, scaled)),
             self.loss_scale,
             check,
         ) as (divide, finite):
@@ -273,8 +269,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
             known = divide() if others else None
 
             def unscaled():
-                found = dict(zip(scaled, known or divide(), strict=True))
-                taken = [found.get(i, grad) for i, grad in enumerate(grads)]
+                made = iter(known or divide())
+                taken = [next(made) if is_scaled else g for g, is_scaled in pairs]
                 accumulates = self.inner_optimizer.gradient_accumulation_steps
                 return _as_accumulated(taken, variables) if accumulates else taken
 
@@ -286,7 +282,12 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     def _apply_if(self, finite, unscaled, trainable_variables):
         """Apply `unscaled()` gradients if they are finite, or if that was not asked."""
         inner = self.inner_optimizer
-        shared = [v for v in inner.variables if v.name in SHARED]
+
+        def shared():
+            return [v for v in inner.variables if v.name in SHARED]
+
+        def written():
+            return [*inner.variables, *inner._trainable_variables]
 
         def step():
             with backends.read_once(shared):
@@ -294,9 +295,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
         if finite is None:
             step()
-            return
-        written = [*inner.variables, *inner._trainable_variables]
-        self._after_step(backends.run_if(finite, step, written))
+        else:
+            self._after_step(backends.run_if(finite, step, written))
 
     def _after_step(self, finite):
         def rule(scale, good_steps, skipped):
@@ -310,7 +310,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def _is_scaled(self, grad, variable):
         # float8 training passes a variable's new value as its gradient.
-        if getattr(variable, "overwrite_with_gradient", False):
+        if grad is None or getattr(variable, "overwrite_with_gradient", False):
             return False
         if not self._expects_unscaled:
             return True

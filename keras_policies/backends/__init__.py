@@ -7,13 +7,13 @@
   context ends; and, if `check`, whether they are finite.
 - `all_finite(gradients)`: bool scalar, whether no element is NaN or infinite.
 - `run_if(condition, step, variables)`: run `step()`, which assigns to
-  `variables` and to nothing else, only where `condition` holds, on every replica;
+  `variables()` and to nothing else, only where `condition` holds, on every replica;
   return whether it does, a bool of NumPy if its value is known by then.
 - `update(variables, rule)`: assign to variables what `rule` makes of their values.
 - `is_constant(variable, tensor)`: whether the compiled code that makes a tensor has a
   variable's value of this moment in it, and not the variable.
-- `read_once(variables)`: context manager; inside, variables are read once until they
-  are written, where each read is an operation of a graph.
+- `read_once(variables)`: context manager; inside, `variables()` are read once until
+  they are written, where each read is an operation of a graph.
 - `gradients(function, values)`: float32 numpy arrays, the gradients of the scalar
   `function(values)`; left out where it does not depend on a value.
 - `place(array)`: a copy of a numpy array, as a variable takes it without compiling.

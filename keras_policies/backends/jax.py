@@ -33,6 +33,7 @@ def run_if(condition, step, variables):
             step()
         return [scope.get_current_value(v) for v in variables]
 
+    variables = variables()
     before = [v.value for v in variables]
     after = jax.lax.cond(condition, taken, lambda values: values, before)
     for variable, value in zip(variables, after, strict=True):

@@ -169,7 +169,7 @@ def read_once(variables):
     An optimizer reads its learning rate and its iterations anew for each variable that
     it updates, and TensorFlow takes no two reads of a variable for the same.
     """
-    return _ReadOnce([(v, tf.identity(v.value)) for v in variables])
+    return _ReadOnce([(v, tf.identity(v.value)) for v in variables()])
 
 
 def gradients(function, values):

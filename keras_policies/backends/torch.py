@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import itertools
+import operator
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from keras_policies.backends import eager
 # Devices that have the kernel: torch/amp/grad_scaler.py.
 DEVICES = {"cpu", "cuda"}
 WIDE = {torch.float32, torch.float64}
+KIND = operator.attrgetter("device", "dtype", "layout")
 
 
 def unscale(gradients, scale):
@@ -34,10 +36,12 @@ def unscaled(gradients, variables, scale, check):
     gives it anew to each step.
     """
     in_place = _apart(gradients, variables)
-    own = set(map(id, in_place))
-    rest = unscale([g for g in gradients if id(g) not in own], scale)
-    made = iter(rest)
-    divided = [g if id(g) in own else next(made) for g in gradients]
+    divided, rest = gradients, []
+    if sum(map(len, in_place.values())) < len(gradients):
+        own = {id(gradient) for group in in_place.values() for gradient in group}
+        rest = unscale([g for g in gradients if id(g) not in own], scale)
+        made = iter(rest)
+        divided = [g if id(g) in own else next(made) for g in gradients]
     # Not every device has float64; those that have the kernel do.
     overflows = _multiply(in_place, 1 / scale.double()) if in_place else []
     try:
@@ -47,43 +51,44 @@ def unscaled(gradients, variables, scale, check):
 
 
 def _apart(gradients, variables):
-    """Return the gradients that may be divided in place: dense, in memory of their own.
+    """Return `{device: gradients}`, those that may be divided in place.
 
-    autograd lets `.grad`s share memory, as those of `(a.flatten() + b.flatten())**2`
-    do; such ones would be divided twice.
+    They are dense and in memory of their own. autograd lets `.grad`s share memory, as
+    those of `(a.flatten() + b.flatten())**2` do; such ones would be divided twice.
     """
-    values = map(keras_internals.raw_value, variables)
-    dense = [
-        gradient
-        for gradient, value in zip(gradients, values, strict=True)
-        if value.grad is gradient
-        and gradient.dtype == torch.float32  # so is the factor of the kernel
-        and gradient.layout == torch.strided
-        and gradient.is_contiguous()
-    ]
-    places = sorted((gradient.data_ptr(), gradient.nbytes) for gradient in dense)
-    pairs = itertools.pairwise(places)
-    are_apart = all(
-        start + size <= following for (start, size), (following, _) in pairs
+    grads = [keras_internals.raw_value(variable).grad for variable in variables]
+    held = [g for g, grad in zip(gradients, grads, strict=True) if g is grad]
+    apart = {}
+    for (device, dtype, layout), group in _grouped(held).items():
+        # The factor of the kernel is float32 too.
+        if device.type in DEVICES and (dtype, layout) == (torch.float32, torch.strided):
+            dense = [gradient for gradient in group if gradient.is_contiguous()]
+            if _share_no_memory(dense):
+                apart[device] = dense
+    return apart
+
+
+def _share_no_memory(tensors):
+    sizes = {tensor.data_ptr(): tensor.nbytes for tensor in tensors}
+    pairs = itertools.pairwise(sorted(sizes))
+    return len(sizes) == len(tensors) and all(
+        start + sizes[start] <= following for start, following in pairs
     )
-    devices = {gradient.device for gradient in dense}
-    has_kernel = {device.type for device in devices} <= DEVICES
-    return dense if are_apart and has_kernel else []
 
 
 def _grouped(gradients):
     """Return `{(device, dtype, layout): gradients}`: the kernel takes such a group."""
     groups = collections.defaultdict(list)
-    for gradient in gradients:
-        groups[gradient.device, gradient.dtype, gradient.layout].append(gradient)
+    for kind, gradient in zip(map(KIND, gradients), gradients, strict=True):
+        groups[kind].append(gradient)
     return groups
 
 
 @torch.no_grad()
 def _multiply(gradients, factor):
-    """Multiply tensors in place; return float scalars, 1 where one was not finite."""
+    """Multiply `{device: tensors}`; return float scalars, 1 where not all is finite."""
     overflows = []
-    for (device, _, _), group in _grouped(gradients).items():
+    for device, group in gradients.items():
         overflow = torch.zeros((), device=device)
         torch._amp_foreach_non_finite_check_and_unscale_(
             group, overflow, factor.to(overflow)
@@ -98,7 +103,7 @@ def _finite(gradients, overflows):
     for (device, _, layout), group in _grouped(gradients).items():
         if device.type in DEVICES and layout == torch.strided:
             # The kernel multiplies what it checks.
-            (overflow,) = _multiply(group, torch.ones((), device=device))
+            (overflow,) = _multiply({device: group}, torch.ones((), device=device))
             checks.append(overflow == 0)
         else:
             checks.append(eager.all_finite([_numbers(gradient) for gradient in group]))
