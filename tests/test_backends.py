@@ -157,6 +157,22 @@ def test_grads_that_share_memory_are_divided_once():
         [-3.0, -4.0],
         [-1.0, -2.0],
     ]
+    assert gradients[0].ravel().tolist() == [64.0, 96.0]
+
+
+@on_torch
+def test_grads_that_overlap_are_divided_once():
+    import torch
+
+    memory = torch.tensor([16.0, 32.0, 48.0])
+    variables = [keras.Variable([0.0, 0.0]) for _ in range(2)]
+    gradients = [memory[:2], memory[1:]]
+    for variable, gradient in zip(variables, gradients, strict=True):
+        variable.value.grad = gradient
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), 16)
+    optimizer.apply(gradients, variables)
+    assert [v.numpy().tolist() for v in variables] == [[-1.0, -2.0], [-2.0, -3.0]]
+    assert memory.tolist() == [16.0, 32.0, 48.0]
 
 
 @on_torch

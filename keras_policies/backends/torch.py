@@ -35,10 +35,10 @@ def unscaled(gradients, variables, scale, check):
     end: new memory of that size is dearer than the whole of the rest, as the system
     gives it anew to each step.
     """
-    in_place = _apart(gradients, variables)
+    in_place, own = _in_place(gradients, variables)
     divided, rest = gradients, []
-    if sum(map(len, in_place.values())) < len(gradients):
-        own = {id(gradient) for group in in_place.values() for gradient in group}
+    if len(own) < len(gradients):
+        own = set(map(id, own))
         rest = unscale([g for g in gradients if id(g) not in own], scale)
         made = iter(rest)
         divided = [g if id(g) in own else next(made) for g in gradients]
@@ -50,30 +50,29 @@ def unscaled(gradients, variables, scale, check):
         _multiply(in_place, scale)
 
 
-def _apart(gradients, variables):
-    """Return `{device: gradients}`, those that may be divided in place.
+def _in_place(gradients, variables):
+    """Return `{device: tensors}` to divide in place, and the gradients that this does.
 
-    They are dense and in memory of their own. autograd lets `.grad`s share memory, as
-    those of `(a.flatten() + b.flatten())**2` do; such ones would be divided twice.
+    autograd lets `.grad`s share memory, as those of `(a.flatten() + b.flatten())**2`
+    do: one of them stands for all.
     """
     grads = [keras_internals.raw_value(variable).grad for variable in variables]
     held = [g for g, grad in zip(gradients, grads, strict=True) if g is grad]
-    apart = {}
+    in_place, own = {}, []
     for (device, dtype, layout), group in _grouped(held).items():
         # The factor of the kernel is float32 too.
         if device.type in DEVICES and (dtype, layout) == (torch.float32, torch.strided):
             dense = [gradient for gradient in group if gradient.is_contiguous()]
-            if _share_no_memory(dense):
-                apart[device] = dense
-    return apart
+            places = {(tensor.data_ptr(), tensor.nbytes): tensor for tensor in dense}
+            if not _overlap(places):
+                in_place[device] = list(places.values())
+                own += dense
+    return in_place, own
 
 
-def _share_no_memory(tensors):
-    sizes = {tensor.data_ptr(): tensor.nbytes for tensor in tensors}
-    pairs = itertools.pairwise(sorted(sizes))
-    return len(sizes) == len(tensors) and all(
-        start + sizes[start] <= following for start, following in pairs
-    )
+def _overlap(places):
+    pairs = itertools.pairwise(sorted(places))
+    return any(start + size > following for (start, size), (following, _) in pairs)
 
 
 def _grouped(gradients):
