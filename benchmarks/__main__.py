@@ -1,7 +1,8 @@
 """Runs the benchmarks of loss scaling on each backend, and writes the README's table.
 
     python -m benchmarks            # some 30 minutes on 2 cores
-    python -m benchmarks --quick    # a minute or two; nothing is written
+    python -m benchmarks --long     # the largest sizes too: some 40, and 8 GB
+    python -m benchmarks --quick    # a few minutes; nothing is written
 
 Each question is a process for itself. FAIL is a result, not an error.
 """
@@ -30,7 +31,7 @@ FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.json"  # of each question, the last run
 
 
-def _rows(question, backend, quick):
+def _rows(question, backend, options):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.json"
         command = [sys.executable, "-m", f"benchmarks.bench_{question}", "--json", path]
@@ -39,9 +40,7 @@ def _rows(question, backend, quick):
             "KERAS_BACKEND": backend,
             "TF_CPP_MIN_LOG_LEVEL": "3",
         }
-        subprocess.run(
-            [*command, *(["--quick"] if quick else [])], env=environment, check=True
-        )
+        subprocess.run([*command, *options], env=environment, check=True)
         return json.loads(path.read_text())
 
 
@@ -66,12 +65,12 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--long", action="store_true")
     parser.add_argument("--questions", nargs="*", default=QUESTIONS, choices=QUESTIONS)
     arguments = parser.parse_args()
+    options = [f"--{name}" for name in ("quick", "long") if getattr(arguments, name)]
     for question in arguments.questions:
-        rows = [
-            row for name in BACKENDS for row in _rows(question, name, arguments.quick)
-        ]
+        rows = [row for name in BACKENDS for row in _rows(question, name, options)]
         failed = [row for row in rows if row[-1] == "FAIL"]
         print(f"{question}: {len(rows)} results, {len(failed)} over their target.")
         if not arguments.quick:
