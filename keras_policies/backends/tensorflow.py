@@ -23,7 +23,7 @@ def unscaled(gradients, variables, scale, check):
     Keras compiles with XLA, which would divide anew for each slot that is updated.
     """
     stacks = _stacked(gradients)
-    check = check and gradients
+    check = check and bool(gradients)
     if _is_cpu():
         finite = _are_finite_divided(stacks, scale) if check else None
         yield lambda: _unstacked(_divided(stacks, scale)), finite
