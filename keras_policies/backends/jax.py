@@ -27,16 +27,17 @@ def run_if(condition, step, variables):
     if not isinstance(condition, jax.core.Tracer):
         return eager.run_if(condition, step, variables)
 
+    written = variables()
+
     def taken(values):
-        mapping = list(zip(variables, values, strict=True))
+        mapping = list(zip(written, values, strict=True))
         with keras.StatelessScope(state_mapping=mapping) as scope:
             step()
-        return [scope.get_current_value(v) for v in variables]
+        return [scope.get_current_value(v) for v in written]
 
-    variables = variables()
-    before = [v.value for v in variables]
+    before = [v.value for v in written]
     after = jax.lax.cond(condition, taken, lambda values: values, before)
-    for variable, value in zip(variables, after, strict=True):
+    for variable, value in zip(written, after, strict=True):
         variable.assign(value)
     return condition
 

@@ -38,10 +38,10 @@ def unscaled(gradients, variables, scale, check):
     in_place, own = _in_place(gradients, variables)
     divided, rest = gradients, []
     if len(own) < len(gradients):
-        own = set(map(id, own))
-        rest = unscale([g for g in gradients if id(g) not in own], scale)
+        ids = set(map(id, own))
+        rest = unscale([g for g in gradients if id(g) not in ids], scale)
         made = iter(rest)
-        divided = [g if id(g) in own else next(made) for g in gradients]
+        divided = [g if id(g) in ids else next(made) for g in gradients]
     # Not every device has float64; those that have the kernel do.
     overflows = _multiply(in_place, 1 / scale.double()) if in_place else []
     try:
