@@ -80,9 +80,9 @@ WORKS = {
 VARIANTS = "none", "fixed", "dynamic", "stock"
 
 
-def optimizer(variant):
-    """Return an Adam: without loss scaling, ours fixed or dynamic, or Keras's."""
-    inner = keras.optimizers.Adam()
+def optimizer(variant, make_inner=keras.optimizers.Adam):
+    """Return an optimizer: without loss scaling, ours fixed or dynamic, or Keras's."""
+    inner = make_inner()
     if variant == "stock":
         return keras.optimizers.LossScaleOptimizer(inner)
     if variant == "none":

@@ -40,6 +40,15 @@ def test_a_single_number_that_is_not_finite_is_found(place, bad):
     assert not bool(check(*map(ops.convert_to_tensor, gradients)))
 
 
+@on_jax
+def test_a_hundred_small_gradients_are_reduced_as_one():
+    import jax
+
+    gradients = [ops.ones(()) for _ in range(100)]
+    steps = jax.make_jaxpr(lambda *values: backends.all_finite(values))(*gradients)
+    assert 0 < str(steps).count("reduce_and[") <= 2
+
+
 DEVICES = ["here", "elsewhere"] if BACKEND == "tensorflow" else ["here"]
 
 

@@ -1,10 +1,13 @@
 """A backend whose tensors always have a value: numpy; what the others share."""
 
 import contextlib
+import math
 
 import keras
 import numpy as np
 from keras import ops
+
+SMALL = 1024  # elements
 
 
 def unscale(gradients, scale):
@@ -13,8 +16,19 @@ def unscale(gradients, scale):
 
 
 def all_finite(gradients):
-    """Return a bool scalar, whether every element of every gradient is finite."""
-    return ops.all(ops.stack([ops.all(ops.isfinite(g)) for g in gradients]))
+    """Return a bool scalar, whether every element of every gradient is finite.
+
+    Small gradients are looked at as one: XLA takes long over many reductions.
+    """
+    small = [ops.ravel(g) for g in gradients if _is_small(g)]
+    tensors = [g for g in gradients if not _is_small(g)]
+    if small:
+        tensors.append(ops.concatenate(small))
+    return ops.all(ops.stack([ops.all(ops.isfinite(x)) for x in tensors]))
+
+
+def _is_small(gradient):
+    return math.prod(gradient.shape) <= SMALL
 
 
 @contextlib.contextmanager

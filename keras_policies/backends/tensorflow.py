@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-SMALL = 1024  # elements
+from keras_policies.backends import eager
 
 
 def unscale(gradients, scale):
@@ -63,7 +63,7 @@ def _is_small(gradient):
     if isinstance(gradient, tf.IndexedSlices):
         return False
     size = gradient.shape.num_elements()
-    return size is not None and size <= SMALL
+    return size is not None and size <= eager.SMALL
 
 
 def _unstacked(stacks):
