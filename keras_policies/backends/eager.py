@@ -1,5 +1,6 @@
 """A backend whose tensors always have a value: numpy; what the others share."""
 
+import collections
 import contextlib
 import math
 
@@ -16,18 +17,24 @@ def unscale(gradients, scale):
 
 
 def all_finite(gradients):
-    """Return a bool scalar, whether every element of every gradient is finite.
+    """Return a bool scalar, whether every element of every gradient is finite."""
+    return ops.all(ops.stack([ops.all(ops.isfinite(x)) for x in joined(gradients)]))
 
-    Small gradients are looked at as one: XLA takes long over many reductions.
+
+def joined(gradients):
+    """Return tensors with the elements of some gradients: small ones are joined.
+
+    XLA takes long to compile many reductions.
     """
-    small = [ops.ravel(g) for g in gradients if _is_small(g)]
-    tensors = [g for g in gradients if not _is_small(g)]
-    if small:
-        tensors.append(ops.concatenate(small))
-    return ops.all(ops.stack([ops.all(ops.isfinite(x)) for x in tensors]))
+    small = collections.defaultdict(list)
+    for gradient in filter(is_small, gradients):
+        small[gradient.dtype].append(ops.ravel(gradient))
+    large = [g for g in gradients if not is_small(g)]
+    return [*large, *map(ops.concatenate, small.values())]
 
 
-def _is_small(gradient):
+def is_small(gradient):
+    """Return whether an operation on it takes longer than the arithmetic in it."""
     return math.prod(gradient.shape) <= SMALL
 
 

@@ -1,8 +1,12 @@
 """JAX: inside compiled code the branch not taken must touch nothing."""
 
+import contextlib
+import itertools
+
 import jax
 import keras
 import numpy as np
+from keras import ops
 
 from keras_policies.backends import eager
 
@@ -20,6 +24,28 @@ def place(array):
     aligned = aligned.reshape(array.shape)
     aligned[...] = array
     return jax.device_put(aligned)
+
+
+@contextlib.contextmanager
+def unscaled(gradients, variables, scale, check):
+    """Yield what gives the divided gradients, and the check if asked for.
+
+    Small ones are divided within the step, where XLA makes that a part of the update,
+    and are checked as one. Large ones it would divide anew for each slot there.
+    """
+    small = list(filter(eager.is_small, gradients))
+    large = eager.unscale(itertools.filterfalse(eager.is_small, gradients), scale)
+
+    def divide():
+        made = iter(large)
+        return [
+            ops.divide(g, scale) if eager.is_small(g) else next(made) for g in gradients
+        ]
+
+    finite = None
+    if check and gradients:
+        finite = eager.all_finite([*large, *eager.unscale(eager.joined(small), scale)])
+    yield divide, finite
 
 
 def run_if(condition, step, variables):
