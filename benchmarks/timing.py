@@ -1,4 +1,8 @@
-"""Fair timing on a noisy machine: by turns, ratios within a round, medians."""
+"""Fair timing on a noisy machine: by turns, ratios within a round, medians.
+
+The order of a round is drawn by chance: each turn leaves the caches to the next, and in
+a fixed order always to the same.
+"""
 
 import time
 from typing import NamedTuple
@@ -30,9 +34,9 @@ def by_turns(runs, rounds, seconds):
     first(3)
     count = max(1, round(3 * seconds / (time.perf_counter() - start)))
     times = {name: np.empty(rounds) for name in runs}
-    names = list(runs)
+    order = np.random.default_rng(0)
     for number in range(rounds):
-        for name in names[number % len(names) :] + names[: number % len(names)]:
+        for name in order.permutation(list(runs)):
             start = time.perf_counter()
             runs[name](count)
             times[name][number] = (time.perf_counter() - start) / count
