@@ -1,3 +1,4 @@
+import shutil
 import warnings
 
 import keras
@@ -173,6 +174,33 @@ def test_fit_evaluate_and_predict(loss_scale, steps, run_eagerly, jit_compile):
     optimizer = model.optimizer
     assert int(optimizer.skipped_steps) + int(optimizer.applied_steps) == 24
     assert (int(optimizer.skipped_steps) > 0) == (loss_scale != 64)
+
+
+def ten_steps(jit_compile):
+    """Return what ten steps do to the loss scale, and to the weights."""
+    keras.utils.set_random_seed(1)
+    mp.set_policy(mp.Policy("float32", loss_scale=DynamicLossScale(2.0**127, 3)))
+    model = sequential()
+    model.compile(keras.optimizers.Adam(), "mse", jit_compile=jit_compile)
+    optimizer, scales = model.optimizer, []
+    for _ in range(10):
+        model.train_on_batch(X[:8], 100 + Y[:8])
+        scales.append(float(optimizer.loss_scale))
+    counts = int(optimizer.skipped_steps), int(optimizer.applied_steps)
+    return scales, counts, model.get_weights()
+
+
+@pytest.mark.skipif(
+    BACKEND != "torch" or not shutil.which("g++"), reason="torch.compile calls g++"
+)
+@pytest.mark.filterwarnings("ignore")  # torch's, of graph breaks in Keras
+def test_steps_compiled_by_torch_skip_what_others_skip():
+    scales, counts, weights = ten_steps(jit_compile=False)
+    assert min(counts) > 2
+    compiled_scales, compiled_counts, compiled_weights = ten_steps(jit_compile=True)
+    assert (compiled_scales, compiled_counts) == (scales, counts)
+    for compiled, weight in zip(compiled_weights, weights, strict=True):
+        np.testing.assert_allclose(compiled, weight, rtol=1e-5)
 
 
 def fit_with_logger(loss_scale, target=Y, epochs=2, callbacks=()):
