@@ -1,7 +1,7 @@
 """Runs the benchmarks of loss scaling on each backend, and writes the README's table.
 
     python -m benchmarks            # some 25 minutes on 2 cores
-    python -m benchmarks --long     # the largest sizes too: some 45, and 8 GB
+    python -m benchmarks --long     # the largest sizes too: some 40, and 8 GB
     python -m benchmarks --quick    # a few minutes; nothing is written
 
 Each question is a process for itself. FAIL is a result, not an error.
