@@ -1,5 +1,7 @@
 import shutil
+import sysconfig
 import warnings
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -190,8 +192,12 @@ def ten_steps(jit_compile):
     return scales, counts, model.get_weights()
 
 
+HEADER = Path(sysconfig.get_path("include"), "Python.h")
+
+
 @pytest.mark.skipif(
-    BACKEND != "torch" or not shutil.which("g++"), reason="torch.compile calls g++"
+    BACKEND != "torch" or not shutil.which("g++") or not HEADER.exists(),
+    reason="torch.compile calls g++, with Python's headers",
 )
 @pytest.mark.filterwarnings("ignore")  # torch's, of graph breaks in Keras
 def test_steps_compiled_by_torch_skip_what_others_skip():
