@@ -1,15 +1,8 @@
 import os
-import tempfile
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables obey it
-if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    # What one process has compiled, the others, which inherit this, need not.
-    _compiled = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import keras
 import pytest
