@@ -8,8 +8,7 @@ import warnings
 import keras
 
 INNER = tuple(
-    f"{pathlib.Path(file).parent}{os.sep}"
-    for file in (pathlib.Path(__file__).parent, keras.__file__)
+    f"{pathlib.Path(file).parent}{os.sep}" for file in (__file__, keras.__file__)
 )
 
 
