@@ -1,8 +1,8 @@
 """The programs of `programs/` train as they did under the old releases.
 
 Each run is compared with the newest old release that could run it
-(`tests/data/write_ports.py`). A warning fails a test, so none of them has a false alarm.
-A run that does not agree yet is in PENDING.md.
+(`tests/data/write_ports.py`). A warning fails a test, so none of them gives a false
+alarm. A run that does not agree yet is in PENDING.md.
 """
 
 import json
@@ -17,10 +17,10 @@ import pytest
 HERE = pathlib.Path(__file__).parent
 RECORDED = json.loads((HERE.parent / "data" / "ports.json").read_text())
 RELEASES = ["2.0", "2.2", "2.3", "2.4"]
-# float16 rounds to 5e-4, and a sum in float16 depends on the order of its terms. The old
-# releases differ from each other by up to 1.3e-3 in a loss, and in a weight by up to
-# 0.9 % of the largest change in the run; we differ from them by 9e-4 and 0.8 %. One step
-# less changes a weight by 14 % or more.
+# float16 rounds to 5e-4, and a sum in float16 depends on the order of its terms. The
+# old releases differ from each other by up to 1.3e-3 in a loss, and in a weight by up
+# to 0.9 % of the largest change in the run; we differ from them by 9e-4 and 0.8 %. One
+# step less changes a weight by 14 % or more.
 LOSS_TOLERANCE = 2e-3  # relative to the loss, or to 1 if the loss is smaller
 WEIGHT_TOLERANCE = 0.02  # relative to the largest change of a recorded weight
 # Before 2.4 a momentum that was set through the wrapper did nothing.
