@@ -104,9 +104,7 @@ def test_importing_twice_changes_nothing():
     ).shape == (1, 2)
 
 
-PLACES = keras_internals.places
-NAMES = [(module, name) for module, names in PLACES.PLACES.items() for name in names]
-FUNCTIONS = [*PLACES.PARAMETERS, *PLACES.ATTRIBUTES]
+places = keras_internals.places
 
 
 def refused(place):
@@ -117,38 +115,48 @@ def refused(place):
     )
 
 
-@pytest.mark.parametrize("module", dict(NAMES + FUNCTIONS))
+@pytest.mark.parametrize("module", sorted({place.module for place in places.PLACES}))
 def test_a_private_module_that_is_gone_is_named(module, monkeypatch):
-    monkeypatch.setitem(sys.modules, module, None)
-    with refused(module):
-        PLACES.check()
+    monkeypatch.setitem(sys.modules, f"keras.src.{module}", None)
+    with refused(f"keras.src.{module}."):
+        places.check()
 
 
-@pytest.mark.parametrize(("module", "name"), NAMES + FUNCTIONS)
-def test_a_private_name_that_is_gone_is_named(module, name, monkeypatch):
-    owner = importlib.import_module(module)
-    *owners, last = name.removesuffix(".fget").split(".")
+@pytest.mark.parametrize("place", places.PLACES, ids=str)
+def test_a_private_name_that_is_gone_is_named(place, monkeypatch):
+    owner = importlib.import_module(f"keras.src.{place.module}")
+    *owners, last = place.name.removesuffix(".fget").split(".")
     for part in owners:
         owner = getattr(owner, part)
     monkeypatch.delattr(owner, last)
-    with refused(f"{module}.{'.'.join([*owners, last])}"):
-        PLACES.check()
+    with refused(f"keras.src.{place.module}.{'.'.join([*owners, last])}"):
+        places.check()
 
 
-@pytest.mark.parametrize(("module", "name"), FUNCTIONS)
-def test_a_private_function_that_has_changed_is_named(module, name, monkeypatch):
-    stock = PLACES.find
+def replace(monkeypatch, place, function):
+    stock = places.find
+    monkeypatch.setattr(
+        places, "find", lambda other: function if other == place else stock(other)
+    )
 
-    def find(*place):
-        return (lambda other: other) if place == (module, name) else stock(*place)
 
-    monkeypatch.setattr(PLACES, "find", find)
-    with refused(
-        f"{module}.{name}("
-        if (module, name) in PLACES.PARAMETERS
-        else f"{PLACES.ATTRIBUTES[module, name][0]} in {module}.{name}"
-    ):
-        PLACES.check()
+TAKING = [place for place in places.PLACES if place.takes]
+USING = [place for place in places.PLACES if place.uses]
+
+
+@pytest.mark.parametrize("place", TAKING, ids=str)
+def test_a_private_function_that_takes_something_else_is_named(place, monkeypatch):
+    replace(monkeypatch, place, lambda other: other)
+    with refused(f"{place}({place.takes.replace(' ', ', ')})"):
+        places.check()
+
+
+@pytest.mark.parametrize("place", USING, ids=str)
+def test_a_private_function_that_uses_other_names_is_named(place, monkeypatch):
+    parameters = ", ".join(place.takes.split())
+    replace(monkeypatch, place, eval(f"lambda {parameters}: None"))
+    with refused(f"{place.uses.split()[0]} in {place}"):
+        places.check()
 
 
 def test_an_import_under_another_keras_fails_and_leaves_stock_keras_alone():
