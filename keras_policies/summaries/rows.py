@@ -1,13 +1,13 @@
-"""`summary`: the policies of a model, layer by layer, and where numbers are at risk."""
+"""The facts in a summary: one row for the model, and one for each layer."""
 
 import dataclasses
-import io
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import keras
 
-from keras_policies import keras_internals, origins, risks, summary_table, terminal
+from keras_policies import keras_internals, origins
 from keras_policies.scaling import Scaling, scaling_of
+from keras_policies.summaries import risks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,14 +15,17 @@ class Row:
     """A layer in a summary.
 
     Args:
-        path: str, its name, after those of the layers around it; `""` for the model.
-        name, class_name: str.
+        path: str, its name, after the names of the layers around it; `""` for the
+            model.
+        name: str.
+        class_name: str.
         depth: int, the number of layers around it; 0 for the model.
         policy: str, the name of its policy.
-        origin: str, where that came from, as `origins.origin_of` tells.
-        compute_dtype, variable_dtype: str, or None while it waits for an input.
-        loss_scale: `Scaling` of the gradients of its weights; None if it has none. Of
-            the model, that of its loss.
+        origin: str, where the policy came from, as returned by `origins.origin_of`.
+        compute_dtype: str, or None while the layer waits for an input.
+        variable_dtype: str, or None while the layer waits for an input.
+        loss_scale: `Scaling` of the gradients of its weights, None if it has no
+            weights; for the model, the `Scaling` of its loss.
         risks: tuple of str.
     """
 
@@ -45,8 +48,8 @@ def rows_of(model: keras.Model) -> list[Row]:
         model: `keras.Model`, built or not.
 
     Returns:
-        List of `Row`; the parts of a layer come after it. A layer that is shared
-        stands where it comes first.
+        List of `Row`; the parts of a layer come after it. A shared layer has one row,
+        at its first place.
 
     Example:
         >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -54,24 +57,34 @@ def rows_of(model: keras.Model) -> list[Row]:
         [('Sequential', 0, 'global'), ('Dense', 1, 'global')]
     """
     scaling = scaling_of(model)
-    rows = list(_rows(model, (), scaling, {id(model)}))
-    computes = {row.compute_dtype for row in rows[1:] if row.loss_scale is not None}
-    words = risks.of_model(model, computes, scaling.rule)
-    return [_row(model, (), scaling, words), *rows[1:]]
+    rows = list(_rows_of_parts(model, (), scaling, {id(model)}))
+    computes = {row.compute_dtype for row in rows if row.loss_scale is not None}
+    found = risks.of_model(model, computes, scaling.rule)
+    return [_row(model, (), scaling, found), *rows]
 
 
-def _rows(layer, around, scaling, seen):
-    """Yield the row of a layer, and those of its parts not yet `seen`."""
-    parent = around[-1] if around else None
-    words = risks.of_layer(layer, parent, scaling.rule)
-    yield _row(layer, around, scaling, words)
+def _rows_of_parts(
+    layer: keras.Layer,
+    around: tuple[keras.Layer, ...],
+    scaling: Scaling,
+    seen: set[int],
+) -> Iterator[Row]:
+    """Yield the rows of the layers in `layer` that have not been `seen`."""
     for part in keras_internals.parts(layer):
         if id(part) not in seen:
             seen.add(id(part))
-            yield from _rows(part, (*around, layer), scaling, seen)
+            within = (*around, layer)
+            found = risks.of_layer(part, layer, scaling.rule)
+            yield _row(part, within, scaling, found)
+            yield from _rows_of_parts(part, within, scaling, seen)
 
 
-def _row(layer, around, scaling, words):
+def _row(
+    layer: keras.Layer,
+    around: tuple[keras.Layer, ...],
+    scaling: Scaling,
+    found: tuple[str, ...],
+) -> Row:
     parent = around[-1] if around else None
     policy = keras_internals.own_policy(layer)
     path = [each.name for each in (*around[1:], layer)] if around else []
@@ -85,64 +98,5 @@ def _row(layer, around, scaling, words):
         compute_dtype=policy.compute_dtype,
         variable_dtype=policy.variable_dtype,
         loss_scale=scaling if layer.trainable_variables or not around else None,
-        risks=words,
+        risks=found,
     )
-
-
-def summary(
-    model: keras.Model, print_fn: Callable[[str], object] | None = None
-) -> None:
-    """Print the policies of a model, layer by layer, and where numbers are at risk.
-
-    Where a policy came from is `own` (given as `dtype=`), `parent` (the same dtypes as
-    the layer that it is part of), `global`, `set later`, `config` (from a file or a
-    clone, which do not say more), or `unknown` (made before `import keras_policies`).
-    The loss scale is one for all: only the optimizer of the model has a say.
-
-    Numbers in the last column stand for the lines below the table: what is at risk, in
-    which layers, and what helps. The model is not run, so these are not looked at:
-
-    - losses, metrics and regularizers of your own;
-    - the code of Lambda layers, and of layers of your own;
-    - what a subclassed model computes and gives out;
-    - the numbers themselves: data, weights, gradients (for these, `plot_gradients`).
-
-    See `summaries.rows_of` for the same as values.
-
-    Args:
-        model: `keras.Model`, built or not, compiled or not. Of one that is not built,
-            outputs and weights are not known yet.
-        print_fn: callable that takes the whole text as one str, as in
-            `keras.Model.summary`; None for the terminal or the notebook. Text that is
-            passed on or piped is as wide as the environment's COLUMNS, or 160.
-
-    Raises:
-        TypeError: if it is no model.
-
-    Example:
-        >>> with policy_scope("mixed_float16"):
-        ...     layers = [keras.Input((2,)), keras.layers.Dense(1, name="last")]
-        ...     model = keras.Sequential(layers)
-        >>> tables = []
-        >>> summary(model, print_fn=tables.append)
-        >>> "output of last in float16" in tables[0]
-        True
-    """
-    if not isinstance(model, keras.Model):
-        raise TypeError(
-            f"summary takes a keras.Model, but got: {model!r}. Put a layer into a "
-            "keras.Sequential."
-        )
-    if print_fn is None:
-        _print(model, terminal.console())
-        return
-    # Else rich would show a notebook the text itself, or colour it.
-    plain = {"force_jupyter": False, "force_terminal": False}
-    console = terminal.console(file=io.StringIO(), **plain)
-    _print(model, console)
-    print_fn(console.file.getvalue())
-
-
-def _print(model, console):
-    shown = summary_table.renderables(rows_of(model), model.built, console.width)
-    console.print(*shown, sep="\n")

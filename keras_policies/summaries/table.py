@@ -1,35 +1,54 @@
-"""The rows of a summary as text that is legible on 80 columns: a table, then a list."""
+"""The rows of a summary as text that fits 80 columns: a table, then a list of risks."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import rich.box
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from keras_policies.summaries.rows import Row
 
 NAMED = 3  # layers named in a line of the list, before "and 7 more"
-WIDE = 110  # characters that all columns need, but for long names
+WIDE = 110  # characters that all columns need, if no name is long
 
-# Heading -> what a row has there, and whether it may be folded.
+
+class Column(NamedTuple):
+    """The cell of a row in a column of the table, and whether it may be folded."""
+
+    cell: Callable[[Row], str]
+    can_fold: bool = True
+
+
+def _indented(row: Row) -> str:
+    return "  " * (row.depth - 1) + row.name if row.depth else "(the model)"
+
+
 COLUMNS = {
-    "layer": (
-        lambda row: "  " * (row.depth - 1) + row.name if row.depth else "(the model)",
-        True,
-    ),
-    "class": (lambda row: row.class_name, True),
-    "policy": (lambda row: row.policy, False),
-    "from": (lambda row: row.origin, True),
-    "compute": (lambda row: row.compute_dtype or "-", False),
-    "weights": (lambda row: row.variable_dtype or "-", False),
-    "loss scale": (lambda row: str(row.loss_scale or "-"), True),
+    "layer": Column(_indented),
+    "class": Column(lambda row: row.class_name),
+    "policy": Column(lambda row: row.policy, can_fold=False),
+    "from": Column(lambda row: row.origin),
+    "compute": Column(lambda row: row.compute_dtype or "-", can_fold=False),
+    "weights": Column(lambda row: row.variable_dtype or "-", can_fold=False),
+    "loss scale": Column(lambda row: str(row.loss_scale or "-")),
 }
-# Where there is no room for them they are told once, above the table.
+# Where there is no room for these columns, lines above the table say the same once.
 ONLY_WIDE = {"compute", "weights", "loss scale"}
 
 
-def renderables(rows, is_built, width):
-    """Yield what rich prints of the rows of a summary.
+def renderables(
+    rows: list[Row], is_built: bool, width: int
+) -> Iterator[RenderableType]:
+    """Yield the parts of a summary for rich to print.
 
     Args:
-        rows: list of `summaries.Row`, the model's first.
+        rows: list of `Row`, the model's first.
         is_built: bool, whether the model is built.
         width: int, characters in a line.
     """
-    from rich.text import Text
-
     model = rows[0]
     yield Text(f"{model.class_name} {model.name!r}", style="bold")
     if not is_built:
@@ -44,34 +63,31 @@ def renderables(rows, is_built, width):
         yield _list(places)
 
 
-def risky_places(rows):
-    """Return `{risk: [name of each layer that has it]}`, in the order of the rows."""
-    places = {}
+def risky_places(rows: list[Row]) -> dict[str, list[str]]:
+    """Return `{risk: [path of each layer that has it]}`, in the order of the rows."""
+    places: dict[str, list[str]] = {}
     for row in rows:
         for risk in row.risks:
             places.setdefault(risk, []).append(row.path or "the model")
     return places
 
 
-def _table(rows, headings, risks):
-    """Return a rich table; its last column counts into the list of risks."""
-    import rich.box
-    import rich.table
-    from rich.markup import escape
-
-    table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
+def _table(rows: list[Row], headings: list[str], risks: list[str]) -> Table:
+    """Return a rich table; its last column has the numbers of risks in the list."""
+    table = Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
-        table.add_column(heading, overflow="fold", no_wrap=not COLUMNS[heading][1])
+        can_fold = COLUMNS[heading].can_fold
+        table.add_column(heading, overflow="fold", no_wrap=not can_fold)
     table.add_column("at risk", overflow="fold")
     for row in rows:
-        cells = [COLUMNS[heading][0](row) for heading in headings]
+        cells = [COLUMNS[heading].cell(row) for heading in headings]
         numbers = ", ".join(str(risks.index(risk) + 1) for risk in row.risks)
         table.add_row(*map(escape, [*cells, numbers or "-"]))
     return table
 
 
-def _dtypes(row):
-    """Return what a row's policy stands for, or None if its name says it."""
+def _dtypes(row: Row) -> str | None:
+    """Return the dtypes that a row's policy stands for, or None if its name says it."""
     if row.compute_dtype in (None, row.variable_dtype):
         return None
     return (
@@ -79,12 +95,9 @@ def _dtypes(row):
     )
 
 
-def _list(places):
-    """Return a rich grid: a number, and what is at risk in which layers."""
-    import rich.table
-    from rich.markup import escape
-
-    grid = rich.table.Table.grid(padding=(0, 1))
+def _list(places: dict[str, list[str]]) -> Table:
+    """Return a rich grid whose lines number the risks and name their layers."""
+    grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(overflow="fold")
     for number, (risk, paths) in enumerate(places.items(), 1):
