@@ -137,7 +137,8 @@ def _custom_object(text: str) -> tuple[str, Any]:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise if the policy or the destination on the command line is wrong."""
-    from keras_policies.legacy import conversion, policies
+    from keras_policies.legacy import conversion
+    from keras_policies.legacy.plan import policies
 
     try:
         policies.checked_policy(arguments.policy)
