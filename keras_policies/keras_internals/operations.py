@@ -119,10 +119,10 @@ def keeps_first_axis(
 
 
 def record_call(operation: keras.Operation, outputs: Iterable[Any]) -> None:
-    """Tell Keras what a call of `operation` returned, while it builds a graph.
+    """Record the outputs of a call of an operation that does not record them itself.
 
-    For operations that Keras does not record itself. Keras: src/models/functional.py,
-    `deserialize_keras_tensor` looks the inputs of the next layer up there.
+    Keras: src/models/functional.py, `functional_from_config` takes the inputs of the
+    next layer from there.
     """
     node = types.SimpleNamespace(output_tensors=list(outputs))
     operation._inbound_nodes.append(node)
