@@ -1,6 +1,6 @@
 """How long do tracing and compiling the first step take, compared with stock Keras?
 
-    KERAS_BACKEND=jax python -m benchmarks.bench_compile [--quick] [--works B]
+KERAS_BACKEND=jax python -m benchmarks.bench_compile [--quick] [--works B]
 """
 
 from benchmarks import results, timing, works

@@ -3,8 +3,9 @@
     KERAS_BACKEND=jax python benchmarks/bench_legacy_load.py --tf PYTHON_OF_TF_2_15
 
 PYTHON_OF_TF_2_15 is the Python of an environment with `tensorflow-cpu==2.15.1`. The
-SavedModels are the ones in tests/data that tf.keras 2.15 can load too. Processes of both
-sides run in turns; a ratio is the median, over the models, of the ratio of two medians.
+SavedModels are the ones in tests/data that tf.keras 2.15 can load too. Processes of
+both sides run in turns; a ratio is the median, over the models, of the ratio of two
+medians.
 Also measures how much memory a large model takes.
 """
 

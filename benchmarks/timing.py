@@ -1,7 +1,7 @@
 """Fair timing on a noisy machine: turns, ratios within a round, medians.
 
-The order within a round is random. Each turn leaves its caches to the next one; in a fixed
-order, the same function would always inherit the same caches.
+The order within a round is random. Each turn leaves its caches to the next one; in a
+fixed order, the same function would always inherit the same caches.
 """
 
 import time
