@@ -19,7 +19,7 @@ from pathlib import Path
 
 import keras
 
-from tests import readme_table
+from tools import readme_table
 
 QUESTIONS = "step", "call", "compile", "memory", "growth"
 BACKENDS = "jax", "tensorflow", "torch"

@@ -38,7 +38,7 @@ print("load", min(times[:1]), sorted(times)[len(times) // 2])
 BY_US = """
 import sys, time
 import keras_policies
-from keras_policies.legacy import readers
+from keras_policies.legacy.readers import readers
 keras_policies.load_model
 times, reads = [], []
 for _ in range(int(sys.argv[2])):

@@ -75,7 +75,7 @@ def _config_of_keras_3(class_name, config):
     """Return the config of a model as Keras 3 has it, if a legacy policy is in it."""
     if not _names_legacy_policy(config):
         return config
-    from keras_policies.legacy import layers
+    from keras_policies.legacy.plan import layers
 
     conversion = layers.Conversion(f"the config of a {class_name}")
     written = {"class_name": class_name, "config": config}
@@ -86,7 +86,8 @@ def _config_of_keras_3(class_name, config):
 
 def _load_from_hdf5(stock, filepath, **options):
     """Load an HDF5 file as stock Keras would, or, with a legacy policy, as we do."""
-    from keras_policies.legacy import hdf5, loading
+    from keras_policies.legacy import loading
+    from keras_policies.legacy.readers import hdf5
 
     if isinstance(filepath, str | os.PathLike) and hdf5.is_mixed(filepath):
         return loading.load_model(filepath, **options)

@@ -1,0 +1,60 @@
+"""How far models of keras.applications are from what TensorFlow recorded of them.
+
+    python tools/legacy_applications.py OUTDIR
+
+Prints a line for each file that write_applications.py wrote to OUTDIR.
+"""
+
+import pathlib
+import sys
+
+import keras
+import numpy as np
+from legacy_files import FORMS
+
+import keras_policies
+
+FLOAT32_LIMIT = 1e-3  # of the largest output, through up to 430 layers
+FLOAT16_LIMIT = 5e-3  # of a model of a few layers
+
+
+def _outputs(path, x, **options):
+    model = keras_policies.load_model(path, compile=False, **options)
+    found = keras.ops.convert_to_numpy(model(x, training=False)).astype("float64")
+    keras.backend.clear_session()
+    return found
+
+
+def error(path):
+    """Return `(error, limit)`, relative to the largest output that was recorded.
+
+    Rounding to float16 goes through a deep model in other ways on each machine: there
+    the limit adds twice what TensorFlow's own outputs are off those of float32.
+    """
+    with np.load(path.parent / "expected.npz") as stored:
+        x, wanted = stored["x_0"], stored["y_0"].astype("float64")
+    scale = np.max(np.abs(wanted))
+    found = np.max(np.abs(_outputs(path, x) - wanted)) / scale
+    if path.parent.name.endswith("float32"):
+        return found, FLOAT32_LIMIT
+    exact = _outputs(path, x, dtype_policy="float32")
+    return found, FLOAT16_LIMIT + 2 * np.max(np.abs(exact - wanted)) / scale
+
+
+def main(outdir):
+    """Print the error and the limit of each file."""
+    for case in sorted(pathlib.Path(outdir).glob("*/*")):
+        for path in (case / form for form in FORMS):
+            if path.exists():
+                name = "/".join(path.parts[-3:])
+                try:
+                    found, limit = error(path)
+                except keras_policies.LegacyModelError as refused:
+                    print(f"{name}: refused: {refused}", flush=True)
+                    continue
+                verdict = "ok" if found <= limit else "DIFFERS"
+                print(f"{name}: {verdict}: {found:.1e} <= {limit:.1e}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
