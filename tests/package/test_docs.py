@@ -18,6 +18,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 PLACES = "*.md", "docs/*.md", "tests/**/*.md", "benchmarks/*.md"
 TEXTS = [text for place in PLACES for text in sorted(ROOT.glob(place))]
+FOLDERS = "keras_policies", "tests", "tools", "benchmarks"
+SOURCES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 # A backend is imported where it runs; running `__main__` is running the command.
 NOT_IMPORTED = "keras_policies.backends", "keras_policies.__main__"
 MODULES = [
@@ -108,6 +110,14 @@ def test_links_lead_to_a_file_and_a_heading(text):
         path = text.parent / name if name else text
         assert path.exists(), link
         assert not anchor or anchor in anchors(path), link
+
+
+@pytest.mark.parametrize(
+    "text", TEXTS, ids=lambda text: f"{text.parent.name}-{text.name}"
+)
+def test_python_files_named_in_a_text_exist(text):
+    for name in set(re.findall(r"[\w/]+\.py\b", text.read_text("utf8"))):
+        assert any(path.as_posix().endswith(f"/{name}") for path in SOURCES), name
 
 
 @pytest.mark.parametrize("command", ["inspect", "convert"])
