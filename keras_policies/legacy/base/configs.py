@@ -1,5 +1,7 @@
 """Reads the structure of legacy configs: names, and the layers that a model lists."""
 
+from typing import Any
+
 from keras_policies.legacy.base.errors import LegacyModelError
 
 MAX_PATH = 2000  # characters
@@ -45,3 +47,28 @@ def inner_layers(config):
     inner = config["config"]
     layers = inner if isinstance(inner, list) else inner["layers"]
     return [layer for layer in layers if isinstance(layer, dict)]
+
+
+def keras_object(
+    module: str | None,
+    class_name: str,
+    config: object,
+    registered_name: str | None = None,
+) -> dict[str, Any]:
+    """Return the dict from which Keras 3 makes an object.
+
+    Args:
+        module: str, a public module of Keras such as `"keras.layers"`, or None for a
+            class found by its registered name.
+        class_name: str.
+        config: dict, the arguments of its `from_config`; the name of a function.
+        registered_name: str or None, the name in the registry of custom objects.
+
+    Source: keras/src/saving/serialization_lib.py, `serialize_keras_object`.
+    """
+    return {
+        "module": module,
+        "class_name": class_name,
+        "config": config,
+        "registered_name": registered_name,
+    }

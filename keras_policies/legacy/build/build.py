@@ -67,7 +67,7 @@ def build_and_report(planned, safe_mode, advance, compile=True):
             _make_policies_plain(model, planned)
         left_out = list(planned.conversion.left_out)
         if compile and planned.training is not None:
-            with corrupt(f"{legacy.path}: its training_config"):
+            with corrupt(legacy.path, "its training_config"):
                 left_out += compiling.compile_model(model, planned, pairs)
         return model, left_out, different
 

@@ -140,7 +140,7 @@ def read(path):
     where = str(path)
     with open_file(path, where) as file:
         version = attribute(file, "keras_version") or "unknown"
-        check_version(version, where)
+        check_version(version)
         text = attribute(file, "model_config")
         if text is None:
             raise _no_model(file, where)

@@ -303,7 +303,7 @@ def read(path):
     with tempfile.TemporaryFile() as unpacked:
         with _open_archive(path) as archive:
             version = _keras_version(archive)
-            check_version(version, where)
+            check_version(version)
             text = _member(archive, CONFIG, json_text.MAX_JSON_BYTES)
             _unpack_weights(archive, unpacked)
             config = json_text.decode(text, f"{where}: {CONFIG}")
