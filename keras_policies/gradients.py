@@ -6,7 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_policies import backends, batches, keras_internals
+from keras_policies import batches, keras_internals
+from keras_policies.backends.running import backend
 
 LARGEST = 1100  # more than any exponent of a float64
 
@@ -108,4 +109,4 @@ def gradients_of(model, x, y, scale=1.0):
             total = model.compute_loss(x=x, y=y, y_pred=predicted, training=True)
             return ops.multiply(ops.cast(total, "float32"), scale)
 
-    return backends.gradients(loss, [v.value for v in variables])
+    return backend.gradients(loss, [v.value for v in variables])

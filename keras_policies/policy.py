@@ -2,14 +2,15 @@
 
 import contextlib
 import copy
-import warnings
 from typing import NamedTuple
 
 import keras
 
+from keras_policies import keras_internals
 from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config, Tensor
 from keras_policies.loss_scale import LossScale, LossScaleLike
+from keras_policies.warn import warn
 
 WITH_FLOAT32_VARS = "_with_float32_vars"
 
@@ -21,7 +22,7 @@ class Dtypes(NamedTuple):
     variable: str | None
 
 
-# The names that are no dtype names. See also `_dtypes_of`.
+# The names that do not contain a dtype's own name; `_dtypes_of` reads the others.
 NAMES = {
     "mixed_float16": Dtypes("float16", "float32"),
     "mixed_bfloat16": Dtypes("bfloat16", "float32"),
@@ -37,7 +38,8 @@ ALIASES = {
 DTYPE_ALIASES = {"half": "float16", "float": "float32", "double": "float64"}
 
 
-class Policy(keras.DTypePolicy):
+@keras_internals.keeps_its_name
+class Policy(keras.DTypePolicy):  # type: ignore[misc]
     """A `keras.DTypePolicy` with a loss scale, as tf.keras 2.0 to 2.3 had it.
 
     Pass it to `dtype=` of any layer, to `set_policy`, or put it into a
@@ -46,9 +48,9 @@ class Policy(keras.DTypePolicy):
     saved model holds the plain `keras.DTypePolicy`; the loss scale is dropped.
 
     A deferred policy (`"infer"`, `"infer_with_float32_vars"`) has no compute
-    dtype: each layer that gets it takes its dtype from the first tensor that it
+    dtype yet: each layer that gets it takes its dtype from the first tensor that it
     is called on, and has a settled policy from then on. The object itself never
-    changes, so it may serve any number of layers.
+    changes, so any number of layers can share it.
 
     Args:
         name: str, a dtype name such as `"float32"`; `"mixed_float16"` or
@@ -88,15 +90,6 @@ class Policy(keras.DTypePolicy):
         return self._own_name
 
     @property
-    def _name(self):
-        return self._own_name
-
-    @_name.setter
-    def _name(self, value):
-        # DTypePolicyMap.get_config sets `_name` of the policies in it to None.
-        pass
-
-    @property
     def compute_dtype(self) -> str | None:
         """str, the dtype of a layer's computations; None while deferred."""
         return self._dtypes.compute
@@ -122,7 +115,7 @@ class Policy(keras.DTypePolicy):
         return self.compute_dtype is None
 
     def settle(self, dtype: str) -> "Policy":
-        """Return the policy that this deferred one becomes on a dtype.
+        """Return the policy that this deferred one becomes on a first input.
 
         Args:
             dtype: str, the dtype name of a layer's first input.
@@ -159,8 +152,8 @@ class Policy(keras.DTypePolicy):
     def get_config(self) -> Config:
         """Return `{"name": …}`, which a stock `keras.DTypePolicy` accepts.
 
-        The loss scale is left out. A deferred policy has the name None there:
-        Keras then follows its global policy.
+        The loss scale is left out. The name of a deferred policy is None: Keras then
+        follows its global policy.
         """
         return {"name": _stock_name(self)}
 
@@ -180,7 +173,7 @@ class Policy(keras.DTypePolicy):
         return f'<Policy "{self.name}", loss_scale={self.loss_scale!r}>'
 
 
-def _dtypes_of(name):
+def _dtypes_of(name: str) -> Dtypes:
     if name in NAMES:
         return NAMES[name]
     base = name.removesuffix(WITH_FLOAT32_VARS)
@@ -197,7 +190,7 @@ def _dtypes_of(name):
     return Dtypes(dtype, dtype if base == name else "float32")
 
 
-def _name_error(name):
+def _name_error(name: object) -> TypeError:
     hint = "a string such as 'mixed_float16' or 'float32'"
     if isinstance(name, keras.DTypePolicy):
         hint = f"the policy itself where a policy is expected, or {name.name!r}"
@@ -209,8 +202,8 @@ def _name_error(name):
     return TypeError(f"'name' must be a string, but got: {name!r}. Pass {hint}.")
 
 
-def auto(name):
-    """Return what the loss scale `"auto"` is for a policy's name.
+def auto(name: str | None) -> str | None:
+    """Return what the loss scale `"auto"` means for a policy of a name.
 
     Example:
         >>> auto("mixed_float16"), auto("float16")
@@ -219,35 +212,33 @@ def auto(name):
     return "dynamic" if name == "mixed_float16" else None
 
 
-def _loss_scale_for(policy, identifier):
+def _loss_scale_for(policy: Policy, identifier: LossScaleLike) -> LossScale | None:
     if isinstance(identifier, str) and identifier in ("auto", "USE_DEFAULT"):
         identifier = auto(policy.name)
     loss_scale = loss_scales.get(identifier)
     if loss_scale is not None and policy.compute_dtype not in ("float16", None):
-        warnings.warn(
+        warn(
             "Creating a Policy with a loss scale is only useful for float16 "
             f"policies. You passed loss_scale={identifier!r} for policy "
-            f"{policy.name}. Consider not passing any loss_scale instead.",
-            stacklevel=3,
+            f"{policy.name}. Consider not passing any loss_scale instead."
         )
     return loss_scale
 
 
-def _warn_if_deprecated(name):
+def _warn_if_deprecated(name: str) -> None:
     if not name.endswith(WITH_FLOAT32_VARS):
         return
     dtype = name.removesuffix(WITH_FLOAT32_VARS)
     mixed = [f"mixed_{d}" for d in ("float16", "bfloat16") if dtype in (d, "infer")]
     advice = " or ".join(f"'{m}'" for m in mixed)
-    warnings.warn(
+    warn(
         f"The '{name}' policy is deprecated and was removed in TensorFlow 2.1."
         + (f" Please use the {advice} policy instead." if mixed else ""),
         DeprecationWarning,
-        stacklevel=3,
     )
 
 
-def _stock_name(policy):
+def _stock_name(policy: Policy) -> str | None:
     """Return the name under which stock Keras knows the policy's dtypes."""
     dtypes = policy.compute_dtype, policy.variable_dtype
     if policy.is_deferred:
@@ -257,10 +248,9 @@ def _stock_name(policy):
     for name in "mixed_float16", "mixed_bfloat16":
         if dtypes == NAMES[name]:
             return name
-    warnings.warn(
+    warn(
         f"Stock Keras has no policy with the compute dtype {dtypes[0]} and the "
         f"variable dtype {dtypes[1]}: {policy.name!r} is saved as {dtypes[0]!r}, "
-        "so a model read back has weights of that dtype.",
-        stacklevel=3,
+        "so a model read back has weights of that dtype."
     )
     return policy.compute_dtype

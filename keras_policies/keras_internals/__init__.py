@@ -30,7 +30,13 @@ from keras_policies.keras_internals.layers import (
     set_own_policy,
     sublayers,
 )
+from keras_policies.keras_internals.optimizers import (
+    shared_variables,
+    step_count,
+    updated_variables,
+)
 from keras_policies.keras_internals.places import UnsupportedKerasError
+from keras_policies.keras_internals.policy_names import keeps_its_name
 from keras_policies.keras_internals.saving import (
     around_load_from_hdf5,
     before_model_from_config,
@@ -74,6 +80,7 @@ __all__ = [
     "flatten",
     "held_policy",
     "is_functional",
+    "keeps_its_name",
     "maker_of",
     "nadam_product",
     "no_automatic_dependency_tracking",
@@ -90,6 +97,9 @@ __all__ = [
     "record_no_auto_scale_loss",
     "save_class_as",
     "set_own_policy",
+    "shared_variables",
     "slot",
+    "step_count",
     "sublayers",
+    "updated_variables",
 ]

@@ -65,6 +65,7 @@ ATTRIBUTES = {
     ],
     ("keras.src.backend.common.name_scope", "name_scope.__init__"): ["caller"],
     ("keras.src.backend.common.variables", "Variable.value.fget"): ["_value"],
+    ("keras.src.dtype_policies.dtype_policy", "DTypePolicy.name.fget"): ["_name"],
     ("keras.src.dtype_policies.dtype_policy_map", "DTypePolicyMap.__init__"): [
         "_default_policy_arg",
         "_policy_map",
@@ -80,6 +81,8 @@ ATTRIBUTES = {
     ("keras.src.optimizers.base_optimizer", "BaseOptimizer.__init__"): [
         "_iterations",
         "_trainable_variables",
+        "iteration",
+        "learning_rate",
     ],
     ("keras.src.optimizers.nadam", "Nadam.build"): ["_u_product"],
     ("keras.src.trainers.trainer", "Trainer.compile"): ["_compile_config"],

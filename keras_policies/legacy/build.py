@@ -8,7 +8,8 @@ compiles anything on the way. Custom classes are those of the surrounding
 import keras
 
 import keras_policies
-from keras_policies import backends, keras_internals, origins
+from keras_policies import keras_internals, origins
+from keras_policies.backends.running import backend
 from keras_policies.legacy import (
     budget,
     compiling,
@@ -17,10 +18,10 @@ from keras_policies.legacy import (
     inner_policies,
     own_classes,
     policies,
-    warn,
     weights,
 )
 from keras_policies.legacy.errors import LegacyModelError, corrupt
+from keras_policies.warn import warn
 
 
 def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
@@ -40,13 +41,13 @@ def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
     """
     model, left_out, different = build_and_report(planned, safe_mode, advance, compile)
     if left_out:
-        warn.warn(
+        warn(
             f"{planned.legacy.path}: the model was opened, but this was left out of "
             f"its training configuration: {'; '.join(left_out)}. Call "
             "model.compile(...) with what you want in its place."
         )
     if different:
-        warn.warn(
+        warn(
             f"{planned.legacy.path}: your classes give these layers another policy "
             f"than the file records: {', '.join(different)}."
         )
@@ -56,7 +57,7 @@ def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
 def build_and_report(planned, safe_mode, advance, compile=True):
     """Return `(model, left out, layers of another policy)`; see `build`."""
     legacy = planned.legacy
-    blank = keras_internals.blank_variables(backends.place, budget.spend)
+    blank = keras_internals.blank_variables(backend.place, budget.spend)
     with budget.of(legacy.size), blank:
         model = _make(planned, safe_mode)
         with corrupt(legacy.path):
