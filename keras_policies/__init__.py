@@ -80,8 +80,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> _typing.Any:
     if name in _FORMER:
         raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r} of tf.keras. Instead, "
-            f"write {_FORMER[name]}. Every old name is in PORTING.md."
+            f"module {__name__!r} has no attribute {name!r}. What tf.keras called "
+            f"{name} is {_FORMER[name]} here. Every old name is in PORTING.md."
         )
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

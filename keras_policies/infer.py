@@ -62,23 +62,27 @@ def settle_on_weight(layer: keras.Layer, dtype: Any) -> None:
     """
     if not _is_deferred(layer):
         return
-    if dtype is not None and not keras.backend.is_float_dtype(
+    if dtype is None or keras.backend.is_float_dtype(
         keras.backend.standardize_dtype(dtype)
     ):
-        return
-    waiting, found = [], keras.config.floatx()
+        waiting, found = _waiting_with(layer)
+        for candidate in waiting:
+            settle(candidate, found)
+
+
+def _waiting_with(layer: keras.Layer) -> tuple[list[keras.Layer], str]:
+    """Return the layers that settle when a layer creates a weight, and their dtype."""
+    waiting = []
     for candidate in [layer, *keras_internals.enclosing_layers()]:
         if _is_deferred(candidate):
             waiting.append(candidate)
             if candidate in _marked():
                 break
             continue
-        compute_dtype = keras_internals.own_policy(candidate).compute_dtype
-        if keras.backend.is_float_dtype(compute_dtype):
-            found = compute_dtype
-            break
-    for candidate in waiting:
-        settle(candidate, found)
+        dtype = keras_internals.own_policy(candidate).compute_dtype
+        if keras.backend.is_float_dtype(dtype):
+            return waiting, dtype
+    return waiting, keras.config.floatx()
 
 
 def keep_deferred(original: keras.Layer, clone: keras.Layer) -> None:

@@ -19,6 +19,7 @@ from keras.saving import get_registered_object
 from keras_policies.annotations import Config, Tensor
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
+HOST_BOOLS = bool, np.bool_  # their value is known, without a device
 Kind = TypeVar("Kind", bound="LossScale")
 Values: TypeAlias = tuple[Tensor, ...]  # scalars
 
@@ -265,7 +266,7 @@ def choose(
     >>> choose(True, lambda: (8.0, 1), lambda: (4.0, 0))
     (8.0, 1)
     """
-    if isinstance(condition, bool | np.bool_):
+    if isinstance(condition, HOST_BOOLS):
         return then() if condition else otherwise()
     pairs = zip(then(), otherwise(), strict=True)
     return tuple(ops.where(condition, a, b) for a, b in pairs)

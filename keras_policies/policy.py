@@ -1,41 +1,14 @@
 """`Policy`: the dtypes of a layer and, beside them, a loss scale."""
 
-import contextlib
 import copy
-from typing import NamedTuple
 
 import keras
 
-from keras_policies import keras_internals
+from keras_policies import keras_internals, policy_names
 from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config, Tensor
 from keras_policies.loss_scale import LossScale, LossScaleLike
 from keras_policies.warn import warn
-
-WITH_FLOAT32_VARS = "_with_float32_vars"
-
-
-class Dtypes(NamedTuple):
-    """What a policy name stands for; None waits for a layer's first input."""
-
-    compute: str | None
-    variable: str | None
-
-
-# The names that do not contain a dtype's own name; `_dtypes_of` reads the others.
-NAMES = {
-    "mixed_float16": Dtypes("float16", "float32"),
-    "mixed_bfloat16": Dtypes("bfloat16", "float32"),
-    "infer": Dtypes(None, None),
-    "infer_with_float32_vars": Dtypes(None, "float32"),
-}
-ALIASES = {
-    "_infer": "infer",
-    "infer_float32_vars": "infer_with_float32_vars",
-    "float32_with_float32_vars": "float32",
-}
-# dtype names of TensorFlow that Keras 3 does not know.
-DTYPE_ALIASES = {"half": "float16", "float": "float32", "double": "float64"}
 
 
 @keras_internals.keeps_its_name
@@ -78,11 +51,11 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
 
     def __init__(self, name: str, loss_scale: LossScaleLike = "auto") -> None:
         if not isinstance(name, str):
-            raise _name_error(name)
-        self._own_name = ALIASES.get(name, name)
-        self._dtypes = _dtypes_of(self._own_name)
+            raise policy_names.not_a_string(name)
+        self._own_name = policy_names.full_name(name)
+        self._dtypes = policy_names.dtypes_of(self._own_name)
         self._loss_scale = _loss_scale_for(self, loss_scale)
-        _warn_if_deprecated(self._own_name)
+        policy_names.warn_if_deprecated(self._own_name)
 
     @property
     def name(self) -> str:
@@ -132,10 +105,10 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
         name = dtype
         # Keras cannot run a layer whose float weights autocast to an integer.
         if self.variable_dtype is not None and keras.backend.is_float_dtype(dtype):
-            name += WITH_FLOAT32_VARS
+            name += policy_names.WITH_FLOAT32_VARS
         settled = copy.copy(self)
-        settled._own_name = ALIASES.get(name, name)
-        settled._dtypes = _dtypes_of(settled._own_name)
+        settled._own_name = policy_names.full_name(name)
+        settled._dtypes = policy_names.dtypes_of(settled._own_name)
         return settled
 
     def convert_input(self, x: Tensor, autocast: bool, dtype: str | None) -> Tensor:
@@ -155,7 +128,7 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
         The loss scale is left out. The name of a deferred policy is None: Keras then
         follows its global policy.
         """
-        return {"name": _stock_name(self)}
+        return {"name": policy_names.stock_name(self.name, self._dtypes)}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):
@@ -171,35 +144,6 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f'<Policy "{self.name}", loss_scale={self.loss_scale!r}>'
-
-
-def _dtypes_of(name: str) -> Dtypes:
-    if name in NAMES:
-        return NAMES[name]
-    base = name.removesuffix(WITH_FLOAT32_VARS)
-    try:
-        dtype = keras.backend.standardize_dtype(DTYPE_ALIASES.get(base, base))
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"Cannot convert value {name!r} to a mixed precision Policy. Valid "
-            "policies are 'mixed_float16', 'mixed_bfloat16', the name of any dtype "
-            "such as 'float32', and, deprecated, 'infer', "
-            "'infer_with_float32_vars' and '<dtype>_with_float32_vars' such as "
-            "'float16_with_float32_vars'."
-        ) from error
-    return Dtypes(dtype, dtype if base == name else "float32")
-
-
-def _name_error(name: object) -> TypeError:
-    hint = "a string such as 'mixed_float16' or 'float32'"
-    if isinstance(name, keras.DTypePolicy):
-        hint = f"the policy itself where a policy is expected, or {name.name!r}"
-    else:
-        with contextlib.suppress(ValueError, TypeError):
-            hint = f"its name, {keras.backend.standardize_dtype(name)!r}"
-        if name is None:
-            hint = "the name of a dtype, such as keras.config.floatx()"
-    return TypeError(f"'name' must be a string, but got: {name!r}. Pass {hint}.")
 
 
 def auto(name: str | None) -> str | None:
@@ -223,34 +167,3 @@ def _loss_scale_for(policy: Policy, identifier: LossScaleLike) -> LossScale | No
             f"{policy.name}. Consider not passing any loss_scale instead."
         )
     return loss_scale
-
-
-def _warn_if_deprecated(name: str) -> None:
-    if not name.endswith(WITH_FLOAT32_VARS):
-        return
-    dtype = name.removesuffix(WITH_FLOAT32_VARS)
-    mixed = [f"mixed_{d}" for d in ("float16", "bfloat16") if dtype in (d, "infer")]
-    advice = " or ".join(f"'{m}'" for m in mixed)
-    warn(
-        f"The '{name}' policy is deprecated and was removed in TensorFlow 2.1."
-        + (f" Please use the {advice} policy instead." if mixed else ""),
-        DeprecationWarning,
-    )
-
-
-def _stock_name(policy: Policy) -> str | None:
-    """Return the name under which stock Keras knows the policy's dtypes."""
-    dtypes = policy.compute_dtype, policy.variable_dtype
-    if policy.is_deferred:
-        return None
-    if not policy.should_cast_variables:
-        return policy.compute_dtype
-    for name in "mixed_float16", "mixed_bfloat16":
-        if dtypes == NAMES[name]:
-            return name
-    warn(
-        f"Stock Keras has no policy with the compute dtype {dtypes[0]} and the "
-        f"variable dtype {dtypes[1]}: {policy.name!r} is saved as {dtypes[0]!r}, "
-        "so a model read back has weights of that dtype."
-    )
-    return policy.compute_dtype

@@ -15,6 +15,7 @@ from keras_policies.keras_internals.creation import (
     op_calls,
     parts,
 )
+from keras_policies.keras_internals.kept_names import keeps_its_name
 from keras_policies.keras_internals.layers import (
     build_for,
     calls_before,
@@ -36,7 +37,6 @@ from keras_policies.keras_internals.optimizers import (
     updated_variables,
 )
 from keras_policies.keras_internals.places import UnsupportedKerasError
-from keras_policies.keras_internals.policy_names import keeps_its_name
 from keras_policies.keras_internals.saving import (
     around_load_from_hdf5,
     before_model_from_config,
