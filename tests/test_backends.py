@@ -6,6 +6,8 @@ import pytest
 from keras import ops
 
 from keras_policies import DynamicLossScale, LossScaleOptimizer
+from keras_policies.backends import NAMES
+from keras_policies.backends.protocol import Backend
 from keras_policies.backends.running import backend
 
 BACKEND = keras.backend.backend()
@@ -29,6 +31,34 @@ def compiled(function):
 
         return tf.function(function, autograph=False)
     return function
+
+
+def test_the_backend_of_keras_is_the_one_that_runs():
+    assert BACKEND in NAMES
+    assert type(backend).__module__ == f"keras_policies.backends.{BACKEND}"
+
+
+class OnlyGradients(Backend):
+    """A new backend, with no more than it must have."""
+
+    def gradients(self, function, values):
+        return []
+
+
+def test_a_new_backend_has_only_gradients_to_write():
+    stub = OnlyGradients()
+    variable = keras.Variable([2.0, 4.0])
+    gradients = [ops.convert_to_tensor([8.0, 16.0]), ops.convert_to_tensor(24.0)]
+    with stub.unscaled_in_step(gradients, [variable] * 2, 8.0, True) as found:
+        made = [ops.convert_to_numpy(gradient).tolist() for gradient in found.make()]
+        assert (made, bool(found.finite)) == ([[1.0, 2.0], 3.0], True)
+    assert not stub.all_finite([ops.convert_to_tensor([1.0, np.nan])])
+    held = stub.run_if(found.finite, lambda: variable.assign([0.0, 1.0]), list)
+    stub.update([variable], lambda value: [value + 1])
+    assert (held, variable.numpy().tolist()) == (np.bool_(True), [1.0, 2.0])
+    assert not stub.is_constant(variable, gradients[0])
+    with stub.read_once(lambda: [variable]):
+        assert stub.place(np.ones(2)).tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
