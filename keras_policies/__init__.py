@@ -20,8 +20,8 @@ from keras_policies.version import __version__
 
 if _typing.TYPE_CHECKING:
     from keras_policies.gradients_picture import plot_gradients
+    from keras_policies.legacy.base.errors import LegacyModelError
     from keras_policies.legacy.conversion import convert_model
-    from keras_policies.legacy.errors import LegacyModelError
     from keras_policies.legacy.inspection import inspect_model
     from keras_policies.legacy.loading import load_model, load_weights
     from keras_policies.pictures import plot_loss_scale
@@ -29,7 +29,7 @@ if _typing.TYPE_CHECKING:
 
 # Imported when first used: training needs neither readers nor tables.
 _LATER = {
-    "LegacyModelError": "legacy.errors",
+    "LegacyModelError": "legacy.base.errors",
     "convert_model": "legacy.conversion",
     "inspect_model": "legacy.inspection",
     "load_model": "legacy.loading",

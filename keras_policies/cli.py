@@ -128,7 +128,8 @@ def _custom_object(text):
 
 def _check(arguments):
     """Raise if the command line itself cannot be meant."""
-    from keras_policies.legacy import conversion, policies
+    from keras_policies.legacy import conversion
+    from keras_policies.legacy.plan import policies
 
     try:
         policies.checked_policy(arguments.policy)

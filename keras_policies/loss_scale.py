@@ -272,8 +272,11 @@ def choose(
     return tuple(ops.where(condition, a, b) for a, b in pairs)
 
 
-# Class of a loss scale -> its name in tables; other classes go by their own.
-KINDS = {FixedLossScale: "fixed", DynamicLossScale: "dynamic"}
+# The loss scales of the package -> their names in tables.
+KINDS: dict[type[LossScale], str] = {
+    FixedLossScale: "fixed",
+    DynamicLossScale: "dynamic",
+}
 
 
 def in_short(rule: LossScale, value: float | None = None) -> str:
@@ -326,7 +329,7 @@ def get(identifier: LossScaleLike) -> LossScale | None:
 
 def _from_dict(identifier: Config) -> LossScale:
     name, config = identifier.get("class_name"), identifier.get("config")
-    built_in = {c.__name__: c for c in (FixedLossScale, DynamicLossScale)}
+    built_in = {cls.__name__: cls for cls in KINDS}
     cls = get_registered_object(name, module_objects=built_in)
     is_loss_scale = isinstance(cls, type) and issubclass(cls, LossScale)
     if not is_loss_scale or not isinstance(config, dict):

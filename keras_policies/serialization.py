@@ -80,7 +80,7 @@ def _config_of_keras_3(class_name: str, config: Config) -> Config:
     """Return a model's config converted to Keras 3, if it has a legacy policy."""
     if not _names_legacy_policy(config):
         return config
-    from keras_policies.legacy import layers
+    from keras_policies.legacy.plan import layers
 
     conversion = layers.Conversion(f"the config of a {class_name}")
     written = {"class_name": class_name, "config": config}
@@ -94,7 +94,8 @@ def _load_from_hdf5(
     stock: Callable[..., keras.Model], filepath: Path, **options: Any
 ) -> keras.Model:
     """Load an HDF5 file: ourselves if it has a legacy policy, else by stock Keras."""
-    from keras_policies.legacy import hdf5, loading
+    from keras_policies.legacy import loading
+    from keras_policies.legacy.readers import hdf5
 
     if isinstance(filepath, str | os.PathLike) and hdf5.is_mixed(filepath):
         return loading.load_model(filepath, **options)

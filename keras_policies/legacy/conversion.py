@@ -10,20 +10,14 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies.annotations import CustomObjects, Path, PolicyLike
-from keras_policies.legacy import (
-    build,
-    hints,
-    inner_policies,
-    inspection,
-    near_misses,
-    plan,
-    progress,
-    readers,
-    verification,
-)
-from keras_policies.legacy.classes import checked_objects, is_stock
-from keras_policies.legacy.errors import LegacyModelError
-from keras_policies.legacy.policies import checked_policy
+from keras_policies.legacy import inspection, progress, verification
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.build import build, hints, inner_policies
+from keras_policies.legacy.build.own_classes import is_stock
+from keras_policies.legacy.plan import plan
+from keras_policies.legacy.plan.classes import checked_objects
+from keras_policies.legacy.plan.policies import checked_policy
+from keras_policies.legacy.readers import near_misses, readers
 
 ENDING = ".keras"
 

@@ -4,23 +4,17 @@ import dataclasses
 import math
 
 from keras_policies.annotations import Config, Path
-from keras_policies.legacy import (
-    classes,
-    configs,
-    hints,
-    lookups,
-    near_misses,
-    plan,
-    policies,
-    readers,
-    training,
-    weights,
-)
-from keras_policies.legacy.errors import corrupt
+from keras_policies.legacy.base import configs
+from keras_policies.legacy.base.errors import corrupt
+from keras_policies.legacy.base.lookups import LOOKUPS
+from keras_policies.legacy.base.policies import policy_name
+from keras_policies.legacy.build import hints, weights
 from keras_policies.legacy.ops import layer as op_layers
+from keras_policies.legacy.plan import classes, plan, policies, training
+from keras_policies.legacy.readers import near_misses, readers
 
 # Layers that Keras 3 cannot make where TensorFlow is not installed.
-NEED_TENSORFLOW = "HashedCrossing", "Hashing", *lookups.LOOKUPS
+NEED_TENSORFLOW = "HashedCrossing", "Hashing", *LOOKUPS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +106,7 @@ def _described(node, prefix, parameters, planned):
     yield LayerDescription(
         path=path,
         class_name=node["class_name"],
-        policy=policies.name_of(written),
+        policy=policy_name(written),
         loss_scale=_text(policies.loss_scale_of(written)),
         compute_dtype=dtypes[0],
         variable_dtype=dtypes[1],
@@ -163,7 +157,7 @@ def describe(planned):
         written_by=legacy.written_by,
         class_name=legacy.config["class_name"],
         name=configs.name_of(legacy.config),
-        policy=policies.name_of(planned.model_dtype),
+        policy=policy_name(planned.model_dtype),
         records_policies=legacy.records_policies,
         becomes_policy=getattr(policy, "name", policy),
         optimizer=fitting and fitting.optimizer["class_name"],

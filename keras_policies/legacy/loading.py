@@ -9,18 +9,17 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies.annotations import CustomObjects, Path, PolicyLike
-from keras_policies.legacy import (
-    build,
-    near_misses,
-    plan,
-    progress,
-    readers,
-    weights,
-    weights_only,
+from keras_policies.legacy import progress
+from keras_policies.legacy.base.errors import (
+    Keras3ModelError,
+    LegacyModelError,
+    corrupt,
 )
-from keras_policies.legacy.classes import checked_objects
-from keras_policies.legacy.errors import Keras3ModelError, LegacyModelError, corrupt
-from keras_policies.legacy.policies import checked_policy
+from keras_policies.legacy.build import build, weights
+from keras_policies.legacy.plan import plan
+from keras_policies.legacy.plan.classes import checked_objects
+from keras_policies.legacy.plan.policies import checked_policy
+from keras_policies.legacy.readers import near_misses, readers, weights_only
 
 
 def load_model(

@@ -6,8 +6,9 @@ import importlib
 import keras
 import numpy as np
 
-from keras_policies.legacy import hints, policies
-from keras_policies.legacy.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.build import hints
+from keras_policies.legacy.plan import policies
 
 # How far an output may be off, as a share of the largest one recorded, by the least
 # precise dtype that the layers compute in: a few of its roundings. GPUs multiply

@@ -15,7 +15,7 @@ import types
 import tensorflow as tf
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parents[1] / "tools"))
 
 import porting  # noqa: E402
 

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from keras_policies.legacy import budget
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.elementwise import together
 from keras_policies.legacy.ops.mathematics import norm

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from keras import ops
 
-from keras_policies.legacy import budget
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.elementwise import constant
 

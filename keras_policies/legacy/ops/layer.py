@@ -12,8 +12,8 @@ import types
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.legacy.classes import layer_name
-from keras_policies.legacy.errors import UNEXPECTED, LegacyModelError
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
+from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.ops import kinds, raw, sizes, table
 
 GRAPH_OP = "TensorFlowOpLayer"

@@ -7,7 +7,7 @@ tensorflow/core/kernels/image/{resize_*_op,scale_and_translate_op,sampling_kerne
 import numpy as np
 from keras import ops
 
-from keras_policies.legacy import budget
+from keras_policies.legacy.guards import budget
 
 KEYS_A = -0.5
 

@@ -1,0 +1,74 @@
+"""Reads the structure of legacy configs: names, and the layers that a model lists."""
+
+from typing import Any
+
+from keras_policies.legacy.base.errors import LegacyModelError
+
+MAX_PATH = 2000  # characters
+
+
+def name_of(config):
+    """Return the name of a layer or model from its config."""
+    inner = config.get("config")
+    name = inner.get("name") if isinstance(inner, dict) else None
+    return str(config.get("name") or name or config.get("class_name"))
+
+
+def path(prefix, name):
+    """Return the path of a layer, of the models around it and its name.
+
+    Raises:
+        LegacyModelError: if it is too long to be one; each layer below would repeat it.
+    """
+    found = f"{prefix}{name}"
+    if len(found) > MAX_PATH:
+        raise LegacyModelError(
+            f"the name of a layer is longer than {MAX_PATH} characters: {found[:80]!r}."
+        )
+    return found
+
+
+def is_graph(config):
+    """Return whether a model's config lists layers (Sequential or Functional)."""
+    inner = config.get("config")
+    return isinstance(inner, list) or (
+        isinstance(inner, dict) and isinstance(inner.get("layers"), list)
+    )
+
+
+def inner_layers(config):
+    """Return the configs of the layers that a model lists; none of any other layer.
+
+    Up to Keras 2.2.2 the config of a Sequential is that list itself. What is no config
+    is passed over; `layers.convert` refuses it.
+    """
+    if not is_graph(config):
+        return []
+    inner = config["config"]
+    layers = inner if isinstance(inner, list) else inner["layers"]
+    return [layer for layer in layers if isinstance(layer, dict)]
+
+
+def keras_object(
+    module: str | None,
+    class_name: str,
+    config: object,
+    registered_name: str | None = None,
+) -> dict[str, Any]:
+    """Return the dict from which Keras 3 makes an object.
+
+    Args:
+        module: str, a public module of Keras such as `"keras.layers"`, or None for a
+            class found by its registered name.
+        class_name: str.
+        config: dict, the arguments of its `from_config`; the name of a function.
+        registered_name: str or None, the name in the registry of custom objects.
+
+    Source: keras/src/saving/serialization_lib.py, `serialize_keras_object`.
+    """
+    return {
+        "module": module,
+        "class_name": class_name,
+        "config": config,
+        "registered_name": registered_name,
+    }

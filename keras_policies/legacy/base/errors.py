@@ -1,0 +1,144 @@
+"""`LegacyModelError`, the one error for every file that cannot be opened."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TypeVar
+
+# What Python, h5py and numpy raise for values of an unexpected kind.
+UNEXPECTED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RecursionError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+FilePath = str | os.PathLike[str]
+Opened = TypeVar("Opened")
+
+
+class LegacyModelError(ValueError):
+    """A legacy model could not be read, or could not become a Keras 3 model.
+
+    The attributes hold the parts of the message. Code that raises the error gives the
+    reason; callers that know the file and the layer add them (see `located`).
+
+    Args:
+        reason: str, what was found and what was expected.
+        remedy: str, what the user can do, a whole sentence; `""` if there is nothing.
+        path: str or path of the file or folder, or None while it is not known.
+        layer: str, the path of the layer in its model, or None if it concerns none.
+
+    Example:
+        >>> try:
+        ...     load_model("no/such/model")
+        ... except LegacyModelError as error:
+        ...     print(error)
+        ...     print(error.reason)
+        no/such/model: there is no such file or folder.
+        there is no such file or folder.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        remedy: str = "",
+        *,
+        path: FilePath | None = None,
+        layer: str | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+        self.path = path
+        self.layer = layer
+
+    def __str__(self) -> str:
+        file = [] if self.path is None else [str(self.path)]
+        if self.reason.startswith(tuple(file)):
+            return self.reason  # TRANSITION: until every reason leaves out the file
+        layer = [] if self.layer is None else [f"the layer {self.layer!r}"]
+        message = ": ".join([*file, *layer, self.reason])
+        return f"{message} {self.remedy}" if self.remedy else message
+
+
+class Keras3ModelError(LegacyModelError):
+    """A file of Keras 3 was given to a reader of legacy files.
+
+    Args:
+        path: str or path of the model, or None while it is not known.
+    """
+
+    def __init__(self, path: FilePath | None = None) -> None:
+        super().__init__(
+            "written by Keras 3: there is nothing legacy in it.",
+            "Open it with keras.models.load_model.",
+            path=path,
+        )
+
+
+def check_version(version: str) -> None:
+    """Raise `Keras3ModelError` if `version` is one of Keras 3, such as `"3.8.0"`."""
+    if version.startswith("3."):
+        raise Keras3ModelError
+
+
+@contextlib.contextmanager
+def located(path: FilePath | None = None, layer: str | None = None) -> Iterator[None]:
+    """Add the file and the layer to a `LegacyModelError` that does not know them.
+
+    Args:
+        path: str or path of the file that is being read or converted.
+        layer: str, the path of the layer in its model.
+    """
+    try:
+        yield
+    except LegacyModelError as error:
+        error.path = path if error.path is None else error.path
+        error.layer = layer if error.layer is None else error.layer
+        raise
+
+
+@contextlib.contextmanager
+def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
+    """Turn any other error inside into a `LegacyModelError` about a corrupt file.
+
+    This is the net below the checks that name what they expect: a corrupt file can be
+    wrong in more ways than anyone can list.
+
+    Args:
+        path: str or path of the file that is being read.
+        part: str, the part of the file, such as `"training_config"`, or `""`.
+    """
+    with located(path):
+        try:
+            yield
+        except LegacyModelError:
+            raise
+        except Exception as error:  # zlib and lzma raise errors of their own
+            reason = "corrupt, or not as tf.keras writes it: "
+            reason += f"{type(error).__name__}: {error}"
+            raise LegacyModelError(f"{part}: {reason}" if part else reason) from error
+
+
+@contextlib.contextmanager
+def entering(
+    reader: contextlib.AbstractContextManager[Opened], path: FilePath
+) -> Iterator[Opened]:
+    """Enter `reader` inside `corrupt`, and yield what it yields.
+
+    Errors raised by the caller's own `with` block are not errors of the file, so they
+    pass unchanged.
+
+    Args:
+        reader: context manager that opens a file.
+        path: str or path of that file.
+    """
+    with contextlib.ExitStack() as stack:
+        with corrupt(path):
+            found = stack.enter_context(reader)
+        yield found

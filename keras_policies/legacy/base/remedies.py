@@ -1,0 +1,16 @@
+"""What a user can do, said in one place for each remedy that several errors give."""
+
+from keras_policies.legacy.base.errors import FilePath
+
+
+def load_weights_into_code(path: FilePath) -> str:
+    """Return the remedy where a file holds weights but no model to be rebuilt."""
+    return (
+        "Build the model in code, and call "
+        f"keras_policies.load_weights(model, {str(path)!r})."
+    )
+
+
+def pass_custom_object(name: str) -> str:
+    """Return the remedy where the user has to give a class or a function by name."""
+    return f"Pass a class of your own as custom_objects={{{name!r}: ...}}."

@@ -1,0 +1,118 @@
+"""What a policy in a legacy config says, and what it becomes in Keras 3.
+
+A layer's `dtype` is a name (`"float32"`), or a config: class `Policy` (2.1 to 2.3
+with a loss scale, 2.4 and on without) or `PolicyV1` (2.4 to 2.8, with one).
+"""
+
+import collections
+import warnings
+
+import keras
+
+from keras_policies.legacy.base.policies import policy_name
+from keras_policies.policy import Policy
+
+MIXED = "mixed_float16", "mixed_bfloat16"
+
+
+def _policy(dtype):
+    """Return our `Policy` of a legacy `dtype`, with its loss scale."""
+    config = dtype.get("config") or {} if isinstance(dtype, dict) else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the names are deprecated; the file is old
+        return Policy(policy_name(dtype), config.get("loss_scale", "auto"))
+
+
+def loss_scale_of(dtype):
+    """Return the `LossScale` that a policy brings, or None.
+
+    Only the experimental policies bring one; `float32` without a recorded loss
+    scale is no policy object at all.
+    """
+    return _policy(dtype).loss_scale if isinstance(dtype, dict) else None
+
+
+def dtypes_of(dtype):
+    """Return `(compute dtype, variable dtype)`, None where they are not known."""
+    if policy_name(dtype) is None:
+        return None, None
+    policy = _policy(dtype)
+    return policy.compute_dtype, policy.variable_dtype
+
+
+def variable_dtype(dtype):
+    """Return the dtype of a layer's variables, `"float32"` where it is not known."""
+    return dtypes_of(dtype)[1] or "float32"
+
+
+def plain(dtype):
+    """Return what a legacy `dtype` becomes: a name, a policy that waits, or None.
+
+    The loss scale is dropped. A deferred policy stays one of ours until its layer
+    has been called, so that it takes its dtype from its input, as it used to.
+
+    Raises:
+        ValueError: if it is no policy of tf.keras.
+    """
+    if policy_name(dtype) is None:
+        return None
+    policy = _policy(dtype)
+    if policy.is_deferred:
+        return Policy(policy.name, loss_scale=None)
+    return policy.get_config()["name"]
+
+
+def may_be_float16(policy):
+    """Return whether a layer with a policy computes in float16, or may once called.
+
+    Args:
+        policy: str, a `keras.DTypePolicy`, a `DTypePolicyMap`, or None.
+    """
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        return any(map(may_be_float16, [policy.default_policy, *policy.values()]))
+    dtype = dtypes_of(policy)[0] if isinstance(policy, str) else policy
+    if isinstance(dtype, keras.DTypePolicy):
+        return dtype.compute_dtype in (None, "float16")
+    return dtype == "float16"
+
+
+def settled(policy):
+    """Return the plain `keras.DTypePolicy` of a policy of ours, once it is settled."""
+    return keras.DTypePolicy.from_config(policy.get_config())
+
+
+def most_common_mixed(dtypes):
+    """Return the `dtype` of a mixed policy that most layers carry, or None.
+
+    H5 and `.keras` files do not record the model's own policy; a Keras model passes
+    it to its layers through the global policy, so they tell it.
+    """
+    mixed = [dtype for dtype in dtypes if policy_name(dtype) in MIXED]
+    if not mixed:
+        return None
+    ((name, _),) = collections.Counter(map(policy_name, mixed)).most_common(1)
+    return next(dtype for dtype in mixed if policy_name(dtype) == name)
+
+
+def checked_policy(dtype_policy):
+    """Return the policy that a user asks for: a policy object, or None.
+
+    Args:
+        dtype_policy: None, a name, a `keras.DTypePolicy` or a `DTypePolicyMap`.
+
+    Raises:
+        TypeError: if it is something else.
+        ValueError: if there is no policy of that name.
+    """
+    if dtype_policy is None:
+        return None
+    if isinstance(dtype_policy, str):
+        return settled(Policy(dtype_policy, loss_scale=None))
+    if not isinstance(
+        dtype_policy, keras.DTypePolicy | keras.dtype_policies.DTypePolicyMap
+    ):
+        raise TypeError(
+            f"dtype_policy must be the name of a policy, a keras.DTypePolicy or a "
+            f"DTypePolicyMap, received {dtype_policy!r}."
+        )
+    return dtype_policy

@@ -1,0 +1,1 @@
+"""Bytes to `LegacyModel`: one module for each file format."""

@@ -1,0 +1,1 @@
+"""TensorFlow checkpoints: the index, the tensors, and the object graph."""

@@ -1,0 +1,131 @@
+"""Reads the sorted string table that indexes a TensorFlow checkpoint.
+
+LevelDB's table format, uncompressed: data blocks of prefix-compressed keys, one
+index block, and a footer that says where it is. Every block carries a masked
+CRC-32C. Source: leveldb doc/table_format.md, tensorflow/core/lib/io/format.cc.
+"""
+
+import struct
+
+import google_crc32c
+
+from keras_policies.legacy.base.errors import LegacyModelError
+
+FOOTER_BYTES = 48
+MAGIC = 0xDB4775248B80FB57
+TRAILER_BYTES = 5  # one byte of compression type, four of checksum
+NO_COMPRESSION = 0
+
+MAX_INDEX_BYTES = 512 * 1024 * 1024
+MAX_KEY_BYTES = 64 * 1024  # keys are object paths; prefix compression could bomb
+MAX_TOTAL_KEY_BYTES = 64 * 1024 * 1024
+MAX_ENTRIES = 250_000
+
+
+def mask(crc):
+    """Return the masked form of a CRC-32C, as stored (leveldb util/crc32c.h)."""
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+class CorruptError(Exception):
+    """A broken table; `read_table` adds the name of the file."""
+
+
+def read_varint(data, position):
+    """Return `(value, next position)` of an unsigned LEB128 integer in `data`."""
+    value = shift = 0
+    while True:
+        if position >= len(data) or shift > 63:
+            raise CorruptError(f"an integer at byte {position} does not end")
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position += 1
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def _block(data, handle):
+    """Return the bytes of the block at `handle`, its checksum verified."""
+    offset, position = read_varint(handle, 0)
+    size, _ = read_varint(handle, position)
+    end = offset + size
+    if end + TRAILER_BYTES > len(data) - FOOTER_BYTES:
+        raise CorruptError(f"a block of {size} bytes at {offset} reaches past the end")
+    compression, stored = struct.unpack_from("<BI", data, end)
+    if mask(google_crc32c.value(data[offset : end + 1])) != stored:
+        raise CorruptError(f"the checksum of the block at byte {offset} does not match")
+    if compression != NO_COMPRESSION:
+        raise CorruptError(
+            f"the block at byte {offset} is compressed (type {compression}), which "
+            "TensorFlow never does"
+        )
+    return data[offset:end]
+
+
+def _entries(block):
+    """Yield `(key, value)` of a block; a key shares a prefix with the one before."""
+    if len(block) < 4:
+        raise CorruptError(f"a block of {len(block)} bytes is too short")
+    (restarts,) = struct.unpack_from("<I", block, len(block) - 4)
+    end = len(block) - 4 * (restarts + 1)
+    position, key = 0, b""
+    if end < 0:
+        raise CorruptError(f"a block of {len(block)} bytes claims {restarts} restarts")
+    while position < end:
+        shared, position = read_varint(block, position)
+        added, position = read_varint(block, position)
+        size, position = read_varint(block, position)
+        if shared > len(key) or position + added + size > end:
+            raise CorruptError("an entry reaches past the end of its block")
+        if shared + added > MAX_KEY_BYTES:
+            raise CorruptError(f"a key is longer than {MAX_KEY_BYTES} bytes")
+        key = key[:shared] + block[position : position + added]
+        position += added
+        yield key, block[position : position + size]
+        position += size
+
+
+def _read(data):
+    if len(data) < FOOTER_BYTES:
+        raise CorruptError(f"{len(data)} bytes are too few for a table")
+    footer = data[-FOOTER_BYTES:]
+    (magic,) = struct.unpack_from("<Q", footer, FOOTER_BYTES - 8)
+    if magic != MAGIC:
+        raise CorruptError("it does not end as a table does")
+    _, position = read_varint(footer, 0)  # the meta index: offset and size
+    _, position = read_varint(footer, position)
+    table, key_bytes, last = {}, 0, None
+    for _, handle in _entries(_block(data, footer[position:])):
+        for key, value in _entries(_block(data, handle)):
+            if last is not None and key <= last:  # so no block is read twice either
+                raise CorruptError(f"the key {key[:80]!r} is not in its order")
+            key_bytes += len(key)
+            if key_bytes > MAX_TOTAL_KEY_BYTES or len(table) == MAX_ENTRIES:
+                raise CorruptError(
+                    f"more than {MAX_ENTRIES} keys, or {MAX_TOTAL_KEY_BYTES} bytes of "
+                    "them"
+                )
+            table[key], last = value, key
+    return table
+
+
+def read_table(path):
+    """Return the table in the file at `path` as a dict of bytes to bytes.
+
+    Args:
+        path: `pathlib.Path` of a `.index` file. It is read whole: an index is
+            about a hundred bytes for each tensor.
+
+    Raises:
+        LegacyModelError: if it is no table, is truncated, or a checksum differs.
+    """
+    try:
+        if path.stat().st_size > MAX_INDEX_BYTES:
+            raise CorruptError(f"it is larger than {MAX_INDEX_BYTES} bytes")
+        return _read(path.read_bytes())
+    except (CorruptError, struct.error) as error:
+        raise LegacyModelError(
+            f"{path}: not a readable checkpoint index: {error}. Copy the file again "
+            "from where it came from."
+        ) from error

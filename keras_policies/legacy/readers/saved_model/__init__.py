@@ -1,0 +1,1 @@
+"""SavedModel folders: the object graph and what hangs on it."""

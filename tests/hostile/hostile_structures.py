@@ -1,0 +1,334 @@
+"""Mutations of the contents of HDF5 files, protocol buffers and checkpoints.
+
+Pure functions as in hostile_bytes.py. The results are well-formed, with checksums.
+"""
+
+import io
+import math
+import struct
+
+import google_crc32c
+import h5py
+import numpy as np
+from hostile_bytes import json_text
+
+from keras_policies.legacy.readers.checkpoint import protos, sorted_table
+from keras_policies.legacy.readers.checkpoint.checkpoint import OBJECT_GRAPH_KEY
+
+INTEGERS = -1, 0, 1, 2, 3, 7, 255, 2**31 - 1, -(2**31), 10**6, 2**30
+LONG = *INTEGERS, 2**62, -(2**63), 2**40
+
+
+def h5_edited(files, edit):
+    """Return the files after `edit(h5py.File)` on the only one."""
+    ((name, data),) = files.items()
+    buffer = io.BytesIO(data)
+    with h5py.File(buffer, "r+") as file:
+        edit(file)
+    return {name: buffer.getvalue()}
+
+
+def _objects(file, kind):
+    found = []
+    file.visititems(
+        lambda name, item: found.append(name) if isinstance(item, kind) else None
+    )
+    return sorted(found)
+
+
+def _attributes(file):
+    groups = ["/", *_objects(file, h5py.Group)]
+    return [(group, name) for group in groups for name in sorted(file[group].attrs)]
+
+
+def h5_json(rng, files):
+    def edit(file):
+        name = rng.choice([n for n in sorted(file.attrs) if n.endswith("_config")])
+        text = file.attrs[name]
+        text = text.decode() if isinstance(text, bytes) else text
+        file.attrs[name] = json_text(rng, text).encode("utf-8", "replace")
+
+    return h5_edited(files, edit)
+
+
+def h5_attribute(rng, files):
+    def edit(file):
+        group, name = rng.choice(_attributes(file))
+        attrs = file[group].attrs
+        kind, old = rng.randrange(4), attrs[name]
+        if kind == 0:
+            del attrs[name]
+        elif kind == 1:
+            nasty = (3, 2.5, b"", "x", np.zeros(5), np.array([b"../x"]), b"\xff\xfe")
+            attrs[name] = rng.choice(nasty)
+        elif kind == 2:
+            attrs[name] = [*np.ravel(old).tolist(), *np.ravel(old).tolist()]
+        else:
+            other = rng.choice(_attributes(file))
+            attrs[name] = file[other[0]].attrs[other[1]]
+
+    return h5_edited(files, edit)
+
+
+def h5_link(rng, files):
+    """Replace an object with a link, or with a group that contains itself."""
+
+    def edit(file):
+        every = [*_objects(file, h5py.Group), *_objects(file, h5py.Dataset)]
+        name = rng.choice(every)
+        target = rng.choice(every)
+        inside = h5py.SoftLink(f"/{target}")
+        outside = h5py.ExternalLink("../canary", f"/{rng.choice((name, target))}")
+        link = rng.choice((inside, outside, h5py.SoftLink("/nowhere"), file[target]))
+        del file[name]
+        file[name] = link
+
+    return h5_edited(files, edit)
+
+
+def _dataset(rng, file, name, old):
+    kind = rng.randrange(8)
+    shape, dtype = old.shape, old.dtype
+    if kind == 0:  # sparse: claims data that is not there
+        big = tuple(10 ** rng.choice((3, 6, 9)) for _ in shape) or (10**9,)
+        file.create_dataset(name, big, dtype, chunks=tuple(1 for _ in big))
+    elif kind == 1 and shape and math.prod(shape):
+        file.create_dataset(name, shape, dtype, external=[("../canary", 0, 10**6)])
+    elif kind == 2 and shape:
+        layout = h5py.VirtualLayout(shape, dtype)
+        layout[...] = h5py.VirtualSource("../canary", name, shape=shape)
+        file.create_virtual_dataset(name, layout)
+    elif kind == 3:
+        others = ("float64", "complex64", "int8", "S3", "bool", "V2", "V7", "float16")
+        file.create_dataset(name, shape, rng.choice(others))
+    elif kind == 4:
+        file.create_dataset(name, rng.choice(((), (0,), (2, 3), (7,) * 20)), dtype)
+    elif kind == 5:
+        file.create_dataset(name, shape, h5py.string_dtype())
+    elif kind == 6 and math.prod(shape):
+        bomb = np.zeros((2000, 2000), "float32")
+        file.create_dataset(name, data=bomb, compression="gzip")
+    else:
+        file[name] = h5py.Empty("float32")
+
+
+def h5_dataset(rng, files):
+    def edit(file):
+        name = rng.choice(_objects(file, h5py.Dataset))
+        old = file[name]
+        del file[name]
+        _dataset(rng, file, name, old)
+
+    return h5_edited(files, edit)
+
+
+HDF5 = {
+    "json": h5_json,
+    "attribute": h5_attribute,
+    "link": h5_link,
+    "dataset": h5_dataset,
+}
+
+
+def message(kind, data):
+    """Return the message `kind` in `data`."""
+    return protos.parse(kind, data, "the original")
+
+
+def _messages(found):
+    """Return a message and all messages inside it."""
+    every = [found]
+    for field, value in found.ListFields():
+        if field.message_type is not None:
+            for inner in value if _is_list(field) else [value]:
+                every += _messages(inner)
+    return every
+
+
+def _is_list(field):
+    known = protos._MESSAGES[field.containing_type.name][field.name][1]
+    return isinstance(known, list)
+
+
+def change_message(rng, found):
+    """Change a field of a message, or of one inside it, in place."""
+    target = rng.choice(_messages(found))
+    field = rng.choice(target.DESCRIPTOR.fields)
+    is_list, is_message = _is_list(field), field.message_type
+    if is_list and is_message:
+        _change_list(rng, getattr(target, field.name))
+    elif is_message or rng.random() < 0.1:
+        target.ClearField(field.name)
+    else:
+        value = _value(rng, field, target)
+        if is_list:
+            getattr(target, field.name).extend([value] * rng.choice((1, 1000)))
+        else:
+            setattr(target, field.name, value)
+
+
+def _change_list(rng, items):
+    kind = rng.randrange(5)
+    if kind == 0 and items:
+        del items[rng.randrange(len(items)) :]
+    elif kind == 1 and items:  # a duplicate name
+        items.add().CopyFrom(rng.choice(items))
+    elif kind == 2 and items:
+        copy = rng.choice(items)
+        items.extend([copy] * 300)
+    elif kind == 3 and len(items) > 1:
+        one, two = rng.choice(items), rng.choice(items)
+        one.CopyFrom(two)
+    else:
+        items.add()
+
+
+def _value(rng, field, target):
+    if field.type in (field.TYPE_STRING, field.TYPE_BYTES):
+        old = getattr(target, field.name)
+        old = old if isinstance(old, str) else ""
+        new = rng.choice(("", "x", "../../x", "/etc/passwd", "a/" * 500, old + "é"))
+        if old.startswith("{") and rng.random() < 0.9:
+            new = json_text(rng, old).encode("utf-8", "replace").decode()
+        return new if field.type == field.TYPE_STRING else new.encode()
+    if field.type == field.TYPE_BOOL:
+        return rng.random() < 0.5
+    values = LONG if field.type == field.TYPE_INT64 else INTEGERS
+    value = rng.choice(values)
+    return value % 2**32 if field.type == field.TYPE_FIXED32 else value
+
+
+def _proto(name, kind):
+    def mutate(rng, files):
+        found = message(kind, files[name])
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            change_message(rng, found)
+        return {**files, name: found.SerializeToString()}
+
+    return mutate
+
+
+def metadata(rng, files):
+    """Mutate the JSON of a Keras object, wherever the release stores it."""
+    name = "keras_metadata.pb"
+    if name not in files:
+        return _json_of_nodes(rng, files)
+    found = message("KerasMetadata", files[name])
+    item = rng.choice(found.nodes)
+    item.metadata = json_text(rng, item.metadata).encode("utf-8", "replace").decode()
+    return {**files, name: found.SerializeToString()}
+
+
+def _json_of_nodes(rng, files):
+    found = message("SavedModel", files["saved_model.pb"])
+    nodes = found.meta_graphs[0].object_graph_def.nodes
+    item = rng.choice([n.user_object for n in nodes if n.user_object.metadata])
+    item.metadata = json_text(rng, item.metadata).encode("utf-8", "replace").decode()
+    return {**files, "saved_model.pb": found.SerializeToString()}
+
+
+def varint(number):
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+def block(entries):
+    """Return a block of a table, with its trailer; no key shares a prefix."""
+    data = b"".join(
+        varint(0) + varint(len(key)) + varint(len(value)) + key + value
+        for key, value in entries
+    )
+    return sealed(data + struct.pack("<II", 0, 1))
+
+
+def sealed(data):
+    data += b"\0"
+    return data + struct.pack("<I", sorted_table.mask(google_crc32c.value(data)))
+
+
+def table(entries):
+    """Return the bytes of a sorted table with one block of `[(key, value)]`."""
+    data = block(entries)
+    handle = varint(0) + varint(len(data) - sorted_table.TRAILER_BYTES)
+    return with_index(data, [(b"\xff", handle)])
+
+
+def with_index(data, handles):
+    """Return blocks of data followed by the index block and the footer."""
+    index = block(handles)
+    at = varint(len(data)) + varint(len(index) - sorted_table.TRAILER_BYTES)
+    footer = (varint(0) + varint(0) + at).ljust(sorted_table.FOOTER_BYTES - 8, b"\0")
+    return data + index + footer + struct.pack("<Q", sorted_table.MAGIC)
+
+
+def _index_name(files):
+    return next(name for name in sorted(files) if name.endswith(".index"))
+
+
+def read_index(files):
+    """Return the checkpoint's index as `{key: value}`."""
+    return sorted_table._read(files[_index_name(files)])
+
+
+def with_entries(files, entries):
+    return {**files, _index_name(files): table(sorted(entries.items()))}
+
+
+def checkpoint_entry(rng, files):
+    """Change a BundleEntry or the header, or swap two keys."""
+    entries = read_index(files)
+    key = rng.choice(sorted(entries))
+    if rng.random() < 0.3:
+        other = rng.choice(sorted(entries))
+        entries[key], entries[other] = entries[other], entries[key]
+        return with_entries(files, entries)
+    found = message("BundleEntry" if key else "BundleHeader", entries[key])
+    change_message(rng, found)
+    return with_entries(files, {**entries, key: found.SerializeToString()})
+
+
+def with_string(files, entries, key, text):
+    """Return the files with a string tensor appended to the first shard."""
+    shard = next(name for name in sorted(files) if ".data-00000" in name)
+    crc = google_crc32c.value(len(text).to_bytes(4, "little"))
+    lengths = struct.pack("<I", sorted_table.mask(crc))
+    data = varint(len(text)) + lengths + text
+    entry = message("BundleEntry", entries[key])
+    entry.offset, entry.size = len(files[shard]), len(data)
+    entry.crc32c = sorted_table.mask(
+        google_crc32c.extend(google_crc32c.extend(crc, lengths), text)
+    )
+    entries = {**entries, key: entry.SerializeToString()}
+    return with_entries({**files, shard: files[shard] + data}, entries)
+
+
+def object_graph(files):
+    """Return the parsed object graph of the checkpoint."""
+    entries = read_index(files)
+    entry = message("BundleEntry", entries[OBJECT_GRAPH_KEY.encode()])
+    shard = next(
+        name for name in sorted(files) if f".data-{entry.shard_id:05d}" in name
+    )
+    data = files[shard][entry.offset : entry.offset + entry.size]
+    length, start = sorted_table.read_varint(data, 0)
+    return message("CheckpointGraph", data[start + 4 : start + 4 + length])
+
+
+def checkpoint_graph(rng, files):
+    """Change the object graph of a checkpoint: edges, cycles, names, slots."""
+    found = object_graph(files)
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        change_message(rng, found)
+    key = OBJECT_GRAPH_KEY.encode()
+    return with_string(files, read_index(files), key, found.SerializeToString())
+
+
+CHECKPOINT = {"entry": checkpoint_entry, "graph": checkpoint_graph}
+SAVED_MODEL = {
+    "message": _proto("saved_model.pb", "SavedModel"),
+    "metadata": metadata,
+    **CHECKPOINT,
+}

@@ -1,0 +1,350 @@
+"""Open hostile inputs one after the other, in a process of its own.
+
+Reads lines `format mutation seed`, and answers each with a line of JSON. The parent
+process, `hostile.py`, notices if this one hangs or dies. An audit hook reports what
+Python opens, writes and imports; inotify reports opening the canary, even by C code.
+"""
+
+import ctypes
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import random
+import resource
+import sys
+import tempfile
+import time
+import warnings
+
+import hostile_bytes
+import hostile_structures as structures
+
+FOLDER = pathlib.Path(__file__).parents[1] / "data" / "legacy"
+GIB = 1024**3
+ADDRESS_SPACE = 6 * GIB  # protects the machine; the test limits memory in use
+READ_ONLY = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
+IN_OPEN = 0x20
+# Format -> (its originals, the mutations of its structure).
+FORMATS = {
+    "SavedModel": (
+        [
+            "more/2.15.1/amsgrad/saved_model",
+            "more/2.4.4/nested_twice/saved_model",
+            "more/2.0.0/sgd_decay/saved_model",
+            "lookups/2.15.1/StringLookup-adapted/saved_model",
+            "lookups/2.15.1/StringLookup-file/saved_model",
+        ],
+        {**structures.SAVED_MODEL, **hostile_bytes.FILES},
+    ),
+    "checkpoint": (
+        ["more/2.15.1/amsgrad/checkpoint", "more/2.4.4/amsgrad/checkpoint"],
+        {**structures.CHECKPOINT, **hostile_bytes.FILES},
+    ),
+    "H5": (
+        [
+            "more/2.15.1/amsgrad/model.h5",
+            "more/2.4.4/sgd_nesterov/model.h5",
+            "more/2.0.0/stateful/model.h5",
+            "lookups/2.15.1/StringLookup-tf_idf/model.h5",
+        ],
+        structures.HDF5,
+    ),
+    "keras": (
+        [
+            "more/2.15.1/amsgrad/model.keras",
+            "lookups/2.15.1/Lookup-nested/model.keras",
+            "lookups/2.15.1/TextVectorization-tf_idf/model.keras",
+            "more/2.15.1/adagrad/model.keras",
+        ],
+        hostile_bytes.ZIP,
+    ),
+}
+# Formats with a checksum on every byte that matters; mutations that it detects.
+CHECKED = "checkpoint", "keras"
+CHECKSUMMED = frozenset(("bits", "truncated", "spliced", "filled", "deflated"))
+OURS = "keras_policies", "hostile_bytes", "hostile_structures"
+LIBRARIES = (
+    *("absl", "google", "google_crc32c", "h5py", "jax", "jaxlib", "keras", "ml_dtypes"),
+    *("numpy", "optree", "rich", "scipy", "tensorflow", "torch", "tree", "namex"),
+)
+WRITES = "os.remove os.rename os.mkdir os.rmdir os.symlink os.link os.chmod os.truncate"
+RUNS = "os.system os.exec os.posix_spawn os.fork subprocess.Popen socket.connect"
+CODE = "pickle.find_class ctypes.dlopen urllib.Request marshal.loads"
+WHOLE = 10  # one of this many inputs is loaded as a model, the others are only read
+FORBIDDEN = frozenset(f"{WRITES} {RUNS} {CODE}".split())
+
+
+def mutations(kind):
+    """Return `{name: mutation}` of a format."""
+    return {**hostile_bytes.BYTES, **FORMATS[kind][1]}
+
+
+def original(path):
+    """Return `{name: bytes}` of a file, or of a folder."""
+    path = FOLDER / path
+    if path.is_file():
+        return {path.name: path.read_bytes()}
+    every = (item for item in sorted(path.rglob("*")) if item.is_file())
+    return {str(item.relative_to(path)): item.read_bytes() for item in every}
+
+
+def write(files, folder):
+    """Write files and links into a folder."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, hostile_bytes.Link):
+            path.symlink_to(os.path.join(folder.parent, content.name))
+        else:
+            path.write_bytes(content)
+
+
+class Watch:
+    """Records what is opened, written and imported between `start` and `stop`."""
+
+    def __init__(self, canary):
+        self.inside = None
+        self.found = []
+        self.importing = False
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.notify = self.libc.inotify_init1(os.O_NONBLOCK)
+        self.libc.inotify_add_watch(self.notify, os.fsencode(canary), IN_OPEN)
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event, arguments):
+        if self.inside is None:
+            return
+        if event == "import":
+            self.importing = True
+            self._import(arguments[0])
+        elif event == "open":
+            self._open(*arguments)
+        elif event in FORBIDDEN and not (event == "marshal.loads" and self.importing):
+            self.found.append(f"{event} {arguments!r}"[:200])
+
+    def _import(self, name):
+        root = name.partition(".")[0]
+        known = root in sys.stdlib_module_names or root in (*LIBRARIES, *OURS)
+        if not known or root in ("this", "antigravity"):
+            self.found.append(f"import {name}")
+
+    def _open(self, path, mode, flags):
+        if isinstance(path, int) or os.path.isdir(path):
+            return  # already open; or a folder, for a file without a name
+        path = os.path.realpath(os.fsdecode(path))
+        mine = str(pathlib.Path(__file__).parents[2])
+        folders = self.inside, sys.prefix, sys.base_prefix, mine
+        system = "/usr/lib", "/proc/", "/sys/", "/dev/n"
+        allowed = (*(f"{folder}/" for folder in folders), *system)
+        if not (path + "/").startswith(allowed):
+            self.found.append(f"open {path}")
+        if flags & ~READ_ONLY:
+            self.found.append(f"write {path} {flags:o}")
+
+    def start(self, inside):
+        self.found, self.importing, self.inside = [], False, str(inside)
+
+    def stop(self):
+        self.inside = None
+        try:
+            if os.read(self.notify, 4096):
+                self.found.append("the canary was opened")
+        except BlockingIOError:
+            pass
+        return self.found
+
+
+def peak():
+    """Return the largest resident memory since `reset_peak`, in bytes."""
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+def reset_peak():
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
+
+
+@functools.cache
+def small():
+    """Return the model whose weights are in the checkpoints."""
+    import keras
+
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(5, activation="tanh")(inputs)
+    return keras.Model(inputs, keras.layers.Dense(2)(hidden))
+
+
+def signature(config, weights):
+    """Return a digest of a model: its config, and all its weights."""
+    import numpy as np
+
+    digest = hashlib.sha256(repr(config).encode("utf-8", "replace"))
+    for weight in weights:
+        weight = np.asarray(weight)
+        data = repr(weight.tolist()) if weight.dtype == object else weight.tobytes()
+        digest.update(f"{weight.shape} {weight.dtype} {data!r}".encode())
+    return digest.hexdigest()
+
+
+def _refuse_keras_3(path, *_):
+    from keras_policies.legacy.base.errors import Keras3ModelError
+
+    raise Keras3ModelError(path)
+
+
+def loaded(path):
+    """Return the digest of the model in a file."""
+    import keras
+
+    import keras_policies
+
+    keras.utils.set_random_seed(0)
+    # Keras opens its own files; what it does with mutated ones is not tested here.
+    keras.models.load_model = _refuse_keras_3
+    model = keras_policies.load_model(path)
+    return signature(model.to_json(), model.get_weights())
+
+
+def read(path):
+    """Return the digest of everything in a file, planned and read, but not built."""
+    from keras_policies.legacy.base.errors import corrupt
+    from keras_policies.legacy.plan import plan
+    from keras_policies.legacy.readers import readers
+
+    with readers.read(path) as legacy, corrupt(path):
+        planned = plan.make(legacy)
+        planned.raise_if_missing()
+        every = [weight for found in legacy.weights.values() for weight in found]
+        values = [weight.read() for weight in every]
+        return signature([planned.conversion.config, every], values)
+
+
+def with_weights(path):
+    """Return the digest of a model with the weights of a checkpoint."""
+    import keras_policies
+
+    model = small()
+    before = signature(None, model.get_weights())
+    try:
+        keras_policies.load_weights(model, path / "weights")
+    except Exception:
+        if signature(None, model.get_weights()) != before:
+            raise RuntimeError("some weights were loaded, and then none") from None
+        raise
+    return signature(None, model.get_weights())
+
+
+def opener(kind, is_whole):
+    """Return the function that opens an input as a user would, or that reads it."""
+    if kind == "checkpoint":
+        return with_weights
+    return loaded if is_whole else read
+
+
+def _is_of_memory(error):
+    """Return whether our error was caused by running out of memory."""
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def attempt(kind, folder, is_whole):
+    """Return `(outcome, digest or message)` of opening an input."""
+    import keras_policies
+    from keras_policies.legacy.base.errors import Keras3ModelError
+
+    path = folder if kind in ("SavedModel", "checkpoint") else next(folder.iterdir())
+    try:
+        return "opened", opener(kind, is_whole)(path)
+    except Keras3ModelError:
+        return "of Keras 3", ""
+    except keras_policies.LegacyModelError as error:
+        if _is_of_memory(error):
+            return "out of memory", str(error)[:300]
+        return "refused", str(error)[:300]
+    except BaseException as error:
+        return "another error", f"{type(error).__name__}: {error}"[:300]
+
+
+def mutated(kind, mutation, seed):
+    """Return `(original, files)`: one of the format's originals, and its mutation."""
+    rng = random.Random(f"{kind} {mutation} {seed}")
+    source = rng.choice(FORMATS[kind][0])
+    return source, mutations(kind)[mutation](rng, original(source))
+
+
+class Opener:
+    """Opens inputs one at a time in its own folder."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        canary = self.folder / "canary"
+        canary.write_bytes(next(iter(original(FORMATS["H5"][0][0]).values())))
+        self.digests = {}
+        for kind, (sources, _) in FORMATS.items():
+            for source in sources:  # triggers the late imports now
+                for is_whole in True, False:
+                    outcome, found = self._attempt(kind, original(source), is_whole)
+                    if outcome != "opened":
+                        raise RuntimeError(f"{source}: {outcome}: {found}")
+                    self.digests[kind, source, is_whole] = found
+        self.watch = Watch(canary)
+
+    def _attempt(self, kind, files, is_whole, watch=None):
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            folder = pathlib.Path(folder)
+            write(files, folder)
+            before = sorted(folder.rglob("*"))
+            if watch is not None:
+                watch.start(folder)
+            found = attempt(kind, folder, is_whole)
+            if watch is not None:
+                watch.stop()
+            if sorted(folder.rglob("*")) != before:
+                raise RuntimeError("an input has changed")
+            return found
+
+    def open(self, kind, files, is_whole=True, equal_to=None):
+        """Return `{outcome, detail, seconds, bytes, seen}` of an input."""
+        reset_peak()
+        base, start = peak(), time.perf_counter()
+        outcome, detail = self._attempt(kind, files, is_whole, self.watch)
+        seconds, grown = time.perf_counter() - start, peak() - base
+        if outcome == "opened" and equal_to is not None:
+            same = detail == self.digests[kind, equal_to, is_whole]
+            outcome = "equal" if same else "different"
+        return {
+            "outcome": outcome,
+            "detail": detail,
+            "seconds": seconds,
+            "bytes": grown,
+            "seen": self.watch.found,
+        }
+
+
+def main():
+    warnings.simplefilter("ignore")
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # keeps the output of libraries out of the answers
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = Opener(folder)
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+        answers.write("ready\n")
+        for line in sys.stdin:
+            kind, mutation, seed = line.split()
+            try:
+                source, files = mutated(kind, mutation, int(seed))
+            except RecursionError:
+                answers.write(json.dumps({"outcome": "none", "seen": []}) + "\n")
+                continue
+            found = inputs.open(kind, files, int(seed) % WHOLE == 0, source)
+            answers.write(json.dumps({**found, "source": source}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

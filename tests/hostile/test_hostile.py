@@ -1,0 +1,173 @@
+"""Files from strangers end in the model that was saved, or in an error of ours."""
+
+import importlib.util
+import struct
+
+import hostile
+import hostile_exploits
+import hostile_worker
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+from keras_policies import LegacyModelError, inspect_model, load_model, load_weights
+from keras_policies.legacy.base.model import LegacyWeight, SlotNames
+from keras_policies.legacy.guards import attribute_texts, budget
+from keras_policies.legacy.ops import arrays
+
+SAMPLE = 6  # seeds of each mutation; hostile.py tries many
+EVERY = [
+    (kind, name)
+    for kind in hostile_worker.FORMATS
+    for name in hostile_worker.mutations(kind)
+]
+
+
+@pytest.fixture(scope="module")
+def worker():
+    started = hostile.Worker("numpy")  # it starts soonest; readers know no backend
+    yield started
+    started.close()
+
+
+@legacy_files.once
+@pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None,
+    reason="some of the originals are lookups, which Keras makes with TensorFlow",
+)
+@pytest.mark.parametrize(("kind", "mutation"), EVERY, ids=map("-".join, EVERY))
+def test_a_mutated_file_opens_as_it_was_or_is_refused(worker, kind, mutation):
+    for seed in range(SAMPLE):
+        found = worker.open(kind, mutation, seed)
+        assert hostile.problem(kind, mutation, found) is None, (seed, found)
+
+
+def test_the_worker_sees_what_is_opened_written_imported_and_left_unequal():
+    fine = {"outcome": "refused", "seen": [], "seconds": 0.1, "bytes": 1000}
+    assert hostile.problem("keras", "bits", fine) is None
+    for wrong, said in (
+        ({"seen": ["open /etc/passwd"]}, "seen: ['open /etc/passwd']"),
+        ({"outcome": "another error", "detail": "KeyError"}, "another error: KeyError"),
+        ({"outcome": "hang"}, "hang: None"),
+        ({"outcome": "different", "detail": "0f"}, "another model than the original"),
+        ({"seconds": 11}, "11.0 s, 0 MiB"),
+        ({"bytes": 2**31}, "0.1 s, 2048 MiB"),
+    ):
+        assert said in hostile.problem("keras", "bits", {**fine, **wrong})
+    changed = {**fine, "outcome": "different"}
+    assert hostile.problem("H5", "bits", changed) is None  # it has no checksums
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory):
+    """A folder with the canary that inputs beside it must not open, and its watch."""
+    folder = tmp_path_factory.mktemp("inputs")
+    (folder / "canary").write_bytes(
+        hostile_worker.original(hostile_exploits.H5)["model.h5"]
+    )
+    return folder, hostile_worker.Watch(folder / "canary")
+
+
+def test_the_watch_sees_the_canary_and_a_module(beside, tmp_path):
+    folder, watch = beside
+    watch.start(tmp_path)
+    (folder / "canary").read_bytes()
+    __import__("this")
+    with open(tmp_path / "new", "w"):
+        pass
+    found = watch.stop()
+    assert found[-1] == "the canary was opened"
+    assert f"open {folder / 'canary'}" in found
+    assert "import this" in found
+    assert any(what.startswith(f"write {tmp_path / 'new'}") for what in found)
+
+
+def small():
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(5, activation="tanh")(inputs)
+    return keras.Model(inputs, keras.layers.Dense(2)(hidden))
+
+
+@pytest.mark.parametrize("name", hostile_exploits.EXPLOITS)
+def test_what_got_past_the_readers_once_is_refused(beside, name):
+    kind, make, match = hostile_exploits.EXPLOITS[name]
+    (folder, watch), kept = beside, hostile_exploits.FOLDER / name
+    path = folder / name
+    hostile_worker.write(
+        hostile_worker.original(kept) if kept.is_dir() else make(), path
+    )
+    model = small() if kind == "checkpoint" else None
+    if kind in ("H5", "keras"):
+        (path,) = path.iterdir()
+    watch.start(path)
+    try:
+        with pytest.raises(LegacyModelError, match=match):
+            load_weights(model, path / "weights") if model else load_model(path)
+    finally:
+        seen = watch.stop()
+    assert seen == []
+
+
+def test_each_kept_file_is_of_an_exploit():
+    assert set(hostile_exploits.kept()) <= set(hostile_exploits.EXPLOITS)
+    assert len(hostile_exploits.kept()) >= 10
+
+
+def test_a_million_objects_open(tmp_path):
+    hostile_worker.write(hostile_exploits.a_million_objects(), tmp_path)
+    before = inspect_model(hostile_worker.FOLDER / hostile_exploits.SAVED_MODEL)
+    assert inspect_model(tmp_path).layers == before.layers
+
+
+def test_a_link_that_stays_in_the_folder_is_followed(tmp_path):
+    files = hostile_worker.original(hostile_exploits.SAVED_MODEL)
+    hostile_worker.write(files, tmp_path / "model")
+    path = tmp_path / "model" / "saved_model.pb"
+    path.rename(tmp_path / "model" / "other.pb")
+    path.symlink_to("other.pb")
+    (tmp_path / "link").symlink_to("model")  # named by the user
+    assert len(load_model(tmp_path / "link").get_weights()) > 0
+
+
+def test_a_name_of_a_million_parts_is_no_slot_and_takes_no_time():
+    def weight(name):
+        return LegacyWeight("", name, (1,), np.dtype("float32"), lambda: None)
+
+    slots = SlotNames([weight("dense/kernel")])
+    assert slots.slot(weight("a/" * 10**6 + "m")) is None
+    assert slots.slot(weight("a/" * 10**6 + "dense/kernel/m")).name == "m"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: arrays.fill([10**6, 10**6], 0.5),
+        lambda: arrays.arange(0, 10**12),
+        lambda: arrays.eye(10**6),
+        lambda: arrays.linspace(0, 1, 10**12),
+        lambda: arrays.tile(np.zeros(10), [10**12]),
+    ],
+    ids=["fill", "range", "eye", "linspace", "tile"],
+)
+def test_a_constant_that_no_weights_explain_is_refused(make):
+    with (
+        budget.of(1000),
+        pytest.raises(LegacyModelError, match="an array of [0-9.]+ bytes, more than"),
+    ):
+        make()
+
+
+def test_what_a_model_may_take_is_counted_together():
+    with budget.of(0):
+        budget.spend(200 * 2**20, 1)
+        with pytest.raises(LegacyModelError, match="an array of 104857600 bytes"):
+            budget.spend(100 * 2**20, 1)
+    budget.spend(10**12)  # outside, nothing is counted
+
+
+def test_an_attribute_that_ends_with_its_file_is_left_to_hdf5():
+    sizes = struct.pack("<HHH", len(b"keras_version\0"), 20, 0)
+    text = struct.pack("<BBHIIIHH", 0x19, 1, 0, 16, 0x10, 1, 0, 8)
+    data = bytes([1, 0]) + sizes + b"keras_version\0\0\0" + text + bytes(4)
+    attribute_texts.check(data, {}, "a file")

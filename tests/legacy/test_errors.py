@@ -1,0 +1,508 @@
+"""Files that are no model, broken or not to be trusted end in one clear error."""
+
+import contextlib
+import json
+import re
+import shutil
+import zipfile
+
+import h5py
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+from keras_policies import (
+    LegacyModelError,
+    convert_model,
+    inspect_model,
+    load_model,
+    load_weights,
+)
+from keras_policies.legacy.guards import guarded_hdf5
+
+SOURCE = legacy_files.CORPUS / "2.15.1" / "seq_dense"
+
+
+def test_the_error_is_a_value_error():
+    assert issubclass(LegacyModelError, ValueError)
+
+
+def test_what_is_not_there(tmp_path):
+    for call in load_model, inspect_model:
+        with pytest.raises(LegacyModelError, match="there is no such file or folder"):
+            call(tmp_path / "nothing")
+
+
+def test_a_folder_that_is_no_model(tmp_path):
+    with pytest.raises(LegacyModelError, match=r"a folder without saved_model.pb"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"hello world", b"\x89HDF"])
+def test_a_foreign_file(tmp_path, content):
+    path = tmp_path / "model.h5"
+    path.write_bytes(content)
+    with pytest.raises(LegacyModelError, match="no model: it begins with"):
+        load_model(path)
+
+
+def test_a_saved_model_without_keras_metadata():
+    for release in "1.15.5", "2.4.4":
+        path = legacy_files.CORPUS / release / "no_metadata" / "saved_model"
+        with pytest.raises(LegacyModelError, match="without Keras metadata.*TFSMLayer"):
+            load_model(path)
+
+
+@pytest.mark.parametrize("form", ["model.h5", "model.keras"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_truncated_file(tmp_path, form, share):
+    whole = (SOURCE / form).read_bytes()
+    path = tmp_path / form
+    path.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(LegacyModelError, match="truncated|corrupt|not a readable"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("name", ["saved_model.pb", "keras_metadata.pb"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.97])
+def test_a_truncated_saved_model(tmp_path, name, share):
+    folder = tmp_path / "saved_model"
+    shutil.copytree(SOURCE / "saved_model", folder)
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(LegacyModelError, match=str(folder)):
+        load_model(folder)
+
+
+def test_the_index_or_the_shard_of_a_saved_model_is_missing(tmp_path):
+    for name in "variables.index", "variables.data-00000-of-00001":
+        folder = tmp_path / name
+        shutil.copytree(SOURCE / "saved_model", folder)
+        (folder / "variables" / name).unlink()
+        with pytest.raises(LegacyModelError, match=f"{name} is missing"):
+            load_model(folder)
+
+
+def edited_h5(tmp_path, edit):
+    """Return a copy of an H5 model with its model_config edited."""
+    path = shutil.copy(SOURCE / "model.h5", tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        edit(config, file)
+        file.attrs["model_config"] = json.dumps(config)
+    return path
+
+
+def test_missing_classes_are_all_named_with_their_layers(tmp_path):
+    def edit(config, file):
+        layers = config["config"]["layers"]
+        layers[1]["class_name"] = "Cosine"
+        layers[3]["class_name"] = "pkg>Blur"
+        layers[4]["class_name"] = "Cosine"
+
+    with pytest.raises(LegacyModelError) as caught:
+        load_model(edited_h5(tmp_path, edit))
+    text = str(caught.value)
+    assert "Cosine (layers 'fc1', 'fc2')" in text
+    assert "pkg>Blur (layers 'drop')" in text
+    assert "custom_objects={'Cosine': Cosine" in text
+    found = inspect_model(tmp_path / "edited.h5")
+    assert found.missing == ("Cosine", "pkg>Blur")
+
+
+def test_a_class_without_a_counterpart_is_named(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][1]["class_name"] = "LocallyConnected1D"
+
+    with pytest.raises(
+        LegacyModelError, match="'fc1' is a LocallyConnected1D: Keras 3"
+    ):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_a_setting_that_keras_3_cannot_do_is_named(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][2]["config"]["virtual_batch_size"] = 4
+
+    with pytest.raises(
+        LegacyModelError, match="'bn' .*virtual_batch_size=4, which Keras 3 cannot"
+    ):
+        load_model(edited_h5(tmp_path, edit))
+
+
+@pytest.mark.parametrize("bad", [3, "x", None, [1]])
+def test_what_is_no_config_of_a_layer_is_named(tmp_path, bad):
+    path = edited_h5(
+        tmp_path, lambda config, file: config["config"]["layers"].insert(1, bad)
+    )
+    with pytest.raises(LegacyModelError, match="expected the config of a layer, found"):
+        load_model(path)
+
+
+def test_what_is_no_config_of_a_layer_is_named_in_an_archive(tmp_path):
+    path = tmp_path / "model.keras"
+    with (
+        zipfile.ZipFile(SOURCE / "model.keras") as old,
+        zipfile.ZipFile(path, "w") as new,
+    ):
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "config.json":
+                config = json.loads(content)
+                config["config"]["layers"].insert(1, 3)
+                content = json.dumps(config)
+            new.writestr(name, content)
+    with pytest.raises(LegacyModelError, match="expected the config of a layer, found"):
+        load_model(path)
+
+
+def test_an_unknown_policy_is_named(tmp_path):
+    def edit(config, file):
+        policy = {"class_name": "Policy", "config": {"name": "mixed_float99"}}
+        config["config"]["layers"][1]["config"]["dtype"] = policy
+
+    with pytest.raises(LegacyModelError, match="'fc1' has the dtype .*mixed_float99"):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_a_weight_that_does_not_fit_names_both_shapes(tmp_path):
+    def edit(config, file):
+        group = file["model_weights/fc1/fc1"]
+        name = next(name for name in group if name.startswith("kernel"))
+        del group[name]
+        group[name] = np.zeros((10, 17), "float32")
+
+    match = r"fc1/kernel has the shape \(10, 16\), the file's .* has \(10, 17\)"
+    with pytest.raises(LegacyModelError, match=match):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_a_missing_weight_names_the_layer(tmp_path):
+    def edit(config, file):
+        group = file["model_weights/bn"]
+        group.attrs["weight_names"] = list(group.attrs["weight_names"])[:3]
+
+    with pytest.raises(
+        LegacyModelError, match="'bn' has the weights .* the file holds"
+    ):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_links_out_of_the_file_are_not_followed(tmp_path):
+    secret = tmp_path / "secret.h5"
+    with h5py.File(secret, "w") as file:
+        file["kernel"] = np.ones((10, 16), "float32")
+
+    def edit(config, file):
+        group = file["model_weights/fc1/fc1"]
+        name = next(name for name in group if name.startswith("kernel"))
+        del group[name]
+        group[name] = h5py.ExternalLink(str(secret), "kernel")
+
+    with pytest.raises(LegacyModelError, match="is a link to somewhere else"):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_code_in_a_file_is_refused(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][3] = {
+            "class_name": "Lambda",
+            "config": {
+                "name": "evil",
+                "function": ["4wEAAAA=", None, None],
+                "function_type": "lambda",
+            },
+        }
+
+    with pytest.raises(LegacyModelError, match="Lambda layer 'evil' holds code"):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_json_that_is_too_deep_or_no_object(tmp_path):
+    for text in "[" * 100_000, "[1]", "{", "null":
+        path = shutil.copy(SOURCE / "model.keras", tmp_path / "deep.keras")
+        rewritten = tmp_path / "rewritten.keras"
+        with zipfile.ZipFile(path) as old, zipfile.ZipFile(rewritten, "w") as new:
+            for name in old.namelist():
+                new.writestr(name, text if name == "config.json" else old.read(name))
+        with pytest.raises(LegacyModelError, match=r"config\.json: "):
+            load_model(rewritten)
+
+
+def test_a_zip_that_is_no_model(tmp_path):
+    path = tmp_path / "a.keras"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(LegacyModelError, match=r"metadata\.json is missing"):
+        load_model(path)
+
+
+def test_weights_alone_are_no_model():
+    folder = legacy_files.MORE / "2.4.4" / "amsgrad"
+    for name in "weights.h5", "checkpoint/weights":
+        with pytest.raises(LegacyModelError, match=r"keras_policies\.load_weights"):
+            load_model(folder / name)
+
+
+@pytest.mark.parametrize("name", ["model.keras", "model.h5", "model"])
+def test_a_model_of_keras_3_is_not_legacy(tmp_path, name):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    path = tmp_path / name
+    if path.suffix:
+        model.save(path)
+    else:
+        model.save(tmp_path / "model.zip.keras")
+        with zipfile.ZipFile(tmp_path / "model.zip.keras") as archive:
+            archive.extractall(path)
+    assert load_model(path).count_params() == 9
+    with pytest.raises(LegacyModelError, match="dtype_policy is for legacy models"):
+        load_model(path, dtype_policy="float32")
+    with pytest.raises(LegacyModelError, match="written by Keras 3: there is nothing"):
+        inspect_model(path)
+    with pytest.raises(LegacyModelError, match="written by Keras 3: there is nothing"):
+        convert_model(path, tmp_path / "new.keras")
+    assert not (tmp_path / "new.keras").exists()
+
+
+@pytest.mark.parametrize("form", ["model.h5", "model.keras"])
+def test_a_file_is_opened_once(form, monkeypatch):
+    opened, stock = [], guarded_hdf5.h5py.File
+    monkeypatch.setattr(
+        guarded_hdf5.h5py, "File", lambda *args: opened.append(args) or stock(*args)
+    )
+    load_model(SOURCE / form)
+    assert len(opened) == 1
+
+
+def test_a_dtype_policy_that_is_none():
+    with pytest.raises(TypeError, match="dtype_policy must be the name"):
+        load_model(SOURCE / "model.h5", dtype_policy=16)
+    with pytest.raises(ValueError, match="float99"):
+        load_model(SOURCE / "model.h5", dtype_policy="float99")
+
+
+def small():
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(5, activation="tanh")(inputs)
+    return keras.Model(inputs, keras.layers.Dense(2)(hidden))
+
+
+@pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])
+@pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights", "model.h5"])
+def test_load_weights_into_a_model_built_in_code(release, name):
+    folder = legacy_files.MORE / release / "amsgrad"
+    model = small()
+    load_weights(model, folder / name)
+    (found,) = legacy_files.outputs(model, folder / "model.h5")
+    wanted = legacy_files.arrays(folder / "model.h5", "y_")[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])
+@pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights", "saved_model"])
+def test_load_weights_into_a_subclassed_model(release, name):
+    folder = legacy_files.MORE / release / "subclassed"
+    model = legacy_files.Net()
+    model(legacy_files.inputs(folder / "saved_model"))
+    load_weights(model, folder / name)
+    (found,) = legacy_files.outputs(model, folder / "saved_model")
+    wanted = legacy_files.arrays(folder / "saved_model", "y_")[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights"])
+def test_load_weights_changes_all_or_nothing(name):
+    inputs = keras.Input((4,))
+    hidden = keras.layers.Dense(5)(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
+    before = [np.array(weight) for weight in model.get_weights()]
+    path = legacy_files.MORE / "2.4.4" / "amsgrad" / name
+    with pytest.raises(LegacyModelError, match=r"\(5, 3\), the file's .*\(5, 2\)"):
+        load_weights(model, path)
+    for weight, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+AMSGRAD = legacy_files.MORE / "2.4.4" / "amsgrad"
+DECAY = legacy_files.MORE / "2.4.4" / "sgd_decay" / "saved_model"
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        (AMSGRAD / "checkpoint", AMSGRAD / "checkpoint" / "weights"),
+        (AMSGRAD / "checkpoint" / "checkpoint", AMSGRAD / "checkpoint" / "weights"),
+        (AMSGRAD / "checkpoint" / "weights.index", AMSGRAD / "checkpoint" / "weights"),
+        (
+            AMSGRAD / "checkpoint" / "weights.data-00000-of-00001",
+            AMSGRAD / "checkpoint" / "weights",
+        ),
+        (DECAY / "saved_model.pb", DECAY),
+        (DECAY / "variables", DECAY),
+    ],
+    ids=lambda path: path.name,
+)
+def test_a_part_of_a_model_names_the_path_that_was_meant(tmp_path, path, meant):
+    text = (
+        f"did you mean {str(meant)!r}" if meant != DECAY else f"folder {str(DECAY)!r}"
+    )
+    with pytest.raises(LegacyModelError, match=re.escape(text)):
+        load_weights(small(), path)
+    text = text.replace("did you mean ", "load_weights(model, ")
+    for call in load_model, inspect_model:
+        with pytest.raises(LegacyModelError, match=re.escape(text)):
+            call(path)
+    with pytest.raises(LegacyModelError, match=re.escape(text)):
+        convert_model(path, tmp_path / "new.keras")
+
+
+@pytest.mark.parametrize("name", ["weights.h5", "checkpoint/weights"])
+def test_a_layer_too_many_is_named_whatever_the_layers_are_called(name):
+    inputs = keras.Input((4,))
+    x = keras.layers.Dense(5, name="one")(inputs)
+    x = keras.layers.Dense(5, name="two")(x)
+    model = keras.Model(inputs, keras.layers.Dense(2, name="three")(x))
+    match = (
+        r"has 3 layers with weights, the file 2, .* first that differ: 'two' with "
+        r"\[\(5, 5\), \(5,\)\], in the file '.*' with \[\(5, 2\), \(2,\)\]"
+    )
+    with pytest.raises(LegacyModelError, match=match) as caught:
+        load_weights(model, AMSGRAD / name)
+    assert "keras.utils.clear_session()" in str(caught.value)
+
+
+def test_a_dict_of_names_is_asked_for_as_custom_objects():
+    with pytest.raises(TypeError, match="custom_objects must be a dict of names"):
+        load_model(SOURCE / "model.h5", [keras.layers.Dense])
+
+
+def test_a_class_that_goes_by_the_name_of_a_stock_layer_is_asked_for(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][1]["class_name"] = "Attention"
+
+    match = r"Keras has a layer Attention of its own: .*={'Attention': \.\.\.}"
+    with pytest.raises(LegacyModelError, match=match):
+        load_model(edited_h5(tmp_path, edit))
+
+
+def test_load_weights_wants_a_built_model():
+    path = legacy_files.MORE / "2.4.4" / "subclassed" / "weights.h5"
+    with pytest.raises(LegacyModelError, match="has no weights yet"):
+        keras_policies.load_weights(legacy_files.Net(), path)
+
+
+def _places(value, path=()):
+    """Yield the path of every value in a nest."""
+    yield path
+    inner = value.items() if isinstance(value, dict) else ()
+    inner = enumerate(value) if isinstance(value, list) else inner
+    for key, item in inner:
+        yield from _places(item, (*path, key))
+
+
+def _with(value, path, new):
+    """Return a nest with another value at a path."""
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = _with(copy[path[0]], path[1:], new)
+    return copy
+
+
+@pytest.mark.parametrize(
+    "new", [None, 7, "x", [], {}, [[]], {"class_name": 3}], ids=str
+)
+@pytest.mark.parametrize("attribute", ["model_config", "training_config"])
+def test_a_config_with_anything_anywhere_opens_or_is_refused(tmp_path, attribute, new):
+    source = legacy_files.CORPUS / "2.1.4" / "nested_model" / "model.h5"
+    path = shutil.copy(source, tmp_path / "model.h5")
+    with h5py.File(path) as file:
+        config = json.loads(file.attrs[attribute])
+    for place in list(_places(config))[::11]:
+        with h5py.File(path, "r+") as file:
+            file.attrs[attribute] = json.dumps(_with(config, place, new))
+        with contextlib.suppress(LegacyModelError):  # and no other error
+            inspect_model(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        pytest.param(1 + 2j, r"fc1/bias has the shape \(16,\)", id="complex"),
+        pytest.param(b"abc", "bias:0' is of numbers no weight has: .S3", id="text"),
+        pytest.param(3, r"fc1/bias has the shape \(16,\)", id="int"),
+    ],
+)
+def test_a_weight_of_another_kind_of_number_is_refused(tmp_path, value, match):
+    def edit(config, file):
+        group = file["model_weights/fc1/fc1"]
+        name = next(name for name in group if name.startswith("bias"))
+        del group[name]
+        group[name] = np.full((16,), value)
+
+    path = edited_h5(tmp_path, edit)
+    model = load_model(SOURCE / "model.h5")
+    before = [np.array(weight) for weight in model.get_weights()]
+    for call in load_model, lambda path: load_weights(model, path):
+        with pytest.raises(LegacyModelError, match=match):
+            call(path)
+    for weight, old in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+def my_sigmoid(x):
+    return keras.ops.sigmoid(x)
+
+
+def test_an_activation_that_changed_is_that_of_tf_keras(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][1]["config"]["activation"] = "hard_sigmoid"
+
+    path = edited_h5(tmp_path, edit)
+    x = np.array([-3.0, -2.4, -1.0, 0.0, 2.0, 2.6], "float32")
+    wanted = [0.0, 0.02, 0.3, 0.5, 0.9, 1.0]
+    found = load_model(path).get_layer("fc1").activation(x)
+    # fc1 computes in float16.
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(found), wanted, atol=1e-3)
+    model = load_model(path, {"hard_sigmoid": my_sigmoid})
+    assert model.get_layer("fc1").activation is my_sigmoid
+    converted = keras_policies.convert_model(path, tmp_path / "new.keras")
+    again = keras.models.load_model(tmp_path / "new.keras", compile=False)
+    found = again.get_layer("fc1").activation(x)
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(found), wanted, atol=1e-3)
+    # Keras 3.8 takes no layers for an activation.
+    needs_us = keras.__version__.startswith("3.8.")
+    assert ("keras_policies" in json.dumps(again.get_config())) == needs_us
+    assert any("opens only after" in note for note in converted.left_out) == needs_us
+
+
+def test_a_loss_weight_of_the_wrong_kind_is_ours(tmp_path):
+    path = shutil.copy(SOURCE / "model.h5", tmp_path / "model.h5")
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["training_config"])
+        config["loss_weights"] = "x"
+        file.attrs["training_config"] = json.dumps(config)
+    with pytest.raises(LegacyModelError, match="its training_config"):
+        load_model(path)
+    assert not load_model(path, compile=False).compiled
+
+
+def test_compile_false_opens_what_it_is_recommended_for(tmp_path):
+    path = shutil.copy(SOURCE / "model.h5", tmp_path / "model.h5")
+    wrapper = {"loss_scale": "nonsense", "optimizer": {}}
+    optimizer = {"class_name": "LossScaleOptimizer", "config": wrapper}
+    with h5py.File(path, "r+") as file:
+        file.attrs["training_config"] = json.dumps({"optimizer_config": optimizer})
+    with pytest.raises(LegacyModelError, match="Open it with compile=False"):
+        load_model(path)
+    assert not load_model(path, compile=False).compiled
+
+
+def test_a_name_that_is_no_text_is_refused(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][1]["config"]["name"] = "\ud800x"
+
+    with pytest.raises(LegacyModelError, match="lone surrogate"):
+        inspect_model(edited_h5(tmp_path, edit))

@@ -1,0 +1,270 @@
+"""Real legacy files open, predict, hold their weights, and train on as they did."""
+
+import functools
+import json
+import shutil
+import warnings
+
+import h5py
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+
+pytestmark = [
+    # jax without x64 says so for every float64 layer.
+    pytest.mark.filterwarnings("ignore:Explicitly requested dtype float64"),
+]
+# Releases that recorded no policies, so that their mixed models come back as float32.
+UNRECORDED = "1.15.5", "2.0.0"
+
+
+@functools.lru_cache(maxsize=4)
+def opened(path):
+    return keras_policies.load_model(path, legacy_files.CUSTOM_OBJECTS)
+
+
+def corpus(*forms):
+    return [
+        pytest.param(path, id=legacy_files.name_of(path))
+        for path in legacy_files.artifacts(legacy_files.CORPUS)
+        if not forms or path.name in forms
+    ]
+
+
+@functools.lru_cache
+def stock_calls_stacked_cells_with_a_mask():
+    """Return whether this Keras can at all: 3.8 on jax cannot."""
+    cells = [keras.layers.LSTMCell(3), keras.layers.GRUCell(2)]
+    layers = [keras.layers.Masking(0.0), keras.layers.RNN(cells)]
+    model = keras.Sequential([keras.Input((5, 3)), *layers])
+    try:
+        model(np.zeros((2, 5, 3), "float32"))
+    except TypeError:
+        return False
+    return True
+
+
+@functools.lru_cache
+def stock_pads_as_tensorflow_does():
+    """Return whether transposed convolutions do: those of 3.12 on torch do not."""
+    kernel = np.array([1, 2, 3], "float32").reshape(3, 1, 1)
+    x = np.ones((1, 2, 1), "float32")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # 3.12 says so itself
+        found = keras.ops.conv_transpose(x, kernel, strides=2, padding="same")
+    return np.ravel(keras.ops.convert_to_numpy(found)).tolist() == [1, 2, 4, 2]
+
+
+def runs(path):
+    """Return whether stock Keras can run the layers of a file on this backend."""
+    needs = {
+        "conv_family": stock_pads_as_tensorflow_does,
+        "recurrent": stock_calls_stacked_cells_with_a_mask,
+    }
+    return needs.get(path.parent.name, lambda: True)()
+
+
+def more(*without):
+    return [
+        pytest.param(path, id=legacy_files.name_of(path))
+        for path in legacy_files.artifacts(legacy_files.MORE)
+        if path.parent.name not in without
+    ]
+
+
+@pytest.mark.parametrize("path", corpus())
+def test_the_corpus_predicts_what_was_recorded(path):
+    found = legacy_files.outputs(opened(path), path)
+    for output, wanted in zip(found, legacy_files.arrays(path, "y_"), strict=True):
+        np.testing.assert_allclose(
+            np.asarray(output, "float64"),
+            np.asarray(wanted, "float64"),
+            rtol=legacy_files.tolerance(path),
+            atol=legacy_files.tolerance(path) / 2,
+        )
+
+
+@pytest.mark.parametrize("path", corpus())
+def test_the_corpus_has_the_recorded_weights(path):
+    model = keras_policies.load_model(path)
+    found = legacy_files.layer_weights(model)
+    assert sum(map(len, ([layer.weights for layer in model.layers]))) == len(found)
+    for name, weight in found.items():
+        wanted = legacy_files.expected(path)[name].astype("float64")
+        # jax keeps float64 weights as float32 unless told otherwise.
+        np.testing.assert_allclose(weight, wanted, rtol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("path", corpus())
+def test_one_more_step_on_the_corpus_is_the_recorded_one(path):
+    model = keras_policies.load_model(path)
+    if legacy_files.about(path)["stored"].get("slots") == 0 or not model.compiled:
+        stored = {
+            "model.h5": "h5",
+            "saved_model": "saved_model",
+            "model.keras": "keras",
+        }
+        assert legacy_files.about(path)["tf_version"] == "1.15.5"
+        assert not legacy_files.about(path)["stored"][stored[path.name]]["slots"]
+        return
+    assert legacy_files.step_error(model, path) <= 0.03
+
+
+@pytest.mark.parametrize(
+    "path", [legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "saved_model"]
+)
+def test_a_fresh_optimizer_would_fail_the_comparison(path):
+    model = keras_policies.load_model(path)
+    model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
+    assert legacy_files.step_error(model, path) > 0.3
+
+
+@pytest.mark.parametrize("path", corpus())
+def test_every_layer_of_the_corpus_has_its_policy_as_a_plain_one(path):
+    model = opened(path)
+    release = path.parts[-3]
+    for recorded in legacy_files.about(path)["layers"]:
+        layer = model.get_layer(recorded["name"])
+        assert type(layer.dtype_policy) is keras.DTypePolicy
+        if isinstance(layer, keras.layers.InputLayer | keras.Sequential):
+            continue
+        if release in UNRECORDED:
+            assert layer.dtype_policy.name == recorded["variable_dtype"]
+        else:
+            assert layer.compute_dtype == recorded["compute_dtype"]
+            assert layer.variable_dtype == recorded["variable_dtype"]
+        assert layer.trainable == recorded["trainable"]
+
+
+@pytest.mark.parametrize("path", more())
+def test_more_models_predict_what_was_recorded(path):
+    model = opened(path)
+    if not runs(path):
+        return
+    found = legacy_files.outputs(model, path)
+    for output, wanted in zip(found, legacy_files.arrays(path, "y_"), strict=True):
+        np.testing.assert_allclose(output, wanted, rtol=1e-5, atol=1e-6)
+
+
+def closest(weight, others):
+    """Return the smallest largest difference to one of `others` of the same shape."""
+    return min(
+        np.max(np.abs(weight - other))
+        for other in others
+        if other.shape == weight.shape
+    )
+
+
+# Keras changed Nadam's formula: test_training.py looks at its slots instead.
+# Stock Keras cannot train a stateful RNN on torch: test_stock_cannot_either.
+NO_STEP = {"torch": ["stateful"]}.get(keras.backend.backend(), [])
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="torch alone cannot")
+@pytest.mark.skipif(keras.__version__.startswith("3.12."), reason="3.12 can")
+def test_stock_cannot_train_a_stateful_rnn_either():
+    model = keras.Sequential(
+        [keras.Input(batch_shape=(2, 4, 3)), keras.layers.LSTM(3, stateful=True)]
+    )
+    model.compile("sgd", "mse")
+    x, y = np.ones((2, 4, 3), "float32"), np.ones((2, 3), "float32")
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        model.fit(x, y, epochs=2, batch_size=2, verbose=0)
+
+
+@pytest.mark.parametrize("path", more("nadam", *NO_STEP))
+def test_one_more_step_on_more_models_is_the_recorded_one(path):
+    model = keras_policies.load_model(path, legacy_files.CUSTOM_OBJECTS)
+    if not runs(path):
+        return
+    wanted_loss = legacy_files.expected(path)["loss"]
+    found = model.train_on_batch(
+        legacy_files.inputs(path), legacy_files.one(legacy_files.arrays(path, "ty_"))
+    )
+    np.testing.assert_allclose(np.ravel(found)[:1], wanted_loss, rtol=1e-5)
+    weights = [np.asarray(weight) for weight in model.get_weights()]
+    # Keras 3 lists the weights of some models in another order.
+    for wanted in legacy_files.arrays(path, "after/"):
+        assert closest(wanted, weights) <= 5e-5  # a whole step is 1e-2
+
+
+def test_a_file_of_keras_3_goes_to_keras(tmp_path):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    for name in "model.keras", "model.h5", "named_otherwise":
+        written = tmp_path / ("x.keras" if name == "named_otherwise" else name)
+        model.save(written)
+        path = written.rename(tmp_path / name)
+        again = keras_policies.load_model(path, compile=False)
+        np.testing.assert_array_equal(again.get_weights()[0], model.get_weights()[0])
+
+
+def test_the_content_decides_and_not_the_name(tmp_path):
+    source = legacy_files.CORPUS / "2.15.1" / "seq_dense"
+    for form, name in ("model.keras", "a.h5"), ("model.h5", "b.keras"):
+        path = tmp_path / name
+        path.write_bytes((source / form).read_bytes())
+        model = keras_policies.load_model(path)
+        assert model.name == "seq_dense"
+    folder = tmp_path / "saved_model"
+    folder.mkdir()
+    for part in (source / "saved_model").rglob("*"):
+        target = folder / part.relative_to(source / "saved_model")
+        target.mkdir() if part.is_dir() else target.write_bytes(part.read_bytes())
+    (folder / "config.json").write_text("{}")  # stock Keras takes it for its own
+    (folder / "metadata.json").write_text("{}")
+    assert keras_policies.load_model(folder).name == "seq_dense"
+
+
+def test_plain_keras_opens_legacy_h5_files_with_policies():
+    path = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "model.h5"
+    model = keras.models.load_model(path)
+    assert model.get_layer("conv_a").dtype_policy == keras.DTypePolicy("mixed_float16")
+    assert legacy_files.step_error(model, path) <= 0.03
+
+
+def test_plain_from_config_opens_legacy_configs_with_policies():
+    for case, owner in (
+        ("2.4.4/rnn_dynamic", keras.Sequential),
+        ("2.1.4/nested_model", keras.Model),
+    ):
+        path = legacy_files.CORPUS / case / "model.h5"
+        with h5py.File(path) as file:
+            config = json.loads(file.attrs["model_config"])["config"]
+        before = json.dumps(config)
+        model = owner.from_config(config)
+        assert json.dumps(config) == before
+        assert "mixed_float16" in {layer.dtype_policy.name for layer in model.layers}
+
+
+def test_a_list_of_layers_is_a_sequential_of_old_keras(tmp_path):
+    path = shutil.copy(
+        legacy_files.CORPUS / "2.4.4" / "explicit_lso" / "model.h5", tmp_path
+    )
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        config["config"] = config["config"]["layers"][1:]
+        file.attrs["model_config"] = json.dumps(config)
+    model = keras_policies.load_model(path)
+    source = legacy_files.CORPUS / "2.4.4" / "explicit_lso" / "model.h5"
+    (found,) = legacy_files.outputs(model, source)
+    np.testing.assert_allclose(found, legacy_files.arrays(source, "y_")[0], atol=5e-3)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="jax counts compilations")
+def test_loading_traces_and_compiles_nothing():
+    import jax
+
+    compiled = []
+
+    def listen(event, duration, **details):
+        if "/compile/" in event or "trace" in event:
+            compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    jax.clear_caches()
+    for case in "func_conv_fixed/saved_model", "explicit_lso/model.h5":
+        keras_policies.load_model(legacy_files.CORPUS / "2.4.4" / case)
+    assert compiled == []

@@ -1,0 +1,292 @@
+"""Op layers of real legacy files, each TensorFlow function alone, predict as they did.
+
+Written by write_ops.py: the NodeDefs of TensorFlow 2.3.4, the function names of 2.15.1.
+"""
+
+import functools
+import json
+import pathlib
+import subprocess
+import sys
+import tarfile
+
+import h5py
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+from keras_policies.legacy.ops import kinds, table
+
+ARCHIVES = pathlib.Path(__file__).parents[1] / "data" / "legacy" / "ops"
+RELEASES = "2.3.4", "2.15.1"
+# What keras.ops has no counterpart for: refused, with the name of the function.
+UNKNOWN_IN_BOTH = """
+adjust_hue adjust_saturation bitcast boolean_mask complex conv2d_transpose
+crop_and_resize erosion2d extract_patches fft2d k_dropout k_random_normal linalg_qr
+linalg_svd local_response_normalization log_mel math_bessel_i0 math_bincount
+math_cumulative_logsumexp math_digamma math_lgamma math_ndtri max_pool_argmax nn_dropout
+nn_lrn ragged_to_tensor random_flip random_noise random_uniform reverse_sequence
+scatter_nd scatter_update segment_sum set_diag shape_n space_to_batch stft unique
+vae_sampling vae_with_losses
+"""
+UNKNOWN = {
+    "2.3.4": """
+abs_of_rfft linspace
+nn_softmax_cross_entropy_with_logits repeat_each
+resize_antialias resize_lanczos signal_rfft slice_mask sparse_to_dense sparse_values
+where_indices
+""",
+    "2.15.1": """
+confusion_matrix dct frame image_rgb_to_yuv k_ctc_batch_cost k_sparse_categorical
+linalg_expm losses_hinge losses_sparse_categorical losses_squared_hinge math_polyval
+meshgrid psnr ragged_lengths ragged_properties resize_with_pad ssim yolo_boxes
+""",
+}
+# What is called in a way that cannot be known before the model runs, or that tf.keras
+# did not write down.
+REFUSED_IN_BOTH = """
+gather_nd k_dot k_switch pad_by_shape range_of_float resize_by_double resize_by_shape
+slice_by_shape slice_by_tensor_index upsample_and_add
+"""
+REFUSED = {
+    "2.3.4": "frame meshgrid ragged_lengths ragged_properties yolo_boxes",
+    "2.15.1": """
+causal_attention einsum einsum_constant einsum_ellipsis einsum_one eye_by_shape
+linalg_einsum linspace op_equal op_not_equal rank slice_mask where_indices
+""",
+}
+NO_OUTPUT = {"rank"}  # a constant is no output of a model
+# ops.image.hsv_to_rgb and the like, which 3.8 does not have.
+OLD_KERAS = "this Keras has no keras.ops"
+
+
+@functools.cache
+def names(release):
+    with tarfile.open(ARCHIVES / f"{release}.tar.xz") as archive:
+        files = (name.split("/") for name in archive.getnames())
+        return sorted(case for _, case, file in files if file == "model.h5")
+
+
+def cases():
+    return [
+        pytest.param(release, name, id=f"{release}/{name}")
+        for release in RELEASES
+        if release == legacy_files.NEWEST or legacy_files.IS_THOROUGH
+        for name in names(release)
+    ]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    archives = [ARCHIVES / f"{release}.tar.xz" for release in RELEASES]
+    return legacy_files.unpacked(tmp_path_factory.mktemp("ops"), archives)
+
+
+def is_unknown(release, name):
+    return name in f"{UNKNOWN_IN_BOTH} {UNKNOWN[release]}".split()
+
+
+def is_refused(release, name):
+    return name in f"{REFUSED_IN_BOTH} {REFUSED[release]}".split()
+
+
+def tolerance(name):
+    return 5e-3 if name.endswith("float16") else 2e-5
+
+
+def makes_identities():
+    """Return whether Keras makes a model whose output is its input: 3.12 does not."""
+    inputs = keras.Input((1,))
+    try:
+        keras.Model(inputs, inputs)
+    except ValueError:
+        return False
+    return True
+
+
+def reduces_over_axes():
+    """Return whether ops.all takes two axes: that of 3.12 fails on torch."""
+    try:
+        keras.ops.all(keras.ops.ones((2, 3, 4), "bool"), axis=(1, 2))
+    except IndexError:
+        return False
+    return True
+
+
+def opened(path):
+    """Return the model, or None if this Keras cannot make one like it."""
+    try:
+        return keras_policies.load_model(path, compile=False)
+    except keras_policies.LegacyModelError as error:
+        is_identity = "not connected to" in str(error) and not makes_identities()
+        if OLD_KERAS in str(error) or is_identity:
+            return None
+        raise
+
+
+@pytest.mark.parametrize(("release", "name"), cases())
+@pytest.mark.filterwarnings("ignore:.*was left out")
+# jax without x64 says so for every cast to int64 or float64.
+@pytest.mark.filterwarnings("ignore:(?s).*Explicitly requested dtype")
+def test_every_function_gives_what_was_recorded(release, name, folder):
+    path = folder / release / name / "model.h5"
+    if is_unknown(release, name):
+        with pytest.raises(keras_policies.LegacyModelError, match="counterpart in ker"):
+            keras_policies.load_model(path)
+        return
+    if is_refused(release, name):
+        reason = "KerasTensors" if name in NO_OUTPUT else "has no counterpart for"
+        with pytest.raises(keras_policies.LegacyModelError, match=reason):
+            keras_policies.load_model(path)
+        return
+    model = opened(path)
+    if model is None or (name == "reduce_all_axis" and not reduces_over_axes()):
+        return
+    stored = np.load(path.parent / "expected.npz")
+    inputs = legacy_files.one(legacy_files.in_order(stored, "x_"))
+    found = model(inputs, training=False)
+    wanted = legacy_files.in_order(stored, "y_")
+    for output, expected in zip(keras.tree.flatten(found), wanted, strict=True):
+        output = keras.ops.convert_to_numpy(output)
+        assert output.shape == expected.shape
+        np.testing.assert_allclose(
+            np.asarray(output, "float64"),
+            np.asarray(expected, "float64"),
+            rtol=tolerance(name),
+            atol=tolerance(name),
+        )
+
+
+def test_the_lists_of_what_is_refused_name_real_cases():
+    for release in RELEASES:
+        lists = UNKNOWN_IN_BOTH, REFUSED_IN_BOTH, UNKNOWN[release], REFUSED[release]
+        listed = " ".join(lists).split()
+        assert len(listed) == len(set(listed))
+        assert set(listed) <= set(names(release))
+
+
+REOPEN = """
+import pathlib, sys
+import keras, numpy as np
+for path in sorted(pathlib.Path(sys.argv[1]).glob("*.keras")):
+    model = keras.models.load_model(path)
+    stored = np.load(path.with_suffix(".npz"))
+    inputs = [stored[f"x_{i}"] for i in range(len(model.inputs))]
+    found = model(inputs[0] if len(inputs) == 1 else inputs, training=False)
+    for i, output in enumerate(keras.tree.flatten(found)):
+        output = np.asarray(keras.ops.convert_to_numpy(output), "float64")
+        wanted = np.asarray(stored[f"y_{i}"], "float64")
+        limit = 5e-3 if path.stem.endswith("float16") else 2e-5
+        np.testing.assert_allclose(output, wanted, limit, limit, err_msg=path.stem)
+    print(path.stem)
+assert "keras_policies" not in sys.modules
+"""
+
+
+def test_converted_models_open_in_a_process_without_this_package(folder, tmp_path):
+    written = []
+    for name in names("2.15.1")[::6]:
+        if is_unknown("2.15.1", name) or is_refused("2.15.1", name):
+            continue
+        case = folder / "2.15.1" / name
+        model = opened(case / "model.h5")
+        if model is not None:
+            model.save(tmp_path / f"{name}.keras")
+            (tmp_path / f"{name}.npz").write_bytes((case / "expected.npz").read_bytes())
+            written.append(name)
+    assert len(written) > 80
+    command = [sys.executable, "-c", REOPEN, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == sorted(written)
+
+
+def changed(folder, tmp_path, name, edit):
+    """Return a copy of a case with its first op layer's config and nodes edited."""
+    path = tmp_path / "model.h5"
+    path.write_bytes((folder / name / "model.h5").read_bytes())
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        edit(next(x for x in config["config"]["layers"] if "function" in x["config"]))
+        file.attrs["model_config"] = json.dumps(config)
+    return path
+
+
+def set_argument(**arguments):
+    def edit(layer):
+        layer["inbound_nodes"][0][3].update(arguments)
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("reduce_mean", {"axis": "last"}, "axis: expected an integer, found 'last'"),
+        ("reduce_mean", {"keepdims": 1}, "keepdims: expected True or False, found '1'"),
+        ("reduce_mean", {"weights": 2}, "unexpected keyword argument 'weights'"),
+        ("math_cumsum", {"axis": 1.5}, "axis: expected an integer, found '1.5'"),
+        ("nn_softmax", {"axis": True}, "axis: expected an integer, found 'True'"),
+    ],
+)
+def test_an_attribute_of_the_wrong_kind_is_refused(
+    name, arguments, message, folder, tmp_path
+):
+    name = name if name in names("2.15.1") else name.removeprefix("math_")
+    path = changed(folder / "2.15.1", tmp_path, name, set_argument(**arguments))
+    with pytest.raises(keras_policies.LegacyModelError, match=message) as caught:
+        keras_policies.load_model(path)
+    assert "calls tf." in str(caught.value)
+
+
+def test_a_function_outside_the_table_is_named_with_its_layer(folder, tmp_path):
+    path = changed(
+        folder / "2.15.1",
+        tmp_path,
+        "nn_relu",
+        lambda layer: layer["config"].update(function="raw_ops.Bucketize"),
+    )
+    expected = r"tf\.raw_ops\.Bucketize \(layers 'tf\.nn\.relu'\)"
+    with pytest.raises(keras_policies.LegacyModelError, match=expected):
+        keras_policies.load_model(path)
+
+
+def test_operations_are_called_after_the_layers_they_were(folder):
+    path = folder / "2.15.1" / "attention" / "model.h5"
+    model = keras_policies.load_model(path)
+    called = [operation.name for operation in model.operations]
+    assert "tf.linalg.matmul" in called
+    assert len(set(called)) == len(called)
+    modules = {
+        type(operation).__module__.split(".")[0] for operation in model.operations
+    }
+    assert modules == {"keras"}
+
+
+def test_a_layer_for_a_loss_is_left_out_with_a_warning(folder):
+    path = folder / "2.15.1" / "add_loss_add_metric" / "model.h5"
+    with pytest.warns(UserWarning, match="'add_loss', a loss or a metric of a tensor"):
+        keras_policies.load_model(path)
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_a_bias_of_channels_first_is_added_to_the_channels(rank):
+    # As long as the last axis: Keras on TensorFlow would add it there.
+    inputs = keras.Input((3,) * (rank - 1))
+    bias = np.array([1.0, 10.0, 100.0], "float32")
+    layout = {3: "NCW", 4: "NCHW"}[rank]
+    outputs = table.call("nn.bias_add", [inputs, bias], {"data_format": layout})
+    zeros = np.zeros((1,) + (3,) * (rank - 1), "float32")
+    found = keras.ops.convert_to_numpy(keras.Model(inputs, outputs)(zeros))
+    wanted = np.broadcast_to(bias.reshape((3,) + (1,) * (rank - 2)), zeros.shape)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_every_parameter_of_every_function_has_a_kind():
+    for name, function in table.FUNCTIONS.items():
+        annotations = function.__annotations__
+        assert set(annotations) == kinds.parameters(function), name
+    for name in table.ALIASES:
+        assert table.resolve(name) in table.FUNCTIONS, name

@@ -1,0 +1,425 @@
+"""Optimizers, losses, metrics and loss scales of legacy files come back."""
+
+import dataclasses
+import json
+import shutil
+import warnings
+
+import h5py
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+from keras_policies import DynamicLossScale, FixedLossScale, load_model
+from keras_policies.legacy.build import build
+from keras_policies.legacy.plan import plan
+from keras_policies.legacy.readers import readers
+
+
+def corpus(case, form):
+    return legacy_files.CORPUS / case / form
+
+
+def more(case, form="model.h5"):
+    return legacy_files.MORE / case / form
+
+
+@pytest.mark.parametrize(
+    ("case", "form", "scale", "good_steps"),
+    [
+        pytest.param("2.1.4/explicit_lso", "saved_model", 32768.0, 5, id="2.1"),
+        pytest.param("2.4.4/explicit_lso", "saved_model", 32768.0, 5, id="2.4"),
+        pytest.param("2.15.1/explicit_lso", "saved_model", 32768.0, 5, id="2.15"),
+        pytest.param("2.4.4/explicit_lso", "model.h5", 32768.0, 0, id="2.4-h5"),
+        pytest.param("2.9.3/explicit_lso", "model.h5", 32768.0, 0, id="2.9-h5"),
+        pytest.param("2.15.1/explicit_lso", "model.keras", 32768.0, 0, id="2.15-keras"),
+    ],
+)
+def test_an_explicit_loss_scale_optimizer_comes_back(case, form, scale, good_steps):
+    model = load_model(corpus(case, form))
+    optimizer = model.optimizer
+    assert type(optimizer) is keras_policies.LossScaleOptimizer
+    assert optimizer.rule == DynamicLossScale(32768.0, 2000, 2.0)
+    assert float(optimizer.loss_scale) == scale
+    assert int(optimizer.step_counter) == good_steps
+    assert isinstance(optimizer.inner_optimizer, keras.optimizers.SGD)
+    assert optimizer.inner_optimizer.momentum == pytest.approx(0.9)
+    assert int(optimizer.iterations) == 5
+    assert int(optimizer.skipped_steps) == 0
+
+
+def test_the_current_scale_of_an_explicit_optimizer_comes_back(tmp_path):
+    # The corpus has none whose scale moved: move it, as a raised policy scale did.
+    path = corpus("2.4.4/explicit_lso", "saved_model")
+    with readers.read(path) as legacy:
+        state = dataclasses.replace(legacy.optimizer, loss_scale=4096.0, good_steps=7)
+        moved = dataclasses.replace(legacy, optimizer=state)
+        model = build.build(plan.make(moved))
+    assert float(model.optimizer.loss_scale) == 4096.0
+    assert int(model.optimizer.step_counter) == 7
+
+
+@pytest.mark.parametrize(
+    ("case", "form"),
+    [
+        ("2.4.4/func_conv_fixed", "saved_model"),
+        ("2.4.4/func_conv_fixed", "model.h5"),
+        ("2.4.4/rnn_dynamic", "model.h5"),
+        ("2.1.4/nested_model", "saved_model"),
+        ("2.3.4/seq_dense", "model.h5"),
+    ],
+)
+def test_the_loss_scale_of_a_policy_is_dropped(case, form):
+    model = load_model(corpus(case, form))
+    # As stock Keras 3 scales every mixed_float16 model: nothing of it is the file's.
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert model.optimizer.rule == DynamicLossScale(2.0**15, 2000, 2.0)
+    assert float(model.optimizer.dynamic_scale) == 2.0**15
+    assert int(model.optimizer.step_counter) == 0
+    assert type(model.dtype_policy) is keras.DTypePolicy
+    assert model.dtype_policy.name == "mixed_float16"
+
+
+def test_the_loss_scale_of_a_float32_policy_is_dropped():
+    model = load_model(corpus("2.3.4/float32_loss_scale", "model.h5"))
+    assert isinstance(model.optimizer, keras.optimizers.Adam)
+    assert model.dtype_policy.name == "float32"
+
+
+def test_tf_2_0_recorded_no_policy_so_its_loss_scale_is_kept():
+    for form in "model.h5", "saved_model":
+        model = load_model(corpus("2.0.0/float32_loss_scale", form))
+        assert model.optimizer.rule == FixedLossScale(16.0)
+    model = load_model(corpus("2.0.0/rnn_dynamic", "model.h5"))
+    assert model.optimizer.rule == DynamicLossScale(1024.0, 3, 2.0)
+
+
+def test_an_optimizer_that_did_not_scale_does_not_scale_now():
+    for form in "saved_model", "model.h5":
+        model = load_model(corpus("2.4.4/func_multi_io", form))
+        assert isinstance(model.optimizer, keras.optimizers.Adam)
+        assert model.dtype_policy.name == "float32"
+    model = load_model(corpus("2.4.4/seq_dense_bf16", "model.h5"))
+    assert isinstance(model.optimizer, keras.optimizers.Adam)
+
+
+def test_another_policy_replaces_the_models_own_and_no_other():
+    path = corpus("2.4.4/func_conv_fixed", "saved_model")
+    model = load_model(path, dtype_policy="float32")
+    assert {layer.dtype_policy.name for layer in model.layers} == {"float32"}
+    assert model.dtype_policy.name == "float32"
+    assert isinstance(model.optimizer, keras.optimizers.Adam)
+    policy = keras.DTypePolicy("mixed_bfloat16")
+    model = load_model(path, dtype_policy=policy)
+    assert model.get_layer("conv_a").dtype_policy == policy
+    assert model.get_layer("softmax").dtype_policy.name == "float32"
+    # This model's own policy is float32; its mixed layers were made so one by one.
+    path = corpus("2.4.4/func_multi_io", "saved_model")
+    model = load_model(path, dtype_policy="float32")
+    assert model.get_layer("shared").dtype_policy.name == "mixed_float16"
+
+
+def test_a_policy_map_replaces_the_models_own():
+    policies = keras.dtype_policies.DTypePolicyMap(default_policy="float32")
+    policies["conv_a"] = keras.DTypePolicy("mixed_bfloat16")
+    path = corpus("2.4.4/func_conv_fixed", "saved_model")
+    model = load_model(path, compile=False, dtype_policy=policies)
+    assert model.get_layer("conv_a").compute_dtype == "bfloat16"
+    assert model.get_layer("conv_b").compute_dtype == "float32"
+
+
+def test_a_policy_of_ours_brings_its_loss_scale():
+    policy = keras_policies.Policy("mixed_float16", loss_scale=64)
+    path = corpus("2.4.4/func_conv_fixed", "saved_model")
+    model = load_model(path, dtype_policy=policy)
+    assert model.dtype_policy is policy
+    assert model.optimizer.rule == FixedLossScale(64.0)
+    assert legacy_files.step_error(model, path) <= 0.03
+
+
+def test_a_float32_model_opens_under_a_mixed_policy():
+    path = corpus("2.0.0/seq_dense", "model.h5")
+    model = load_model(path, dtype_policy="mixed_float16")
+    assert model.get_layer("fc1").dtype_policy.name == "mixed_float16"
+    (found,) = legacy_files.outputs(model, path)
+    np.testing.assert_allclose(found, legacy_files.arrays(path, "y_")[0], atol=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "dtypes"),
+    [
+        ("infer", "float16", ("float16", "float16")),
+        ("_infer", "float16", ("float16", "float16")),
+        ("infer_with_float32_vars", "mixed_float16", ("float16", "float32")),
+        ("float16_with_float32_vars", "mixed_float16", ("float16", "float32")),
+        ("bfloat16_with_float32_vars", "mixed_bfloat16", ("bfloat16", "float32")),
+        ("float64", "float64", ("float64", "float64")),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype float64")
+def test_deprecated_policies_become_plain_ones(tmp_path, name, plain, dtypes):
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        image, hidden, _ = config["config"]["layers"]
+        image["config"]["dtype"] = "float16"
+        hidden["config"]["dtype"] = {"class_name": "Policy", "config": {"name": name}}
+        file.attrs["model_config"] = json.dumps(config)
+    layer = load_model(path, compile=False).get_layer("hidden")
+    assert type(layer.dtype_policy) is keras.DTypePolicy
+    assert layer.dtype_policy.name == plain
+    assert (layer.compute_dtype, layer.variable_dtype) == dtypes
+
+
+def test_a_registered_class_needs_no_custom_objects():
+    with keras.saving.custom_object_scope({"Scale": legacy_files.Scale}):
+        model = load_model(more("2.4.4/custom_layer"))
+    assert isinstance(model.get_layer("scale"), legacy_files.Scale)
+    assert model.get_layer("scale").factor == 3.0
+
+
+@pytest.mark.parametrize(
+    ("case", "name", "settings"),
+    [
+        ("sgd_nesterov", "SGD", {"momentum": 0.9, "nesterov": True}),
+        ("rmsprop_centered", "RMSprop", {"momentum": 0.5, "centered": True}),
+        ("amsgrad", "Adam", {"amsgrad": True}),
+        ("adagrad", "Adagrad", {"initial_accumulator_value": 0.2}),
+        ("adadelta", "Adadelta", {"rho": 0.95}),
+        ("adamax", "Adamax", {"beta_1": 0.9}),
+        ("nadam", "Nadam", {"beta_2": 0.999}),
+        ("ftrl", "Ftrl", {"l1_regularization_strength": 0.001}),
+    ],
+)
+@pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])
+def test_optimizers_come_back_with_their_settings(release, case, name, settings):
+    model = load_model(more(f"{release}/{case}"))
+    optimizer = model.optimizer
+    assert type(optimizer).__name__ == name
+    assert float(optimizer.learning_rate) == pytest.approx(0.05)
+    assert int(optimizer.iterations) == 3
+    for setting, value in settings.items():
+        assert getattr(optimizer, setting) == pytest.approx(value), setting
+
+
+def test_weight_decay_and_clipping_come_back():
+    assert load_model(more("2.15.1/adamw")).optimizer.weight_decay == 0.01
+    for form in "model.h5", "saved_model", "model.keras":
+        optimizer = load_model(more("2.15.1/clipped", form)).optimizer
+        assert optimizer.clipnorm == 0.01
+    assert load_model(more("2.4.4/clipped")).optimizer.clipnorm == 0.01
+
+
+@pytest.mark.parametrize("release", ["2.0.0", "2.4.4"])
+@pytest.mark.parametrize("form", ["model.h5", "saved_model"])
+def test_decay_becomes_a_schedule(release, form):
+    path = more(f"{release}/sgd_decay", form)
+    rate = load_model(path).optimizer.learning_rate
+    assert float(rate) == pytest.approx(0.05 / (1 + 0.1 * 3), rel=1e-5)
+
+
+@pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])
+def test_a_schedule_comes_back(release):
+    optimizer = load_model(more(f"{release}/schedule")).optimizer
+    schedule = optimizer._learning_rate
+    assert isinstance(schedule, keras.optimizers.schedules.ExponentialDecay)
+    assert float(optimizer.learning_rate) == pytest.approx(0.1 * 0.5**1.5, rel=1e-5)
+
+
+@pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])
+def test_the_slots_and_the_product_of_nadam_come_back(release):
+    path = more(f"{release}/nadam")
+    optimizer = load_model(path).optimizer
+    with h5py.File(path) as file:
+        group = file["optimizer_weights"]
+        names = [
+            name.decode() if isinstance(name, bytes) else name
+            for name in group.attrs["weight_names"]
+        ]
+        stored = {name: group[name][()] for name in names}
+    kernel = next(
+        stored[name]
+        for name in names
+        if "hidden/kernel" in name and "/v" not in name.replace("/v/", "/v")
+    )
+    found = [np.asarray(variable) for variable in optimizer._momentums]
+    np.testing.assert_array_equal(found[0], kernel)
+    product = [value for name, value in stored.items() if "momentum_cache" in name]
+    wanted = (
+        product[0] if product else np.prod(0.9 * (1 - 0.5 * 0.96 ** np.arange(1, 4)))
+    )
+    assert float(optimizer._u_product.numpy()) == pytest.approx(float(wanted), rel=1e-6)
+
+
+@pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])
+def test_losses_metrics_regularizers_constraints_and_frozen_layers(release):
+    path = more(f"{release}/losses_by_name")
+    model = load_model(path)
+    assert set(model.loss) == {"one", "two"}
+    assert model.loss["one"].label_smoothing == pytest.approx(0.1)
+    labels = legacy_files.arrays(path, "ty_")
+    found = model.evaluate(
+        legacy_files.inputs(path), labels, verbose=0, return_dict=True
+    )
+    assert {"one_accuracy", "one_auc", "two_mae"} <= set(found)
+    body, frozen = model.get_layer("body"), model.get_layer("frozen")
+    assert float(body.kernel_regularizer.l2) == pytest.approx(0.02)
+    assert isinstance(body.bias_constraint, keras.constraints.MaxNorm)
+    assert body.bias_constraint.max_value == 1.5
+    assert body.kernel_initializer.stddev == pytest.approx(0.3)
+    assert body.activation is keras.activations.relu
+    assert (body.trainable, frozen.trainable) == (True, False)
+
+
+def test_compile_false_leaves_the_model_uncompiled():
+    model = load_model(corpus("2.4.4/explicit_lso", "model.h5"), compile=False)
+    assert not model.compiled
+    assert model.dtype_policy.name == "mixed_float16"
+
+
+def edited(tmp_path, edit):
+    """Return a copy of an H5 file with its training_config edited."""
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["training_config"])
+        edit(config)
+        file.attrs["training_config"] = json.dumps(config)
+    return path
+
+
+def load_with_one_warning(path, match):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = load_model(path)
+    texts = [str(item.message) for item in caught if item.category is UserWarning]
+    assert len(texts) == 1
+    for part in match:
+        assert part in texts[0]
+    return model
+
+
+def test_what_no_longer_exists_is_left_out_with_one_warning(tmp_path):
+    def edit(config):
+        config["loss"] = "my_loss"
+        config["metrics"] = ["mae", "my_metric"]
+
+    path = edited(tmp_path, edit)
+    expected = [
+        "losses: 'my_loss'",
+        "metrics: 'my_metric'",
+        "the model is not compiled",
+    ]
+    model = load_with_one_warning(path, [*expected, "custom_objects={'my_loss': ...}"])
+    assert not model.compiled
+    with pytest.raises(ValueError, match=r"must call `compile\(\)`"):
+        model.fit(np.zeros((2, 4)), np.zeros((2, 2)))
+    assert keras_policies.inspect_model(path).missing == ("my_loss", "my_metric")
+    losses = keras.losses
+    custom = {
+        "my_loss": losses.mean_squared_error,
+        "my_metric": losses.mean_absolute_error,
+    }
+    model = load_model(path, custom)
+    assert model.loss is not None
+    assert int(model.optimizer.iterations) == 3
+
+
+def test_a_metric_that_is_not_known_does_not_keep_a_model_from_training(tmp_path):
+    def edit(config):
+        config["metrics"] = ["mae", "my_metric"]
+
+    model = load_with_one_warning(edited(tmp_path, edit), ["metrics: 'my_metric'"])
+    assert model.compiled
+    assert int(model.optimizer.iterations) == 3
+
+
+def test_a_class_of_loss_that_is_not_known_is_missing(tmp_path):
+    def edit(config):
+        config["loss"] = {"class_name": "addons>Focal", "config": {"gamma": 2.0}}
+
+    path = edited(tmp_path, edit)
+    assert keras_policies.inspect_model(path).missing == ("addons>Focal",)
+    assert not load_with_one_warning(path, ["losses: 'addons>Focal'"]).compiled
+
+
+def test_the_loss_scale_of_a_mixed_model_goes_with_its_float16():
+    path = corpus("2.4.4/explicit_lso", "saved_model")
+    model = load_model(path, dtype_policy="float32")
+    assert isinstance(model.optimizer, keras.optimizers.SGD)
+    assert int(model.optimizer.iterations) == 5
+    model = load_model(path, dtype_policy="float16")
+    assert float(model.optimizer.loss_scale) == 32768.0
+
+
+def test_an_unknown_optimizer_leaves_the_model_uncompiled(tmp_path):
+    def edit(config):
+        config["optimizer_config"]["class_name"] = "Addons>RectifiedAdam"
+
+    model = load_with_one_warning(edited(tmp_path, edit), ["Addons>RectifiedAdam"])
+    assert not model.compiled
+
+
+def test_slots_that_do_not_fit_are_left_out_whole(tmp_path):
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        group = file["optimizer_weights"]
+        name = next(
+            name for name in group.attrs["weight_names"] if b"hidden/kernel/v:" in name
+        )
+        del group[name]
+        group[name] = np.zeros((2, 2), "float32")
+    model = load_with_one_warning(path, ["the optimizer's state", "(2, 2)", "(4, 5)"])
+    assert int(model.optimizer.iterations) == 0
+    assert not any(np.any(np.asarray(slot)) for slot in model.optimizer._momentums)
+
+
+def test_slots_that_are_missing_are_named(tmp_path):
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        group = file["optimizer_weights"]
+        kept = [name for name in group.attrs["weight_names"] if b"bias/m:" not in name]
+        group.attrs["weight_names"] = kept
+    model = load_with_one_warning(path, ["no value for", "hidden", "out"])
+    assert int(model.optimizer.iterations) == 0
+
+
+def test_an_optimizer_without_state_says_so(tmp_path):
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        del file["optimizer_weights"]
+    model = load_with_one_warning(path, ["the file holds none, so it starts anew"])
+    assert model.compiled
+
+
+def test_a_restored_model_saves_and_opens_in_keras_alone(tmp_path):
+    path = corpus("2.4.4/func_conv_fixed", "saved_model")
+    model = load_model(path)
+    model.save(tmp_path / "new.keras")
+    again = keras.models.load_model(tmp_path / "new.keras")
+    np.testing.assert_array_equal(
+        legacy_files.outputs(again, path)[0], legacy_files.outputs(model, path)[0]
+    )
+    assert int(again.optimizer.iterations) == 5
+
+
+def test_training_false_in_a_graph_is_said_to_be_overridden(tmp_path):
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        config["config"]["layers"][1]["inbound_nodes"][0][0][3] = {"training": False}
+        file.attrs["model_config"] = json.dumps(config)
+    load_with_one_warning(path, ["training=False in the calls of 'hidden'"])
+
+
+@pytest.mark.parametrize("value", [-3, 2**63 - 1, 1.5, float("nan"), True])
+def test_an_impossible_count_of_iterations_is_left_out(tmp_path, value):
+    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    with h5py.File(path, "r+") as file:
+        group = file["optimizer_weights"]
+        name = next(name for name in group.attrs["weight_names"] if b"iter" in name)
+        del group[name]
+        group[name] = value
+    model = load_with_one_warning(path, ["it has made", "iterations"])
+    assert int(model.optimizer.iterations) == 0

@@ -1,0 +1,110 @@
+"""The rooms of the package and which of them a room may import: data flows one way."""
+
+import ast
+import pathlib
+
+import pytest
+
+import keras_policies
+
+PACKAGE = pathlib.Path(keras_policies.__file__).parent
+SHARED = {"base", "guards"}
+# Room of legacy/ -> the rooms that it may import; front doors may import all.
+MAY_IMPORT = {
+    "base": {"base"},
+    "guards": SHARED,
+    "readers": {"readers", *SHARED},
+    "ops": {"ops", *SHARED},
+    "plan": {"plan", "ops", *SHARED},
+    "build": {"build", "plan", "ops", *SHARED},
+}
+WITHOUT_KERAS = "base", "readers"
+
+
+def imported(source):
+    """Return the full names of all that a module imports, within functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name the whole path"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def modules(folder):
+    """Return `[(path below the package, names imported)]` for a folder."""
+    return [
+        (path.relative_to(PACKAGE).as_posix(), imported(path.read_text()))
+        for path in sorted((PACKAGE / folder).rglob("*.py"))
+    ]
+
+
+def is_module(name):
+    """Return whether a dotted name below `keras_policies` is a module or a package."""
+    path = PACKAGE.joinpath(*name.split(".")[1:])
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def forbidden(room, names):
+    """Return the imports of a room of legacy/ that run against the arrows."""
+    found = set()
+    for name in names:
+        if name.startswith("keras_policies.legacy."):
+            target = name.split(".")[2]
+            if target not in MAY_IMPORT[room]:
+                found.add(name)
+        elif room in WITHOUT_KERAS and name.partition(".")[0] == "keras":
+            found.add(name)
+    return found
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_a_room_of_legacy_imports_only_what_is_below_it(room):
+    found = {path: forbidden(room, names) for path, names in modules(f"legacy/{room}")}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_every_room_of_legacy_has_its_arrows():
+    rooms = {path.name for path in (PACKAGE / "legacy").iterdir() if path.is_dir()}
+    assert rooms - {"__pycache__"} == set(MAY_IMPORT)
+
+
+def test_legacy_imports_nothing_of_the_package_root():
+    for path, names in modules("legacy"):
+        ours = {name for name in names if name.partition(".")[0] == "keras_policies"}
+        from_root = {
+            name for name in ours if name.count(".") < 2 and not is_module(name)
+        }
+        assert from_root == set(), path
+
+
+def test_keras_internals_imports_nothing_of_ours():
+    for path, names in modules("keras_internals"):
+        ours = {name for name in names if name.partition(".")[0] == "keras_policies"}
+        own = {name for name in ours if name.startswith("keras_policies.keras_int")}
+        assert ours == own, path
+
+
+@pytest.mark.parametrize(
+    ("room", "source"),
+    [
+        pytest.param(
+            "readers",
+            "from keras_policies.legacy.plan import training",
+            id="reader-of-plan",
+        ),
+        pytest.param(
+            "plan",
+            "def f():\n    from keras_policies.legacy.build.build import build",
+            id="plan-of-build-in-a-function",
+        ),
+        pytest.param("base", "import keras", id="base-of-keras"),
+        pytest.param(
+            "ops", "from keras_policies.legacy import loading", id="ops-of-a-front-door"
+        ),
+    ],
+)
+def test_an_import_against_the_arrows_is_found(room, source):
+    assert forbidden(room, imported(source)) != set()

@@ -1,0 +1,60 @@
+"""Compare models of keras.applications with the outputs that TensorFlow recorded.
+
+    python tools/legacy_applications.py OUTDIR
+
+Prints a line for each file that write_applications.py wrote to OUTDIR.
+"""
+
+import pathlib
+import sys
+
+import keras
+import numpy as np
+from legacy_files import FORMS
+
+import keras_policies
+
+FLOAT32_LIMIT = 1e-3  # of the largest output; the models have up to 430 layers
+FLOAT16_LIMIT = 5e-3  # for a model of a few layers
+
+
+def _outputs(path, x, **options):
+    model = keras_policies.load_model(path, compile=False, **options)
+    found = keras.ops.convert_to_numpy(model(x, training=False)).astype("float64")
+    keras.backend.clear_session()
+    return found
+
+
+def error(path):
+    """Return `(error, limit)`, relative to the largest recorded output.
+
+    In a deep float16 model, rounding differs from machine to machine. The limit for
+    float16 therefore adds twice the error of TensorFlow's own float16 outputs.
+    """
+    with np.load(path.parent / "expected.npz") as stored:
+        x, wanted = stored["x_0"], stored["y_0"].astype("float64")
+    scale = np.max(np.abs(wanted))
+    found = np.max(np.abs(_outputs(path, x) - wanted)) / scale
+    if path.parent.name.endswith("float32"):
+        return found, FLOAT32_LIMIT
+    exact = _outputs(path, x, dtype_policy="float32")
+    return found, FLOAT16_LIMIT + 2 * np.max(np.abs(exact - wanted)) / scale
+
+
+def main(outdir):
+    """Print the error and the limit of each file."""
+    for case in sorted(pathlib.Path(outdir).glob("*/*")):
+        for path in (case / form for form in FORMS):
+            if path.exists():
+                name = "/".join(path.parts[-3:])
+                try:
+                    found, limit = error(path)
+                except keras_policies.LegacyModelError as refused:
+                    print(f"{name}: refused: {refused}", flush=True)
+                    continue
+                verdict = "ok" if found <= limit else "DIFFERS"
+                print(f"{name}: {verdict}: {found:.1e} <= {limit:.1e}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

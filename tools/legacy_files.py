@@ -1,0 +1,220 @@
+"""The legacy files of tests/data/legacy, and what was recorded about each."""
+
+import functools
+import json
+import pathlib
+import tarfile
+
+import keras
+import numpy as np
+import pytest
+
+# Each backend and the lowest Keras open this release; jax opens all releases.
+NEWEST = "2.15.1"
+IS_LOWEST_KERAS = keras.__version__.startswith("3.8.")
+IS_THOROUGH = keras.backend.backend() == "jax" and not IS_LOWEST_KERAS
+# For tests that use no backend, or the same one whichever is set.
+once = pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="no backend matters here: run with jax"
+)
+FOLDER = pathlib.Path(__file__).parents[1] / "tests" / "data" / "legacy"
+CORPUS, MORE = FOLDER / "corpus", FOLDER / "more"
+TOLERANCE = {"float16": 5e-3, "bfloat16": 3e-2}
+FORMS = "saved_model", "model.h5", "model.keras"
+
+
+class Scale(keras.layers.Layer):
+    """The custom layer of write_more.py, for Keras 3."""
+
+    def __init__(self, factor=2.0, **kwargs):
+        super().__init__(**kwargs)
+        self.factor = factor
+
+    def build(self, input_shape):
+        self.offset = self.add_weight(
+            name="offset", shape=(input_shape[-1],), initializer="ones"
+        )
+
+    def call(self, inputs):
+        return inputs * self.factor + self.offset
+
+    def get_config(self):
+        return {**super().get_config(), "factor": self.factor}
+
+
+class Net(keras.Model):
+    """The subclassed model of write_more.py, for Keras 3."""
+
+    def __init__(self, units=3, **kwargs):
+        super().__init__(**kwargs)
+        self.first = keras.layers.Dense(4, activation="relu", name="first")
+        self.blocks = [
+            keras.layers.Dense(4, name="a"),
+            keras.layers.Dense(4, name="b"),
+        ]
+        self.last = keras.layers.Dense(units, name="last")
+
+    def call(self, inputs):
+        x = self.first(inputs)
+        for block in self.blocks:
+            x = block(x)
+        return self.last(x)
+
+
+CUSTOM_OBJECTS = {"Scale": Scale, "Net": Net}
+
+
+def artifacts(folder):
+    """Return the paths of all files and folders of a corpus that hold a Keras model."""
+    return [
+        path
+        for case in sorted(folder.glob("*/*"))
+        if case.name != "no_metadata"
+        for path in (case / form for form in FORMS)
+        if path.exists()
+    ]
+
+
+def name_of(path):
+    """Return `release/case/form`."""
+    return "/".join(path.parts[-3:])
+
+
+def arrays(path, prefix):
+    """Return the arrays of `expected.npz` whose name begins with `prefix`, in order."""
+    return in_order(expected(path), prefix)
+
+
+def unpacked(folder, archives):
+    """Unpack tar archives into a folder and return it."""
+    for path in archives:
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+    return folder
+
+
+def in_order(stored, prefix):
+    """Return the arrays whose name starts with `prefix`, sorted by number."""
+    names = (name for name in stored if name.startswith(prefix))
+    ordered = sorted(names, key=lambda name: (len(name), name))
+    return [stored[name] for name in ordered]
+
+
+@functools.lru_cache(maxsize=8)
+def _stored(case):
+    with np.load(case / "expected.npz") as file:
+        return {name: file[name] for name in file.files}
+
+
+def expected(path):
+    """Return `{name: array}`, the results that the writing release recorded."""
+    return _stored(path.parent)
+
+
+def about(path):
+    """Return the dict of `expected.json`."""
+    return json.loads((path.parent / "expected.json").read_text())
+
+
+def one(values):
+    """Return the only value, or the list."""
+    return values[0] if len(values) == 1 else values
+
+
+def inputs(path):
+    """Return the inputs as `predict` takes them."""
+    stored = expected(path)
+    if path.parent.name == "dict_inputs":
+        return {name[2:]: stored[name] for name in stored if name.startswith("x_")}
+    return one(arrays(path, "x_"))
+
+
+def outputs(model, path):
+    """Return the list of a model's predictions, in one batch as they were recorded."""
+    x = inputs(path)
+    batch = len(arrays(path, "x_")[0])
+    found = model.predict(x, batch_size=batch, verbose=0)
+    return found if isinstance(found, list) else [found]
+
+
+def tolerance(path):
+    """Return the allowed error of outputs: rounding to float16 or bfloat16, or 1e-5."""
+    layers = about(path)["layers"]
+    layers = layers + [inner for layer in layers for inner in layer.get("children", [])]
+    dtypes = {layer["compute_dtype"] for layer in layers}
+    return max(TOLERANCE.get(dtype, 1e-5) for dtype in dtypes)
+
+
+def layer_weights(model):
+    """Return `{"layer/number": float64 array}`, with the names of the corpus."""
+    return {
+        f"{layer.name}/{number}": np.asarray(weight, "float64")
+        for layer in model.layers
+        for number, weight in enumerate(layer.get_weights())
+    }
+
+
+def without_dropout(model):
+    """Set the rate of every Dropout to 0, as it was for the recorded step."""
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.Dropout):
+            layer.rate = 0.0
+
+
+def fused_variances(model, batch):
+    """Return `{"layer/number": n}` for the moving variances of 4-D inputs.
+
+    For these, tf.keras (the fused kernel of TensorFlow) applies Bessel's correction,
+    `n / (n - 1)`; Keras 3 does not.
+    """
+    found = {}
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            shape = layer.input.shape
+            if len(shape) == 4:
+                number = [w is layer.moving_variance for w in layer.weights].index(True)
+                found[f"{layer.name}/{number}"] = batch * shape[1] * shape[2]
+    return found
+
+
+def _with_sparse_gradients(model):
+    """Return the names of layers whose slots the TensorFlow backend computes wrongly.
+
+    Keras 3.15 squares the rows of an IndexedSlices before it adds up the rows of one
+    index, so Adam's second moment of an Embedding is wrong.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return set()
+    embeddings = keras.layers.Embedding
+    return {layer.name for layer in model.layers if isinstance(layer, embeddings)}
+
+
+def step_error(model, path):
+    """Train on the recorded batch; return the share of weights with a wrong step.
+
+    Returns:
+        The share of all numbers whose step differs from the recorded one by more than
+        2 % of the largest step in their tensor. Float16 rounding flips the sign of a
+        few tiny gradients, and Adam turns each into a whole step.
+    """
+    without_dropout(model)
+    before = layer_weights(model)
+    batch = arrays(path, "tx_")
+    model.train_on_batch(one(batch), one(arrays(path, "ty_")))
+    after, fused = layer_weights(model), fused_variances(model, len(batch[0]))
+    off = total = 0
+    sparse = _with_sparse_gradients(model)
+    for name, found in after.items():
+        if name.partition("/")[0] in sparse:
+            continue
+        wanted = expected(path)[f"after/{name}"].astype("float64")
+        if name in fused:
+            momentum = 0.99
+            share = (fused[name] - 1) / fused[name]
+            wanted = before[name] * momentum + share * (
+                wanted - before[name] * momentum
+            )
+        scale = np.max(np.abs(wanted - before[name]), initial=0.0)
+        off += np.sum(np.abs(found - wanted) > 0.02 * scale + 1e-7)
+        total += found.size
+    return off / total

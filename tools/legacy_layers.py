@@ -1,0 +1,199 @@
+"""Opens models of the layer classes of tf.keras, and lists the known failures.
+
+An outcome is `"ok"`, `"refused: ..."` (our error), `"differs: ..."` (other outputs), or
+`"stock Keras: ..."` (a layer of Keras 3 raises when it is called).
+"""
+
+import json
+import re
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from legacy_files import arrays
+
+import keras_policies
+
+# Relative to the largest output: float32 sums round differently in another order.
+TOLERANCE = {"float32": 1e-5, "mixed_float16": 1e-2}
+STRINGS = "StringLookup|TextVectorization|HashedCrossing|Hashing|IntegerLookup"
+
+
+class Known(NamedTuple):
+    """A known outcome other than "ok", and its reason."""
+
+    names: str  # regex of release/class-variant-policy/form
+    outcome: str  # regex
+    why: str
+    backends: str = "jax tensorflow torch"
+
+
+KNOWN = (
+    Known("LocallyConnected", "refused", "Keras 3 has no such layer"),
+    Known("DenseFeatures", "refused", "Keras 3 has no such layer"),
+    Known("RandomFourierFeatures", "refused", "Keras 3 has no such layer"),
+    Known("CategoryCrossing", "refused", "Keras 3 has no such layer"),
+    Known("PeepholeLSTMCell", "refused", "Keras 3 has no such layer"),
+    Known("RandomHeight|RandomWidth", "refused", "Keras 3 has no such layer"),
+    Known("-time_major-", "refused: .*time_major=True", "no argument of Keras 3"),
+    Known(
+        "BatchNormalization.*-axis_list", "refused: .*axes", "Keras 3 takes one axis"
+    ),
+    Known("Resizing-area", "refused: .*interpolation='area'", "no value of Keras 3"),
+    Known("SeparableConv1D-causal", "refused: .*causal", "no value of Keras 3"),
+    Known("Lambda-", "ok|refused: .*compiled", "bytecode of another Python"),
+    Known("Spectral.*keras$", "refused: .*weights", "the file holds the kernel twice"),
+    Known(
+        r"2\.0\.0/(Additive)?Attention.*saved_model",
+        "refused: .*no get_config",
+        "it wrote no config of the model",
+    ),
+    Known(
+        r"2\.10\.1/(Additive)?Attention-causal-",
+        "differs",
+        "it lost `causal` in the config, and its own reload differs too",
+    ),
+    Known(
+        r"2\.0\.0/Bidirectional-backward_layer",
+        "differs",
+        "it lost the backward layer in the config",
+    ),
+    Known(
+        r"2\.4\.4/MultiHeadAttention-masked",
+        "differs",
+        "Keras since 2.10 respects the mask of an Embedding there",
+    ),
+    Known("RandomCrop", "differs: the shape", "Keras 3 crops only in training"),
+    Known("Resizing-bicubic", "ok|differs", "backends have their own kernels"),
+    Known("MultiHeadAttention-sizes", "stock Keras", "key_dim is not value_dim", "jax"),
+    Known("GRU-no_bias-mixed", "ok|stock Keras", "float16 turns into float32", "jax"),
+    Known(
+        "Conv3D-channels_first",
+        "differs",
+        "stock Keras adds the bias along the last axis, if that is as long",
+        "tensorflow",
+    ),
+    Known(
+        "-channels_first|-first-",
+        "ok|stock Keras: .*(NHWC|NDHWC|NCHW|channels_first)",
+        "TensorFlow on a CPU takes channels last",
+        "tensorflow",
+    ),
+    Known(
+        "AveragePooling[23]D-same",
+        "ok|differs",
+        "stock Keras averages over repeated edges, too",
+        "torch",
+    ),
+    Known("-lanczos", "stock Keras: .*Lanczos", "torch has no Lanczos kernel", "torch"),
+    Known(
+        "-sparse-", "ok|stock Keras: .*sparse", "no sparse tensors of Keras", "torch"
+    ),
+    Known(
+        STRINGS,
+        "ok|stock Keras|refused: .*requires TensorFlow",
+        "needs TensorFlow",
+        "jax torch",
+    ),
+)
+# What older releases of Keras 3 cannot do yet: before 3.9, and before 3.13.
+KNOWN_BEFORE = {
+    (3, 9): (
+        Known(
+            "/(Additive)?Attention-masked|Concatenate-masked",
+            "stock Keras|differs",
+            "other rules for masks",
+        ),
+    ),
+    (3, 13): (
+        Known(
+            "TimeDistributed-masked", "ok|stock Keras|differs", "other rules for masks"
+        ),
+        Known(
+            "Conv[123]DTranspose-(output_padding|same_strides)",
+            "ok|differs",
+            "stock Keras pads at the other end",
+            "torch",
+        ),
+    ),
+}
+KERAS = tuple(int(part) for part in keras.__version__.split(".")[:2])
+
+
+def expectation(name):
+    """Return the `Known` of an artifact on this backend, or None to expect "ok"."""
+    backend = keras.backend.backend()
+    older = [
+        known
+        for release, all_known in KNOWN_BEFORE.items()
+        if release > KERAS
+        for known in all_known
+    ]
+    return next(
+        (
+            known
+            for known in (*KNOWN, *older)
+            if re.search(known.names, name) and backend in known.backends.split()
+        ),
+        None,
+    )
+
+
+def outcome(path):
+    """Open and call the model at `path`; return the outcome in one line."""
+    try:
+        is_lambda = path.parent.name.startswith("Lambda")
+        model = keras_policies.load_model(path, compile=False, safe_mode=not is_lambda)
+    except keras_policies.LegacyModelError as error:
+        return f"refused: {error}".replace(str(path), "").replace("\n", " ")
+    try:
+        found = keras.tree.flatten(_call(model, arrays(path, "x_")))
+    except Exception as error:  # whatever a layer of Keras raises
+        return f"stock Keras: {type(error).__name__}: {' '.join(str(error).split())}"
+    return _compare(found, arrays(path, "y_"), path.parent.name)
+
+
+def _call(model, inputs):
+    if any(values.dtype.kind == "U" for values in inputs):
+        inputs = list(map(_of_tensorflow, inputs))
+    return model(inputs[0] if len(inputs) == 1 else inputs, training=False)
+
+
+def _of_tensorflow(values):
+    import tensorflow
+
+    strings = values.dtype.kind == "U"
+    return tensorflow.constant(values.astype(object) if strings else values)
+
+
+def _compare(found, wanted, name):
+    for output, expected in zip(found, wanted, strict=True):
+        if not keras.ops.is_tensor(output):
+            output = output.numpy()  # a string tensor of TensorFlow
+        elif expected.dtype.kind == "U":
+            output = output.numpy().astype(str)
+        else:
+            output = keras.ops.convert_to_numpy(output)
+        if output.shape != expected.shape:
+            return f"differs: the shape {output.shape} is not {expected.shape}"
+        if expected.dtype.kind == "U":
+            if output.astype(str).tolist() != expected.tolist():
+                return "differs: other strings"
+            continue
+        limit = TOLERANCE[name.rpartition("-")[2]]
+        output, expected = output.astype("float64"), expected.astype("float64")
+        scale = np.max(np.abs(expected[np.isfinite(expected)]), initial=1.0)
+        if not np.allclose(
+            output / scale, expected / scale, limit, limit, equal_nan=True
+        ):
+            return f"differs: by {np.nanmax(np.abs(output - expected)):.2g}"
+    return "ok"
+
+
+def written(release):
+    """Return the paths of all files that one release wrote, in order."""
+    return [
+        case / form
+        for case in sorted(release.iterdir())
+        for form in json.loads((case / "expected.json").read_text())["written"]
+    ]
