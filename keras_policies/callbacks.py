@@ -78,8 +78,8 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         weights = finite.words_on_weights(self.model)
         if weights:
             return (
-                f"{weights}, so no loss scale makes the gradients finite: make or read "
-                "the model again, and look at what came before."
+                f"{weights}, so no loss scale makes the gradients finite: create or "
+                "load the model again, and look for the cause in earlier steps."
             )
         return (
             "The weights are finite, but the gradients are not, whatever the scale: "
@@ -93,12 +93,12 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
             return
         self._warned = True
         rule = self.model.optimizer.rule
-        weights = finite.words_on_weights(self.model) or "they are all finite still"
+        weights = finite.words_on_weights(self.model) or "all of them are still finite"
         warn(
             f"The loss of epoch {epoch + 1} is {float(loss)}. {rule!r} never skips a "
             "step, so gradients that overflow turn weights into NaN for good; now "
-            f"{weights}. Make or read the model again, with the loss scale 'dynamic' "
-            "or a lower one."
+            f"{weights}. Create or load the model again, with the loss scale "
+            "'dynamic' or a lower one."
         )
 
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.loss_scale import DynamicLossScale
-from keras_policies.loss_scale_optimizer import LossScaleOptimizer
+from keras_policies.loss_scale_optimizer import LossScaleOptimizer, rule_of
 from keras_policies.policy import Policy
 from keras_policies.warn import warn
 
@@ -45,16 +44,11 @@ def compile_with_policy(
 def _warn_if_scales_differ(
     optimizer: keras.optimizers.LossScaleOptimizer, policy: Policy
 ) -> None:
-    if isinstance(optimizer, LossScaleOptimizer):
-        scale = optimizer.rule
-    else:
-        scale = DynamicLossScale(
-            optimizer.initial_scale, optimizer.dynamic_growth_steps
-        )
+    scale = rule_of(optimizer)
     if policy.loss_scale not in (None, scale):
         warn(
             f"The optimizer passed to compile is already a LossScaleOptimizer, with "
-            f"{scale}; it is kept, and the model's policy {policy!r} has no say. "
+            f"{scale}; it is kept, and the model's policy {policy!r} is ignored. "
             "Pass the inner optimizer to use the policy's loss scale."
         )
 

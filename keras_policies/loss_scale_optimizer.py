@@ -15,7 +15,12 @@ from keras_policies import (
 from keras_policies.annotations import Config, CustomObjects, Tensor
 from keras_policies.backends.protocol import StepGradients
 from keras_policies.backends.running import backend
-from keras_policies.loss_scale import LossScale, LossScaleLike, choose
+from keras_policies.loss_scale import (
+    DynamicLossScale,
+    LossScale,
+    LossScaleLike,
+    choose,
+)
 from keras_policies.scaled_gradients import ScaledGradients
 
 # The growth period of a rule without one. Stock Keras knows no scale that never grows.
@@ -311,6 +316,13 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
     def __repr__(self) -> str:
         inner = type(self.inner_optimizer).__name__
         return f"<{type(self).__name__} of {inner}, {self.rule!r}>"
+
+
+def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:
+    """Return the rule of a `LossScaleOptimizer`, ours or that of stock Keras."""
+    if isinstance(optimizer, LossScaleOptimizer):
+        return optimizer.rule
+    return DynamicLossScale(optimizer.initial_scale, optimizer.dynamic_growth_steps)
 
 
 def _value(variable: keras.Variable) -> Tensor:

@@ -6,11 +6,9 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies import loss_scale as loss_scales
-from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
-from keras_policies.loss_scale_optimizer import LossScaleOptimizer
+from keras_policies.loss_scale import FixedLossScale, LossScale
+from keras_policies.loss_scale_optimizer import LossScaleOptimizer, rule_of
 from keras_policies.policy import Policy, auto
-
-StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,12 +54,10 @@ def scaling_of(model: keras.Model) -> Scaling:
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None:
         return _by_policy(keras_internals.held_policy(model))
-    if isinstance(optimizer, LossScaleOptimizer):
-        return Scaling(optimizer.rule, float(optimizer.loss_scale), is_compiled=True)
-    if isinstance(optimizer, StockLossScaleOptimizer):
-        rule = DynamicLossScale(optimizer.initial_scale, optimizer.dynamic_growth_steps)
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        is_stock = not isinstance(optimizer, LossScaleOptimizer)
         value = optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale
-        return Scaling(rule, float(value), is_compiled=True, is_stock=True)
+        return Scaling(rule_of(optimizer), float(value), True, is_stock)
     factor = optimizer.loss_scale_factor
     if factor is None:
         return Scaling(None, None, is_compiled=True)

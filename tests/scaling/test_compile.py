@@ -284,7 +284,9 @@ def test_logger_warns_of_a_loss_that_is_not_finite_though_the_weights_are():
     logger.on_train_begin()
     logger.on_epoch_end(0)
     logger.on_epoch_end(1, {"loss": 1.0})
-    with pytest.warns(UserWarning, match="epoch 3 is inf.*they are all finite still"):
+    with pytest.warns(
+        UserWarning, match="epoch 3 is inf.*all of them are still finite"
+    ):
         logger.on_epoch_end(2, {"loss": np.float32(np.inf)})
 
 
