@@ -200,7 +200,7 @@ def test_an_output_without_a_loss_has_no_target():
 
 def test_numpy_is_told_to_take_no_gradients():
     with pytest.raises(NotImplementedError, match="backend takes no gradients. Set"):
-        eager.gradients(lambda values: 0, [])
+        eager.backend.gradients(lambda values: 0, [])
 
 
 def patches(figure):

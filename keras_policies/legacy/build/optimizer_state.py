@@ -3,7 +3,8 @@
 import keras
 import numpy as np
 
-from keras_policies import backends, keras_internals
+from keras_policies import keras_internals
+from keras_policies.backends.running import backend
 from keras_policies.legacy.build.weights import fits, value_for
 
 MAX_STEPS = 2**31  # Keras counts in int32
@@ -94,7 +95,7 @@ def restore(model, state, pairs):
     for target, value in targets:
         target.assign(value_for(target, value))
     steps = np.asarray(state.iterations, inner.iterations.dtype)
-    inner.iterations.assign(backends.place(steps))
+    inner.iterations.assign(backend.place(steps))
     if isinstance(inner, keras.optimizers.Nadam):
         product = _nadam_product(inner, state)
         keras_internals.nadam_product(inner).assign(product)
