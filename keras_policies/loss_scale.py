@@ -21,6 +21,7 @@ from keras_policies.annotations import Config, Tensor
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 HOST_BOOLS = bool, np.bool_  # their value is known, without a device
 Kind = TypeVar("Kind", bound="LossScale")
+State: TypeAlias = tuple[Tensor, Tensor]  # loss scale and good steps
 Values: TypeAlias = tuple[Tensor, ...]  # scalars
 
 
@@ -58,9 +59,7 @@ class LossScale(abc.ABC):
     minimum: float | None = None
 
     @abc.abstractmethod
-    def after_step(
-        self, scale: Tensor, good_steps: Tensor, finite: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def after_step(self, scale: Tensor, good_steps: Tensor, finite: Tensor) -> State:
         """Return `(scale, good_steps)` after one training step.
 
         Args:
@@ -121,9 +120,7 @@ class FixedLossScale(LossScale):
             )
         _set(self, loss_scale_value=value, initial_loss_scale=value)
 
-    def after_step(
-        self, scale: Tensor, good_steps: Tensor, finite: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def after_step(self, scale: Tensor, good_steps: Tensor, finite: Tensor) -> State:
         """Return `scale` and `good_steps` as they are."""
         return scale, good_steps
 
@@ -202,9 +199,7 @@ class DynamicLossScale(LossScale):
                 f"initial_loss_scale={self.initial_loss_scale!r}."
             )
 
-    def after_step(
-        self, scale: Tensor, good_steps: Tensor, finite: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def after_step(self, scale: Tensor, good_steps: Tensor, finite: Tensor) -> State:
         """Return `(scale, good_steps)` after one training step.
 
         Args:

@@ -1,8 +1,6 @@
 """JAX: inside compiled code the branch not taken must touch nothing."""
 
 import contextlib
-import itertools
-from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -14,7 +12,16 @@ from keras import ops
 
 from keras_policies.annotations import Tensor
 from keras_policies.backends import small
-from keras_policies.backends.protocol import Backend, StepGradients
+from keras_policies.backends.protocol import (
+    Backend,
+    Floats,
+    GetVariables,
+    ScalarFunction,
+    Step,
+    StepGradients,
+    Tensors,
+    Variables,
+)
 
 ALIGNMENT = 64  # bytes; jax uses an aligned array as it is, without a copy
 
@@ -23,19 +30,13 @@ class JaxBackend(Backend):
     """JAX: conditions are `jax.lax.cond`, and XLA takes small gradients into it."""
 
     def unscaled_in_step(
-        self,
-        gradients: Sequence[Tensor],
-        variables: Sequence[keras.Variable],
-        scale: Tensor,
-        check: bool,
+        self, gradients: Tensors, variables: Variables, scale: Tensor, check: bool
     ) -> AbstractContextManager[StepGradients]:
         # Small gradients are divided within the step, where XLA fuses the division into
         # the update, and are checked as one. XLA would divide large ones again for
         # each slot there.
-        little = list(filter(small.is_small, gradients))
-        large = self.unscale(
-            list(itertools.filterfalse(small.is_small, gradients)), scale
-        )
+        little = [g for g in gradients if small.is_small(g)]
+        large = self.unscale([g for g in gradients if not small.is_small(g)], scale)
 
         def make() -> list[Tensor]:
             divided = iter(large)
@@ -50,12 +51,7 @@ class JaxBackend(Backend):
             finite = self.all_finite([*large, *joined])
         return contextlib.nullcontext(StepGradients(make, finite))
 
-    def run_if(
-        self,
-        condition: Tensor,
-        step: Callable[[], None],
-        variables: Callable[[], list[keras.Variable]],
-    ) -> Tensor:
+    def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
         if not isinstance(condition, jax.core.Tracer):
             return super().run_if(condition, step, variables)
 
@@ -95,9 +91,7 @@ class JaxBackend(Backend):
         aligned[...] = array
         return jax.device_put(aligned)
 
-    def gradients(
-        self, function: Callable[[list[Tensor]], Tensor], values: list[Tensor]
-    ) -> list[npt.NDArray[np.float32]]:
+    def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         taken = jax.jit(jax.grad(function))(values)
         return [np.asarray(gradient, np.float32) for gradient in taken]
 

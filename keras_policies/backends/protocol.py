@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import keras
 import numpy as np
@@ -17,6 +17,14 @@ from keras import ops
 
 from keras_policies.annotations import Tensor
 from keras_policies.backends import small
+
+Tensors: TypeAlias = Sequence[Tensor]
+Variables: TypeAlias = Sequence[keras.Variable]
+Floats: TypeAlias = npt.NDArray[np.float32]
+Step: TypeAlias = Callable[[], None]
+GetVariables: TypeAlias = Callable[[], list[keras.Variable]]
+Rule: TypeAlias = Callable[..., Tensors]  # takes and returns a scalar per variable
+ScalarFunction: TypeAlias = Callable[[list[Tensor]], Tensor]  # returns a scalar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +45,7 @@ class StepGradients:
 class Backend(Protocol):
     """What a backend does its own way."""
 
-    def unscale(self, gradients: Sequence[Tensor], scale: Tensor) -> list[Tensor]:
+    def unscale(self, gradients: Tensors, scale: Tensor) -> list[Tensor]:
         """Return new tensors, each gradient divided by the loss scale.
 
         They are float32 or wider, so that neither the scale nor the quotient is out of
@@ -45,17 +53,13 @@ class Backend(Protocol):
         """
         return [ops.divide(gradient, scale) for gradient in gradients]
 
-    def all_finite(self, gradients: Sequence[Tensor]) -> Tensor:
+    def all_finite(self, gradients: Tensors) -> Tensor:
         """Return a bool scalar, whether no element is NaN or infinite."""
         checks = [ops.all(ops.isfinite(x)) for x in small.joined(gradients)]
         return ops.all(ops.stack(checks))
 
     def unscaled_in_step(
-        self,
-        gradients: Sequence[Tensor],
-        variables: Sequence[keras.Variable],
-        scale: Tensor,
-        check: bool,
+        self, gradients: Tensors, variables: Variables, scale: Tensor, check: bool
     ) -> AbstractContextManager[StepGradients]:
         """Divide gradients by the loss scale for the length of a training step.
 
@@ -72,12 +76,7 @@ class Backend(Protocol):
         finite = self.all_finite(divided) if check and divided else None
         return contextlib.nullcontext(StepGradients(lambda: divided, finite))
 
-    def run_if(
-        self,
-        condition: Tensor,
-        step: Callable[[], None],
-        variables: Callable[[], list[keras.Variable]],
-    ) -> Tensor:
+    def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
         """Run `step()` only where a condition holds, on every replica.
 
         Here this waits for the device to give the value of the condition.
@@ -96,11 +95,7 @@ class Backend(Protocol):
             step()
         return holds
 
-    def update(
-        self,
-        variables: Sequence[keras.Variable],
-        rule: Callable[..., Sequence[Tensor]],
-    ) -> None:
+    def update(self, variables: Variables, rule: Rule) -> None:
         """Assign to scalar variables what a rule makes of their values.
 
         Args:
@@ -122,9 +117,7 @@ class Backend(Protocol):
         """
         return False
 
-    def read_once(
-        self, variables: Callable[[], list[keras.Variable]]
-    ) -> AbstractContextManager[Any]:
+    def read_once(self, variables: GetVariables) -> AbstractContextManager[Any]:
         """Return a context in which `variables()` are read once until written.
 
         It spares a graph the operations that read the same value again; here a read
@@ -136,9 +129,7 @@ class Backend(Protocol):
         """Return a copy of an array, as a variable takes it without compiling."""
         return np.array(array)
 
-    def gradients(
-        self, function: Callable[[list[Tensor]], Tensor], values: list[Tensor]
-    ) -> list[npt.NDArray[np.float32]]:
+    def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         """Return the gradients of the scalar `function(values)` as float32 arrays.
 
         A value on which the result does not depend has zeros, or no gradient at all.

@@ -2,19 +2,26 @@
 
 import collections
 import contextlib
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 import keras
-import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from keras import ops
 
 from keras_policies.annotations import Tensor
 from keras_policies.backends import small
-from keras_policies.backends.protocol import Backend, StepGradients
+from keras_policies.backends.protocol import (
+    Backend,
+    Floats,
+    GetVariables,
+    ScalarFunction,
+    Step,
+    StepGradients,
+    Tensors,
+    Variables,
+)
 
 # Positions of gradients in a list -> those gradients, as one tensor.
 Stacks: TypeAlias = dict[tuple[int, ...], Tensor]
@@ -23,18 +30,14 @@ Stacks: TypeAlias = dict[tuple[int, ...], Tensor]
 class TensorflowBackend(Backend):
     """TensorFlow: graphs and replicas; small gradients of one shape are stacked."""
 
-    def unscale(self, gradients: Sequence[Tensor], scale: Tensor) -> list[Tensor]:
+    def unscale(self, gradients: Tensors, scale: Tensor) -> list[Tensor]:
         return _unstacked(_divided(_stacked(gradients), scale))
 
-    def all_finite(self, gradients: Sequence[Tensor]) -> Tensor:
+    def all_finite(self, gradients: Tensors) -> Tensor:
         return _are_finite(_stacked(gradients).values())
 
     def unscaled_in_step(
-        self,
-        gradients: Sequence[Tensor],
-        variables: Sequence[keras.Variable],
-        scale: Tensor,
-        check: bool,
+        self, gradients: Tensors, variables: Variables, scale: Tensor, check: bool
     ) -> AbstractContextManager[StepGradients]:
         # On a CPU the step divides, so that nothing is held in memory before. Elsewhere
         # Keras compiles with XLA, which would divide again for each slot it updates.
@@ -42,12 +45,7 @@ class TensorflowBackend(Backend):
         found = _divided_in_step if _is_cpu() else _divided_before
         return contextlib.nullcontext(found(_stacked(gradients), scale, check))
 
-    def run_if(
-        self,
-        condition: Tensor,
-        step: Callable[[], None],
-        variables: Callable[[], list[keras.Variable]],
-    ) -> Tensor:
+    def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
         if tf.distribute.in_cross_replica_context():
             raise ValueError(
                 "The optimizer was applied outside a replica. Apply it in the function "
@@ -58,16 +56,12 @@ class TensorflowBackend(Backend):
         _cond(condition, step)
         return condition
 
-    def read_once(
-        self, variables: Callable[[], list[keras.Variable]]
-    ) -> AbstractContextManager[Any]:
+    def read_once(self, variables: GetVariables) -> AbstractContextManager[Any]:
         # An optimizer reads its learning rate and its iterations again for each
         # variable that it updates, and TensorFlow merges no two reads of a variable.
         return _ReadOnce([(v, tf.identity(v.value)) for v in variables()])
 
-    def gradients(
-        self, function: Callable[[list[Tensor]], Tensor], values: list[Tensor]
-    ) -> list[npt.NDArray[np.float32]]:
+    def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         values = [tf.identity(value) for value in values]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(values)
@@ -96,7 +90,7 @@ def _divided_before(stacks: Stacks, scale: Tensor, check: bool) -> StepGradients
     return StepGradients(lambda: unstacked, finite)
 
 
-def _stacked(gradients: Sequence[Tensor]) -> Stacks:
+def _stacked(gradients: Tensors) -> Stacks:
     """Stack small gradients of one shape.
 
     An operation on a scalar takes as long as one on a thousand numbers.
@@ -172,7 +166,7 @@ def _cond(condition: Tensor, step: Callable[[], object]) -> None:
     ops.cond(condition, taken, lambda: None)
 
 
-def _run_on_replicas_if(condition: Tensor, step: Callable[[], None]) -> Tensor:
+def _run_on_replicas_if(condition: Tensor, step: Step) -> Tensor:
     """Run the step of each replica if the condition holds on all of them.
 
     The gradients of a replica are its own: Keras adds them up within the step. There

@@ -4,17 +4,23 @@ import collections
 import contextlib
 import itertools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-import keras
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from keras_policies import keras_internals
 from keras_policies.annotations import Tensor
-from keras_policies.backends.protocol import Backend, StepGradients
+from keras_policies.backends.protocol import (
+    Backend,
+    Floats,
+    Rule,
+    ScalarFunction,
+    StepGradients,
+    Tensors,
+    Variables,
+)
 
 # Devices that have the kernel: torch/amp/grad_scaler.py.
 DEVICES = {"cpu", "cuda"}
@@ -26,7 +32,7 @@ ByDevice: TypeAlias = dict[torch.device, list[Tensor]]
 class TorchBackend(Backend):
     """torch: fused kernels, `.grad`s divided in place, and scalars on the CPU."""
 
-    def unscale(self, gradients: Sequence[Tensor], scale: Tensor) -> list[Tensor]:
+    def unscale(self, gradients: Tensors, scale: Tensor) -> list[Tensor]:
         if not {gradient.dtype for gradient in gradients} <= WIDE:
             # A torch scalar never widens a torch tensor.
             gradients = [
@@ -38,11 +44,7 @@ class TorchBackend(Backend):
 
     @contextlib.contextmanager
     def unscaled_in_step(
-        self,
-        gradients: Sequence[Tensor],
-        variables: Sequence[keras.Variable],
-        scale: Tensor,
-        check: bool,
+        self, gradients: Tensors, variables: Variables, scale: Tensor, check: bool
     ) -> Iterator[StepGradients]:
         # Each `.grad` of a variable is divided in place, and multiplied back at the
         # end: the system would give new memory of that size to each step, which takes
@@ -78,11 +80,7 @@ class TorchBackend(Backend):
             return checks[0] if checks else None
         return torch.stack([check.to(checks[0].device) for check in checks]).all()
 
-    def update(
-        self,
-        variables: Sequence[keras.Variable],
-        rule: Callable[..., Sequence[Tensor]],
-    ) -> None:
+    def update(self, variables: Variables, rule: Rule) -> None:
         # Where no device has to be waited for, the arithmetic is NumPy's: one operation
         # on a tensor takes as long as the whole rule.
         values = [variable.value for variable in variables]
@@ -94,9 +92,7 @@ class TorchBackend(Backend):
             if not isinstance(new, np.ndarray | np.generic) or new != old:
                 variable.assign(new)
 
-    def gradients(
-        self, function: Callable[[list[Tensor]], Tensor], values: list[Tensor]
-    ) -> list[npt.NDArray[np.float32]]:
+    def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         # No `.grad` is touched. Keras's dropout draws from torch's own generators:
         # afterwards they are as before.
         values = [value.detach().requires_grad_() for value in values]
@@ -110,7 +106,7 @@ backend: Backend = TorchBackend()
 
 
 def _in_place(
-    gradients: Sequence[Tensor], variables: Sequence[keras.Variable]
+    gradients: Tensors, variables: Variables
 ) -> tuple[ByDevice, list[Tensor]]:
     """Return `{device: tensors}` to divide in place, and the gradients they stand for.
 
@@ -137,7 +133,7 @@ def _overlap(places: dict[tuple[int, int], Tensor]) -> bool:
     return any(start + size > following for (start, size), (following, _) in pairs)
 
 
-def _grouped(gradients: Sequence[Tensor]) -> dict[Any, list[Tensor]]:
+def _grouped(gradients: Tensors) -> dict[Any, list[Tensor]]:
     """Return `{(device, dtype, layout): gradients}`: the kernel takes such a group."""
     groups = collections.defaultdict(list)
     for kind, gradient in zip(map(KIND, gradients), gradients, strict=True):
