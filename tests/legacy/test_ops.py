@@ -3,6 +3,7 @@
 Written by write_ops.py: the NodeDefs of TensorFlow 2.3.4, the function names of 2.15.1.
 """
 
+import base64
 import functools
 import inspect
 import json
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies.legacy.ops import nn, registry, table
+from keras_policies.legacy.ops import nn, node_def, registry, table
 
 ARCHIVES = pathlib.Path(__file__).parents[1] / "data" / "legacy" / "ops"
 RELEASES = "2.3.4", "2.15.1"
@@ -284,6 +285,14 @@ def test_a_bias_of_channels_first_is_added_to_the_channels(rank):
     found = keras.ops.convert_to_numpy(keras.Model(inputs, outputs)(zeros))
     wanted = np.broadcast_to(bias.reshape((3,) + (1,) * (rank - 2)), zeros.shape)
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["DepthToSpace", "SpaceToDepth"])
+def test_a_node_with_channels_first_is_refused_where_only_last_is_known(name):
+    layout = {"s": base64.b64encode(b"NCHW").decode()}
+    node = {"op": name, "attr": {"block_size": {"i": "2"}, "data_format": layout}}
+    with pytest.raises(ValueError, match="channels_first.*; expected channels_last"):
+        node_def.call(node, [keras.Input((4, 6, 8))], {})
 
 
 def test_every_parameter_of_every_function_has_a_kind():

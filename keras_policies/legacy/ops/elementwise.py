@@ -1,6 +1,6 @@
 """Functions of `keras.ops` that also take sizes and constants.
 
-They are looked up when they are called, as the lowest Keras does not have all of them.
+They are looked up when they are called: the oldest supported Keras lacks some.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from keras_policies.legacy.ops.kinds import Operand, Tensor
 from keras_policies.legacy.ops.registry import Raw, enter
 
 Plain: TypeAlias = Callable[..., Any] | None
-# Name in keras.ops, the same function for numbers (None: it takes tensors alone), names
-# in TensorFlow, ops in a graph; names are separated by blanks.
+# Name in keras.ops, the same function for numbers (None if it takes only tensors), names
+# in TensorFlow, ops in a graph; several names are separated by blanks.
 Row: TypeAlias = tuple[str, Plain, str, str]
 
 

@@ -92,7 +92,7 @@ def pairs(value: Any) -> tuple[tuple[int, ...], ...]:
 def sizes(value: Any) -> list[int | Size]:
     """Return a list of ints and of sizes that are known only when the model runs."""
     if is_tensor(value):
-        raise _expected("sizes that the graph tells", value)
+        raise _expected("sizes, not a tensor that is computed", value)
     if isinstance(value, Size) or not np.ndim(np.asarray(value, dtype=object)):
         value = [value]
     return [item if isinstance(item, Size) else integer(item) for item in value]
