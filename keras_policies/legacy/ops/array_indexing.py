@@ -176,7 +176,7 @@ def gather_nd(params: Tensor, indices: Operand, batch_dims: int = 0) -> Tensor:
     depth = indices.shape[-1]
     lengths = params.shape[:depth]
     if batch_dims or None in lengths[1:]:
-        raise ValueError(f"indices: expected axes of known sizes, found {lengths}")
+        raise ValueError(f"indices: {batch_dims=}, into axes of the sizes {lengths}")
     steps = np.asarray([int(np.prod(lengths[i + 1 :])) for i in range(depth)])
     if kinds.is_tensor(indices):
         flat = ops.sum(ops.multiply(indices, steps.astype(indices.dtype)), axis=-1)
