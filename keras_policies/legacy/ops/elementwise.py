@@ -14,8 +14,8 @@ from keras_policies.legacy.ops.kinds import Operand, Tensor
 from keras_policies.legacy.ops.registry import Raw, enter
 
 Plain: TypeAlias = Callable[..., Any] | None
-# Name in keras.ops, the same function for numbers (None if it takes only tensors), names
-# in TensorFlow, ops in a graph; several names are separated by blanks.
+# Name in keras.ops, the same function for numbers or None if it takes only tensors,
+# names in TensorFlow, ops in a graph; several names are separated by blanks.
 Row: TypeAlias = tuple[str, Plain, str, str]
 
 

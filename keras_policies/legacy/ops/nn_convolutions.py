@@ -27,7 +27,7 @@ def _spatial(values: Setting, rank: int, layout: str) -> list[int]:
 
 
 def _one(values: Sequence[int]) -> int | tuple[int, ...]:
-    """Return one number for equal ones, as saving an operation makes tuples lists."""
+    """Return one number if all are equal; saving an operation turns tuples to lists."""
     return values[0] if len(set(values)) == 1 else tuple(values)
 
 
@@ -93,7 +93,7 @@ def separable_convolution(
 
 
 def _pooling(kind: str) -> Callable[..., Tensor]:
-    """Return a function that uses a layer; saved pooling operations do not reopen."""
+    """Return a function that calls a layer, as saved pooling operations do not open."""
 
     def function(
         input: Tensor,
