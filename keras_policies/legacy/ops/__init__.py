@@ -4,7 +4,7 @@
 first word: `tf.nn.softmax` is in `nn_activations`, `tf.linalg.matmul` in `linalg`;
 names directly under `tf`, such as `tf.concat`, are in the `array_*` modules.
 
-`registry` has the decorator that enters a function, `kinds` checks its arguments,
-`sizes` and `batch` handle sizes that are known only when the model runs. `layer` puts
-op layers into a model, and `node_def` reads the NodeDefs of TF 2.0 to 2.3.
+`registry` has the decorator that enters a function, `kinds` checks its arguments, and
+`sizes` handles sizes that are known only when the model runs. `layer` puts op layers
+into a model, and `node_def` reads the NodeDefs of TF 2.0 to 2.3.
 """

@@ -7,7 +7,6 @@ An `OpCall` replaces it in the config while Keras builds the model. It calls `ke
 on the tensors, whose history then leads past it: the model itself contains no `OpCall`.
 """
 
-import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -96,7 +95,6 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         self.node_def = node_def
         self.constants = constants or {}
         self.is_output = is_output
-        self._inbound_nodes: list[types.SimpleNamespace] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the counterpart, and note the outputs where Keras looks for them."""
@@ -106,7 +104,7 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         if self.is_output:
             outputs = [_as_output(output) for output in outputs]
         self._name_operations(outputs, args, kwargs)
-        self._inbound_nodes.append(types.SimpleNamespace(output_tensors=outputs))
+        keras_internals.record_call(self, outputs)
         return found
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -143,7 +141,8 @@ class OpCall(keras.Operation):  # type: ignore[misc]
             if kinds.is_tensor(tensor)
             for operation, _, _ in keras_internals.calls_before(tensor, given)
         }
-        call = f".call_{len(self._inbound_nodes)}" if self._inbound_nodes else ""
+        calls = keras_internals.recorded_calls(self)
+        call = f".call_{calls}" if calls else ""
         for number, operation in enumerate(made.values()):
             part = f".{number}" if number else ""
             operation.name = f"{self.name}{call}{part}"

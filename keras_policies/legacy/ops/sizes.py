@@ -11,8 +11,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_policies import keras_internals
 from keras_policies.annotations import Tensor
-from keras_policies.legacy.ops import batch
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -121,7 +121,7 @@ def reshape(tensor: Tensor, values: Sequence[int | Size]) -> Tensor:
     if shape.count(-1) <= 1:
         return ops.reshape(tensor, shape)
     rest = shape[1:]
-    if rest.count(-1) == 1 and _is_batch(values[0]) and batch.is_first(tensor):
+    if rest.count(-1) == 1 and _is_batch(values[0]) and _keeps_batch(tensor):
         return keras.layers.Reshape(rest)(tensor)
     raise ValueError(f"shape: {shape.count(-1)} sizes of {values} are not known")
 
@@ -129,4 +129,17 @@ def reshape(tensor: Tensor, values: Sequence[int | Size]) -> Tensor:
 def _is_batch(size: int | Size) -> bool:
     if not isinstance(size, Size) or size.tensor is None or size.axis != 0:
         return False
-    return batch.is_first(size.tensor)
+    return _keeps_batch(size.tensor)
+
+
+def _keeps_batch(tensor: Tensor) -> bool:
+    """Return whether the first axis of a tensor is still that of the model's inputs.
+
+    Only then can each example be reshaped by itself, which is the way when the batch
+    size and one more size are unknown.
+    """
+    return tensor.shape[0] is None and all(
+        isinstance(operation, keras.Layer)
+        or keras_internals.keeps_first_axis(operation, inputs, outputs)
+        for operation, inputs, outputs in keras_internals.calls_before(tensor)
+    )
