@@ -228,7 +228,7 @@ def _convert_op(class_name, config, conversion, path):
     if not op_layers.is_known(class_name, config):
         op = op_layers.name_of_op(class_name, config)
         conversion.missing_ops.setdefault(op, []).append(path)
-    return op_layers.convert(class_name, config, f"{conversion.path}: {path!r}")
+    return op_layers.op_call_config(class_name, config, path)
 
 
 def _one_axis(config, conversion, path):
