@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 Config: TypeAlias = dict[str, Any]  # decoded JSON
+Inputs: TypeAlias = dict[str, tuple[tuple[int | None, ...], str]]  # shape and dtype
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,10 @@ class LegacyWeight:
 
     def __str__(self) -> str:
         return f"{self.path or self.name} {self.shape}"
+
+
+# The weights of each layer, by its name.
+LayerWeights: TypeAlias = Mapping[str, tuple[LegacyWeight, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,8 +134,8 @@ class LegacyModel:
     config: Config
     policy: Any
     records_policies: bool
-    weights: Mapping[str, tuple[LegacyWeight, ...]]
-    inputs: Mapping[str, tuple[tuple[int | None, ...], str]]
+    weights: LayerWeights
+    inputs: Inputs
     training_config: Config | None
     optimizer: LegacyOptimizerState
     is_optimizer_wrapped: bool = False

@@ -1,6 +1,7 @@
 """Opens HDF5 files and takes only parts that lie inside them and fit into memory."""
 
 import contextlib
+import itertools
 import math
 import mmap
 import os
@@ -68,14 +69,10 @@ def attribute(group: h5py.Group, name: str) -> str | None:
 
 def names(group: h5py.Group, name: str) -> list[str]:
     """Return a list of str, an attribute that may be split into `name0`, `name1`."""
-    if name in group.attrs:
-        return [_text(item) for item in _attribute(group, name)]
-    found: list[str] = []
-    part = 0
-    while f"{name}{part}" in group.attrs:
-        found += [_text(item) for item in _attribute(group, f"{name}{part}")]
-        part += 1
-    return found
+    numbered = (f"{name}{number}" for number in itertools.count())
+    split = itertools.takewhile(group.attrs.__contains__, numbered)
+    parts = [name] if name in group.attrs else split
+    return [_text(item) for part in parts for item in _attribute(group, part)]
 
 
 def member(group: h5py.Group, path: str) -> h5py.Group | h5py.Dataset | None:

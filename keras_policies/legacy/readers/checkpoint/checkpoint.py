@@ -6,12 +6,13 @@ tensorflow/core/util/tensor_bundle/tensor_bundle.{h,cc}.
 """
 
 import collections
+import functools
 import math
 import pathlib
 from collections.abc import Sequence
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
-from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.guards.paths import check_inside
 from keras_policies.legacy.readers.checkpoint import protos, sorted_table
 from keras_policies.legacy.readers.checkpoint.protos import Message
@@ -147,11 +148,20 @@ class Checkpoint:
             nodes: Sequence[Message] = protos.parse("CheckpointGraph", data).nodes
             return nodes
 
-    def variable(self, node: Message) -> TensorEntry | None:
-        """Return the tensor of an object that is a variable, or None."""
+    def variable(self, node: Message, name: str | None = None) -> LegacyWeight | None:
+        """Return an object of `nodes` if it is a variable and stored, or None.
+
+        Args:
+            node: message `CheckpointObject`.
+            name: str, the variable's name; None for that in the checkpoint.
+        """
         for attribute in node.attributes:
-            if attribute.name == "VARIABLE_VALUE":
-                return self.entries.get(attribute.checkpoint_key)
+            entry = self.entries.get(attribute.checkpoint_key)
+            if attribute.name == "VARIABLE_VALUE" and entry is not None:
+                name = attribute.full_name if name is None else name
+                read = functools.partial(read_tensor, entry)
+                own = name.removesuffix(":0")
+                return LegacyWeight("", own, entry.shape, entry.dtype, read)
         return None
 
 

@@ -6,7 +6,7 @@ found under `layer-0`, `layer-1`, … as well. Source: tensorflow/core/protobuf/
 """
 
 import collections
-import functools
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -14,7 +14,6 @@ from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Config, LegacyWeight
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.checkpoint.tensors import TensorEntry, read_tensor
 
 Edges: TypeAlias = dict[str, int]  # name of the edge -> number of the object
 LAYER = "layer-"
@@ -40,32 +39,15 @@ BOOKKEEPING = frozenset(
 
 
 def children_of(nodes: Sequence[Message]) -> list[Edges]:
-    """Return the edges of each object; edges to no object are refused.
-
-    Args:
-        nodes: messages with the field `children`.
-    """
-    tables = []
-    for number, node in enumerate(nodes):
-        table = {child.local_name: child.node_id for child in node.children}
-        if any(not 0 <= child < len(nodes) for child in table.values()):
+    """Return the edges of each message; edges to no object are refused."""
+    every = [{child.local_name: child.node_id for child in n.children} for n in nodes]
+    for number, edges in enumerate(every):
+        if any(not 0 <= child < len(nodes) for child in edges.values()):
             raise LegacyModelError(
                 f"corrupt: object {number} refers to an object beyond the "
                 f"{len(nodes)} there are."
             )
-        tables.append(table)
-    return tables
-
-
-def weight(entry: TensorEntry, path: str, name: str) -> LegacyWeight:
-    """Return the `LegacyWeight` of a tensor in a checkpoint, unread."""
-    return LegacyWeight(
-        path=path,
-        name=name.removesuffix(":0"),
-        shape=entry.shape,
-        dtype=entry.dtype,
-        read=functools.partial(read_tensor, entry),
-    )
+    return every
 
 
 class ObjectGraph:
@@ -73,27 +55,20 @@ class ObjectGraph:
 
     Args:
         children: list, the `Edges` of each object.
-        variables: `{object: (TensorEntry, variable name)}`.
+        variables: `{object: LegacyWeight}`, those in the checkpoint.
         metadata: `{object: dict}`, what Keras wrote about its objects.
     """
 
     def __init__(
         self,
         children: Sequence[Edges],
-        variables: Mapping[int, tuple[TensorEntry, str]],
+        variables: Mapping[int, LegacyWeight],
         metadata: Mapping[int, Config],
     ) -> None:
         self.children = children
         self.variables = variables
         self.metadata = metadata
         self._steps = 0
-
-    def weight(self, node: int, path: str = "") -> LegacyWeight | None:
-        """Return the `LegacyWeight` of a variable, or None if it is not stored."""
-        if node not in self.variables:
-            return None
-        entry, name = self.variables[node]
-        return weight(entry, path, name)
 
     def is_graph(self, node: int) -> bool:
         """Return whether an object is a Sequential or Functional model."""
@@ -175,9 +150,8 @@ class ObjectGraph:
         found: dict[int, LegacyWeight] = {}
         walk = self.walk(node, self._attributes, self.variables.__contains__)
         for path, child in walk:
-            value = None if child in found else self.weight(child, path)
-            if value is not None:
-                found[child] = value
+            if child in self.variables and child not in found:
+                found[child] = dataclasses.replace(self.variables[child], path=path)
         listed = self.children[node].get("variables")
         order = () if listed is None else self.children[listed].values()
         every = dict.fromkeys((*order, *found))
