@@ -5,11 +5,7 @@ Source: keras/optimizers/*.py of 2.11 to 2.15, `build`.
 
 import h5py
 
-from keras_policies.legacy.base.model import (
-    Config,
-    LegacyOptimizerState,
-    LegacySlot,
-)
+from keras_policies.legacy.base.model import Config, LegacyOptimizerState, LegacySlot
 from keras_policies.legacy.guards.guarded_hdf5 import member
 from keras_policies.legacy.readers import hdf5_weights
 from keras_policies.legacy.readers.keras_archive.weights import VARIABLES, in_order
