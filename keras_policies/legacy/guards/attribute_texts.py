@@ -42,12 +42,7 @@ TEXT = struct.Struct("<IQI")  # length, address of the heap, place in it
 
 
 def check(data: mmap.mmap | bytes, sizes: Sizes) -> None:
-    """Raise if a text in a file is longer or shorter than it claims.
-
-    Args:
-        data: `mmap.mmap` of the file.
-        sizes: dict, as `global_heap.sizes` returns it.
-    """
+    """Raise if a text in a file is longer or shorter than it claims."""
     for begin, name in _names(data):
         for version, (before, padding) in LAYOUTS.items():
             start = begin - before

@@ -27,11 +27,7 @@ Sizes: TypeAlias = dict[int, dict[int, int]]  # address -> {number: bytes}
 
 
 def sizes(data: mmap.mmap) -> Sizes:
-    """Return the sizes of the objects in each global heap of a file.
-
-    Raises:
-        LegacyModelError: if a global heap is corrupt, or sizes are not of 8 bytes.
-    """
+    """Return the sizes of the objects in each global heap of a file."""
     at = SIZES_AT.get(data[8]) if len(data) > 16 else None
     if at is None or data[at : at + 2] != EIGHT:
         raise LegacyModelError(

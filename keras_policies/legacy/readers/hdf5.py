@@ -93,10 +93,8 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             format="H5",
             written_by=f"Keras {version}",
             config=config,
-            policy=None,
             records_policies=not version.startswith(WITHOUT_POLICIES),
             weights=weights,
-            inputs={},
             training_config=(
                 None if compiled is None else json_text.decode(compiled, TRAINING)
             ),

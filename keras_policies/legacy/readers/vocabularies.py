@@ -35,10 +35,7 @@ def take(
 ) -> tuple[dict[str, Vocabulary], LayerWeights]:
     """Return `({path: Vocabulary}, weights)`, the weights without learned state.
 
-    Args:
-        config: dict, the model's, as written.
-        weights: `{layer: (LegacyWeight, ...)}`.
-        tokens: `{path: {index: token}}`.
+    The keys of `tokens` are paths of layers, `{path: {index: token}}`.
     """
     found = {}
     taken: set[int] = set()

@@ -89,9 +89,6 @@ def read(path: FilePath) -> Iterator[LayerWeights]:
     Args:
         path: str or `pathlib.Path`: an HDF5 file, the prefix of a checkpoint, or a
             SavedModel folder.
-
-    Raises:
-        LegacyModelError: if there is no such file, or it is corrupt.
     """
     with entering(_read(pathlib.Path(path)), path) as found:
         yield found

@@ -15,9 +15,6 @@ def check(kind: descriptor.Descriptor, data: bytes) -> None:
     """Raise if parsing a message of a kind from `data` would take too much memory.
 
     A message of two bytes takes a hundred once it is parsed.
-
-    Raises:
-        CorruptError: if there are more than `MAX_MESSAGES` in it.
     """
     queue, count = [(kind, 0, len(data))], 1
     while queue:

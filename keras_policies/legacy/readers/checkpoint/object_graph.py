@@ -20,22 +20,12 @@ LAYER = "layer-"
 LAYER_WITH_WEIGHTS = "layer_with_weights-"
 MAX_STEPS = 3_000_000
 # Edges of a layer that lead to no weights of its own.
-BOOKKEEPING = frozenset(
-    (
-        "_default_save_signature",
-        "_self_saveable_object_factories",
-        "call_and_return_all_conditional_losses",
-        "keras_api",
-        "non_trainable_variables",
-        "optimizer",
-        "regularization_losses",
-        "save_counter",
-        "signatures",
-        "trainable_variables",
-        "variables",
-        "__call__",
-    )
-)
+NO_WEIGHTS = """
+_default_save_signature _self_saveable_object_factories __call__ keras_api optimizer
+call_and_return_all_conditional_losses non_trainable_variables regularization_losses
+save_counter signatures trainable_variables variables
+"""
+BOOKKEEPING = frozenset(NO_WEIGHTS.split())
 
 
 def children_of(nodes: Sequence[Message]) -> list[Edges]:
@@ -112,13 +102,12 @@ class ObjectGraph:
     ) -> Iterator[tuple[str, int]]:
         """Yield `(path, object)` for all objects below one, nearest first.
 
-        A leaf is yielded under each of its paths and nothing below it; any other object
-        once, under the shortest.
+        A leaf is yielded under each of its paths; any other object once.
 
         Args:
             start: int, the object to begin with.
             edges: function, returns the edges to follow from an object.
-            is_leaf: function, returns whether an object is a leaf.
+            is_leaf: function, returns whether to follow none from an object.
 
         Raises:
             LegacyModelError: if the walks in this graph take too long, or a path is

@@ -75,11 +75,7 @@ def check_entry(key: str, parsed: Message, shape: tuple[int, ...]) -> None:
 
 
 def read_tensor(entry: TensorEntry) -> Array:
-    """Return a tensor as a read-only array, memory-mapped; strings as objects.
-
-    Raises:
-        LegacyModelError: if its checksum does not match.
-    """
+    """Return a tensor as a read-only array, memory-mapped; strings as objects."""
     with located(entry.shard):
         return _read_tensor(entry)
 

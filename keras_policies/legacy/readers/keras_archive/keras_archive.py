@@ -81,7 +81,6 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
                 format="Keras 2 .keras",
                 written_by=f"Keras {version}",
                 config=config,
-                policy=None,
                 records_policies=True,
                 weights=kept,
                 inputs=_inputs(config),

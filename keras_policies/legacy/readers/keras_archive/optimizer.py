@@ -44,12 +44,7 @@ def has_inner(file: h5py.File) -> bool:
 
 
 def state(file: h5py.File, optimizer: Config) -> LegacyOptimizerState:
-    """Return the `LegacyOptimizerState` in the HDF5 file of a `.keras` file.
-
-    Args:
-        file: `h5py.File`.
-        optimizer: dict, the config of the optimizer as written.
-    """
+    """Return the state of an optimizer from its config and the HDF5 file."""
     is_inner = inner(optimizer) is not None or has_inner(file)
     group = member(file, f"{INNER_GROUP if is_inner else GROUP}/{VARIABLES}")
     stored = [] if group is None else in_order(group)

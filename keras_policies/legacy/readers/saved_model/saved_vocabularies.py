@@ -11,11 +11,7 @@ from keras_policies.legacy.readers.saved_model.tables import Tables
 
 
 def by_layer(objects: SavedObjects) -> dict[str, dict[int, Any]]:
-    """Return `{path: {index: token}}` of the lookup layers of a SavedModel.
-
-    Raises:
-        LegacyModelError: if a vocabulary is corrupt, or the file of one is missing.
-    """
+    """Return `{path: {index: token}}` of the lookup layers of a SavedModel."""
     graph, tables = objects.graph, Tables(objects)
     found: dict[str, dict[int, Any]] = {}
     walk = graph.walk(0, graph.inner_layers, lambda node: _is_lookup(graph, node))
