@@ -9,9 +9,9 @@ names in parentheses are files in tests/data/hostile:
 - where a datatype of variable length is neither a text nor a sequence, the library
   crashes (text_of_no_kind).
 
-Remove this module once each HDF5 that h5py may come with opens these three files,
-without this package, to an error: in little memory, and without an invalid write, which
-valgrind shows.
+Remove this module once no HDF5 that h5py may come with has these defects: without this
+package, each of the three files must end in an error, in little memory, and without an
+invalid write (valgrind shows one).
 
 Source: HDF5 File Format Specification 3.0, IV.A.2.m (the attribute message), IV.A.2.d
 (datatypes: 9 is of variable length), IV.A.2.b (dataspaces), VIII.B (global heap ids).

@@ -5,9 +5,9 @@ A global heap holds values of variable length, such as a config. The defect: HDF
 (H5HGcache.c, H5HG__cache_heap_deserialize). Source for the layout: HDF5 File Format
 Specification 3.0, III.E.
 
-Remove the error in `_objects` once each HDF5 that h5py may come with opens
-tests/data/hostile/heap_without_end, without this package, to an error. The sizes are
-needed as long as `attribute_texts` is.
+Remove the error in `_objects` once no HDF5 that h5py may come with has this defect:
+without this package, tests/data/hostile/heap_without_end must end in an error.
+`attribute_texts` needs the sizes for as long as it is there itself.
 """
 
 import mmap
