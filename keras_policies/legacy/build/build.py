@@ -7,7 +7,8 @@ compiles anything on the way. Custom classes are those of the surrounding
 
 import keras
 
-from keras_policies import backends, keras_internals, origins, warn
+from keras_policies import keras_internals, origins
+from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt
 from keras_policies.legacy.build import (
     compiling,
@@ -20,6 +21,7 @@ from keras_policies.legacy.build import (
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import policies
 from keras_policies.policy import Policy
+from keras_policies.warn import warn
 
 
 def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
@@ -39,13 +41,13 @@ def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
     """
     model, left_out, different = build_and_report(planned, safe_mode, advance, compile)
     if left_out:
-        warn.warn(
+        warn(
             f"{planned.legacy.path}: the model was opened, but this was left out of "
             f"its training configuration: {'; '.join(left_out)}. Call "
             "model.compile(...) with what you want in its place."
         )
     if different:
-        warn.warn(
+        warn(
             f"{planned.legacy.path}: your classes give these layers another policy "
             f"than the file records: {', '.join(different)}."
         )
@@ -55,7 +57,7 @@ def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
 def build_and_report(planned, safe_mode, advance, compile=True):
     """Return `(model, left out, layers of another policy)`; see `build`."""
     legacy = planned.legacy
-    blank = keras_internals.blank_variables(backends.place, budget.spend)
+    blank = keras_internals.blank_variables(backend.place, budget.spend)
     with budget.of(legacy.size), blank:
         model = _make(planned, safe_mode)
         with corrupt(legacy.path):

@@ -14,7 +14,8 @@ import re
 import keras
 import numpy as np
 
-from keras_policies import backends, keras_internals
+from keras_policies import keras_internals
+from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.names import layer_name, numbered
 from keras_policies.legacy.build import cudnn
@@ -251,7 +252,7 @@ def value_for(variable, weight):
 
     A copy: some backends would go on sharing the memory-mapped file.
     """
-    return backends.place(np.asarray(weight.read(), dtype=variable.dtype))
+    return backend.place(np.asarray(weight.read(), dtype=variable.dtype))
 
 
 def assign(pairs, advance=lambda size: None):

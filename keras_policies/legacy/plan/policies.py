@@ -58,7 +58,8 @@ def plain(dtype):
         return None
     policy = _policy(dtype)
     if policy.is_deferred:
-        return Policy(policy.name, loss_scale=None)
+        # By a config, so that no warning says that the name is deprecated.
+        return _policy({"config": {"name": policy.name, "loss_scale": None}})
     return policy.get_config()["name"]
 
 
