@@ -132,7 +132,7 @@ def _training(legacy, compile):
     if not legacy.training_config:
         return None
     try:
-        found = training.convert(legacy.training_config)
+        found = training.convert(legacy.training_config, legacy.is_optimizer_wrapped)
         configs = found.optimizer, found.losses, found.metrics, found.weighted_metrics
         trust.check(configs, f"{legacy.path}: its training_config")
         return found

@@ -76,8 +76,12 @@ class Training:
     weighted_metrics: object
 
 
-def convert(config):
+def convert(config, is_optimizer_wrapped=False):
     """Return the `Training` of a legacy `training_config`.
+
+    Args:
+        config: dict, as written.
+        is_optimizer_wrapped: bool, as `LegacyModel` has it.
 
     Raises:
         ValueError: if the loss scale in it is none.
@@ -86,6 +90,8 @@ def convert(config):
     if isinstance(optimizer, str):
         optimizer = {"class_name": optimizer, "config": {}}
     inner, loss_scale, is_experimental = _without_wrapper(optimizer)
+    if is_optimizer_wrapped:
+        loss_scale = loss_scales.DynamicLossScale()
     return Training(
         optimizer=_optimizer(inner),
         loss_scale=loss_scale,
