@@ -107,7 +107,7 @@ def convert_model(
                 number = _number_of_inputs(model, legacy)
                 share = verification.tolerance(planned)
                 compared = verification.compare(again, recorded, share, source, number)
-    notes = [*planned.conversion.notes, *inner_policies.unrecorded(model)]
+    notes = [*planned.findings.notes, *inner_policies.unrecorded(model)]
     left_out = (*left_out, *different, *notes)
     return Converted(
         destination=str(destination),

@@ -78,12 +78,12 @@ def tolerance(planned):
     Args:
         planned: `plan.Plan`; what it becomes counts as well as what it was.
     """
-    legacy, conversion = planned.legacy, planned.conversion
+    legacy = planned.legacy
     if not legacy.records_policies:  # it may have been a mixed one
         return TOLERANCES["float16"]
-    written = [*conversion.dtypes.values(), *legacy.inner_policies.values()]
+    written = [*planned.findings.dtypes.values(), *legacy.inner_policies.values()]
     found = {policies.dtypes_of(dtype)[0] for dtype in written}
-    now = {dtype for one in written for dtype in _compute(conversion.policy_of(one))}
+    now = {dtype for one in written for dtype in _compute(planned.policy_of(one))}
     return max(TOLERANCES.get(dtype, TOLERANCE) for dtype in {*found, *now, None})
 
 

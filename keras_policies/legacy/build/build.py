@@ -65,7 +65,7 @@ def build_and_report(planned, safe_mode, advance, compile=True):
             weights.settle(model)
             different = _mend_inner_policies(model, planned)
             _make_policies_plain(model, planned)
-        left_out = list(planned.conversion.left_out)
+        left_out = list(planned.findings.left_out)
         if compile and planned.training is not None:
             with corrupt(legacy.path, "its training_config"):
                 left_out += compiling.compile_model(model, planned, pairs)
@@ -75,7 +75,7 @@ def build_and_report(planned, safe_mode, advance, compile=True):
 def _mend_inner_policies(model, planned):
     legacy = planned.legacy
     recorded = legacy.inner_policies if legacy.records_policies else {}
-    return inner_policies.mend(model, recorded, planned.conversion.policy_of)
+    return inner_policies.mend(model, recorded, planned.policy_of)
 
 
 def _make(planned, safe_mode):
@@ -83,9 +83,9 @@ def _make(planned, safe_mode):
     legacy = planned.legacy
     try:
         config, makers = own_classes.with_makers(
-            planned.conversion.config, legacy.path, planned.policy
+            planned.config, legacy.path, planned.policy
         )
-        known = {**planned.conversion.functions, **makers}
+        known = {**planned.findings.functions, **makers}
         with keras_internals.custom_object_scope(known):
             model = keras.saving.deserialize_keras_object(config, safe_mode=safe_mode)
         if not model.built and legacy.inputs:

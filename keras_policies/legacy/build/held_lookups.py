@@ -6,7 +6,7 @@ attributes that lead to it.
 
 import keras
 
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.lookups import LOOKUPS, special_tokens
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.build import targets
@@ -36,7 +36,8 @@ def fill(model, vocabularies, where):
         named = f"{where}: the layer {paths[0]!r} ({name})"
         try:
             learned = found[0] if found else Vocabulary()
-            filled = lookups.lookup(kind, config, learned, named, safe_mode=True)
+            with located(layer=paths[0]):
+                filled = lookups.lookup_arguments(kind, config, learned, safe_mode=True)
         except lookups.NothingLearnedError as error:
             raise LegacyModelError(f"{named} would be empty: {error}.") from None
         if filled.get("num_oov_indices") != config.get("num_oov_indices"):
