@@ -10,14 +10,13 @@ import argparse
 import importlib
 import json
 import os
-import re
 import sys
 
 from keras_policies import terminal
+from keras_policies.loss_scale import in_short
 from keras_policies.version import __version__
 
 OK, FAILED, WRONG, MISSING = 0, 1, 2, 3
-LOSS_SCALE = re.compile(r"(Fixed|Dynamic)LossScale\((?:\w+=)?([\d.e+]+)")
 
 EXAMPLES = """\
 examples:
@@ -138,12 +137,6 @@ def _check(arguments):
         raise CommandLineError(str(error)) from error
 
 
-def _loss_scale(text):
-    """Return a loss scale in short, as `summary` does: `"dynamic, 32768"`."""
-    found = LOSS_SCALE.match(text)
-    return f"{found[1].lower()}, {float(found[2]):.9g}" if found else text
-
-
 def _table(description):
     """Return a rich table of the layers."""
     import rich.table
@@ -187,7 +180,7 @@ def _summary(description):
         )
     if description.loss_scale is not None:
         kept = "kept" if description.keeps_loss_scale else "the policy's: dropped"
-        yield f"loss scale: {_loss_scale(description.loss_scale)} ({kept})"
+        yield f"loss scale: {in_short(description.loss_scale)} ({kept})"
     yield f"parameters: {description.parameters:,}"
     if description.missing:
         yield f"missing: {', '.join(description.missing)} (pass --custom-objects)"
