@@ -3,7 +3,7 @@
 import keras
 
 from keras_policies.legacy.build import optimizer_state
-from keras_policies.legacy.plan import objectives, training
+from keras_policies.legacy.plan import graph, training
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 
@@ -41,7 +41,7 @@ def _for_every_output(losses, output_names):
 def _metrics(model, configs, left_out):
     """Return the metrics of a nest of configs, without the unknown; None if empty."""
     names = getattr(model, "output_names", [])  # a Functional's; others have one
-    named = objectives.without_output_names(configs, names)
+    named = training.without_output_names(configs, names)
     return _without_none(_deserialize("metrics", named, left_out)) or None
 
 
@@ -82,7 +82,7 @@ def compile_model(model, planned, pairs):
     has_lost_a_loss = bool(left_out)
     losses = _for_every_output(losses, getattr(model, "output_names", []))
     config = planned.legacy.config.get("config")
-    fixed = list(training.fixed_training(config)) if isinstance(config, dict) else []
+    fixed = list(graph.fixed_training(config)) if isinstance(config, dict) else []
     if fixed:
         left_out.append(
             f"training=False in the calls of {', '.join(map(repr, fixed))}, which "

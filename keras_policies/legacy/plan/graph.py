@@ -174,3 +174,22 @@ class _Graph:
             )
         ends = [self.end(item) for item in value]
         return ends[0] if len(ends) == 1 else ends
+
+
+def fixed_training(config: Config) -> Iterator[str]:
+    """Yield the names of layers that a model calls with `training=False`.
+
+    Args:
+        config: dict, the legacy config of a model, with its nested models.
+    """
+    for layer in config.get("layers", ()):
+        if isinstance(layer.get("config"), dict):
+            yield from fixed_training(layer["config"])
+        if _has_training_false(layer.get("inbound_nodes")):
+            yield name_of(layer)
+
+
+def _has_training_false(value: Any) -> bool:
+    if isinstance(value, dict):
+        return value.get("training") is False or _has_training_false([*value.values()])
+    return isinstance(value, list | tuple) and any(map(_has_training_false, value))

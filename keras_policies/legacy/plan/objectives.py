@@ -3,7 +3,6 @@
 Each was written as a function's name, an object, or a wrapper around a function.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from keras_policies.annotations import Config
@@ -85,30 +84,3 @@ def without_outer_list(written: Any) -> Any:
         (only,) = written
         return only if isinstance(only, list | tuple) else written
     return written
-
-
-def without_output_names(metrics: Any, output_names: Sequence[str]) -> Any:
-    """Return metrics by their own names, which tf.keras had prefixed by the output's.
-
-    Args:
-        metrics: nest of configs; for several outputs a dict, or a list of lists.
-        output_names: list of str.
-    """
-    if len(output_names) < 2:
-        return metrics
-    if isinstance(metrics, dict):
-        return {name: _unprefixed(item, name) for name, item in metrics.items()}
-    if not isinstance(metrics, list) or len(metrics) != len(output_names):
-        return metrics
-    return list(map(_unprefixed, metrics, output_names))
-
-
-def _unprefixed(metric: Any, output_name: str) -> Any:
-    if isinstance(metric, list):
-        return [_unprefixed(item, output_name) for item in metric]
-    if not isinstance(metric, dict) or not isinstance(
-        metric["config"].get("name"), str
-    ):
-        return metric
-    name = metric["config"]["name"].removeprefix(f"{output_name}_")
-    return {**metric, "config": {**metric["config"], "name": name}}

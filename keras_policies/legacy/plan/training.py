@@ -1,13 +1,12 @@
 """Converts a legacy `training_config` into the arguments of `Model.compile`."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.configs import name_of
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.legacy.plan.objectives import (
@@ -133,20 +132,28 @@ def missing(training: Training | None) -> list[str]:
     return sorted({name for name in found if name is not None})
 
 
-def fixed_training(config: Config) -> Iterator[str]:
-    """Yield the names of layers that a model calls with `training=False`.
+def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:
+    """Return metrics by their own names, which tf.keras had prefixed by the output's.
 
     Args:
-        config: dict, the legacy config of a model, with its nested models.
+        metrics: nest of configs; for several outputs a dict, or a list of lists.
+        output_names: list of str.
     """
-    for layer in config.get("layers", ()):
-        if isinstance(layer.get("config"), dict):
-            yield from fixed_training(layer["config"])
-        if _has_training_false(layer.get("inbound_nodes")):
-            yield name_of(layer)
+    if len(output_names) < 2:
+        return metrics
+    if isinstance(metrics, dict):
+        return {name: _unprefixed(item, name) for name, item in metrics.items()}
+    if not isinstance(metrics, list) or len(metrics) != len(output_names):
+        return metrics
+    return list(map(_unprefixed, metrics, output_names))
 
 
-def _has_training_false(value: Any) -> bool:
-    if isinstance(value, dict):
-        return value.get("training") is False or _has_training_false([*value.values()])
-    return isinstance(value, list | tuple) and any(map(_has_training_false, value))
+def _unprefixed(metric: Nest, output_name: str) -> Nest:
+    if isinstance(metric, list):
+        return [_unprefixed(item, output_name) for item in metric]
+    if not isinstance(metric, dict) or not isinstance(
+        metric["config"].get("name"), str
+    ):
+        return metric
+    name = metric["config"]["name"].removeprefix(f"{output_name}_")
+    return {**metric, "config": {**metric["config"], "name": name}}
