@@ -8,6 +8,7 @@ from keras_policies.annotations import Config, Path
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import corrupt
 from keras_policies.legacy.base.lookups import LOOKUPS
+from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.build import hints, weights
 from keras_policies.legacy.plan import classes, layers, plan, policies, training
@@ -145,13 +146,16 @@ def _notes(
     return tuple(notes)
 
 
+def _count(found: Sequence[LegacyWeight]) -> int:
+    """Return the number of values in the weights that Keras 3 has as well."""
+    counts = [math.prod(w.shape) for w in found if not weights.is_unknown(w)]
+    return sum(counts)
+
+
 def describe(planned: plan.Plan) -> ModelDescription:
     """Return the `ModelDescription` of a `Plan`."""
     legacy, fitting, findings = planned.legacy, planned.training, planned.findings
-    parameters = {
-        name: sum(math.prod(w.shape) for w in found if not weights.is_unknown(w))
-        for name, found in legacy.weights.items()
-    }
+    parameters = {name: _count(found) for name, found in legacy.weights.items()}
     described = tuple(
         description
         for node in configs.inner_layers(legacy.config)

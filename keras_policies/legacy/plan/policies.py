@@ -21,7 +21,8 @@ MIXED = "mixed_float16", "mixed_bfloat16"
 
 def _policy(dtype: Any) -> Policy:
     """Return our `Policy` of a legacy `dtype`, with its loss scale."""
-    config = (dtype.get("config") or {}) if isinstance(dtype, dict) else {"name": dtype}
+    is_config = isinstance(dtype, dict)
+    config: Any = (dtype.get("config") or {}) if is_config else {"name": dtype}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the names are deprecated; the file is old
         return Policy(config.get("name"), config.get("loss_scale", "auto"))

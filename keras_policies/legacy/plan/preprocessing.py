@@ -47,7 +47,7 @@ def with_state(
         if found.name in LOOKUPS:
             config = lookup_arguments(found.name, config, learned, settings.safe_mode)
         elif found.name == "CategoryEncoding" and output_mode(config) in TF_IDF:
-            found = found._replace(name="IntegerLookup")
+            found = KerasClass("keras.layers", "IntegerLookup")
             config = _frequencies(config, learned)
         elif found.name == "CategoryEncoding" and config.get("num_tokens") is None:
             config = {**config, "num_tokens": _counted(learned)}
