@@ -137,7 +137,8 @@ def stock_arguments(class_name: str, config: Config, path: str) -> Converting[Co
     for name, value in config.items():
         if value in refused.get(name, ()) or value not in dropped.get(name, ANY):
             raise LegacyModelError(
-                f"a {class_name} made with {name}={value!r}, which Keras 3 cannot do.",
+                f"its class is {class_name}, made with {name}={value!r}, which Keras 3 "
+                "cannot do.",
                 remedies.pass_custom_object(class_name),
             )
         if name in renamed or name not in dropped:

@@ -129,7 +129,7 @@ def keras_class(
         return KerasClass("keras.models", stock)
     if class_name in WITHOUT_COUNTERPART:
         raise LegacyModelError(
-            f"a {class_name}: {WITHOUT_COUNTERPART[class_name]}.",
+            f"its class is {class_name}; {WITHOUT_COUNTERPART[class_name]}.",
             remedies.pass_custom_object(class_name),
         )
     yield Findings(missing=((class_name, path),))
