@@ -56,7 +56,7 @@ def test_the_current_scale_of_an_explicit_optimizer_comes_back(tmp_path):
     with readers.read(path) as legacy:
         state = dataclasses.replace(legacy.optimizer, loss_scale=4096.0, good_steps=7)
         moved = dataclasses.replace(legacy, optimizer=state)
-        model = build.build(plan.make(moved))
+        model = build.build(plan.make(moved)).model
     assert float(model.optimizer.loss_scale) == 4096.0
     assert int(model.optimizer.step_counter) == 7
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from keras_policies import backends, keras_internals
-from keras_policies.legacy.build.weights import fits, value_for
+from keras_policies.legacy.build.values import fits, value_for
 
 # Keras 3 optimizer -> {slot name in tf.keras: attribute in Keras 3}. Names of up
 # to 2.10 stand beside those of 2.11 and on.
