@@ -97,11 +97,10 @@ def _text(value):
     return None if value is None else str(value)
 
 
-def _described(node, prefix, parameters, planned):
+def _described(node, prefix, parameters, findings):
     """Yield a `LayerDescription` for a layer, and for those of a nested model."""
     path = f"{prefix}{configs.name_of(node)}"
-    conversion = planned.conversion
-    written = conversion.dtypes.get(path)
+    written = findings.dtypes.get(path)
     dtypes = policies.dtypes_of(written)
     yield LayerDescription(
         path=path,
@@ -111,27 +110,27 @@ def _described(node, prefix, parameters, planned):
         compute_dtype=dtypes[0],
         variable_dtype=dtypes[1],
         parameters=parameters.get(path, 0),
-        becomes=_becomes(node["class_name"], path, conversion),
+        becomes=_becomes(node["class_name"], path, findings),
     )
     for child in configs.inner_layers(node):
-        yield from _described(child, f"{path}/", parameters, planned)
+        yield from _described(child, f"{path}/", parameters, findings)
 
 
-def _becomes(class_name, path, conversion):
-    lost = conversion.missing_ops.values()
-    if class_name in conversion.missing or path in conversion.code:
+def _becomes(class_name, path, findings):
+    lost = findings.missing_ops.values()
+    if class_name in findings.missing or path in findings.code:
         return None
     if class_name in op_layers.CLASSES and classes.registered_name(class_name) is None:
         return None if any(path in paths for paths in lost) else "keras.ops"
     return classes.keras_name(class_name)
 
 
-def _notes(conversion, layers):
+def _notes(findings, layers):
     """Return what a model needs beside classes, in sentences."""
-    notes = [f"TensorFlow's {op} has no counterpart" for op in conversion.missing_ops]
-    lost = conversion.without_vocabulary.items()
+    notes = [f"TensorFlow's {op} has no counterpart" for op in findings.missing_ops]
+    lost = findings.without_vocabulary.items()
     notes += [f"the layer {path!r} would be empty: {why}" for path, why in lost]
-    notes += [reason.partition(": ")[2] for reason in conversion.code.values()]
+    notes += map(str, findings.code.values())
     of_tensorflow = [layer.path for layer in layers if layer.becomes in NEED_TENSORFLOW]
     if of_tensorflow:
         named = ", ".join(map(repr, of_tensorflow))
@@ -144,11 +143,11 @@ def describe(planned):
     legacy, fitting = planned.legacy, planned.training
     parameters = {name: _count(found) for name, found in legacy.weights.items()}
     scale = fitting.loss_scale if fitting is not None else None
-    policy, conversion = planned.policy, planned.conversion
+    policy, findings = planned.policy, planned.findings
     layers = tuple(
         description
         for node in configs.inner_layers(legacy.config)
-        for description in _described(node, "", parameters, planned)
+        for description in _described(node, "", parameters, findings)
     )
     functions = training.missing(fitting)
     return ModelDescription(
@@ -167,8 +166,8 @@ def describe(planned):
         slots=len(legacy.optimizer.slots),
         layers=layers,
         parameters=sum(parameters.values()),
-        missing=tuple(sorted({*conversion.missing, *conversion.code, *functions})),
-        notes=_notes(conversion, layers),
+        missing=tuple(sorted({*findings.missing, *findings.code, *functions})),
+        notes=_notes(findings, layers),
     )
 
 

@@ -72,3 +72,12 @@ def keras_object(
         "config": config,
         "registered_name": registered_name,
     }
+
+
+def keras_function(registered_name: str) -> dict[str, Any]:
+    """Return the dict from which Keras 3 takes a function of the registry.
+
+    Args:
+        registered_name: str, the name in the registry of custom objects.
+    """
+    return keras_object("builtins", "function", registered_name, registered_name)

@@ -40,7 +40,7 @@ def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
     if layer.vocabulary_size() > len(special_tokens(kind, config)):
         return
     try:
-        filled = lookups.lookup(kind, config, learned, safe_mode=True)
+        filled = lookups.lookup_arguments(kind, config, learned, safe_mode=True)
     except lookups.NothingLearnedError as error:
         raise LegacyModelError(f"this {kind} would be empty: {error}.") from None
     if filled.get("num_oov_indices") != config.get("num_oov_indices"):

@@ -5,9 +5,13 @@ has guards of its own, other ones in each release (up to 3.8 it imports any modu
 a file names), so nothing gets to it that has not passed here.
 """
 
+from typing import Any
+
 import keras
 
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.annotations import Config
+from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.errors import LegacyModelError, located
 
 CODE = "__lambda__"
 # Layers of Keras 3 that run what is in other files, or is code; tf.keras has none.
@@ -26,12 +30,11 @@ FUNCTIONS = (
 POLICIES = "keras.mixed_precision"
 
 
-def check(config, where, safe_mode=True):
+def check(config: Any, safe_mode: bool = True) -> None:
     """Raise if there is something in a config that is not to be trusted.
 
     Args:
         config: nest of dicts, lists and values, converted for Keras 3.
-        where: str, the file, for errors.
         safe_mode: bool, whether code, and files that it names, are refused.
 
     Raises:
@@ -40,45 +43,45 @@ def check(config, where, safe_mode=True):
     """
     if isinstance(config, list | tuple):
         for item in config:
-            check(item, where, safe_mode)
+            check(item, safe_mode)
     if not isinstance(config, dict):
         return
     inner = config.get("config")
-    if isinstance(inner, dict) and isinstance(inner.get("name"), str):
-        file, _, _ = where.partition(": the layer ")
-        where = f"{file}: the layer {inner['name']!r}"
-    if "class_name" in config:
-        _check_object(config, inner, where, safe_mode)
-    for value in config.values():
-        check(value, where, safe_mode)
+    name = inner.get("name") if isinstance(inner, dict) else None
+    with located(layer=name if isinstance(name, str) else None):
+        if "class_name" in config:
+            _check_object(config, inner, safe_mode)
+        for value in config.values():
+            check(value, safe_mode)
 
 
-def _check_object(config, inner, where, safe_mode):
+def _check_object(config: Config, inner: Any, safe_mode: bool) -> None:
     """Raise if Keras must not make an object of this dict."""
     class_name = config["class_name"]
     if class_name == CODE and safe_mode:
         raise LegacyModelError(
-            f"{where} holds code, which is not run from a file. If you trust where it "
-            "came from, pass safe_mode=False."
+            "it holds code, which is not run from a file.",
+            remedies.TRUST,
         )
     if class_name in OPENERS and not _is_registered(config):
         raise LegacyModelError(
-            f"{where} has a {class_name}, which runs what is outside of the file; no "
+            f"it has a {class_name}, which runs what is outside of the file; no "
             "tf.keras has written that."
         )
     vocabulary = inner.get("vocabulary") if isinstance(inner, dict) else None
     if isinstance(vocabulary, str) and safe_mode:
         raise LegacyModelError(
-            f"{where} takes its vocabulary from the file {vocabulary!r}, outside of "
-            "the model. If you trust where it came from, pass safe_mode=False."
+            f"it takes its vocabulary from the file {vocabulary!r}, outside of the "
+            "model.",
+            remedies.TRUST,
         )
     if not _is_registered(config) and not _is_of_keras(config):
         raise LegacyModelError(
-            f"{where} names {_name(config) or config['class_name']!r} of the module "
-            f"{config['module']!r}, and no module is imported because a file names it. "
-            "Import it, decorate the class or function with "
+            f"it names {_name(config) or class_name!r} of the module "
+            f"{config['module']!r}, and no module is imported because a file names it.",
+            "Import it and decorate the class or function with "
             "@keras.saving.register_keras_serializable(), or pass it in "
-            "custom_objects."
+            "custom_objects.",
         )
 
 

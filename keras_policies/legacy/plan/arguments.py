@@ -5,6 +5,8 @@ Keras 3 stands for without being told; any other value is an error that names it
 `ANY` marks settings that never changed what a layer computes.
 """
 
+from keras_policies.annotations import Config
+from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError
 
 ANY = object()
@@ -116,13 +118,12 @@ REGISTERED_ACTIVATIONS = {"hard_sigmoid": "keras_policies>hard_sigmoid"}
 INITIALIZER_DROPPED = ("dtype",)
 
 
-def convert(class_name, config, where):
-    """Return the config of a stock layer with the arguments that Keras 3 takes.
+def stock_arguments(class_name: str, config: Config) -> Config:
+    """Return the arguments of a stock layer as Keras 3 takes them.
 
     Args:
         class_name: str, the class in Keras 3.
         config: dict, as written.
-        where: str, file and layer, for errors.
 
     Raises:
         LegacyModelError: if an argument has a value that Keras 3 does not take.
@@ -137,21 +138,20 @@ def convert(class_name, config, where):
             settles is not ANY and value not in settles
         ):
             raise LegacyModelError(
-                f"{where} ({class_name}) was made with {name}={value!r}, which Keras 3 "
-                f"cannot do. Pass a class of your own as "
-                f"custom_objects={{{class_name!r}: ...}}."
+                f"a {class_name} made with {name}={value!r}, which Keras 3 cannot do.",
+                remedies.pass_custom_object(class_name),
             )
         if name in renamed or name not in dropped:
             kept[renamed.get(name, name)] = value
     return kept
 
 
-def left_out(class_name, config):
+def left_out(class_name: str, config: Config) -> list[str]:
     """Return what a layer did in training and Keras 3 does not, in words."""
     settings = LEFT_OUT.get(class_name, {})
     return [words for name, words in settings.items() if config.get(name)]
 
 
-def of_custom(config):
-    """Return the config of a user's own layer without what `keras.Layer` takes not."""
+def custom_arguments(config: Config) -> Config:
+    """Return the arguments of a user's layer without those that Keras 3 dropped."""
     return {name: value for name, value in config.items() if name not in COMMON}

@@ -11,6 +11,7 @@ import dis
 import marshal
 import sys
 import types
+from typing import Any
 
 from keras_policies.legacy.base.errors import LegacyModelError
 
@@ -21,7 +22,7 @@ RESUME, COPY_FREE_VARS, MAKE_CELL = 151, 149, 135
 UP_TO_3_7, FROM_3_8, FROM_3_11 = "3.7 or earlier", "3.8 to 3.10", "3.11"
 
 
-def written_by(code):
+def written_by(code: bytes) -> str:
     """Return the versions of Python that can have compiled marshalled code.
 
     Args:
@@ -38,13 +39,13 @@ def written_by(code):
     raise ValueError(f"expected a marshalled code object, found {code[:8]!r}")
 
 
-def _by_first_instruction(instructions):
+def _by_first_instruction(instructions: bytes) -> str:
     first = instructions[0:6:2]
     known = RESUME, COPY_FREE_VARS, MAKE_CELL
     return FROM_3_11 if RESUME in first and first[0] in known else UP_TO_3_7
 
 
-def versions(text):
+def versions(text: Any) -> str | None:
     """Return the versions of Python that can have compiled it, or None if unknown.
 
     Args:
@@ -56,56 +57,54 @@ def versions(text):
         return None
 
 
-def runs_here(versions):
+def runs_here(versions: str | None) -> bool:
     """Return whether the running Python can have compiled code of some versions."""
     here = sys.version_info[:2]
     return {FROM_3_11: (3, 11), FROM_3_8: (3, 10)}.get(versions) == here
 
 
-def load(text, where, instead):
+def load(text: Any) -> types.CodeType:
     """Return the code object of a Lambda layer.
 
     Args:
-        text: str, in base64.
-        where: str, file and layer, for errors.
-        instead: str, what to do where it cannot run.
+        text: str, in base64, as the file has it.
 
     Raises:
-        LegacyModelError: if it is none, or another Python has compiled it.
+        LegacyModelError: if it is no code, or another Python has compiled it.
     """
     try:
         code = base64.b64decode(text.encode("ascii", "ignore"))
         compiled_by = written_by(code)
     except (AttributeError, ValueError, binascii.Error) as error:
-        raise LegacyModelError(f"{where}: corrupt: its code: {error}.") from error
-    found = _unmarshalled(code, where) if runs_here(compiled_by) else None
+        raise LegacyModelError(f"corrupt: its code: {error}.") from error
+    found = _unmarshalled(code) if runs_here(compiled_by) else None
     if found is None or not _is_of_this_python(found):
         here = ".".join(map(str, sys.version_info[:2]))
         raise LegacyModelError(
-            f"{where} holds code that Python {compiled_by} compiled; this is Python "
-            f"{here}, which cannot run it: {instead}"
+            f"this Lambda layer holds code that Python {compiled_by} compiled, which "
+            f"this Python {here} cannot run."
         )
     return found
 
 
-def _unmarshalled(code, where):
+def _unmarshalled(code: bytes) -> types.CodeType:
     try:
         found = marshal.loads(code)
     except (EOFError, TypeError, ValueError) as error:
-        raise LegacyModelError(f"{where}: corrupt: its code: {error}.") from error
+        raise LegacyModelError(f"corrupt: its code: {error}.") from error
     if not isinstance(found, types.CodeType):
-        raise LegacyModelError(f"{where}: corrupt: its code is none.")
+        raise LegacyModelError("corrupt: its code is no code object.")
     return found
 
 
-def _is_of_this_python(code):
+def _is_of_this_python(code: types.CodeType) -> bool:
     """Return whether 3.10 wrote what 3.8 to 3.10 may have: its line table says."""
     if sys.version_info[:2] != (3, 10):
         return True
     return sum(code.co_linetable[::2]) == len(code.co_code)
 
 
-def global_names(code):
+def global_names(code: types.CodeType) -> list[str]:
     """Return the names that code looks up outside of itself, sorted."""
     inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
     found = {

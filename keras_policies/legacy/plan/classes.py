@@ -1,8 +1,14 @@
 """Where Keras 3 finds the class that a legacy config names."""
 
+from typing import NamedTuple
+
 import keras
 
+from keras_policies.annotations import Config
+from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.configs import keras_object
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.plan.findings import Converting, Findings
 
 RENAMED_CLASSES = {
     "BatchNormalizationV1": "BatchNormalization",
@@ -68,31 +74,56 @@ def keras_name(class_name):
     return RENAMED_CLASSES.get(class_name, class_name)
 
 
-def find(class_name, conversion, path, is_graph=False):
-    """Return where Keras 3 finds a class: module, class name, registered name.
+class KerasClass(NamedTuple):
+    """A class as the configs of Keras 3 name it.
+
+    Args:
+        module: str, such as `"keras.layers"`, or None for a user's class.
+        name: str.
+        registered_name: str, the name in the registry of custom objects, or None for a
+            class of Keras's own.
+    """
+
+    module: str | None
+    name: str
+    registered_name: str | None = None
+
+    @property
+    def is_stock(self) -> bool:
+        """bool, whether it is Keras's own."""
+        return self.registered_name is None
+
+    def with_config(self, config: Config) -> Config:
+        """Return the dict from which Keras 3 makes an object of the class."""
+        return keras_object(self.module, self.name, config, self.registered_name)
+
+
+def keras_class(
+    class_name: str, path: str, is_graph: bool = False
+) -> Converting[KerasClass]:
+    """Return the class in Keras 3 that a legacy config names.
 
     Args:
         class_name: str, as written.
-        conversion: `layers.Conversion`, told if there is no such class.
         path: str, the layer.
         is_graph: bool, whether its config lists layers, as that of a stock model does.
+
+    Raises:
+        LegacyModelError: if Keras 3 has nothing in its place.
     """
     custom = registered_name(class_name)
     if custom is not None:
-        return {"module": None, "class_name": custom, "registered_name": custom}
+        return KerasClass(None, custom, custom)
     stock = RENAMED_CLASSES.get(class_name, class_name)
-    for module in keras.layers, keras.models:
-        known = getattr(module, stock, None)
-        is_model = module is keras.models  # a user's own may be called Model, too
-        if isinstance(known, type) and (is_graph or not is_model):
-            name = module.__name__.rpartition(".")[2]
-            known = {"module": f"keras.{name}", "class_name": stock}
-            return {**known, "registered_name": None}
+    if isinstance(getattr(keras.layers, stock, None), type):
+        return KerasClass("keras.layers", stock)
+    # Without layers in its config, a Model is a user's own class of that name.
+    if is_graph and isinstance(getattr(keras.models, stock, None), type):
+        return KerasClass("keras.models", stock)
     if class_name in WITHOUT_COUNTERPART:
         raise LegacyModelError(
-            f"{conversion.path}: the layer {path!r} is a {class_name}: "
-            f"{WITHOUT_COUNTERPART[class_name]}. Pass a class of your own as "
-            f"custom_objects={{{class_name!r}: ...}}."
+            f"a {class_name}: {WITHOUT_COUNTERPART[class_name]}.",
+            remedies.pass_custom_object(class_name),
         )
-    conversion.missing.setdefault(class_name, []).append(path)
-    return {"module": None, "class_name": class_name, "registered_name": class_name}
+    yield Findings(missing={class_name: (path,)})
+    return KerasClass(None, class_name, class_name)

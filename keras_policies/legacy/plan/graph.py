@@ -39,8 +39,7 @@ RECURRENT = frozenset(
 class _Graph:
     """The layers of one Functional model, by name."""
 
-    def __init__(self, config, where):
-        self.where = where
+    def __init__(self, config):
         self.classes = {
             name_of(layer): layer["class_name"] for layer in config["layers"]
         }
@@ -85,9 +84,7 @@ class _Graph:
         if name == CONSTANT:
             return index
         if not isinstance(index, int) or node < 0 or index < 0:
-            raise LegacyModelError(
-                f"{self.where}: corrupt: a layer takes the tensor {value[:3]!r}."
-            )
+            raise LegacyModelError(f"corrupt: a layer takes the tensor {value[:3]!r}.")
         # Shape and dtype are not looked at: the history tells which tensor it is.
         history = [layer_name(name), self.call(name, node), index]
         tensor = {"shape": [], "dtype": "float32", "keras_history": history}
@@ -144,16 +141,14 @@ class _Graph:
         if self.is_tensor(value):
             name, node, index = value[:3]
             if name not in self.classes:
-                raise LegacyModelError(
-                    f"{self.where}: corrupt: {name!r} is no layer of this model."
-                )
+                raise LegacyModelError(f"corrupt: {name!r} is no layer of this model.")
             call = self.call(name, node) + self._offset(name)
             return [layer_name(name), call, index]
         if isinstance(value, dict):
             return {key: self.end(item) for key, item in value.items()}
         if not isinstance(value, list | tuple):
             raise LegacyModelError(
-                f"{self.where}: corrupt: {value!r} is no input or output of a model."
+                f"corrupt: {value!r} is no input or output of a model."
             )
         ends = [self.end(item) for item in value]
         return ends[0] if len(ends) == 1 else ends
@@ -180,15 +175,14 @@ def _has_training_false(value):
     return isinstance(value, list | tuple) and any(map(_has_training_false, value))
 
 
-def convert(config, layers, where):
+def functional_graph(config, layers):
     """Return `layers`, `input_layers` and `output_layers` of a Keras 3 Functional.
 
     Args:
         config: dict, the legacy config of the model.
         layers: the configs of its layers, converted, in the same order.
-        where: str, file and model, for errors.
     """
-    graph = _Graph(config, where)
+    graph = _Graph(config)
     ends = {name for name, _ in graph.calls(config["output_layers"])}
     connected = []
     for legacy, converted in zip(config["layers"], layers, strict=True):

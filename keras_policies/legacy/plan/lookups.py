@@ -8,10 +8,14 @@ TensorFlow 2.4, Keras 2.10 and 2.15, Keras 3.
 
 import numpy as np
 
+from keras_policies.annotations import Config
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.lookups import LOOKUPS, output_mode, special_tokens
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.base.policies import policy_name
+from keras_policies.legacy.plan.classes import KerasClass
+from keras_policies.legacy.plan.findings import Converting, Findings
+from keras_policies.legacy.plan.settings import Settings
 
 TF_IDF = "tf_idf", "tf-idf"
 INTEGERS = "int32", "int64"
@@ -21,48 +25,49 @@ NO_SALT = [0xDECAFCAFFE, 0xDECAFCAFFE]
 NO_ENTRY = -1
 
 
-def convert(found, config, conversion, path):
-    """Return the Keras 3 layer of a preprocessing layer, or of any other as it is.
-
-    Args:
-        found: dict, where its class is.
-        config: dict, by the names of Keras 3.
-        conversion: `layers.Conversion`; told if the layer has learned nothing.
-        path: str, the layer.
-    """
-    learned = conversion.vocabularies.get(path, Vocabulary())
-    where = f"{conversion.path}: the layer {path!r}"
-    class_name = found["class_name"]
-    try:
-        if class_name in LOOKUPS:
-            config = lookup(class_name, config, learned, where, conversion.safe_mode)
-        elif class_name == "CategoryEncoding" and output_mode(config) in TF_IDF:
-            found = {**found, "class_name": "IntegerLookup"}
-            config = _frequencies(config, learned, where)
-        elif class_name == "CategoryEncoding" and config.get("num_tokens") is None:
-            config = {**config, "num_tokens": _counted(learned)}
-        elif class_name == "Discretization":
-            config = _discretization(config, learned)
-        elif class_name == "Hashing":
-            config = _hashing(config)
-    except NothingLearnedError as error:
-        conversion.without_vocabulary[path] = str(error)
-    return {**found, "config": config}
-
-
 class NothingLearnedError(Exception):
     """The file does not hold what a layer has learned; says why."""
 
 
-def lookup(class_name, config, learned, where, safe_mode):
-    """Return the config of a lookup layer with its vocabulary.
+def preprocessing_layer(
+    found: KerasClass, config: Config, settings: Settings, path: str
+) -> Converting[Config]:
+    """Return the Keras 3 config of a preprocessing layer, or of any other as it is.
+
+    Args:
+        found: `KerasClass` of the layer.
+        config: dict, by the names of Keras 3.
+        settings: `Settings`, with the vocabularies.
+        path: str, the layer.
+    """
+    learned = settings.vocabularies.get(path, Vocabulary())
+    try:
+        if found.name in LOOKUPS:
+            config = lookup_arguments(found.name, config, learned, settings.safe_mode)
+        elif found.name == "CategoryEncoding" and output_mode(config) in TF_IDF:
+            found = found._replace(name="IntegerLookup")
+            config = _frequencies(config, learned)
+        elif found.name == "CategoryEncoding" and config.get("num_tokens") is None:
+            config = {**config, "num_tokens": _counted(learned)}
+        elif found.name == "Discretization":
+            config = _discretization(config, learned)
+        elif found.name == "Hashing":
+            config = _hashing(config)
+    except NothingLearnedError as error:
+        yield Findings(without_vocabulary={path: str(error)})
+    return found.with_config(config)
+
+
+def lookup_arguments(
+    class_name: str, config: Config, learned: Vocabulary, safe_mode: bool
+) -> Config:
+    """Return the arguments of a lookup layer with its vocabulary.
 
     Args:
         class_name: str, one of `LOOKUPS`.
         config: dict, by the names of Keras 3.
         learned: `Vocabulary`.
-        where: str, file and layer, for errors.
-        safe_mode: bool, whether no file is read that the config names.
+        safe_mode: bool, whether a file that the config names is refused.
 
     Raises:
         NothingLearnedError: if there is no vocabulary.
@@ -74,21 +79,21 @@ def lookup(class_name, config, learned, where, safe_mode):
         _check_given(config.get("vocabulary"), safe_mode)
         return config
     kind = int if class_name == "IntegerLookup" else str
-    tokens = {index: _token(t, kind, where) for index, t in learned.tokens.items()}
+    tokens = {index: _token(t, kind) for index, t in learned.tokens.items()}
     if config.get("invert"):
         config = _inverse(config, tokens)
     special = special_tokens(class_name, config)
-    vocabulary = _in_order(tokens, special, where)
+    vocabulary = _in_order(tokens, special)
     total = len(special) + len(vocabulary)
     if config.get("max_tokens") is not None and total > config["max_tokens"]:
         config = {**config, "max_tokens": total}  # 2.5 counted one less
     weights = None
     if output_mode(config) in TF_IDF:
-        weights = _idf_weights(learned, total, where)
+        weights = _idf_weights(learned, total)
     if None not in special:
         vocabulary = [*special, *vocabulary]
     elif weights is not None:
-        raise LegacyModelError(f"{where} has weights for an oov_token that is None.")
+        raise LegacyModelError("it has weights for an oov_token that is None.")
     return {**config, "vocabulary": vocabulary, "idf_weights": weights}
 
 
@@ -105,12 +110,12 @@ def _check_given(vocabulary, safe_mode):
         )
 
 
-def _token(token, kind, where):
+def _token(token, kind):
     """Return a token as the config of Keras 3 has it, an int or a str."""
     try:
         return kind(token.decode() if isinstance(token, bytes) else token)
     except (TypeError, ValueError) as error:
-        raise LegacyModelError(f"{where}: the token {token!r}: {error}.") from error
+        raise LegacyModelError(f"the token {token!r}: {error}.") from error
 
 
 def _inverse(config, tokens):
@@ -120,7 +125,7 @@ def _inverse(config, tokens):
     return config if has_oov else {**config, "num_oov_indices": 0}
 
 
-def _in_order(tokens, special, where):
+def _in_order(tokens, special):
     """Return the tokens behind the special ones, in the order of their indices."""
     start = len(special)
     own = sorted(index for index in tokens if index >= start)
@@ -132,7 +137,7 @@ def _in_order(tokens, special, where):
     ]
     if misplaced or own != list(range(start, start + len(own))):
         raise LegacyModelError(
-            f"{where}: its vocabulary does not follow the special tokens {special}: "
+            f"its vocabulary does not follow the special tokens {special}: "
             f"{misplaced[:3] or own[:3]}."
         )
     if not own:
@@ -140,7 +145,7 @@ def _in_order(tokens, special, where):
     return [tokens[index] for index in own]
 
 
-def _idf_weights(learned, size, where):
+def _idf_weights(learned, size):
     """Return the inverse document frequencies of `size` tokens, the special ones too.
 
     Those behind are of indices that no token has.
@@ -148,13 +153,13 @@ def _idf_weights(learned, size, where):
     weights = learned.weight("idf_weights", "idf")
     if weights is None or weights.ndim != 1 or len(weights) < size:
         raise LegacyModelError(
-            f"{where}: corrupt: {size} tokens, with the idf_weights "
+            f"corrupt: {size} tokens, with the idf_weights "
             f"{'missing' if weights is None else weights.shape}."
         )
     return weights[:size].tolist()
 
 
-def _frequencies(config, learned, where):
+def _frequencies(config, learned):
     """Return the config of an IntegerLookup that gives tf-idf as the layer did."""
     weights = learned.weight("idf")
     size = config.get("num_tokens") or (0 if weights is None else weights.size)
@@ -165,7 +170,7 @@ def _frequencies(config, learned, where):
         "mask_token": NO_ENTRY,
         "oov_token": NO_ENTRY,
         "vocabulary": list(range(size)),
-        "idf_weights": _idf_weights(learned, size, where),
+        "idf_weights": _idf_weights(learned, size),
     }
 
 

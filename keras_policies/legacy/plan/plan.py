@@ -4,15 +4,21 @@ Custom classes are those of the surrounding `keras.saving.custom_object_scope`.
 """
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.legacy.base.errors import LegacyModelError, corrupt
+from keras_policies.annotations import Config, PolicyLike
+from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import layers, policies, training
+from keras_policies.legacy.plan.findings import Findings, merged
+from keras_policies.legacy.plan.settings import Settings
 from keras_policies.loss_scale import LossScale
 
 # Models that consist of what their configs list.
@@ -25,39 +31,51 @@ class Plan:
 
     Args:
         legacy: `LegacyModel`.
+        config: dict, the config of the model in Keras 3.
         model_dtype: the model's own policy, as written or as its layers tell.
         policy: what the model's own policy becomes: a name, a policy, or None.
         training: `training.Training`, or None.
         loss_scale: `LossScale` of an explicit LossScaleOptimizer, or None.
-        conversion: `layers.Conversion`; knows which classes are missing.
+        findings: `Findings`, with all that is missing.
+        settings: `Settings` of the conversion.
     """
 
     legacy: LegacyModel
-    model_dtype: object
-    policy: object
+    config: Config
+    model_dtype: Any
+    policy: PolicyLike | None
     training: training.Training | None
     loss_scale: LossScale | None
-    conversion: layers.Conversion
+    findings: Findings
+    settings: Settings
 
-    def raise_if_missing(self):
-        """Raise one error that names every class that is missing, and where.
+    def policy_of(self, written: Any) -> PolicyLike | None:
+        """Return the policy that a `dtype` as written becomes."""
+        return self.settings.policy_of(written)
 
-        Or an error that names what of it is not to be trusted.
-        """
-        self.conversion.raise_if_missing()
-        safe_mode = self.conversion.safe_mode
-        with keras_internals.custom_object_scope(self.conversion.functions):
-            trust.check(self.conversion.config, self.legacy.path, safe_mode)
+    def raise_if_missing(self) -> None:
+        """Raise one error that names all that is missing, or is not to be trusted."""
+        with (
+            located(self.legacy.path),
+            keras_internals.custom_object_scope(self.findings.functions),
+        ):
+            self.findings.raise_if_missing(self.legacy.path)
+            trust.check(self.config, self.settings.safe_mode)
 
 
-def make(legacy, dtype_policy=None, safe_mode=True, compile=True):
-    """Return the `Plan` for a `LegacyModel`; missing classes are listed in it.
+def make(
+    legacy: LegacyModel,
+    dtype_policy: PolicyLike | None = None,
+    safe_mode: bool = True,
+    compile: bool = True,
+) -> Plan:
+    """Return the `Plan` for a `LegacyModel`; its findings list what is missing.
 
     Args:
         legacy: `LegacyModel`.
-        dtype_policy: what takes the place of the model's own policy, or None.
+        dtype_policy: the policy that replaces the model's own, or None.
         safe_mode: bool, whether code in the file is refused.
-        compile: bool; if False, a training configuration that cannot be read is none.
+        compile: bool; if False, an unreadable training configuration counts as none.
 
     Raises:
         LegacyModelError: if something in it cannot be converted.
@@ -66,62 +84,66 @@ def make(legacy, dtype_policy=None, safe_mode=True, compile=True):
         return _make(legacy, dtype_policy, safe_mode, compile)
 
 
-def _make(legacy, dtype_policy, safe_mode, compile):
-    converted = _convert(legacy, None, safe_mode)
-    dtypes = list(converted.dtypes.values())
+def _make(
+    legacy: LegacyModel,
+    dtype_policy: PolicyLike | None,
+    safe_mode: bool,
+    compile: bool,
+) -> Plan:
+    written = _with_config(legacy)
+    settings = Settings(safe_mode, vocabularies=legacy.vocabularies)
+    config, findings = layers.keras_model(written, settings)
+    dtypes = list(findings.dtypes.values())
     fitting = _training(legacy, compile)
     scale = None if fitting is None else fitting.loss_scale
     model_dtype = _model_dtype(legacy, dtypes, fitting)
     policy = policies.plain(model_dtype)
     if dtype_policy is not None:
         own = policy_name(model_dtype) or keras.config.floatx()
-        converted = _convert(legacy, (own, dtype_policy), safe_mode)
+        settings = dataclasses.replace(settings, replace=(own, dtype_policy))
+        config, findings = layers.keras_model(written, settings)
         policy = dtype_policy
     is_explicit = scale is not None and not training.policy_brings(
         fitting, [*dtypes, legacy.policy]
     )
-    if is_explicit and dtype_policy is not None and not _needs_scale(converted):
+    if is_explicit and dtype_policy is not None and not _needs_scale(dtypes, settings):
         is_explicit = False
-        converted.notes.append(
-            f"the loss scale {scale} of the optimizer: no layer computes in float16 now"
-        )
+        note = f"the loss scale {scale} of the optimizer: no layer computes in float16 "
+        findings = merged([findings, Findings(notes=(f"{note}now",))])
     return Plan(
         legacy=legacy,
+        config=config,
         model_dtype=model_dtype,
         policy=policy,
         training=fitting,
         loss_scale=scale if is_explicit else None,
-        conversion=converted,
+        findings=findings,
+        settings=settings,
     )
 
 
-def _needs_scale(converted):
+def _needs_scale(dtypes: Sequence[Any], settings: Settings) -> bool:
     """Return whether a layer computes in float16, or did not and has not changed.
 
     tf.keras put a LossScaleOptimizer around the optimizer of a mixed_float16 model; of
     any other, it was the user's wish.
     """
-    written = list(converted.dtypes.values())
-    was = any(map(policies.may_be_float16, map(policies.plain, written)))
-    return not was or any(
-        map(policies.may_be_float16, map(converted.policy_of, written))
-    )
+    was = any(map(policies.may_be_float16, map(policies.plain, dtypes)))
+    return not was or any(map(policies.may_be_float16, map(settings.policy_of, dtypes)))
 
 
-def _convert(legacy, replace, safe_mode):
-    """Return the finished `layers.Conversion` of a model's config."""
-    config = legacy.config
-    if config.get("config") is None:
-        if config.get("class_name") in GRAPHS:
-            raise LegacyModelError(
-                f"{legacy.path}: it does not say of which layers it consists, as one "
-                "of them had no get_config. Build the model in code, and call "
-                f"keras_policies.load_weights(model, {legacy.path!r})."
-            )
-        config = {**config, "config": {}}  # a subclassed model without get_config
-    conversion = layers.Conversion(legacy.path, replace, safe_mode, legacy.vocabularies)
-    conversion.config = layers.convert(config, conversion, is_root=True)
-    return conversion
+def _with_config(legacy: LegacyModel) -> Config:
+    """Return the config of a model as written; empty for a subclass without one."""
+    written = dict(legacy.config)
+    if written.get("config") is not None:
+        return written
+    if written.get("class_name") in GRAPHS:
+        raise LegacyModelError(
+            "it does not say of which layers it consists, as one of them had no "
+            "get_config.",
+            remedies.load_weights_into_code(legacy.path),
+        )
+    return {**written, "config": {}}
 
 
 def _training(legacy, compile):
@@ -134,14 +156,14 @@ def _training(legacy, compile):
     try:
         found = training.convert(legacy.training_config)
         configs = found.optimizer, found.losses, found.metrics, found.weighted_metrics
-        trust.check(configs, f"{legacy.path}: its training_config")
+        trust.check(configs)
         return found
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         if not compile:
             return None
         raise LegacyModelError(
-            f"{legacy.path}: its training_config cannot be read: {error}. Open it with "
-            "compile=False."
+            f"its training_config cannot be read: {str(error).rstrip('.')}.",
+            "Open it with compile=False.",
         ) from error
 
 
