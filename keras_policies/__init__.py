@@ -19,12 +19,11 @@ from keras_policies.policy import Policy
 from keras_policies.version import __version__
 
 if _typing.TYPE_CHECKING:
-    from keras_policies.gradients_picture import plot_gradients
     from keras_policies.legacy.base.errors import LegacyModelError
     from keras_policies.legacy.conversion import convert_model
     from keras_policies.legacy.inspection import inspect_model
     from keras_policies.legacy.loading import load_model, load_weights
-    from keras_policies.pictures import plot_loss_scale
+    from keras_policies.plots import plot_gradients, plot_loss_scale
     from keras_policies.summaries import summary
 
 # Imported when first asked for: training needs neither readers nor tables.
@@ -34,8 +33,8 @@ _LATER = {
     "inspect_model": "legacy.inspection",
     "load_model": "legacy.loading",
     "load_weights": "legacy.loading",
-    "plot_gradients": "gradients_picture",
-    "plot_loss_scale": "pictures",
+    "plot_gradients": "plots",
+    "plot_loss_scale": "plots",
     "summary": "summaries",
 }
 

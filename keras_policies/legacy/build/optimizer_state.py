@@ -6,38 +6,7 @@ import numpy as np
 from keras_policies import backends, keras_internals
 from keras_policies.legacy.build.values import fits, value_for
 
-# Keras 3 optimizer -> {slot name in tf.keras: attribute in Keras 3}. Names of up
-# to 2.10 stand beside those of 2.11 and on.
-SLOTS = {
-    "SGD": {"momentum": "momentums", "m": "momentums"},
-    "RMSprop": {
-        "rms": "_velocities",
-        "velocity": "_velocities",
-        "momentum": "_momentums",
-        "mg": "_average_gradients",
-        "average_gradient": "_average_gradients",
-    },
-    "Adam": {"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
-    "Adagrad": {"accumulator": "_accumulators"},
-    "Adadelta": {
-        "accum_grad": "_accumulated_grads",
-        "accum_var": "_accumulated_delta_vars",
-        "accumulated_grad": "_accumulated_grads",
-        "accumulated_delta_var": "_accumulated_delta_vars",
-    },
-    "Adamax": {"m": "_m", "v": "_u", "u": "_u"},
-    "Nadam": {"m": "_momentums", "v": "_velocities"},
-    "Ftrl": {"accumulator": "_accumulators", "linear": "_linears"},
-    "Lion": {"m": "_momentums"},
-}
-
-
 MAX_STEPS = 2**31  # Keras counts in int32
-
-
-def _slot_table(optimizer):
-    classes = (base.__name__ for base in type(optimizer).__mro__)
-    return next((SLOTS[name] for name in classes if name in SLOTS), None)
 
 
 def _variable_of(slot, variables, trainable):
@@ -50,8 +19,8 @@ def _variable_of(slot, variables, trainable):
 
 def _targets(optimizer, state, pairs, trainable):
     """Return `([(slot variable, LegacyWeight)], problems)`."""
-    table = _slot_table(optimizer)
-    if table is None:
+    names = keras_internals.slot_names(optimizer)
+    if not names:
         return [], [f"its class, {type(optimizer).__name__}, is not known"]
     variables = {id(weight): variable for variable, weight in pairs}
     targets, problems = {}, []
@@ -59,10 +28,10 @@ def _targets(optimizer, state, pairs, trainable):
         variable = _variable_of(slot, variables, trainable)
         if variable is None or not any(variable is item for item in trainable):
             continue  # frozen since: it needs no slot
-        if slot.name not in table:
+        if slot.name not in names:
             problems.append(f"there is no slot {slot.name!r} in Keras 3")
             continue
-        target = keras_internals.slot(optimizer, table[slot.name], variable)
+        target = keras_internals.slot(optimizer, slot.name, variable)
         if target is None:
             continue  # a momentum of 0 needs no slot
         if not fits(target, slot.value):
@@ -72,12 +41,17 @@ def _targets(optimizer, state, pairs, trainable):
                 f"{tuple(target.shape)} of {target.dtype}"
             )
         targets[id(target)] = target, slot.value
-    for attribute in dict.fromkeys(table.values()):
-        slots = [keras_internals.slot(optimizer, attribute, item) for item in trainable]
-        missing = [
-            slot for slot in slots if slot is not None and id(slot) not in targets
-        ]
-        problems += [f"the file has no value for {slot.path}" for slot in missing]
+    slots = [
+        keras_internals.slot(optimizer, name, item)
+        for name in names
+        for item in trainable
+    ]
+    missing = {id(slot): slot for slot in slots if id(slot) not in targets}
+    problems += [
+        f"the file has no value for {slot.path}"
+        for slot in missing.values()
+        if slot is not None
+    ]
     return list(targets.values()), problems
 
 

@@ -1,25 +1,31 @@
 """`plot_gradients`: the gradients of a model on a batch, over the range of float16."""
 
 import numbers
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 
-from keras_policies import finite, gradients, pictures, scaling
+from keras_policies import finite
 from keras_policies.annotations import Arrays
 from keras_policies.loss_scale import FLOAT32_MAX
+from keras_policies.plots import figures
+from keras_policies.plots.loss_gradients import gradients_of
+from keras_policies.plots.magnitudes import Magnitudes, magnitudes, zeros_in_both
+from keras_policies.scaling import scaling_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What float16 has: log2 of its least number, of its least normal one, and of its limit.
+# log2 of float16's smallest positive number, of its smallest normal number, and of the
+# power of two where it overflows.
 LEAST, LEAST_NORMAL, LIMIT = -24, -14, 16
-BARS = (
-    {"facecolor": pictures.LIGHT, "edgecolor": pictures.EDGE, "hatch": "////"},
-    {"facecolor": pictures.DARK, "alpha": 0.85},
+BARS: tuple[dict[str, Any], ...] = (
+    {"facecolor": figures.LIGHT, "edgecolor": figures.EDGE, "hatch": "////"},
+    {"facecolor": figures.DARK, "alpha": 0.85},
 )
-# The ends of the zones first: others are left out where they would touch these.
+# Exponents to label, the most important first: a later one is left out where it would
+# touch an earlier one. The first three, the ends of the zones, are always labelled.
 TICKS = (LEAST, LEAST_NORMAL, LIMIT, 0, -48, 32, 64, -70, -100, -126, 127, -34, -7, 8)
 APART = 1 / 18  # of the width
 
@@ -30,25 +36,26 @@ def plot_gradients(
     """Draw how large the gradients on a batch are, as they are and times a loss scale.
 
     Each bar counts the gradients between one power of two and the next. The white zone
-    is what float16 holds in full, the next one what it holds with fewer digits
-    (subnormal); left of both a gradient becomes zero, right of them infinite. A layer
+    is what float16 holds in full, the zone to its left what it holds with fewer digits
+    (subnormal). Left of both a gradient becomes zero, right of them infinite. A layer
     that computes in float32 has gradients in the grey zones too, and loses nothing.
 
-    The loss scale is `loss_scale`, or the one that applies to the model, as `summary`
-    tells it. Where neither is, one series is drawn: pass a number, such as
-    `loss_scale=2**15`, to see what it would do. Then the legend says how many
-    gradients that are zero without it stay zero: of a dead unit they do, whatever the
-    scale, while those that float16 had rounded to zero come back.
+    The loss scale is `loss_scale`, or the one that applies to the model, which
+    `summary` prints. If there is neither, one series is drawn: pass a number, such as
+    `loss_scale=2**15`, to see what it would do. With two series, the legend says how
+    many gradients are zero without the scale, and how many of them stay zero: those of
+    a dead unit do, whatever the scale, while those that float16 rounded to zero do not.
 
-    Draw it before `fit`: training with a loss scale that is too high makes weights NaN,
-    and then all gradients are. The title tells if weights are not finite.
+    Draw it before `fit`: training with too high a loss scale makes weights NaN, and
+    then all gradients are NaN. The title says so if weights are not finite.
 
-    A model that is not built gets built; else it does not change.
+    A model that is not built gets built; otherwise it does not change.
 
     Args:
         model: compiled `keras.Model`.
         x: array, or a structure of arrays, one batch of inputs.
-        y: the same of targets; None if the model was compiled without a loss.
+        y: array, or a structure of arrays, the targets of that batch; None if the model
+            was compiled without a loss.
         loss_scale: float, positive (unitless), in place of the one that applies.
 
     Returns:
@@ -57,7 +64,8 @@ def plot_gradients(
     Raises:
         ImportError: if matplotlib is not installed.
         ValueError: if the model is not compiled or has nothing trainable, if x and y
-            are not one batch of arrays, or if the loss scale is no such number.
+            are not one batch of arrays, or if the loss scale is not positive and finite
+            in float32.
 
     Example:
         >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -66,16 +74,12 @@ def plot_gradients(
         >>> figure.get_suptitle().partition(",")[2]
         ' 3 numbers'
     """
-    figure = pictures.new_figure()
+    figure = figures.new_figure()
     scale = _scale(model, loss_scale)
-    found = {
-        factor: gradients.gradients_of(model, x, y, factor)
-        for factor in dict.fromkeys((1.0, scale))
-    }
-    sizes = {factor: gradients.magnitudes(arrays) for factor, arrays in found.items()}
-    _draw(
-        figure, sizes, _labels(sizes, gradients.zeros_in_both(found[1.0], found[scale]))
-    )
+    factors = [1.0] if scale == 1 else [1.0, scale]
+    found = {factor: gradients_of(model, x, y, factor) for factor in factors}
+    sizes = {factor: magnitudes(arrays) for factor, arrays in found.items()}
+    _draw(figure, sizes, _labels(sizes, zeros_in_both(found[1.0], found[scale])))
     title = [
         f"Gradients of {model.name!r} on one batch, {sizes[1.0].total:,} numbers",
         finite.words_on_weights(model),
@@ -84,10 +88,10 @@ def plot_gradients(
     return figure
 
 
-def _scale(model, given):
-    """Return the loss scale to draw: the given one, or what applies, or one."""
+def _scale(model: keras.Model, given: float | None) -> float:
+    """Return the loss scale to draw: the given one, or the model's, or 1."""
     if given is None:
-        return scaling.scaling_of(model).value or 1.0
+        return scaling_of(model).value or 1.0
     is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
     if not is_number or not 0 < given <= FLOAT32_MAX:
         raise ValueError(
@@ -97,30 +101,27 @@ def _scale(model, given):
     return float(given)
 
 
-def _labels(sizes, stay_zero):
-    """Return what the legend says of each series.
+def _labels(sizes: dict[float, Magnitudes], stay_zero: int) -> list[str]:
+    """Return the label of each series in the legend.
 
     Args:
-        sizes: dict of loss scale to `Magnitudes`, not scaled first.
+        sizes: dict of loss scale to `Magnitudes`, scale 1 first.
         stay_zero: int, how many gradients are zero in both.
     """
     labels = []
     for scale, found in sizes.items():
-        of = (
-            "loss, not scaled"
-            if scale == 1
-            else f"loss times {pictures.scale_text(scale)}"
-        )
-        is_compared = scale == 1 and len(sizes) > 1 and found.zeros
+        is_scaled = scale != 1
+        factor = f" times {figures.scale_text(scale)}" if is_scaled else ", not scaled"
+        is_compared = not is_scaled and len(sizes) > 1 and found.zeros
         stay = f" ({stay_zero:,} with the scale too)" if is_compared else ""
         labels.append(
-            f"{of}: {found.zeros:,} zero{stay}, {found.non_finite:,} inf or NaN"
+            f"loss{factor}: {found.zeros:,} zero{stay}, {found.non_finite:,} inf or NaN"
         )
     return labels
 
 
-def _draw(figure, found, labels):
-    """Draw a dict of loss scale to `Magnitudes`: zeros, a histogram, non-finite."""
+def _draw(figure: Any, found: dict[float, Magnitudes], labels: list[str]) -> None:
+    """Draw each series: zeros, a histogram, and numbers that are not finite."""
     from matplotlib.patches import Patch
 
     zero, middle, infinite = axes = figure.subplots(
@@ -145,13 +146,13 @@ def _draw(figure, found, labels):
     for each in axes:
         each.set_axisbelow(True)
         each.grid(axis="y", alpha=0.4)
-    # Not of the bars: those of a series without any finite number are none.
-    patches = [Patch(label=t, **BARS[i]) for i, t in enumerate(labels)]
+    # The legend is not made from the bars: a series without finite numbers has none.
+    patches = [Patch(label=label, **BARS[i]) for i, label in enumerate(labels)]
     figure.legend(handles=patches, loc="outside lower center")
 
 
-def _draw_range(axes, low, high):
-    """Draw where float16 has numbers, and say what it makes of the rest."""
+def _draw_range(axes: Any, low: int, high: int) -> None:
+    """Draw zones where float16 has numbers, and say what it makes of the others."""
     zones = [
         (low, LEAST, "0.75", "zero in\nfloat16"),
         (LEAST, LEAST_NORMAL, "0.9", "sub-\nnormal"),
@@ -167,14 +168,14 @@ def _draw_range(axes, low, high):
     axes.set_xticks(ticks, [f"$2^{{{n}}}$" for n in ticks])
 
 
-def _ticks(low, high):
-    """Return the exponents to name, in order, far enough from each other to be read.
+def _ticks(low: int, high: int) -> list[int]:
+    """Return the exponents to label, in order, far enough apart to be read.
 
     Example:
         >>> _ticks(-29, 21)
         [-24, -14, -7, 0, 8, 16]
     """
-    named = []
+    named: list[int] = []
     for n in TICKS:
         is_free = all(abs(n - other) >= (high - low) * APART for other in named)
         if low <= n <= high and (is_free or n in TICKS[:3]):
