@@ -108,8 +108,10 @@ def rebuild(
     User-defined classes are those of the surrounding `custom_object_scope`.
 
     Args:
-        path, safe_mode, compile: as for `load_model`.
-        policy: `keras.DTypePolicy`, `DTypePolicyMap`, or None.
+        path: as for `load_model`.
+        policy: `keras.DTypePolicy`, `DTypePolicyMap` or None, as its `dtype_policy`.
+        safe_mode: as for `load_model`.
+        compile: as for `load_model`.
 
     Raises:
         LegacyModelError: as from `load_model`; `Keras3ModelError` for a Keras 3 file.
@@ -150,7 +152,7 @@ def load_weights(model: keras.Model, path: Path) -> None:
 
     Raises:
         LegacyModelError: if the file cannot be read, or its weights do not fit; the
-            message names the ones that do not, with both shapes. The model is unchanged.
+            message names those, with both shapes. The model is unchanged.
 
     Example:
         >>> model = load_model("model_of_2020", compile=False)

@@ -43,10 +43,10 @@ def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
         filled = lookups.lookup_arguments(kind, config, learned, safe_mode=True)
     except lookups.NothingLearnedError as error:
         raise LegacyModelError(f"this {kind} would be empty: {error}.") from None
-    if filled.get("num_oov_indices") != config.get("num_oov_indices"):
+    own, wanted = config["num_oov_indices"], filled["num_oov_indices"]
+    if own != wanted:
         raise LegacyModelError(
-            f"this {kind} has num_oov_indices={config.get('num_oov_indices')}, the file's layer "
-            f"had {filled['num_oov_indices']}.",
-            f"Make it with num_oov_indices={filled['num_oov_indices']}.",
+            f"this {kind} has num_oov_indices={own}, the file's layer has {wanted}.",
+            f"Make it with num_oov_indices={wanted}.",
         )
     layer.set_vocabulary(filled["vocabulary"], filled["idf_weights"])

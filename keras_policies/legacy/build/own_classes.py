@@ -101,7 +101,7 @@ def with_makers(
 ) -> tuple[Config, dict[str, Maker]]:
     """Return a config that names a `Maker` for each user-defined layer, and these.
 
-    Each `Maker` has a new name, as Keras prefers registered classes to those of a scope.
+    Each gets a new name, since Keras prefers registered classes to those of a scope.
 
     Args:
         config: the config of a model for Keras 3.

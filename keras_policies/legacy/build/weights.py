@@ -4,7 +4,7 @@ Every weight on either side must find its partner; otherwise the error lists all
 that do not fit.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import keras
 
@@ -85,10 +85,11 @@ def _whole_model(model: keras.Model) -> dict[str, list[Target]]:
         for target in targets(layer):
             paths = tuple(f"layers/{name}/{path}" for path in target.paths)
             listed[id(target.variable)] = paths
-    found = targets(model)
-    paths = [(*item.paths, *listed.get(id(item.variable), ())) for item in found]
     return {
-        "": [item._replace(paths=own) for item, own in zip(found, paths, strict=True)]
+        "": [
+            item._replace(paths=item.paths + listed.get(id(item.variable), ()))
+            for item in targets(model)
+        ]
     }
 
 
