@@ -12,15 +12,7 @@ NOTHING_WRITTEN = "Nothing was written."
 
 
 def check(destination: pathlib.Path, overwrite: bool) -> None:
-    """Raise if a file cannot be put at `destination`, before any work is done for it.
-
-    Args:
-        destination: path of the file.
-        overwrite: bool, whether an existing file is replaced.
-
-    Raises:
-        LegacyModelError: if there is a file, or no folder to put one in.
-    """
+    """Raise if no file can be put at `destination`, before the work for it begins."""
     if destination.exists() and not overwrite:
         raise _exists(destination)
     if not destination.parent.is_dir():
@@ -35,36 +27,28 @@ def check(destination: pathlib.Path, overwrite: bool) -> None:
 def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path]:
     """Yield a path to write to; put the finished file in the place of `destination`.
 
-    If the block raises, there is no new file.
-
-    Args:
-        destination: path of the file.
-        overwrite: bool, whether an existing file is replaced.
+    If the block raises, there is no new file, and a `LegacyModelError` says so.
 
     Raises:
-        LegacyModelError: if the file cannot be written, or has come into being since.
+        LegacyModelError: if the file cannot be written, or exists by now.
     """
+    beside = {"prefix": f".{destination.name}.", "dir": destination.parent}
     try:
-        with tempfile.TemporaryDirectory(
-            prefix=f".{destination.name}.", dir=destination.parent
-        ) as folder:
+        with tempfile.TemporaryDirectory(**beside) as folder:
             written = pathlib.Path(folder, destination.name)
             yield written
             with written.open("rb") as file:
                 os.fsync(file.fileno())
-            if overwrite:
-                os.replace(written, destination)
-            else:
-                os.link(written, destination)  # fails if there is a file by now
+            # link fails if somebody else has written the file in the meantime
+            (os.replace if overwrite else os.link)(written, destination)
     except LegacyModelError as error:
         error.remedy = f"{error.remedy} {NOTHING_WRITTEN}".lstrip()
         raise
     except FileExistsError:
         raise _exists(destination) from None
     except OSError as error:
-        raise LegacyModelError(
-            f"cannot be written: {error}.", NOTHING_WRITTEN, path=destination
-        ) from error
+        reason = f"cannot be written: {error}."
+        raise LegacyModelError(reason, NOTHING_WRITTEN, path=destination) from error
 
 
 def _exists(destination: pathlib.Path) -> LegacyModelError:

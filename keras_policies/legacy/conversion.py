@@ -32,12 +32,11 @@ class Converted:
     Args:
         destination: str, the file that was written.
         source: `ModelDescription` of the legacy file.
-        left_out: tuple of str, the parts of the training configuration and of the
-            model that the new file does not have, each with a reason.
+        left_out: tuple of str, what of the model and of its training configuration is
+            not in the new file, each part with its reason.
         largest_difference: float, between the recorded outputs and those of the new
             file, opened again; None if nothing was compared.
-        allowed_difference: float, the largest difference that rounding explains, or
-            None.
+        allowed_difference: float, the largest that rounding explains, or None.
     """
 
     destination: str
@@ -100,7 +99,7 @@ def convert_model(
         description = inspection.describe(built.plan)
         with atomic_file.writing(destination, overwrite) as written:
             built.model.save(written)
-            compared = _check(written, built, recorded)
+            compared = _verified(written, built, recorded)
     notes = [*built.plan.findings.notes, *inner_policies.unrecorded(built.model)]
     return Converted(
         destination=str(destination),
@@ -127,24 +126,20 @@ def _also_as_saved(custom_objects: dict[str, Any]) -> dict[str, Any]:
     return saved | custom_objects
 
 
-def _check(
+def _verified(
     written: pathlib.Path, built: Built, recorded: recording.Recording | None
 ) -> verification.Comparison | None:
-    """Open the new file if that can fail, and compare what it predicts if recorded."""
-    has_own_classes = not all(map(is_stock, keras_internals.sublayers(built.model)))
-    if recorded is None and not has_own_classes:
+    """Open the new file where that can fail, and compare its model if recorded."""
+    model, plan = built.model, built.plan
+    if recorded is None and all(map(is_stock, keras_internals.sublayers(model))):
         return None
+    inputs = len(getattr(model, "inputs", None) or plan.legacy.inputs) or None
+    safe_mode = plan.settings.safe_mode
     try:
-        model = keras.models.load_model(
-            written, compile=False, safe_mode=built.plan.settings.safe_mode
-        )
+        again = keras.models.load_model(written, compile=False, safe_mode=safe_mode)
     except Exception as error:  # whatever a class of the user's raises
-        raise LegacyModelError(
-            f"the new file cannot be opened: {hints.innermost(error)}.",
-            hints.remedy(error),
-        ) from error
+        reason = f"the new file cannot be opened: {hints.innermost(error)}."
+        raise LegacyModelError(reason, hints.remedy(error)) from error
     if recorded is None:
         return None
-    known = getattr(built.model, "inputs", None) or built.plan.legacy.inputs
-    share = verification.tolerance(built.plan)
-    return verification.compare(model, recorded, share, len(known) or None)
+    return verification.compare(again, recorded, verification.tolerance(plan), inputs)

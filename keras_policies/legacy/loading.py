@@ -107,14 +107,9 @@ def rebuild(
 
     User-defined classes are those of the surrounding `custom_object_scope`.
 
-    Args:
-        path: as for `load_model`.
-        policy: `keras.DTypePolicy`, `DTypePolicyMap` or None, as its `dtype_policy`.
-        safe_mode: as for `load_model`.
-        compile: as for `load_model`.
-
     Raises:
-        LegacyModelError: as from `load_model`; `Keras3ModelError` for a Keras 3 file.
+        Keras3ModelError: if Keras 3 wrote the file.
+        LegacyModelError: as from `load_model`.
     """
     near_misses.check(path)
     with readers.read(path) as legacy:

@@ -10,14 +10,11 @@ AFTER_SECONDS = 1.0
 
 @contextlib.contextmanager
 def bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar on the terminal that is stderr, once a second has passed.
+    """Yield `advance(count)`; stderr, if it is a terminal, shows a bar after a second.
 
     Args:
         description: str, the text beside the bar.
-        total: int, bytes, the sum of all counts.
-
-    Yields:
-        `advance(count)`, to call with the bytes that were just done.
+        total: int, the sum of all counts, in bytes.
     """
     if not sys.stderr.isatty():
         yield lambda count: None

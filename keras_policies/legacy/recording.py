@@ -1,7 +1,7 @@
-"""Reads the `.npz` file of inputs and outputs that a legacy model was recorded with."""
+"""Reads the `.npz` file of inputs that a legacy model was given, and of its outputs."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -9,18 +9,15 @@ import numpy.typing as npt
 from keras_policies.annotations import Path
 from keras_policies.legacy.base.errors import LegacyModelError, located
 
+Array: TypeAlias = npt.NDArray[Any]
 RECORD = 'Record it with np.savez("outputs.npz", x_0=x, y_0=model.predict(x))'
 
 
 class Recording(NamedTuple):
-    """What a legacy model was given, and what it predicted.
+    """The inputs that a legacy model was given, and its outputs."""
 
-    Args:
-        inputs, outputs: lists of arrays.
-    """
-
-    inputs: list[npt.NDArray[Any]]
-    outputs: list[npt.NDArray[Any]]
+    inputs: list[Array]
+    outputs: list[Array]
 
 
 def read(path: Path) -> Recording:
@@ -28,34 +25,29 @@ def read(path: Path) -> Recording:
 
     Arrays of other names are ignored.
 
-    Args:
-        path: str or path.
-
     Raises:
         LegacyModelError: if there is no such file, or an array is missing.
     """
     with located(path):
-        arrays = _arrays(path)
+        try:
+            arrays = _arrays(path)
+        except (OSError, ValueError, EOFError) as error:
+            raise LegacyModelError(
+                f"not a readable .npz file: {str(error).rstrip('.')}.",
+                f"{RECORD}; texts as np.array(texts, dtype=str).",
+            ) from error
         return Recording(_numbered("x_", arrays), _numbered("y_", arrays))
 
 
-def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    try:
-        stored = np.load(path, allow_pickle=False)
-        if isinstance(stored, np.ndarray):
-            raise ValueError("one array alone, as np.save writes it")
-        with stored:
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise LegacyModelError(
-            f"not a readable .npz file: {str(error).rstrip('.')}.",
-            f"{RECORD}; texts as np.array(texts, dtype=str).",
-        ) from error
+def _arrays(path: Path) -> dict[str, Array]:
+    stored = np.load(path, allow_pickle=False)
+    if isinstance(stored, np.ndarray):
+        raise ValueError("one array alone, as np.save writes it")
+    with stored:
+        return {name: stored[name] for name in stored.files}
 
 
-def _numbered(
-    prefix: str, arrays: Mapping[str, npt.NDArray[Any]]
-) -> list[npt.NDArray[Any]]:
+def _numbered(prefix: str, arrays: Mapping[str, Array]) -> list[Array]:
     """Return the arrays with a prefix in the order of their numbers, none left out."""
     found = [name for name in arrays if name.startswith(prefix)]
     names = [f"{prefix}{number}" for number in range(len(found))]

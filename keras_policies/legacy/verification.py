@@ -5,14 +5,13 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-import numpy.typing as npt
 
 from keras_policies.annotations import PolicyLike
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.build import hints
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
-from keras_policies.legacy.recording import Recording
+from keras_policies.legacy.recording import Array, Recording
 
 # Compute dtype -> allowed difference, as a share of the largest recorded output: a few
 # roundings of the least precise dtype. GPUs multiply float32 with the 10 bits of TF32,
@@ -23,12 +22,7 @@ TEXTS = "U"  # the kind of NumPy's dtypes of texts
 
 
 class Comparison(NamedTuple):
-    """How far two arrays, or the outputs of two models, differ.
-
-    Args:
-        difference: float, the largest difference between two outputs.
-        allowed: float, the largest difference that rounding explains.
-    """
+    """How far an output is from the recorded one, and how far rounding may take it."""
 
     difference: float
     allowed: float
@@ -59,7 +53,7 @@ def _compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
 
 
 def compare(
-    model: keras.Model, recorded: Recording, share: float, inputs: int | None = None
+    model: keras.Model, recorded: Recording, share: float, inputs: int | None
 ) -> Comparison:
     """Compare what a model predicts with recorded outputs; return the worst output.
 
@@ -72,24 +66,24 @@ def compare(
     Raises:
         LegacyModelError: if the outputs differ, or if equal ones would prove nothing.
     """
-    if inputs is not None and inputs != len(recorded.inputs):
+    given = len(recorded.inputs)
+    if inputs not in (None, given):
         raise LegacyModelError(
-            f"it takes {inputs} inputs, recorded are {len(recorded.inputs)}, x_0 to "
-            f"x_{len(recorded.inputs) - 1}."
+            f"it takes {inputs} inputs, recorded are {given}, x_0 to x_{given - 1}."
         )
     found = _predicted(model, [_as_tensor(value) for value in recorded.inputs])
-    shapes = [item.shape for item in recorded.outputs]
-    if [item.shape for item in found] != shapes:
+    shapes = [item.shape for item in found]
+    expected = [item.shape for item in recorded.outputs]
+    if shapes != expected:
         raise LegacyModelError(
-            f"it predicts the shapes {[item.shape for item in found]}, recorded are "
-            f"{shapes}."
+            f"it predicts the shapes {shapes}, recorded: {expected}."
         )
-    compared = []
-    for number, (item, wanted) in enumerate(zip(found, recorded.outputs, strict=True)):
-        compared.append(_difference(item, wanted, share))
-        _check_spread(wanted, compared[-1].allowed, f"y_{number}")
+    pairs = zip(found, recorded.outputs, strict=True)
+    compared = [_difference(item, wanted, share) for item, wanted in pairs]
+    for number, wanted in enumerate(recorded.outputs):
+        _check_spread(wanted, compared[number].allowed, f"y_{number}")
     for difference, allowed in compared:
-        if not difference <= allowed:  # which is how NaN compares
+        if not difference <= allowed:  # NaN is not <= anything
             raise LegacyModelError(
                 "it predicts something else: the largest difference from the recorded "
                 f"outputs is {difference:.3g}, allowed {allowed:.3g}."
@@ -97,7 +91,7 @@ def compare(
     return max(compared, key=lambda item: item.difference / (item.allowed or 1.0))
 
 
-def _predicted(model: keras.Model, values: list[Any]) -> list[npt.NDArray[Any]]:
+def _predicted(model: keras.Model, values: list[Any]) -> list[Array]:
     """Return a list of what a model predicts."""
     try:
         found = model.predict(values[0] if len(values) == 1 else values, verbose=0)
@@ -112,7 +106,7 @@ def _predicted(model: keras.Model, values: list[Any]) -> list[npt.NDArray[Any]]:
     return [np.asarray(item) for item in found]
 
 
-def _as_tensor(value: npt.NDArray[Any]) -> Any:
+def _as_tensor(value: Array) -> Any:
     """Return an input for `predict`: texts have to be tensors of TensorFlow."""
     if value.dtype.kind not in TEXTS:
         return value
@@ -125,9 +119,7 @@ def _as_tensor(value: npt.NDArray[Any]) -> Any:
     return importlib.import_module("tensorflow").constant(value)
 
 
-def _difference(
-    found: npt.NDArray[Any], wanted: npt.NDArray[Any], share: float
-) -> Comparison:
+def _difference(found: Array, wanted: Array, share: float) -> Comparison:
     """Compare two arrays; NaN differs from everything.
 
     Integers and texts must be equal.
@@ -143,7 +135,7 @@ def _difference(
     return Comparison(float(np.max(np.abs(found.astype("float64") - exact))), allowed)
 
 
-def _check_spread(wanted: npt.NDArray[Any], allowed: float, name: str) -> None:
+def _check_spread(wanted: Array, allowed: float, name: str) -> None:
     """Raise if outputs vary so little that other inputs could have given them, too."""
     if not wanted.size or wanted.dtype.kind in TEXTS:
         return

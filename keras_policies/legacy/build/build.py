@@ -4,8 +4,8 @@ On the way no backend draws random numbers, traces or compiles. User-defined cla
 are those of the surrounding `custom_object_scope`.
 """
 
-import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 import keras
 
@@ -28,23 +28,13 @@ from keras_policies.legacy.plan.plan import Plan
 from keras_policies.policy import Policy
 
 
-@dataclasses.dataclass(frozen=True)
-class Built:
-    """A model, and how it differs from the one in the file.
-
-    Args:
-        model: `keras.Model`, with its weights.
-        plan: `Plan`, what it was built from.
-        left_out: what was left out of the model and its training configuration, each
-            with a reason.
-        other_policies: the layers that the user's classes make with another policy
-            than the file records, each with both policies.
-    """
+class Built(NamedTuple):
+    """The model of a plan, with its weights, and how it differs from the file's."""
 
     model: keras.Model
     plan: Plan
-    left_out: tuple[str, ...]
-    other_policies: tuple[str, ...]
+    left_out: list[str]  # parts of the model and its training, each with a reason
+    other_policies: list[str]  # layers, each with its policy and the recorded one
 
 
 def build(
@@ -76,7 +66,7 @@ def build(
         if compile:
             with corrupt(legacy.path, "its training_config"):
                 left_out += compiling.compile_model(model, plan, pairs)
-    return Built(model, plan, tuple(left_out), tuple(different))
+    return Built(model, plan, left_out, different)
 
 
 def _make(plan: Plan) -> keras.Model:

@@ -9,6 +9,7 @@ from keras_policies.legacy.build import optimizer_state
 from keras_policies.legacy.build.targets import Pairs
 from keras_policies.legacy.plan import graph, training
 from keras_policies.legacy.plan.plan import Plan
+from keras_policies.loss_scale import DynamicLossScale
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 MAX_REASON = 120  # characters of an error that Keras raised
@@ -17,13 +18,7 @@ MAX_REASON = 120  # characters of an error that Keras raised
 def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     """Compile the model as it was; return what could not be restored.
 
-    Args:
-        model: `keras.Model`, with its weights.
-        plan: `Plan`; without a training configuration, nothing is compiled.
-        pairs: the variables of the model with their weights.
-
-    Returns:
-        list of str, the parts that were left out, each with its reason.
+    Each part that was left out comes with its reason.
     """
     fitting, made = plan.training, _Made()
     if fitting is None:
@@ -78,8 +73,9 @@ class _Made:
             return None
         unknown = training.unknown(kind, nest)
         if unknown is not None:
-            reason = f"pass custom_objects={{{unknown!r}: ...}}"
-            self.left_out.append(f"{kind}: {unknown!r}, {reason}")
+            self.left_out.append(
+                f"{kind}: {unknown!r}, pass custom_objects={{{unknown!r}: ...}}"
+            )
             return None
         if isinstance(nest, str):
             return keras.saving.get_registered_object(nest) or nest
@@ -115,12 +111,11 @@ def _training_false(legacy: LegacyModel) -> list[str]:
     """Return a note on layers that the model's graph calls with `training=False`."""
     config = legacy.config.get("config")
     fixed = list(graph.fixed_training(config)) if isinstance(config, dict) else []
-    if not fixed:
-        return []
-    return [
+    note = (
         f"training=False in the calls of {', '.join(map(repr, fixed))}, which "
         "Keras 3 overrides when it trains (set trainable=False instead)"
-    ]
+    )
+    return [note] if fixed else []
 
 
 def _save_as_inner(model: keras.Model) -> None:
@@ -133,5 +128,5 @@ def _save_as_inner(model: keras.Model) -> None:
     optimizer = model.optimizer
     if type(optimizer) is keras.optimizers.LossScaleOptimizer:
         model.optimizer = LossScaleOptimizer.for_policy(
-            optimizer.inner_optimizer, "dynamic"
+            optimizer.inner_optimizer, DynamicLossScale()
         )

@@ -26,9 +26,6 @@ def as_keras(weights: Sequence[LegacyWeight]) -> tuple[LegacyWeight, ...]:
     """Return the weights of a layer, with those of cuDNN layers in Keras's layout.
 
     A cuDNN layer is known by its bias: one row, twice as long as that of its gates.
-
-    Args:
-        weights: the weights of a layer and of the layers in it.
     """
     layers: dict[str, dict[str, LegacyWeight]] = collections.defaultdict(dict)
     for weight in weights:

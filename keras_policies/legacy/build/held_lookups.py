@@ -14,7 +14,7 @@ from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.build import targets
 from keras_policies.legacy.plan import lookups
 
-CLASSES = {name: getattr(keras.layers, name) for name in LOOKUPS}
+CLASSES = tuple(getattr(keras.layers, name) for name in LOOKUPS)
 
 
 def fill(model: keras.Model, vocabularies: Mapping[str, Vocabulary]) -> None:
@@ -27,15 +27,15 @@ def fill(model: keras.Model, vocabularies: Mapping[str, Vocabulary]) -> None:
     Raises:
         LegacyModelError: if the file has no vocabulary for such a layer.
     """
-    for layer, *paths in targets.layers(model, leaves=tuple(CLASSES.values())):
-        if isinstance(layer, tuple(CLASSES.values())):
+    for layer, *paths in targets.layers(model, leaves=CLASSES):
+        if isinstance(layer, CLASSES):
             found = [vocabularies[path] for path in paths if path in vocabularies]
             with located(layer=paths[0]):
                 _fill(layer, found[0] if found else Vocabulary())
 
 
 def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
-    kind = next(name for name, cls in CLASSES.items() if isinstance(layer, cls))
+    kind = next(cls for cls in CLASSES if isinstance(layer, cls)).__name__
     config = layer.get_config()
     if layer.vocabulary_size() > len(special_tokens(kind, config)):
         return
@@ -43,7 +43,7 @@ def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
         filled = lookups.lookup_arguments(kind, config, learned, safe_mode=True)
     except lookups.NothingLearnedError as error:
         raise LegacyModelError(f"this {kind} would be empty: {error}.") from None
-    own, wanted = config["num_oov_indices"], filled["num_oov_indices"]
+    own, wanted = (item.get("num_oov_indices") for item in (config, filled))
     if own != wanted:
         raise LegacyModelError(
             f"this {kind} has num_oov_indices={own}, the file's layer has {wanted}.",

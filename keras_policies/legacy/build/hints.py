@@ -27,11 +27,7 @@ def innermost(error: BaseException) -> str:
 
 
 def remedy(error: BaseException) -> str:
-    """Return a sentence that says what the user can do, or `""` if none is known.
-
-    Args:
-        error: the error that Keras raised.
-    """
+    """Return what the user can do about an error of Keras, or `""` if unknown."""
     message = innermost(error)
     if "requires TensorFlow" in message:
         return TENSORFLOW

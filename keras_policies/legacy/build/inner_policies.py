@@ -1,7 +1,6 @@
 """Restores the policies of layers that a user's own layers and models make in code.
 
-No config of Keras 3 has these policies, but the object graph of a SavedModel records
-them.
+No config of Keras 3 has these policies; the object graph of a SavedModel records them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -45,10 +44,9 @@ def restore(
 
 
 def unrecorded(model: keras.Model) -> list[str]:
-    """Return a note on the policies that a `.keras` file of a model does not record.
+    """Return a note on the policies that the `.keras` file of a model lacks, if any.
 
-    Keras 3 records no policies of layers that a class makes in code. The list is empty
-    where nothing is lost.
+    Keras 3 records no policies of layers that a class makes in code.
     """
     lost = dict.fromkeys(
         f"{path!r} ({policy.name})"
@@ -57,13 +55,12 @@ def unrecorded(model: keras.Model) -> list[str]:
         and policy.name != keras.config.floatx()
         and not origins.is_given(layer)
     )
-    if not lost:
-        return []
-    return [
+    note = (
         f"the policies of {', '.join(lost)}, which a class of your own makes without "
         "dtype=: opened from the new file, these layers take the global policy, "
         "keras.config.set_dtype_policy(...)"
-    ]
+    )
+    return [note] if lost else []
 
 
 def _made_in_code(model: keras.Model) -> Iterator[targets.Place]:
@@ -87,15 +84,11 @@ def _floating(policy: PolicyLike | None) -> keras.DTypePolicy | None:
 def _can_take(
     layer: keras.Layer, own: keras.DTypePolicy, policy: keras.DTypePolicy
 ) -> bool:
-    """Return whether a policy can replace one that nobody chose.
+    """Return whether nobody chose the layer's own policy, and nothing depends on it.
 
-    It cannot where parts of a stock layer depend on the policy, or weights on its
-    variable dtype.
+    Parts of a stock layer took the same policy, and its weights the variable dtype.
     """
     is_alone = len(keras_internals.sublayers(layer)) == 1
     same_weights = not layer.weights or own.variable_dtype == policy.variable_dtype
-    return (
-        same_weights
-        and (is_alone or not is_stock(layer))
-        and not origins.is_given(layer)
-    )
+    is_free = same_weights and (is_alone or not is_stock(layer))
+    return is_free and not origins.is_given(layer)

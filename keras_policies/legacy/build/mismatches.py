@@ -1,20 +1,21 @@
-"""Says in what the weights of a legacy file differ from the variables of a model."""
+"""Says how the weights in a legacy file differ from the variables of a model."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 
+from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.build.targets import Pairs, Target
 from keras_policies.legacy.build.values import fits
 
 
-def misfits(name: str, pairs: Pairs) -> list[str]:
-    """Return a sentence for each weight of a layer that its variable cannot take."""
+def misfits(layer: str, pairs: Pairs) -> list[str]:
+    """Return a sentence for each weight that its variable cannot take."""
     return [
-        f"{name!r}: {variable.path} has the shape {tuple(variable.shape)}, the file's "
+        f"{layer!r}: {variable.path} has the shape {tuple(variable.shape)}, the file's "
         f"{weight.name or weight.path} has {weight.shape}"
         + ("" if tuple(variable.shape) != weight.shape else f" of {weight.dtype}")
         for variable, weight in pairs
@@ -23,27 +24,24 @@ def misfits(name: str, pairs: Pairs) -> list[str]:
 
 
 def difference(
-    name: str, held: Iterable[Target], weights: Iterable[LegacyWeight]
+    layer: str, held: Sequence[Target] | None, weights: Sequence[LegacyWeight]
 ) -> str:
-    """Return the weights of a layer and those that the file holds for it."""
+    """Return a sentence on a layer whose weights have other names in the file."""
+    if held is None:
+        return f"{layer!r} is no layer of the model"
     has = ", ".join(f"{item.name} {tuple(item.variable.shape)}" for item in held)
     holds = ", ".join(map(str, weights))
     return (
-        f"{name!r} has the weights [{has or 'none'}], the file holds "
+        f"{layer!r} has the weights [{has or 'none'}], the file holds "
         f"[{holds or 'none'}]"
     )
 
 
-def first_difference(
+def other_layers(
     held: Mapping[str, Sequence[keras.Variable]],
     stored: Mapping[str, Sequence[LegacyWeight]],
-) -> str:
-    """Return the numbers of layers, and the first layers with other shapes.
-
-    Args:
-        held: the variables of each layer of a model that has some.
-        stored: the weights of each layer in the file that has some.
-    """
+) -> LegacyModelError:
+    """Return the error for a file with other layers than the model; both by layer."""
     name, variables, in_file, weights = next(
         (*own, *other)
         for own, other in itertools.zip_longest(
@@ -51,12 +49,14 @@ def first_difference(
         )
         if sorted(_shapes(own[1])) != sorted(_shapes(other[1]))
     )
-    return (
+    return LegacyModelError(
         f"the model has {len(held)} layers with weights, the file {len(stored)}, so "
         f"none was loaded. The first that differ: {name!r} with {_shapes(variables)}, "
-        f"in the file {in_file!r} with {_shapes(weights)}."
+        f"in the file {in_file!r} with {_shapes(weights)}.",
+        "Layers are compared by name where the model has all names in the file: call "
+        "keras.utils.clear_session() before you build it, so that Keras counts anew.",
     )
 
 
-def _shapes(weights: Iterable[Any]) -> list[tuple[int, ...]]:
+def _shapes(weights: Sequence[Any]) -> list[tuple[int, ...]]:
     return [tuple(weight.shape) for weight in weights]

@@ -17,11 +17,6 @@ MAX_STEPS = 2**31  # Keras counts in int32
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
     """Build the model's optimizer, and restore its slots and iterations, all or none.
 
-    Args:
-        model: `keras.Model`, compiled.
-        state: `LegacyOptimizerState`.
-        pairs: the variables of the model with their weights.
-
     Returns:
         list of str, why the optimizer starts anew; empty if its state was restored.
     """
@@ -98,15 +93,13 @@ def _with_variables(
     slots: Iterable[LegacySlot], pairs: Pairs, trainable: Sequence[keras.Variable]
 ) -> Iterator[tuple[LegacySlot, keras.Variable]]:
     """Yield the slots of variables that are trainable now, with these."""
-    by_weight = {id(weight): variable for variable, weight in pairs}
-    by_number = dict(enumerate(trainable))
-    kept = set(map(id, trainable))
+    of_weight = {id(weight): variable for variable, weight in pairs}
     for slot in slots:
-        known = isinstance(slot.variable, int)
-        variable = (
-            by_number.get(slot.variable) if known else by_weight.get(id(slot.variable))
-        )
-        if id(variable) in kept:
+        if isinstance(slot.variable, int):
+            variable = dict(enumerate(trainable)).get(slot.variable)
+        else:
+            variable = of_weight.get(id(slot.variable))
+        if any(variable is item for item in trainable):
             yield slot, variable
 
 

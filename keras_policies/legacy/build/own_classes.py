@@ -25,7 +25,7 @@ class Maker:
 
     Args:
         cls: type, the user's class of layers.
-        policy: the policy in the config: a name, a policy, or None.
+        policy: the policy in the config, or None.
         layer: str, the layer's name, for errors; None for the model itself.
     """
 
@@ -34,11 +34,7 @@ class Maker:
     layer: str | None
 
     def from_config(self, config: Config) -> Any:
-        """Return the object, made under its policy; Keras calls this.
-
-        Raises:
-            LegacyModelError: if the class does not take its config.
-        """
+        """Return the object, made under its policy; Keras calls this."""
         with located(layer=self.layer), scope(self.policy):
             try:
                 made = self.cls.from_config(config)
@@ -53,11 +49,11 @@ def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
     """Return the error that says how a class can be changed to take a config."""
     reason = hints.innermost(error)
     change = (
-        f"The file does not record them: give them defaults in {name}."
-        if "required positional argument" in reason
-        else f"Give {name}.__init__ these arguments, and **kwargs that it passes to "
+        f"Give {name}.__init__ these arguments, and **kwargs that it passes to "
         "super().__init__(**kwargs)."
     )
+    if "required positional argument" in reason:
+        change = f"The file does not record them: give them defaults in {name}."
     return LegacyModelError(
         f"{name} cannot be made from its config, with {sorted(config)}: {reason}.",
         f"{change} If the model had another class, pass that one in custom_objects.",
@@ -83,11 +79,7 @@ def is_stock(layer: keras.Layer) -> bool:
 
 
 def scope(policy: PolicyLike | None) -> contextlib.AbstractContextManager[None]:
-    """Return a scope of the global policy; None and integer policies change nothing.
-
-    Args:
-        policy: the name of a stock policy, a `keras.DTypePolicy`, or None.
-    """
+    """Return a scope of the global policy; None and integer policies change nothing."""
     if isinstance(policy, str):
         policy = keras.DTypePolicy(policy)
     dtype = getattr(policy, "compute_dtype", None)
@@ -97,9 +89,9 @@ def scope(policy: PolicyLike | None) -> contextlib.AbstractContextManager[None]:
 
 
 def with_makers(
-    config: Config, policy: PolicyLike | None = None
+    config: Config, policy: PolicyLike | None
 ) -> tuple[Config, dict[str, Maker]]:
-    """Return a config that names a `Maker` for each user-defined layer, and these.
+    """Return a config that names a `Maker` for each user-defined layer.
 
     Each gets a new name, since Keras prefers registered classes to those of a scope.
 
@@ -121,15 +113,12 @@ def with_makers(
         cls = _own_class(value)
         if cls is None:
             return inner
-        settings = value.get("config") or {}
+        own, layer = policy, None
+        if value is not config:
+            settings = value["config"] or {}
+            own, layer = settings.get("dtype"), settings.get("name", cls.__name__)
         name = f"<{cls.__name__} {len(makers)}>"
-        makers[name] = (
-            Maker(cls, policy, None)
-            if value is config
-            else Maker(
-                cls, settings.get("dtype"), str(settings.get("name", cls.__name__))
-            )
-        )
+        makers[name] = Maker(cls, own, layer)
         return {**inner, "registered_name": name}
 
     return replaced(config), makers

@@ -1,7 +1,7 @@
 """Lists the layers and variables of a Keras 3 model by the names a legacy file uses."""
 
 import collections
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import keras
@@ -10,47 +10,32 @@ from keras_policies import keras_internals
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.names import numbered
 
-# Variables, each with the weight of the file that it gets.
+# Variables, each with the weight in the file that becomes its value.
 Pairs: TypeAlias = list[tuple[keras.Variable, LegacyWeight]]
 
 
 class Place(NamedTuple):
-    """A layer and the path to it from its model.
-
-    Args:
-        layer: `keras.Layer`.
-        path: str, the attributes that lead to it, `"blocks/0/first"`; `""` for the
-            model itself.
-        stored_path: str, the same path in a Keras-2 `.keras` file, which numbers the
-            layers in a list by their class: `"blocks/block/first"`.
-    """
+    """A layer of a model, and the path that leads to it; `""` is the model itself."""
 
     layer: keras.Layer
-    path: str
-    stored_path: str
+    path: str  # of attributes, "blocks/0/first"
+    stored_path: str  # as a Keras-2 .keras file has it, "blocks/block/first"
 
 
 class Target(NamedTuple):
-    """A variable of a Keras 3 layer, and what a legacy file can call it.
-
-    Args:
-        variable: `keras.Variable`.
-        paths: tuple of str, the attributes that lead to it from its layer, and its
-            position as in a `.keras` file: `"cell/kernel"`, `"cell/vars/0"`.
-        name: str, the path that Keras 3 gives the variable, `"lstm/lstm_cell/kernel"`.
-    """
+    """A variable of a Keras 3 layer, and what a legacy file can call it."""
 
     variable: keras.Variable
-    paths: tuple[str, ...]
-    name: str
+    paths: tuple[str, ...]  # from its layer, "cell/kernel" and "cell/vars/0"
+    name: str  # in Keras 3, "lstm/lstm_cell/kernel"
 
 
-def layers(model: keras.Layer, leaves: tuple[type[Any], ...] = ()) -> Iterator[Place]:
-    """Yield the `Place` of a layer or model and of each layer in it, nearest first.
+def layers(
+    model: keras.Layer, leaves: tuple[type[keras.Layer], ...] = ()
+) -> Iterator[Place]:
+    """Yield the places of a layer or model and of all layers in it, nearest first.
 
-    Args:
-        model: `keras.Layer`.
-        leaves: classes whose own parts are left out.
+    The layers inside of those whose class is one of `leaves` are left out.
     """
     seen, waiting = {id(model)}, collections.deque([Place(model, "", "")])
     while waiting:
@@ -61,12 +46,12 @@ def layers(model: keras.Layer, leaves: tuple[type[Any], ...] = ()) -> Iterator[P
         for name, stored, child in _children(place.layer):
             if not isinstance(child, keras.Variable) and id(child) not in seen:
                 seen.add(id(child))
-                stored = _join(place.stored_path, stored)
-                waiting.append(Place(child, _join(place.path, name), stored))
+                paths = _join(place.path, name), _join(place.stored_path, stored)
+                waiting.append(Place(child, *paths))
 
 
 def targets(layer: keras.Layer) -> list[Target]:
-    """Return the `Target`s of a layer, in the order of `layer.weights`."""
+    """Return the targets of a layer, in the order of `layer.weights`."""
     found: dict[int, Target] = {}
     for place in layers(layer):
         for target in _own_targets(place):
@@ -75,23 +60,22 @@ def targets(layer: keras.Layer) -> list[Target]:
 
 
 def _own_targets(place: Place) -> Iterator[Target]:
-    """Yield the `Target`s of a layer's own variables; those of attributes first."""
-    own = keras_internals.own_variables(place.layer)
+    """Yield the targets of a layer's own variables; those of attributes come first."""
     positions = {
         id(variable): (_join(place.stored_path, f"vars/{number}"),)
-        for number, variable in enumerate(own)
+        for number, variable in enumerate(keras_internals.own_variables(place.layer))
     }
     for name, _, child in _children(place.layer):
         if isinstance(child, keras.Variable):
             paths = (_join(place.path, name), *positions.get(id(child), ()))
             yield Target(child, paths, child.path)
-    for variable in own:  # some are in lists that no attribute shows
+    for variable in keras_internals.own_variables(place.layer):
         yield Target(variable, positions[id(variable)], variable.path)
 
 
 def _children(layer: keras.Layer) -> Iterator[tuple[str, str, Any]]:
     """Yield `(attribute, name in a .keras file, layer or variable)` below a layer."""
-    if _lists_its_layers(layer):
+    if isinstance(layer, keras.Sequential) or keras_internals.is_functional(layer):
         yield from ((inner.name, inner.name, inner) for inner in layer.layers)
         return
     for attribute, value in keras_internals.own_attributes(layer):
@@ -99,28 +83,11 @@ def _children(layer: keras.Layer) -> Iterator[tuple[str, str, Any]]:
         if _is_tracked(value):
             yield name, name, value
         elif isinstance(value, list | tuple | dict):
-            for key, stored, item in _tracked_items(value):
-                yield f"{name}/{key}", f"{name}/{stored}", item
-
-
-def _tracked_items(
-    container: list[Any] | tuple[Any, ...] | dict[Any, Any],
-) -> Iterator[tuple[Any, str, Any]]:
-    """Yield `(key, name in a .keras file, layer or variable)` of a container."""
-    items: Iterable[tuple[Any, Any]] = (
-        container.items() if isinstance(container, dict) else enumerate(container)
-    )
-    tracked = [(key, item) for key, item in items if _is_tracked(item)]
-    stored = numbered(type(item).__name__ for _, item in tracked)
-    for (key, item), name in zip(tracked, stored, strict=True):
-        yield key, name, item
-
-
-def _lists_its_layers(layer: keras.Layer) -> bool:
-    """Return whether a layer is a model that knows its layers by their names."""
-    return isinstance(layer, keras.Sequential) or (
-        isinstance(layer, keras.Model) and keras_internals.is_functional(layer)
-    )
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            tracked = [(key, item) for key, item in items if _is_tracked(item)]
+            stored = numbered(type(item).__name__ for _, item in tracked)
+            for (key, item), own in zip(tracked, stored, strict=True):
+                yield f"{name}/{key}", f"{name}/{own}", item
 
 
 def _is_tracked(value: object) -> bool:

@@ -1,7 +1,6 @@
 """Puts the tensors of a legacy file into the variables of a Keras 3 model."""
 
 from collections.abc import Callable
-from typing import Any
 
 import keras
 import numpy as np
@@ -11,19 +10,17 @@ from keras_policies.annotations import Tensor
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.build.targets import Pairs
 
-# The beginning of a dtype's name -> the kind of its numbers.
+# How the name of a dtype begins -> the kind of its numbers.
 KINDS = {"float": "float", "bfloat": "float", "int": "int", "uint": "int"}
 
 
 def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
     """Return whether shape and kind of dtype (float, int, …) of both are equal."""
-    same_kind = _kind(weight.dtype) == _kind(variable.dtype)
-    return same_kind and tuple(variable.shape) == weight.shape
-
-
-def _kind(dtype: Any) -> str:
-    name = str(dtype)
-    return next((KINDS[start] for start in KINDS if name.startswith(start)), name)
+    kinds = [
+        next((kind for start, kind in KINDS.items() if name.startswith(start)), name)
+        for name in (str(variable.dtype), str(weight.dtype))
+    ]
+    return kinds[0] == kinds[1] and tuple(variable.shape) == weight.shape
 
 
 def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:
@@ -35,12 +32,7 @@ def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:
 
 
 def assign(pairs: Pairs, advance: Callable[[int], None]) -> None:
-    """Read the weights one at a time, and put each into its variable.
-
-    Args:
-        pairs: the variables and their weights.
-        advance: is called with the size of each tensor, in bytes, once it is assigned.
-    """
+    """Read one weight after the other into its variable; `advance` counts the bytes."""
     for variable, weight in pairs:
         variable.assign(value_for(variable, weight))
         advance(int(np.prod(weight.shape)) * weight.dtype.itemsize)

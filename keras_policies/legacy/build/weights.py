@@ -4,7 +4,7 @@ Every weight on either side must find its partner; otherwise the error lists all
 that do not fit.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import keras
 
@@ -17,13 +17,9 @@ from keras_policies.legacy.build.targets import Pairs, Target, targets
 
 # The state of TensorFlow's random generators, which no other generator can take, and
 # the statistics of batch renormalization.
-WITHOUT_COUNTERPART = (
-    "_state_var",
-    "renorm_mean",
-    "renorm_stddev",
-    "moving_stddev",
-)
-Weights = tuple[LegacyWeight, ...]
+WITHOUT_COUNTERPART = "_state_var", "renorm_mean", "renorm_stddev", "moving_stddev"
+# By layer; `""` stands for the model itself.
+ByLayer = Mapping[str, Sequence[LegacyWeight]]
 
 
 def is_unknown(weight: LegacyWeight) -> bool:
@@ -32,13 +28,18 @@ def is_unknown(weight: LegacyWeight) -> bool:
     return name.partition(":")[0] in WITHOUT_COUNTERPART
 
 
-def pair(model: keras.Model, by_layer: Mapping[str, Weights]) -> Pairs:
+def _known(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:
+    """Return the weights that Keras 3 has too, in its layout."""
+    return cudnn.as_keras([item for item in weights if not is_unknown(item)])
+
+
+def pair(model: keras.Model, by_layer: ByLayer) -> Pairs:
     """Return the variables of a whole model, each with its weight.
 
     Args:
         model: `keras.Model`, built.
-        by_layer: `{layer name: weights}`. The name `""` stands for the model itself:
-            for all its weights if it is the only name, else for those in no layer.
+        by_layer: `{layer: weights}`. If `""` is the only name, it has the weights of
+            the whole model; else those that are in none of its layers.
 
     Raises:
         LegacyModelError: naming every layer whose weights do not fit.
@@ -47,28 +48,22 @@ def pair(model: keras.Model, by_layer: Mapping[str, Weights]) -> Pairs:
     held = _whole_model(model) if set(stored) == {""} else _by_layer(model)
     pairs, problems = [], []
     for name in dict.fromkeys((*held, *stored)):
-        known = _known(stored.get(name, ()))
+        known, named = _known(stored.get(name, ())), name or model.name
         matched = match(held.get(name, ()), known)
-        if matched is not None:
-            pairs += matched
-            problems += mismatches.misfits(name or model.name, matched)
-        elif name in held:
-            problems.append(
-                mismatches.difference(name or model.name, held[name], known)
-            )
+        if matched is None:
+            problems.append(mismatches.difference(named, held.get(name), known))
         else:
-            problems.append(f"{name!r} is no layer of the model")
+            problems += mismatches.misfits(named, matched)
+            pairs += matched
     if problems:
+        listed = "\n  ".join(problems)
         raise LegacyModelError(
-            "\n  ".join(
-                ["the weights do not fit the model, so none was loaded:", *problems]
-            )
+            f"the weights do not fit the model, so none was loaded:\n  {listed}"
         )
     return pairs
 
 
 def _by_layer(model: keras.Model) -> dict[str, list[Target]]:
-    """Return the targets of each layer; `""` has those that are in no layer."""
     inner = {id(item) for layer in model.layers for item in layer.weights}
     own = [target for target in targets(model) if id(target.variable) not in inner]
     return {**{layer.name: targets(layer) for layer in model.layers}, "": own}
@@ -79,12 +74,12 @@ def _whole_model(model: keras.Model) -> dict[str, list[Target]]:
 
     That file lists the layers, `layers/dense_1/vars/0`, and has no attributes.
     """
-    listed = {}
     names = numbered(type(layer).__name__ for layer in model.layers)
-    for name, layer in zip(names, model.layers, strict=True):
-        for target in targets(layer):
-            paths = tuple(f"layers/{name}/{path}" for path in target.paths)
-            listed[id(target.variable)] = paths
+    listed = {
+        id(target.variable): tuple(f"layers/{name}/{path}" for path in target.paths)
+        for name, layer in zip(names, model.layers, strict=True)
+        for target in targets(layer)
+    }
     return {
         "": [
             item._replace(paths=item.paths + listed.get(id(item.variable), ()))
@@ -93,27 +88,15 @@ def _whole_model(model: keras.Model) -> dict[str, list[Target]]:
     }
 
 
-def _known(weights: Iterable[LegacyWeight]) -> Weights:
-    """Return the weights that Keras 3 has too, in its layout."""
-    return cudnn.as_keras([item for item in weights if not is_unknown(item)])
-
-
-def by_model_names(
-    model: keras.Model, by_layer: Mapping[str, Weights]
-) -> Mapping[str, Weights]:
+def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
     """Return `by_layer` under the names of the model's layers.
 
     A checkpoint numbers the layers that have weights, and a model that is built again
     may number its layers differently (`dense_4`). Then the order of the layers decides,
     as in tf.keras; `pair` still compares the weights of each.
 
-    Args:
-        model: `keras.Model`, built.
-        by_layer: `{layer name: weights}`; weights in no layer under `""`.
-
     Raises:
-        LegacyModelError: if the file has more or fewer layers, naming the first that
-            differ.
+        LegacyModelError: if the file has more or fewer layers than the model.
     """
     held = {layer.name: layer.weights for layer in model.layers if layer.weights}
     known = {name: _known(weights) for name, weights in by_layer.items() if name}
@@ -121,11 +104,6 @@ def by_model_names(
     if set(stored) <= set(held):
         return by_layer
     if len(stored) != len(held):
-        raise LegacyModelError(
-            mismatches.first_difference(held, stored),
-            "Layers are compared by name where all names are known: call "
-            "keras.utils.clear_session() before you build the model, so that Keras "
-            "numbers its layers from the start.",
-        )
+        raise mismatches.other_layers(held, stored)
     renamed = dict(zip(held, (by_layer[name] for name in stored), strict=True))
     return renamed | {name: by_layer[name] for name in by_layer if not name}
