@@ -32,9 +32,9 @@ def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path
     Raises:
         LegacyModelError: if the file cannot be written, or exists by now.
     """
-    beside = {"prefix": f".{destination.name}.", "dir": destination.parent}
+    prefix = f".{destination.name}."
     try:
-        with tempfile.TemporaryDirectory(**beside) as folder:
+        with tempfile.TemporaryDirectory("", prefix, destination.parent) as folder:
             written = pathlib.Path(folder, destination.name)
             yield written
             with written.open("rb") as file:

@@ -7,7 +7,7 @@ and one parts, where equal endings are counted. Position alone never decides.
 
 import collections
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import keras
 
@@ -34,7 +34,7 @@ def match(held: Sequence[Target], weights: Sequence[LegacyWeight]) -> Pairs | No
 
 def _keys(
     held: Sequence[Target], weights: Sequence[LegacyWeight]
-) -> Iterator[tuple[Mapping[Hashable, keras.Variable], Sequence[Hashable]]]:
+) -> Iterator[tuple[Mapping[str, keras.Variable], list[str]]]:
     """Yield `({key: variable}, [key of each weight])`, the most exact keys first."""
     by_path = {_plain(path): item.variable for item in held for path in item.paths}
     yield by_path, [_plain(weight.path) for weight in weights]
@@ -58,15 +58,15 @@ def _whole(name: str) -> str:
     return layer_name(name.partition(":")[0]).lower()
 
 
-def _counted_endings(names: Iterable[str], parts: int) -> list[Hashable]:
+def _counted_endings(names: Iterable[str], parts: int) -> list[str]:
     """Return the last parts of names, each with the number of equal ones before it."""
     seen: collections.Counter[str] = collections.Counter()
-    keys: list[Hashable] = []
+    keys = []
     for name in names:
         *scopes, last = name.split("/")[-parts:]
         # Unnamed variables are numbered: `variable_3`.
         last = re.sub(r"^(variable)_\d+$", r"\1", last.lower())
         ending = "/".join([*scopes, last])
-        keys.append((ending, seen[ending]))
+        keys.append(f"{seen[ending]} {ending}")
         seen[ending] += 1
     return keys
