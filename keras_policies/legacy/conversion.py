@@ -138,8 +138,7 @@ def _verified(
     try:
         again = keras.models.load_model(written, compile=False, safe_mode=safe_mode)
     except Exception as error:  # whatever a class of the user's raises
-        reason = f"the new file cannot be opened: {hints.innermost(error)}."
-        raise LegacyModelError(reason, hints.remedy(error)) from error
+        raise hints.explained("the new file cannot be opened", error) from error
     if recorded is None:
         return None
     return verification.compare(again, recorded, verification.tolerance(plan), inputs)

@@ -123,15 +123,13 @@ def rebuild(
 def _named_for_keras(path: Path) -> Iterator[pathlib.Path]:
     """Yield the path, or a link to it with the ending that Keras 3 asks for."""
     path = pathlib.Path(path)
-    if path.is_dir():
-        yield path
-        return
-    is_archive = readers.is_archive(path)
-    if path.suffix in ((".keras",) if is_archive else (".h5", ".hdf5")):
+    is_keras = path.is_dir() or readers.is_archive(path)
+    endings = (".keras",) if is_keras else (".h5", ".hdf5")
+    if path.is_dir() or path.suffix in endings:
         yield path
         return
     with tempfile.TemporaryDirectory() as folder:
-        link = pathlib.Path(folder, "model.keras" if is_archive else "model.h5")
+        link = pathlib.Path(folder, f"model{endings[0]}")
         os.symlink(path.resolve(), link)
         yield link
 

@@ -78,10 +78,12 @@ def compare(
         raise LegacyModelError(
             f"it predicts the shapes {shapes}, recorded: {expected}."
         )
-    pairs = zip(found, recorded.outputs, strict=True)
-    compared = [_difference(item, wanted, share) for item, wanted in pairs]
-    for number, wanted in enumerate(recorded.outputs):
-        _check_spread(wanted, compared[number].allowed, f"y_{number}")
+    compared = [
+        _comparison(item, wanted, share, f"y_{number}")
+        for number, (item, wanted) in enumerate(
+            zip(found, recorded.outputs, strict=True)
+        )
+    ]
     for difference, allowed in compared:
         if not difference <= allowed:  # NaN is not <= anything
             raise LegacyModelError(
@@ -97,10 +99,8 @@ def _predicted(model: keras.Model, values: list[Any]) -> list[Array]:
         found = model.predict(values[0] if len(values) == 1 else values, verbose=0)
     except Exception as error:  # whatever a layer raises
         shapes = [tuple(value.shape) for value in values]
-        raise LegacyModelError(
-            f"it cannot be called on the recorded inputs, of the shapes {shapes}: "
-            f"{hints.innermost(error)}."
-        ) from error
+        problem = f"it cannot be called on the recorded inputs, of the shapes {shapes}"
+        raise hints.explained(problem, error) from error
     found = list(found.values()) if isinstance(found, dict) else found
     found = found if isinstance(found, list | tuple) else [found]
     return [np.asarray(item) for item in found]
@@ -119,10 +119,11 @@ def _as_tensor(value: Array) -> Any:
     return importlib.import_module("tensorflow").constant(value)
 
 
-def _difference(found: Array, wanted: Array, share: float) -> Comparison:
-    """Compare two arrays; NaN differs from everything.
+def _comparison(found: Array, wanted: Array, share: float, name: str) -> Comparison:
+    """Compare two arrays. Integers and texts must be equal; NaN never is.
 
-    Integers and texts must be equal.
+    Raises:
+        LegacyModelError: if an output of any other input might be as near.
     """
     if not wanted.size:
         return Comparison(0.0, 0.0)
@@ -132,15 +133,7 @@ def _difference(found: Array, wanted: Array, share: float) -> Comparison:
     exact = wanted.astype("float64")
     is_rounded = np.issubdtype(wanted.dtype, np.inexact)
     allowed = share * float(np.max(np.abs(exact))) if is_rounded else 0.0
-    return Comparison(float(np.max(np.abs(found.astype("float64") - exact))), allowed)
-
-
-def _check_spread(wanted: Array, allowed: float, name: str) -> None:
-    """Raise if outputs vary so little that other inputs could have given them, too."""
-    if not wanted.size or wanted.dtype.kind in TEXTS:
-        return
-    values = wanted.astype("float64")
-    rows = values if len(values) > 1 else np.append(values.ravel(), 0.0)
+    rows = exact if len(exact) > 1 else np.append(exact.ravel(), 0.0)
     spread = float(np.max(np.ptp(rows, axis=0)))
     if spread <= allowed:
         raise LegacyModelError(
@@ -148,3 +141,4 @@ def _check_spread(wanted: Array, allowed: float, name: str) -> None:
             f"between its rows, and {allowed:.3g} is allowed for rounding.",
             "Record outputs for inputs that differ more, or convert without comparing.",
         )
+    return Comparison(float(np.max(np.abs(found.astype("float64") - exact))), allowed)

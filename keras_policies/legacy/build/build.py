@@ -84,10 +84,8 @@ def _make(plan: Plan) -> keras.Model:
     except LegacyModelError:
         raise
     except Exception as error:  # whatever a layer raises for a config not its own
-        raise LegacyModelError(
-            f"the model could not be built from its config: {hints.innermost(error)}.",
-            hints.remedy(error),
-        ) from error
+        problem = "the model could not be built from its config"
+        raise hints.explained(problem, error) from error
     if not isinstance(model, keras.Model):
         raise LegacyModelError(f"it holds a {type(model).__name__}, expected a model.")
     return model

@@ -16,26 +16,23 @@ MAX_REASON = 120  # characters of an error that Keras raised
 
 
 def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
-    """Compile the model as it was; return what could not be restored.
-
-    Each part that was left out comes with its reason.
-    """
+    """Compile the model as it was; return what could not be restored, with reasons."""
     fitting, made = plan.training, _Made()
     if fitting is None:
         return []
     outputs = getattr(model, "output_names", [])  # other than Functional: one output
     losses = _for_every_output(made.objects("losses", fitting.losses), outputs)
     has_lost_a_loss = bool(made.left_out)
-    made.left_out += _training_false(plan.legacy)
     optimizer = made.objects("optimizers", fitting.optimizer)
     if optimizer is not None and plan.loss_scale is not None:
         optimizer = LossScaleOptimizer(optimizer, plan.loss_scale)
     metrics = made.metrics(fitting.metrics, outputs)
     weighted_metrics = made.metrics(fitting.weighted_metrics, outputs)
-    if has_lost_a_loss:  # without a word, it would learn nothing or something else
-        made.left_out.append("so the model is not compiled, as a loss is missing")
+    left_out = [*made.left_out, *_training_false(plan.legacy)]
+    if has_lost_a_loss:  # or it would silently learn nothing, or something else
+        left_out.append("so the model is not compiled, as it lacks a loss")
     if optimizer is None or has_lost_a_loss:
-        return made.left_out
+        return left_out
     model.compile(
         optimizer=optimizer,
         loss=losses,
@@ -48,8 +45,7 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     problems = optimizer_state.restore(model, plan.legacy.optimizer, pairs)
     if plan.loss_scale is not None:
         optimizer_state.restore_loss_scale(model.optimizer, plan.legacy.optimizer)
-    problems = [f"the optimizer's state: {problem}" for problem in problems]
-    return [*made.left_out, *problems]
+    return [*left_out, *(f"the optimizer's state: {problem}" for problem in problems)]
 
 
 class _Made:
@@ -61,9 +57,7 @@ class _Made:
     def objects(self, kind: str, nest: Any) -> Any:
         """Return a nest of configs as one of objects, None where one was left out.
 
-        Args:
-            kind: str, `"losses"`, `"metrics"` or `"optimizers"`.
-            nest: dict, list, config, name of a function, or None.
+        `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
         """
         if isinstance(nest, dict) and "class_name" not in nest:
             return {key: self.objects(kind, item) for key, item in nest.items()}
@@ -82,7 +76,7 @@ class _Made:
         try:
             return keras.saving.deserialize_keras_object(nest)
         except Exception as error:  # Keras 3 may not take the arguments any more
-            reason = str(error).splitlines()[0][:MAX_REASON]
+            reason = f"{type(error).__name__}: {error}".splitlines()[0][:MAX_REASON]
             self.left_out.append(f"{kind}: {nest.get('class_name')!r} ({reason})")
             return None
 

@@ -5,6 +5,7 @@ import re
 import keras
 
 from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.errors import LegacyModelError
 
 MAX_MESSAGE = 2000  # characters; a file can put megabytes of its own into one
 REFUSED = (
@@ -26,12 +27,17 @@ def innermost(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:MAX_MESSAGE].rstrip(".")
 
 
-def remedy(error: BaseException) -> str:
-    """Return what the user can do about an error of Keras, or `""` if unknown."""
-    message = innermost(error)
-    if "requires TensorFlow" in message:
+def explained(problem: str, error: BaseException) -> LegacyModelError:
+    """Return the error to raise for one of Keras, with its reason and a remedy."""
+    reason = innermost(error)
+    return LegacyModelError(f"{problem}: {reason}.", _remedy(reason))
+
+
+def _remedy(reason: str) -> str:
+    """Return what the user can do, or `""` if nothing is known."""
+    if "requires TensorFlow" in reason:
         return TENSORFLOW
-    found = next((match for item in REFUSED if (match := item.search(message))), None)
+    found = next((match for item in REFUSED if (match := item.search(reason))), None)
     if found is None:
         return ""
     name = found[1]

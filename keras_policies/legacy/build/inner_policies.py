@@ -26,7 +26,7 @@ def restore(
         policy_of: returns the policy that a `dtype` becomes.
 
     Returns:
-        The layers that keep another policy than the file's, each with both policies.
+        The layers that keep another policy than the file's, each with both.
     """
     different = []
     for layer, *paths in _made_in_code(model):

@@ -15,10 +15,10 @@ MAX_STEPS = 2**31  # Keras counts in int32
 
 
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
-    """Build the model's optimizer, and restore its slots and iterations, all or none.
+    """Build the model's optimizer, and restore its slots and iterations, or neither.
 
     Returns:
-        list of str, why the optimizer starts anew; empty if its state was restored.
+        The reasons why the optimizer starts anew; empty if its state was restored.
     """
     optimizer, trainable = model.optimizer, model.trainable_variables
     optimizer.build(trainable)
@@ -92,14 +92,15 @@ def _slot_values(
 def _with_variables(
     slots: Iterable[LegacySlot], pairs: Pairs, trainable: Sequence[keras.Variable]
 ) -> Iterator[tuple[LegacySlot, keras.Variable]]:
-    """Yield the slots of variables that are trainable now, with these."""
-    of_weight = {id(weight): variable for variable, weight in pairs}
+    """Yield `(slot, variable)` for the slots of variables that are still trained."""
+    by_weight = {id(weight): variable for variable, weight in pairs}
+    by_number, trained = dict(enumerate(trainable)), set(map(id, trainable))
     for slot in slots:
         if isinstance(slot.variable, int):
-            variable = dict(enumerate(trainable)).get(slot.variable)
+            variable = by_number.get(slot.variable)
         else:
-            variable = of_weight.get(id(slot.variable))
-        if any(variable is item for item in trainable):
+            variable = by_weight.get(id(slot.variable))
+        if id(variable) in trained:
             yield slot, variable
 
 

@@ -21,17 +21,11 @@ from keras_policies.legacy.build import hints
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Maker:
-    """Takes the place of a user's class while Keras makes an object from a config.
-
-    Args:
-        cls: type, the user's class of layers.
-        policy: the policy in the config, or None.
-        layer: str, the layer's name, for errors; None for the model itself.
-    """
+    """Takes the place of a user's class while Keras makes an object from a config."""
 
     cls: type[Any]
-    policy: PolicyLike | None
-    layer: str | None
+    policy: PolicyLike | None  # of the config
+    layer: str | None  # its name, for errors; None for the model itself
 
     def from_config(self, config: Config) -> Any:
         """Return the object, made under its policy; Keras calls this."""
@@ -91,16 +85,13 @@ def scope(policy: PolicyLike | None) -> contextlib.AbstractContextManager[None]:
 def with_makers(
     config: Config, policy: PolicyLike | None
 ) -> tuple[Config, dict[str, Maker]]:
-    """Return a config that names a `Maker` for each user-defined layer.
+    """Return a config that names a `Maker` for each user-defined layer, and these.
 
     Each gets a new name, since Keras prefers registered classes to those of a scope.
 
     Args:
         config: the config of a model for Keras 3.
         policy: the policy of the model itself, which its config does not record.
-
-    Returns:
-        `(config, {name: Maker})`.
     """
     makers: dict[str, Maker] = {}
 
