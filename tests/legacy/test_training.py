@@ -355,7 +355,7 @@ def test_a_loss_that_cannot_be_made_is_left_out_even_if_it_gives_no_reason(tmp_p
     def edit(config):
         config["loss"] = {"class_name": "Unfinished", "config": {}}
 
-    match = r"losses: 'Unfinished' \(NotImplementedError: \); so the model is not"
+    match = r"losses: 'Unfinished' \(NotImplementedError\); so the model is not"
     with pytest.warns(UserWarning, match=match):
         model = load_model(edited(tmp_path, edit), {"Unfinished": Unfinished})
     assert not model.compiled

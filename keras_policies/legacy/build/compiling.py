@@ -77,7 +77,8 @@ class _Made:
             return keras.saving.deserialize_keras_object(nest)
         except Exception as error:  # Keras 3 may not take the arguments any more
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:MAX_REASON]
-            self.left_out.append(f"{kind}: {nest.get('class_name')!r} ({reason})")
+            name = nest.get("class_name")
+            self.left_out.append(f"{kind}: {name!r} ({reason.rstrip(': ')})")
             return None
 
     def metrics(self, configs: Any, output_names: list[str]) -> Any:

@@ -24,7 +24,7 @@ def innermost(error: BaseException) -> str:
     """
     while cause := error.__cause__ or error.__context__:
         error = cause
-    return f"{type(error).__name__}: {error}"[:MAX_MESSAGE].rstrip(".")
+    return f"{type(error).__name__}: {error}"[:MAX_MESSAGE].rstrip(".: ")
 
 
 def explained(problem: str, error: BaseException) -> LegacyModelError:
