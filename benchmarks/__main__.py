@@ -1,10 +1,10 @@
-"""Runs the benchmarks of loss scaling on each backend, and writes the README's table.
+"""Run the benchmarks of loss scaling on each backend and write the README's table.
 
-    python -m benchmarks            # some 25 minutes on 2 cores
-    python -m benchmarks --long     # the largest sizes too: some 40, and 8 GB
+    python -m benchmarks            # about 25 minutes on 2 cores
+    python -m benchmarks --long     # the largest sizes too: about 40 minutes, and 8 GB
     python -m benchmarks --quick    # a few minutes; nothing is written
 
-Each question is a process for itself. FAIL is a result, not an error.
+Each question runs in its own process. FAIL is a result, not an error.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import keras
 
-from tests import readme_table
+from tools import readme_table
 
 QUESTIONS = "step", "call", "compile", "memory", "growth"
 BACKENDS = "jax", "tensorflow", "torch"
@@ -28,7 +28,7 @@ HEAD = (
     "|---|---|---|---|---|---|---|---|",
 )
 FOLDER = Path(__file__).parent
-RESULTS = FOLDER / "results.json"  # of each question, the last run
+RESULTS = FOLDER / "results.json"  # the last run of each question
 
 
 def _rows(question, backend, options):
@@ -45,7 +45,7 @@ def _rows(question, backend, options):
 
 
 def _keep(question, rows):
-    """Write the rows of a question over its last ones, and the table of the README."""
+    """Replace the stored rows of a question, and write the table of the README."""
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     found[question] = {"date": str(datetime.date.today()), "rows": rows}
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")

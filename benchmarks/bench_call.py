@@ -1,9 +1,9 @@
-"""What does a settled `Policy` cost an eager call of a layer?
+"""What does a settled `Policy` cost in an eager call of a layer?
 
     KERAS_BACKEND=torch python -m benchmarks.bench_call [--quick]
 
-Ratios to a layer of a stock policy, both with the package; and of that layer to
-itself when `Layer.__call__` is what it is without the package.
+Compares a layer with our policy to a layer with a stock policy. Then compares the stock
+layer to itself with the `Layer.__call__` of a process without the package.
 """
 
 import keras

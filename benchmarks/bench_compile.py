@@ -1,4 +1,4 @@
-"""How long does the first step take, traced and compiled, beside stock Keras?
+"""How long do tracing and compiling the first step take, compared with stock Keras?
 
 KERAS_BACKEND=jax python -m benchmarks.bench_compile [--quick] [--works B]
 """

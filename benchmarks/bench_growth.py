@@ -1,12 +1,12 @@
-"""How does the cost grow with the number of variables, and of parameters?
+"""How does the cost grow with the number of variables and of parameters?
 
     KERAS_BACKEND=torch python -m benchmarks.bench_growth [--quick | --long]
 
-Times `optimizer.apply` alone on given gradients, compiled where the backend compiles,
-and draws benchmarks/growth_BACKEND.png. Many variables are updated by SGD: an Adam of
-10,000 takes jax 16 minutes to compile. Many parameters are updated by Adam, which moves
-more memory. --long goes to 10,000 variables, which take minutes to compile, and to 100
-million parameters, which take 8 GB.
+Times `optimizer.apply` alone on given gradients, compiled if the backend compiles, and
+draws benchmarks/growth_BACKEND.png. SGD updates the many variables, because jax takes
+16 minutes to compile Adam for 10,000 of them. Adam updates the many parameters, because
+it moves more memory. --long includes 10,000 variables, which take minutes to compile,
+and 100 million parameters, which take 8 GB.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ PICTURE = Path(__file__).parent / f"growth_{works.BACKEND}.png"
 
 
 def _applier(variant, inner, count, size):
-    """Return `run(n)` of `apply` for variables of a size, in all."""
+    """Return `run(n)` of `apply` on `count` variables, `size` numbers in all."""
     shape = () if size == count else (size // count,)
     variables = [keras.Variable(np.ones(shape, "float32")) for _ in range(count)]
     optimizer = works.optimizer(variant, inner)

@@ -1,7 +1,7 @@
 """How much does `import keras_policies` add to `import keras`?
 
-Runs `python -X importtime` several times and prints the median and the spread of
-the cumulative time of importing the package after Keras.
+Runs `python -X importtime` several times. Prints the median and the spread of the
+cumulative time that importing the package takes after Keras.
 """
 
 import statistics

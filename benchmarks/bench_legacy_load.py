@@ -1,10 +1,12 @@
-"""How long does opening a legacy model take, beside tf.keras 2.15? How much memory?
+"""How long does opening a legacy model take, compared with tf.keras 2.15?
 
     KERAS_BACKEND=jax python benchmarks/bench_legacy_load.py --tf PYTHON_OF_TF_2_15
 
-PYTHON_OF_TF_2_15 is the python of an environment with `tensorflow-cpu==2.15.1`. The
-SavedModels are those of tests/data that tf.keras 2.15 can load itself. Processes of
-both are run by turns; ratios are medians over models of paired medians.
+PYTHON_OF_TF_2_15 is the Python of an environment with `tensorflow-cpu==2.15.1`. The
+SavedModels are the ones in tests/data that tf.keras 2.15 can load too. Processes of
+both sides run in turns; a ratio is the median, over the models, of the ratio of two
+medians.
+Also measures how much memory a large model takes.
 """
 
 import argparse
@@ -68,7 +70,7 @@ import resource, sys
 import keras, numpy as np
 keras.Variable(np.zeros(3, "float32"))
 import keras_policies
-keras_policies.load_model(sys.argv[2])  # a small one: imports, and jax's own buffers
+keras_policies.load_model(sys.argv[2])  # a small one, for the imports and jax's buffers
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 model = keras_policies.load_model(sys.argv[1], compile=False)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -96,11 +98,11 @@ def run(python, code, *arguments):
 
 
 def models_for_both(tf_python):
-    """Return the SavedModels of tests/data that tf.keras 2.15 loads itself."""
+    """Return the SavedModels of tests/data that tf.keras 2.15 can load."""
     found = []
     for path in sorted(LEGACY.rglob("saved_model")):
         if path.parent.name in ("custom_layer", "subclassed", "no_metadata"):
-            continue  # custom code, or nothing of Keras
+            continue  # custom code, or no Keras model
         try:
             run(tf_python, BY_TF, path, 1)
         except RuntimeError as error:
@@ -112,7 +114,7 @@ def models_for_both(tf_python):
 
 
 def measure(path, tf_python, rounds):
-    """Return the medians of one model, both sides by turns."""
+    """Return the medians of one model; the two sides run in turns."""
     samples = {
         name: [] for name in ("tf", "tf_load", "ours", "ours_load", "read", "bare")
     }
@@ -143,7 +145,7 @@ def main():
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--models", type=int, default=None, help="how many of them, evenly"
+        "--models", type=int, default=None, help="how many models, evenly chosen"
     )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()

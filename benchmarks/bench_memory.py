@@ -1,9 +1,9 @@
-"""How much memory does training take at its peak, beside stock Keras?
+"""How much memory does training take at its peak, compared with stock Keras?
 
     KERAS_BACKEND=torch python -m benchmarks.bench_memory [--quick]
 
-The peak of the resident memory of processes that train 8 dense layers of 1100 (9.7
-million parameters, mixed_bfloat16) for 8 steps, by turns.
+Measures the peak of the resident memory. Processes train 8 dense layers of 1100 (9.7
+million parameters, mixed_bfloat16) for 8 steps, in turns.
 """
 
 import subprocess

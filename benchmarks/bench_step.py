@@ -2,7 +2,8 @@
 
     KERAS_BACKEND=torch python -m benchmarks.bench_step [--quick] [--works AB]
 
-Ratios to the same step without loss scaling; and of dynamic to stock Keras's own.
+Compares a step to the same step without loss scaling, and dynamic loss scaling to that
+of stock Keras.
 """
 
 from benchmarks import others, results, steps, timing, works
@@ -18,12 +19,12 @@ TARGETS = {
 
 
 def rows(work, rounds, seconds):
-    """Yield the rows of one work."""
+    """Yield the rows of one model."""
     runs = {variant: steps.stepper(work, variant) for variant in works.VARIANTS}
     times = timing.by_turns(runs, rounds, seconds)
     dynamic, fixed, stock = TARGETS[work]
     if works.BACKEND == "jax":
-        stock = 1.0  # there stock costs nothing on A that could be saved
+        stock = 1.0  # on jax, stock Keras adds no cost on A that we could save
     for one, other, target in (
         ("dynamic", "none", dynamic),
         ("fixed", "none", fixed),

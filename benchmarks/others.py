@@ -1,4 +1,4 @@
-"""What others make of work B: plain loops, without and with dynamic loss scaling."""
+"""Model B in plain loops without Keras, without and with dynamic loss scaling."""
 
 import numpy as np
 

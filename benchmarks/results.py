@@ -1,4 +1,4 @@
-"""Rows of results: printed, written as JSON, and judged by their targets."""
+"""Rows of results: printed, written as JSON, and compared with their targets."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ from benchmarks import timing, works
 
 
 class Row(NamedTuple):
-    """A ratio, and the most that it is to be; None where there is no target."""
+    """A ratio and its largest allowed value, or None if there is no target."""
 
     question: str
     what: str
@@ -17,14 +17,14 @@ class Row(NamedTuple):
     target: float | None
 
     def verdict(self):
-        """Return PASS or FAIL, or nothing where there is no target."""
+        """Return PASS or FAIL, or an empty text if there is no target."""
         if self.target is None:
             return ""
-        # To the hundredth that is shown: a run differs from the next by more.
+        # Compared to two decimals, as shown: two runs differ by more than the rest.
         return "PASS" if round(self.ratio.median, 2) <= self.target else "FAIL"
 
     def cells(self):
-        """Return what stands in the cells of a table."""
+        """Return the texts of the cells of the row in a table."""
         spread = f"{self.ratio.low:.2f} to {self.ratio.high:.2f}"
         target = "" if self.target is None else f"{self.target:.2f}"
         numbers = f"{self.ratio.median:.2f}", spread, target
@@ -32,14 +32,14 @@ class Row(NamedTuple):
 
 
 def run(main, description):
-    """Run a benchmark of the command line: print its rows, and write them as JSON."""
+    """Run a benchmark from the command line; print its rows and write them as JSON."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="few and short rounds")
     parser.add_argument("--long", action="store_true", help="the largest sizes too")
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--works", help="letters of the works to run")
+    parser.add_argument("--works", help="letters of the models to run")
     parser.add_argument("--json", type=Path, help="a file to add the rows to")
     arguments = parser.parse_args()
     rows = []

@@ -8,7 +8,7 @@ from benchmarks import works
 
 
 def stepper(work, variant):
-    """Return `run(n)`, which makes n calls of the train function and waits for it."""
+    """Return `run(n)`, which calls the train function n times and waits for it."""
     model, x, y = works.compiled(work, variant)
     model.train_on_batch(x, y)
     make = {"jax": _on_jax, "tensorflow": _on_tensorflow, "torch": _on_torch}
@@ -28,7 +28,7 @@ def _on_jax(model, *batch):
         model.optimizer.variables,
         model.metrics_variables,
     )
-    # A copy: the train function takes the memory of its state.
+    # A copy, because the train function reuses the memory of its state.
     state = jax.tree.map(jax.numpy.copy, [[v.value for v in group] for group in groups])
 
     def run(n):

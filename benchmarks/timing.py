@@ -1,7 +1,7 @@
-"""Fair timing on a noisy machine: by turns, ratios within a round, medians.
+"""Fair timing on a noisy machine: turns, ratios within a round, medians.
 
-The order of a round is drawn by chance: each turn leaves the caches to the next, and in
-a fixed order always to the same.
+The order within a round is random. Each turn leaves its caches to the next one; in a
+fixed order, the same function would always inherit the same caches.
 """
 
 import time
@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Ratio(NamedTuple):
-    """How long one thing takes, of the time of another: median and quartiles."""
+    """The time of one function divided by that of another: median and quartiles."""
 
     median: float
     low: float
@@ -19,15 +19,15 @@ class Ratio(NamedTuple):
 
 
 def by_turns(runs, rounds, seconds):
-    """Time functions by turns.
+    """Time functions in turns.
 
     Args:
-        runs: `{name: run}`; `run(n)` does its work n times and waits for it.
-        rounds: int, how often each has its turn.
-        seconds: float, about how long a turn is.
+        runs: `{name: run}`; `run(n)` does one unit of work n times and waits for it.
+        rounds: int, the number of turns of each function.
+        seconds: float, the approximate length of a turn.
 
     Returns:
-        `{name: array of seconds per work, one for each round}`.
+        `{name: array of the seconds that one unit of work took, for each round}`.
     """
     first = next(iter(runs.values()))
     start = time.perf_counter()
@@ -44,5 +44,5 @@ def by_turns(runs, rounds, seconds):
 
 
 def ratio(times, others):
-    """Return the `Ratio` of two arrays of `by_turns`."""
+    """Return the `Ratio` of two arrays that `by_turns` returned."""
     return Ratio(*(float(q) for q in np.percentile(times / others, [50, 25, 75])))

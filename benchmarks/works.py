@@ -1,4 +1,4 @@
-"""The models that the benchmarks train, and the optimizers around them."""
+"""The models that the benchmarks train, and their optimizers."""
 
 import keras
 import numpy as np
@@ -10,7 +10,7 @@ BACKEND = keras.backend.backend()
 
 
 class Scalars(keras.Model):
-    """The model of TensorFlow's loss_scale_benchmark.py: nothing but scalars."""
+    """The model of TensorFlow's loss_scale_benchmark.py, with only scalar weights."""
 
     def __init__(self, count):
         super().__init__()
@@ -29,7 +29,7 @@ def _normal(*shape):
 
 
 def scalars(count=200):
-    """A. 200 scalar variables, float32: what an optimizer does beside arithmetic."""
+    """A. 200 scalar variables, float32: the cost of an optimizer besides arithmetic."""
     return Scalars(count), np.ones((1, 1), "float32"), np.ones((1, 1), "float32")
 
 
@@ -81,7 +81,7 @@ VARIANTS = "none", "fixed", "dynamic", "stock"
 
 
 def optimizer(variant, make_inner=keras.optimizers.Adam):
-    """Return an optimizer: without loss scaling, ours fixed or dynamic, or Keras's."""
+    """Return an optimizer: no loss scaling, ours fixed or dynamic, or stock Keras's."""
     inner = make_inner()
     if variant == "stock":
         return keras.optimizers.LossScaleOptimizer(inner)
@@ -92,7 +92,7 @@ def optimizer(variant, make_inner=keras.optimizers.Adam):
 
 
 def compiled(work, variant):
-    """Return `(model, x, y)`, compiled with the optimizer of a variant."""
+    """Return `(model, x, y)`; the model has the optimizer of a variant."""
     make, steps_per_execution = WORKS[work]
     model, x, y = make()
     model.compile(optimizer(variant), "mse", steps_per_execution=steps_per_execution)

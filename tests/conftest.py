@@ -4,12 +4,17 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables obey it
 
+import float16_cpu  # before keras: it may turn oneDNN off
 import keras
 import pytest
 
 import keras_policies  # noqa: F401 - installs the seams
 
 collect_ignore = ["data"]
+
+
+def pytest_report_header():
+    return float16_cpu.report()
 
 
 @pytest.fixture(autouse=True)

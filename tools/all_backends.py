@@ -1,4 +1,4 @@
-"""Check everything: lint, types, and the test suite on each backend."""
+"""Check everything: lint, types, and the tests on each backend."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 import tempfile
 
 BACKENDS = "jax", "tensorflow", "torch"
-# As users have it who are strict about their own code: without our settings.
+# The check of a user who is strict about their own code: without our settings.
 STRICT = (
     "--strict",
     "--config-file=",
@@ -29,8 +29,8 @@ def main():
         "public types": run("mypy", *STRICT, "tests/package/typed_use.py"),
     }
     with tempfile.TemporaryDirectory() as folder:
-        # What one process has compiled, the others need not. Not for every jax: with
-        # 0.4.38, which .ci/run tries too, steps came out wrong.
+        # The test processes share what jax has compiled. Not with every jax: 0.4.38,
+        # which .ci/run also tests, then computed wrong steps.
         shared = {
             "JAX_COMPILATION_CACHE_DIR": folder,
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",

@@ -1,4 +1,4 @@
-"""Train on handwritten digits in float16, save, and open without the package."""
+"""Train on handwritten digits in float16, save, and open the file without us."""
 
 import os
 import subprocess

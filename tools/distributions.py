@@ -1,7 +1,7 @@
-"""Build the sdist and the wheel, look into them, and use the wheel on each backend.
+"""Build the sdist and the wheel, check what they hold, and use the wheel.
 
-`python tools/distributions.py [BACKEND ...]`, in a clone. Each backend has a virtualenv
-of its own, with nothing in it but the wheel, its extra, and pytest.
+Run `python tools/distributions.py [BACKEND ...]` in a clone. Each backend has its own
+virtualenv with the wheel, the extra of the backend, and pytest.
 """
 
 import os
@@ -18,10 +18,10 @@ import all_backends
 
 ROOT = pathlib.Path(__file__).parent.parent
 NAME = "keras_policies"
-# What is in the repository, and not in the sdist.
+# In the repository, but not in the sdist.
 NOT_RELEASED = (".ci/",)
 OF_THE_WHEEL = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
-# Beside the rescue of a model: policies and what a file holds of them.
+# Run in addition to tools/rescue.py: policies, and how they are saved.
 USED = "policies/test_policy.py", "policies/test_global_policy.py"
 
 
@@ -47,7 +47,7 @@ def in_wheel(path):
 
 
 def check(what, found, expected):
-    """Raise if an archive lacks a file, or has another."""
+    """Raise if an archive lacks a file or has an unexpected one."""
     if found != expected:
         lacking, more = sorted(expected - found), sorted(found - expected)
         raise SystemExit(f"{what} lacks {lacking}, and has {more}.")
@@ -55,7 +55,7 @@ def check(what, found, expected):
 
 
 def built(folder):
-    """Return the wheel, built from the sdist, after a look into both."""
+    """Build the sdist and the wheel from it, check both, and return the wheel."""
     run(sys.executable, "-m", "build", "--outdir", folder, ROOT)
     (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     files = {name for name in tracked() if not name.startswith(NOT_RELEASED)}
@@ -67,8 +67,8 @@ def built(folder):
 
 
 def use(wheel, backend, folder):
-    """Install the wheel with the extra of a backend, and use it out of the clone."""
-    home = folder / f"with-{backend}"  # "jax" would be a package of the folder's
+    """Install the wheel with the extra of a backend, and use it outside the clone."""
+    home = folder / f"with-{backend}"  # a folder "jax" would be imported
     venv.create(home, with_pip=True)
     python = home / "bin" / "python"
     run(python, "-m", "pip", "install", "-q", f"{wheel}[{backend}]", "pytest")

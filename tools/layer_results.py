@@ -1,9 +1,9 @@
-"""Writes the table of every layer class into tests/README.md.
+"""Write the table of every layer class into tests/README.md.
 
     python tools/layer_results.py OUTDIR
 
-OUTDIR is what write_layers.py wrote, under all releases. All is opened on jax, but for
-the layers of strings, which need TensorFlow.
+OUTDIR is the folder that write_layers.py wrote under all releases. jax opens all files,
+except layers of strings, which need TensorFlow.
 """
 
 import collections
@@ -22,7 +22,7 @@ BACKENDS = "jax", "tensorflow"
 
 
 def collect(outdir, backend):
-    """Print a line of JSON for each file that is to be opened on this backend."""
+    """Print a line of JSON for each file that this backend opens."""
     import legacy_layers
 
     for release in sorted(
@@ -57,7 +57,7 @@ def _results(outdir):
 
 
 def table(results):
-    """Yield the lines of the table, and of what is not good in it."""
+    """Yield the lines of the table, then the reasons for the failures in it."""
     counts = collections.defaultdict(lambda: [0, 0])
     reasons = collections.defaultdict(list)
     for result in results:
@@ -82,7 +82,7 @@ def table(results):
         cells = [counts.get((name, column)) for column in columns]
         texts = ["" if cell is None else f"{cell[0]}/{cell[1]}" for cell in cells]
         yield f"| {name} | " + " | ".join(texts) + " |"
-    yield "\nWhat does not, and why:\n"
+    yield "\nWhat does not open, or predicts something else, and why:\n"
     for why, found in sorted(reasons.items()):
         cases = ", ".join(sorted({case for _, case in found}))
         releases = ", ".join(sorted({release for release, _ in found}, key=_version))

@@ -37,12 +37,12 @@ LAYERS = {
     ],
 }
 SEEDS = range(5)
-# Of the means over the seeds; that of a float32 training itself varies by as much.
+# For the means over the seeds; the mean of float32 trainings varies as much.
 LIMIT = 0.01
 
 
 def accuracy(kind, policy, seed, epochs=12):
-    """Return the share of unseen digits that a network knows after training."""
+    """Return the accuracy of a trained network on unseen digits, from 0 to 1."""
     keras.utils.set_random_seed(seed)
     x, y = load_digits(return_X_y=True)
     x = (x / 16).astype("float32").reshape(-1, 8, 8, 1)

@@ -1,4 +1,4 @@
-"""How far models of keras.applications are from what TensorFlow recorded of them.
+"""Compare models of keras.applications with the outputs that TensorFlow recorded.
 
     python tools/legacy_applications.py OUTDIR
 
@@ -14,8 +14,8 @@ from legacy_files import FORMS
 
 import keras_policies
 
-FLOAT32_LIMIT = 1e-3  # of the largest output, through up to 430 layers
-FLOAT16_LIMIT = 5e-3  # of a model of a few layers
+FLOAT32_LIMIT = 1e-3  # of the largest output; the models have up to 430 layers
+FLOAT16_LIMIT = 5e-3  # for a model of a few layers
 
 
 def _outputs(path, x, **options):
@@ -26,10 +26,10 @@ def _outputs(path, x, **options):
 
 
 def error(path):
-    """Return `(error, limit)`, relative to the largest output that was recorded.
+    """Return `(error, limit)`, relative to the largest recorded output.
 
-    Rounding to float16 goes through a deep model in other ways on each machine: there
-    the limit adds twice what TensorFlow's own outputs are off those of float32.
+    In a deep float16 model, rounding differs from machine to machine. The limit for
+    float16 therefore adds twice the error of TensorFlow's own float16 outputs.
     """
     with np.load(path.parent / "expected.npz") as stored:
         x, wanted = stored["x_0"], stored["y_0"].astype("float64")

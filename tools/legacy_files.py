@@ -1,4 +1,4 @@
-"""The legacy files of tests/data/legacy, and what is known of each."""
+"""The legacy files of tests/data/legacy, and what was recorded about each."""
 
 import functools
 import json
@@ -9,11 +9,11 @@ import keras
 import numpy as np
 import pytest
 
-# The release that is opened on each backend, and on the lowest Keras; jax opens all.
+# Each backend and the lowest Keras open this release; jax opens all releases.
 NEWEST = "2.15.1"
 IS_LOWEST_KERAS = keras.__version__.startswith("3.8.")
 IS_THOROUGH = keras.backend.backend() == "jax" and not IS_LOWEST_KERAS
-# Of tests that use no backend, or the same one whatever is set.
+# For tests that use no backend, or the same one whichever is set.
 once = pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="no backend matters here: run with jax"
 )
@@ -94,7 +94,7 @@ def unpacked(folder, archives):
 
 
 def in_order(stored, prefix):
-    """Return the arrays of `{name: array}` whose names begin so, by number."""
+    """Return the arrays whose name starts with `prefix`, sorted by number."""
     names = (name for name in stored if name.startswith(prefix))
     ordered = sorted(names, key=lambda name: (len(name), name))
     return [stored[name] for name in ordered]
@@ -107,7 +107,7 @@ def _stored(case):
 
 
 def expected(path):
-    """Return `{name: array}`, what the release that wrote a file recorded."""
+    """Return `{name: array}`, the results that the writing release recorded."""
     return _stored(path.parent)
 
 
@@ -138,7 +138,7 @@ def outputs(model, path):
 
 
 def tolerance(path):
-    """Return how far outputs may be off: rounding to float16 or bfloat16, or 1e-5."""
+    """Return the allowed error of outputs: rounding to float16 or bfloat16, or 1e-5."""
     layers = about(path)["layers"]
     layers = layers + [inner for layer in layers for inner in layer.get("children", [])]
     dtypes = {layer["compute_dtype"] for layer in layers}
@@ -146,7 +146,7 @@ def tolerance(path):
 
 
 def layer_weights(model):
-    """Return `{"layer/number": float64 array}`, as the corpus names them."""
+    """Return `{"layer/number": float64 array}`, with the names of the corpus."""
     return {
         f"{layer.name}/{number}": np.asarray(weight, "float64")
         for layer in model.layers
@@ -155,7 +155,7 @@ def layer_weights(model):
 
 
 def without_dropout(model):
-    """Set every Dropout's rate to 0, as for the recorded step."""
+    """Set the rate of every Dropout to 0, as it was for the recorded step."""
     for layer in model._flatten_layers():
         if isinstance(layer, keras.layers.Dropout):
             layer.rate = 0.0
@@ -164,8 +164,8 @@ def without_dropout(model):
 def fused_variances(model, batch):
     """Return `{"layer/number": n}` for the moving variances of 4-D inputs.
 
-    tf.keras estimates those with `n / (n - 1)`, Bessel's correction (the fused kernel
-    of TensorFlow), Keras 3 without.
+    For these, tf.keras (the fused kernel of TensorFlow) applies Bessel's correction,
+    `n / (n - 1)`; Keras 3 does not.
     """
     found = {}
     for layer in model.layers:
@@ -178,10 +178,10 @@ def fused_variances(model, batch):
 
 
 def _with_sparse_gradients(model):
-    """Return the names of layers whose slots TensorFlow's backend gets wrong.
+    """Return the names of layers whose slots the TensorFlow backend computes wrongly.
 
-    Keras 3.15 squares the rows of an IndexedSlices before it adds those of one index,
-    so Adam's second moment of an Embedding is another than the gradient's.
+    Keras 3.15 squares the rows of an IndexedSlices before it adds up the rows of one
+    index, so Adam's second moment of an Embedding is wrong.
     """
     if keras.backend.backend() != "tensorflow":
         return set()
@@ -190,12 +190,12 @@ def _with_sparse_gradients(model):
 
 
 def step_error(model, path):
-    """Train on the recorded batch; return how far the weights' steps are off.
+    """Train on the recorded batch; return the share of weights with a wrong step.
 
     Returns:
         The share of all numbers whose step differs from the recorded one by more than
         2 % of the largest step in their tensor. Float16 rounding flips the sign of a
-        few tiny gradients, and Adam makes whole steps of them.
+        few tiny gradients, and Adam turns each into a whole step.
     """
     without_dropout(model)
     before = layer_weights(model)

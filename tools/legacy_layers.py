@@ -1,7 +1,7 @@
-"""What becomes of a model of each layer class of tf.keras; what is known not to open.
+"""Opens models of the layer classes of tf.keras, and lists the known failures.
 
-An outcome is `"ok"`, or `"refused: ..."` by us, or `"differs: ..."` in its outputs, or
-`"stock Keras: ..."` where a layer of Keras 3 itself raises when it is called.
+An outcome is `"ok"`, `"refused: ..."` (our error), `"differs: ..."` (other outputs), or
+`"stock Keras: ..."` (a layer of Keras 3 raises when it is called).
 """
 
 import json
@@ -14,13 +14,13 @@ from legacy_files import arrays
 
 import keras_policies
 
-# Of the largest output: float32 rounds otherwise in another order of sums.
+# Relative to the largest output: float32 sums round differently in another order.
 TOLERANCE = {"float32": 1e-5, "mixed_float16": 1e-2}
 STRINGS = "StringLookup|TextVectorization|HashedCrossing|Hashing|IntegerLookup"
 
 
 class Known(NamedTuple):
-    """What is known not to be "ok", and why."""
+    """A known outcome other than "ok", and its reason."""
 
     names: str  # regex of release/class-variant-policy/form
     outcome: str  # regex
@@ -51,7 +51,7 @@ KNOWN = (
     Known(
         r"2\.10\.1/(Additive)?Attention-causal-",
         "differs",
-        "it lost `causal` in the config, and reloads itself so",
+        "it lost `causal` in the config, and its own reload differs too",
     ),
     Known(
         r"2\.0\.0/Bidirectional-backward_layer",
@@ -61,9 +61,9 @@ KNOWN = (
     Known(
         r"2\.4\.4/MultiHeadAttention-masked",
         "differs",
-        "Keras since 2.10 minds the mask of an Embedding there",
+        "Keras since 2.10 respects the mask of an Embedding there",
     ),
-    Known("RandomCrop", "differs: the shape", "Keras 3 crops in training alone"),
+    Known("RandomCrop", "differs: the shape", "Keras 3 crops only in training"),
     Known("Resizing-bicubic", "ok|differs", "backends have their own kernels"),
     Known("MultiHeadAttention-sizes", "stock Keras", "key_dim is not value_dim", "jax"),
     Known("GRU-no_bias-mixed", "ok|stock Keras", "float16 turns into float32", "jax"),
@@ -96,7 +96,7 @@ KNOWN = (
         "jax torch",
     ),
 )
-# What older releases of Keras 3 cannot yet: those before 3.9, and before 3.13.
+# What older releases of Keras 3 cannot do yet: before 3.9, and before 3.13.
 KNOWN_BEFORE = {
     (3, 9): (
         Known(
@@ -121,7 +121,7 @@ KERAS = tuple(int(part) for part in keras.__version__.split(".")[:2])
 
 
 def expectation(name):
-    """Return the `Known` of an artifact on this backend, or None if it is to be ok."""
+    """Return the `Known` of an artifact on this backend, or None to expect "ok"."""
     backend = keras.backend.backend()
     older = [
         known
@@ -140,7 +140,7 @@ def expectation(name):
 
 
 def outcome(path):
-    """Open and call what is at `path`; return what became of it, in a line."""
+    """Open and call the model at `path`; return the outcome in one line."""
     try:
         is_lambda = path.parent.name.startswith("Lambda")
         model = keras_policies.load_model(path, compile=False, safe_mode=not is_lambda)
@@ -191,7 +191,7 @@ def _compare(found, wanted, name):
 
 
 def written(release):
-    """Return the paths of all that one release wrote, in order."""
+    """Return the paths of all files that one release wrote, in order."""
     return [
         case / form
         for case in sorted(release.iterdir())

@@ -1,8 +1,8 @@
-"""Open every artifact of a corpus on every backend, and write the table of results.
+"""Open every artifact of a corpus on every backend and write a table of the results.
 
     python tools/legacy_table.py [CORPUS ...]
 
-Without CORPUS, the one in tests/data/legacy. The table goes into tests/README.md.
+Without CORPUS, it takes the one in tests/data/legacy. The table is in tests/README.md.
 """
 
 import json
@@ -19,7 +19,7 @@ BACKENDS = "jax", "tensorflow", "torch"
 
 
 def check(path):
-    """Return `ok`, or what is wrong with an artifact opened again."""
+    """Return `ok`, or what is wrong with an artifact that was opened."""
     import legacy_files
     import numpy as np
 
@@ -44,7 +44,7 @@ def check(path):
 
 
 def refusal(path):
-    """Return `refused` for what holds no Keras model."""
+    """Return `refused` if the file, which holds no Keras model, is refused."""
     import keras_policies
 
     try:

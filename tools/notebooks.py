@@ -1,8 +1,8 @@
-"""Run the notebooks, and compare what they print with what is checked in.
+"""Run the notebooks and compare what they print with the outputs that are checked in.
 
-`python tools/notebooks.py` for CI; with `--write` the outputs are kept. Numbers may
-differ from machine to machine, and pictures in their pixels: the words may not, nor
-whether there is a picture.
+`python tools/notebooks.py` compares; with `--write` it keeps the new outputs. Numbers
+and the pixels of pictures may differ from machine to machine. Words may not, and a
+picture must be there if it was there before.
 """
 
 import pathlib
@@ -14,15 +14,15 @@ import nbclient
 import nbformat
 
 FOLDER = pathlib.Path(__file__).parent.parent / "notebooks"
-# What TensorFlow logs when it is imported, which Keras does on every backend.
+# TensorFlow's log on import. Keras imports TensorFlow on every backend.
 LOGGED = re.compile(r"(WARNING: All log messages|[IW]\d{4} ).*\n")
-# A sign goes with its number, and a decimal point, an exponent and grouping commas.
+# With sign, decimal point, grouping commas and exponent.
 NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?%?")
 SPACES = re.compile(r"[ \t]+")
 
 
 def words(output):
-    """Return what is compared of an output: its kind, and its text without numbers."""
+    """Return what is compared of an output: its kind and its text without numbers."""
     if output["output_type"] == "stream":
         kind, text = output["name"], output["text"]
     elif output["output_type"] == "error":
@@ -35,7 +35,7 @@ def words(output):
 
 
 def printed(cell):
-    """Return the words of a cell's outputs; what was printed in parts is one."""
+    """Return the words of a cell's outputs; parts of one stream are joined."""
     found = []
     for output in cell.get("outputs", []):
         kind, text = words(output)
@@ -47,14 +47,14 @@ def printed(cell):
 
 
 def differences(checked_in, run):
-    """Yield what is not the same in two notebooks, by cell."""
+    """Yield the differences between two notebooks, by cell."""
     for number, (old, new) in enumerate(zip(checked_in.cells, run.cells, strict=True)):
         if printed(old) != printed(new):
             yield f"cell {number}: checked in is\n{printed(old)}\nnow\n{printed(new)}"
 
 
 def executed(path):
-    """Return the notebook, run in its folder; raise if a cell does."""
+    """Run a notebook in its folder and return it; raise if a cell raises."""
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":

@@ -1,4 +1,4 @@
-"""Read PORTING.md: its tables, and the lines before each. Runs under Python 3.7 too."""
+"""Read the tables of PORTING.md and the lines before them. Runs on Python 3.7 too."""
 
 import collections
 import pathlib
@@ -14,7 +14,7 @@ Section = collections.namedtuple("Section", "title old new rows")
 
 
 def _code(cell):
-    """Return the code in a cell: its spans in backticks, a line each."""
+    """Return the code in a cell: one line for each span in backticks."""
     return "\n".join(re.findall(r"`([^`]*)`", cell))
 
 
@@ -58,7 +58,7 @@ def span(releases):
 
 
 def plain(value):
-    """Return a value as JSON has it, numbers to six digits; None for what is not so."""
+    """Return a value for JSON, with numbers to six digits, or None if it has none."""
     if isinstance(value, (str, bool)):
         return value
     if isinstance(value, (int, float)):
@@ -69,7 +69,7 @@ def plain(value):
 
 
 def run(before, code):
-    """Run lines; return the value of the last one, if that is an expression."""
+    """Run lines; return the value of the last line if it is an expression."""
     names = {}
     exec(before, names)
     *lines, last = code.splitlines()

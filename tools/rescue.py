@@ -1,4 +1,4 @@
-"""Convert a model that TensorFlow 2.4 wrote, open it in stock Keras 3, train it on."""
+"""Convert a model of TensorFlow 2.4, open it in stock Keras 3, and train it further."""
 
 import os
 import subprocess

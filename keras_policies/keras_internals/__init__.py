@@ -9,6 +9,7 @@ the Keras file that it leans on. Nothing here imports other rooms of the package
 from keras_policies.keras_internals import places
 from keras_policies.keras_internals.building import build_for, first_dtype, flatten
 from keras_policies.keras_internals.creation import after_layer_init
+from keras_policies.keras_internals.kept_names import keeps_its_name
 from keras_policies.keras_internals.layers import (
     enclosing_layers,
     no_automatic_dependency_tracking,
@@ -26,6 +27,11 @@ from keras_policies.keras_internals.operations import (
     op_calls,
     record_call,
     recorded_calls,
+)
+from keras_policies.keras_internals.optimizers import (
+    shared_variables,
+    step_count,
+    updated_variables,
 )
 from keras_policies.keras_internals.places import UnsupportedKerasError
 from keras_policies.keras_internals.policies import (
@@ -76,6 +82,7 @@ __all__ = [
     "held_policy",
     "is_functional",
     "keeps_first_axis",
+    "keeps_its_name",
     "maker_of",
     "nadam_product",
     "no_automatic_dependency_tracking",
@@ -94,7 +101,10 @@ __all__ = [
     "recorded_calls",
     "save_class_as",
     "set_own_policy",
+    "shared_variables",
     "slot",
     "slot_names",
+    "step_count",
     "sublayers",
+    "updated_variables",
 ]

@@ -44,6 +44,7 @@ PLACES = (
     Place("backend.common.variables", "Variable.value.fget", uses="_value"),
     Place("dtype_policies", "ALL_OBJECTS_DICT"),
     Place("dtype_policies.dtype_policy", "DTypePolicy.from_config"),
+    Place("dtype_policies.dtype_policy", "DTypePolicy.name.fget", uses="_name"),
     Place(
         "dtype_policies.dtype_policy_map",
         "DTypePolicyMap.__init__",
@@ -96,7 +97,7 @@ PLACES = (
     Place(
         "optimizers.base_optimizer",
         "BaseOptimizer.__init__",
-        uses="_iterations _trainable_variables",
+        uses="_iterations _trainable_variables iteration learning_rate",
     ),
     Place("optimizers.nadam", "Nadam.build", uses="_u_product"),
     *(

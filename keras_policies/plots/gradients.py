@@ -9,7 +9,7 @@ import numpy as np
 from keras_policies import finite
 from keras_policies.annotations import Arrays
 from keras_policies.loss_scale import FLOAT32_MAX
-from keras_policies.plots import figures
+from keras_policies.plots import figures, float16_range
 from keras_policies.plots.loss_gradients import gradients_of
 from keras_policies.plots.magnitudes import Magnitudes, magnitudes, zeros_in_both
 from keras_policies.scaling import scaling_of
@@ -17,17 +17,10 @@ from keras_policies.scaling import scaling_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# log2 of float16's smallest positive number, of its smallest normal number, and of the
-# power of two where it overflows.
-LEAST, LEAST_NORMAL, LIMIT = -24, -14, 16
 BARS: tuple[dict[str, Any], ...] = (
     {"facecolor": figures.LIGHT, "edgecolor": figures.EDGE, "hatch": "////"},
     {"facecolor": figures.DARK, "alpha": 0.85},
 )
-# Exponents to label, the most important first: a later one is left out where it would
-# touch an earlier one. The first three, the ends of the zones, are always labelled.
-TICKS = (LEAST, LEAST_NORMAL, LIMIT, 0, -48, 32, 64, -70, -100, -126, 127, -34, -7, 8)
-APART = 1 / 18  # of the width
 
 
 def plot_gradients(
@@ -128,7 +121,7 @@ def _draw(figure: Any, found: dict[float, Magnitudes], labels: list[str]) -> Non
         1, 3, sharey=True, width_ratios=[1, 12, 1]
     )
     shown = [n for sizes in found.values() for n in sizes.counts]
-    _draw_range(middle, min([LEAST - 5, *shown]), max([LIMIT + 4, *shown]) + 1)
+    float16_range.draw(middle, shown)
     width = 1 / len(found)
     for i, sizes in enumerate(found.values()):
         style = {"width": width, "align": "edge", **BARS[i]}
@@ -149,35 +142,3 @@ def _draw(figure: Any, found: dict[float, Magnitudes], labels: list[str]) -> Non
     # The legend is not made from the bars: a series without finite numbers has none.
     patches = [Patch(label=label, **BARS[i]) for i, label in enumerate(labels)]
     figure.legend(handles=patches, loc="outside lower center")
-
-
-def _draw_range(axes: Any, low: int, high: int) -> None:
-    """Draw zones where float16 has numbers, and say what it makes of the others."""
-    zones = [
-        (low, LEAST, "0.75", "zero in\nfloat16"),
-        (LEAST, LEAST_NORMAL, "0.9", "sub-\nnormal"),
-        (LEAST_NORMAL, LIMIT, "1.0", "normal"),
-        (LIMIT, high, "0.75", "infinite in\nfloat16"),
-    ]
-    above = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
-    for start, end, grey, name in zones:
-        axes.axvspan(start, end, color=grey, zorder=0)
-        axes.text((start + end) / 2, 1.01, name, fontsize=9, **above)
-    axes.set_xlim(low, high)
-    ticks = _ticks(low, high)
-    axes.set_xticks(ticks, [f"$2^{{{n}}}$" for n in ticks])
-
-
-def _ticks(low: int, high: int) -> list[int]:
-    """Return the exponents to label, in order, far enough apart to be read.
-
-    Example:
-        >>> _ticks(-29, 21)
-        [-24, -14, -7, 0, 8, 16]
-    """
-    named: list[int] = []
-    for n in TICKS:
-        is_free = all(abs(n - other) >= (high - low) * APART for other in named)
-        if low <= n <= high and (is_free or n in TICKS[:3]):
-            named.append(n)
-    return sorted(named)

@@ -3,8 +3,9 @@
 import keras
 from keras import ops
 
-from keras_policies import backends, keras_internals
+from keras_policies import keras_internals
 from keras_policies.annotations import Arrays, Tensor
+from keras_policies.backends.running import backend
 from keras_policies.plots import batches
 from keras_policies.plots.magnitudes import Floats
 
@@ -56,5 +57,4 @@ def gradients_of(
             total = model.compute_loss(x=x, y=y, y_pred=predicted, training=True)
             return ops.multiply(ops.cast(total, "float32"), scale)
 
-    found: list[Floats] = backends.gradients(loss, [v.value for v in variables])
-    return found
+    return backend.gradients(loss, [v.value for v in variables])

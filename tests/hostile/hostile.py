@@ -1,8 +1,9 @@
-"""Opens mutated files: `python tests/hostile/hostile.py --inputs 100000`.
+"""Open mutated files: `python tests/hostile/hostile.py --inputs 100000`.
 
-Prints how they ended, by format, with the slowest and the largest in memory; and each
-finding: an input that ended in anything else than the original's model or an error of
-ours, in more than 10 s or 1 GiB, or that had something else opened, written, imported.
+Prints the outcomes for each format, the slowest input, the one that took the most
+memory, and each finding. A finding is an input that gave neither the original's model
+nor an error of ours, took more than 10 s or 1 GiB, or made the process open, write or
+import something else.
 """
 
 import argparse
@@ -24,7 +25,7 @@ FINE = "equal", "refused", "of Keras 3", "none", "different"
 
 
 class Worker:
-    """A process that opens inputs, started again whenever it has died."""
+    """A process that opens inputs; it is started again when it has died."""
 
     def __init__(self, backend="numpy"):
         self.environment = {
@@ -49,7 +50,7 @@ class Worker:
             raise RuntimeError("the worker did not start: are the originals there?")
 
     def _answer(self, seconds):
-        """Return the next line, None if there is none in time, b"" from the dead."""
+        """Return the next line, None after a timeout, or b"" if the process died."""
         line, end = b"", time.monotonic() + seconds
         while not line.endswith(b"\n"):
             left = max(0, end - time.monotonic())
@@ -62,7 +63,7 @@ class Worker:
         return line
 
     def open(self, kind, mutation, seed):
-        """Return what the worker says of an input, or how it died of it."""
+        """Return what the worker reports about an input, or how the input killed it."""
         if self.process is None:
             self._start()
         self.process.stdin.write(f"{kind} {mutation} {seed}\n".encode())
@@ -89,7 +90,7 @@ class Worker:
 
 
 def problem(kind, mutation, found):
-    """Return what is wrong with how an input ended, or None."""
+    """Return what is wrong with the outcome of an input, or None."""
     if found["seen"]:
         return f"seen: {found['seen'][:3]}"
     if found["outcome"] not in FINE:
@@ -103,7 +104,7 @@ def problem(kind, mutation, found):
 
 
 def cases(inputs, seed):
-    """Yield `(format, mutation, seed)`, each mutation as often as the others."""
+    """Yield `(format, mutation, seed)`, with every mutation equally often."""
     every = [
         (kind, name)
         for kind in hostile_worker.FORMATS

@@ -1,7 +1,7 @@
-"""Mutations that know nothing of a format, or of JSON and zip alone: pure functions.
+"""Mutations of bytes, JSON and zip, for any format: pure functions.
 
 Each takes `(rng, files)`, a `random.Random` and `{name: bytes}`, and returns new files.
-A `Link` in the place of bytes becomes a symlink to a file outside of the input.
+A `Link` instead of bytes becomes a symlink to a file outside the input.
 """
 
 import io
@@ -38,7 +38,7 @@ def deep(levels):
     return nest
 
 
-# What no config expects; of sizes, names, files and classes.
+# Values that no config expects as a size, name, file or class.
 NASTY = (
     *(None, True, -1, 0, 2**31, 2**63, 2**70, 10**9, 1e308, float("nan"), 0.5),
     *("", "x", "x" * 100_000, "../../x", "/etc/passwd", "a/" * 5000, "\ud800", "é\0"),
@@ -77,7 +77,7 @@ def truncate(rng, files):
 
 
 def splice(rng, files):
-    """Put a piece of one place, or of another file, into another place."""
+    """Copy a piece of a file to another place in it or in another file."""
     other = files[pick(rng, files)]
 
     def edit(data):
@@ -111,7 +111,7 @@ def swap(rng, files):
 
 
 def link(rng, files):
-    """Put a link in the place of a file."""
+    """Replace a file with a link."""
     name = pick(rng, files)
     return {**files, name: Link(rng.choice(("canary", "/etc/passwd", "/dev/zero")))}
 
@@ -146,7 +146,7 @@ def _changed(value, path, change):
 
 
 def json_text(rng, text):
-    """Return a text of JSON with one value changed, or one that is no config."""
+    """Return a JSON text with one value changed, or a text that is no config."""
     if rng.random() < 0.03:
         return rng.choice(("[" * 100_000, '{"a":' * 100_000, "null", "[1]", "{", ""))
     value = json.loads(text)
@@ -157,7 +157,7 @@ def json_text(rng, text):
 
 
 def _change(rng, whole, container, key):
-    """Remove a value, replace it, repeat it, or put in another of the same config."""
+    """Remove, repeat or replace a value, perhaps with another of the same config."""
     kind = rng.randrange(5)
     if kind == 0:
         del container[key]
@@ -194,7 +194,7 @@ def zip_json(rng, files):
 
 
 def zip_members(rng, files):
-    """Remove, rename, double or compress members; or put a bomb in."""
+    """Remove, rename, duplicate or compress members, or add a zip bomb."""
     names = (
         "../x",
         "/etc/x",
@@ -225,7 +225,7 @@ def zip_members(rng, files):
 
 
 def zip_deflated(rng, files):
-    """Flip bits in a zip whose members are deflated, as Keras itself writes none."""
+    """Flip bits in a zip with compressed members, which Keras itself never writes."""
     methods = zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA
     method = rng.choice(methods)
     packed = {

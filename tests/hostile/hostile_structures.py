@@ -1,6 +1,6 @@
-"""Mutations of what HDF5 files, protocol buffers and checkpoints say: pure functions.
+"""Mutations of the contents of HDF5 files, protocol buffers and checkpoints.
 
-As in hostile_bytes.py. What they write is well-formed, checksums included.
+Pure functions as in hostile_bytes.py. The results are well-formed, with checksums.
 """
 
 import io
@@ -20,7 +20,7 @@ LONG = *INTEGERS, 2**62, -(2**63), 2**40
 
 
 def h5_edited(files, edit):
-    """Return the files with `edit(h5py.File)` applied to the one there is."""
+    """Return the files after `edit(h5py.File)` on the only one."""
     ((name, data),) = files.items()
     buffer = io.BytesIO(data)
     with h5py.File(buffer, "r+") as file:
@@ -71,7 +71,7 @@ def h5_attribute(rng, files):
 
 
 def h5_link(rng, files):
-    """Put a link of some kind, or a group that holds itself, in an object's place."""
+    """Replace an object with a link, or with a group that contains itself."""
 
     def edit(file):
         every = [*_objects(file, h5py.Group), *_objects(file, h5py.Dataset)]
@@ -89,7 +89,7 @@ def h5_link(rng, files):
 def _dataset(rng, file, name, old):
     kind = rng.randrange(8)
     shape, dtype = old.shape, old.dtype
-    if kind == 0:  # sparse: it claims what is not there
+    if kind == 0:  # sparse: claims data that is not there
         big = tuple(10 ** rng.choice((3, 6, 9)) for _ in shape) or (10**9,)
         file.create_dataset(name, big, dtype, chunks=tuple(1 for _ in big))
     elif kind == 1 and shape and math.prod(shape):
@@ -136,7 +136,7 @@ def message(kind, data):
 
 
 def _messages(found):
-    """Return a message and all below it."""
+    """Return a message and all messages inside it."""
     every = [found]
     for field, value in found.ListFields():
         if field.message_type is not None:
@@ -151,7 +151,7 @@ def _is_list(field):
 
 
 def change_message(rng, found):
-    """Change a field of a message, or of one below it, in place."""
+    """Change a field of a message, or of one inside it, in place."""
     target = rng.choice(_messages(found))
     field = rng.choice(target.DESCRIPTOR.fields)
     is_list, is_message = _is_list(field), field.message_type
@@ -209,7 +209,7 @@ def _proto(name, kind):
 
 
 def metadata(rng, files):
-    """Mutate the JSON of a Keras object, wherever this release has it."""
+    """Mutate the JSON of a Keras object, wherever the release stores it."""
     name = "keras_metadata.pb"
     if name not in files:
         return _json_of_nodes(rng, files)
@@ -257,7 +257,7 @@ def table(entries):
 
 
 def with_index(data, handles):
-    """Return blocks of data with the index block and the footer after them."""
+    """Return blocks of data followed by the index block and the footer."""
     index = block(handles)
     at = varint(len(data)) + varint(len(index) - sorted_table.TRAILER_BYTES)
     footer = (varint(0) + varint(0) + at).ljust(sorted_table.FOOTER_BYTES - 8, b"\0")
@@ -269,7 +269,7 @@ def _index_name(files):
 
 
 def read_index(files):
-    """Return `{key: value}` of the index among the files."""
+    """Return the checkpoint's index as `{key: value}`."""
     return sorted_table._read(files[_index_name(files)])
 
 
@@ -278,7 +278,7 @@ def with_entries(files, entries):
 
 
 def checkpoint_entry(rng, files):
-    """Change a BundleEntry, or the header; or mix up the keys."""
+    """Change a BundleEntry or the header, or swap two keys."""
     entries = read_index(files)
     key = rng.choice(sorted(entries))
     if rng.random() < 0.3:
@@ -306,7 +306,7 @@ def with_string(files, entries, key, text):
 
 
 def object_graph(files):
-    """Return the parsed object graph of the checkpoint among the files."""
+    """Return the parsed object graph of the checkpoint."""
     entries = read_index(files)
     entry = message("BundleEntry", entries[OBJECT_GRAPH_KEY.encode()])
     shard = next(

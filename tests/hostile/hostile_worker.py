@@ -1,8 +1,8 @@
-"""Opens hostile inputs one after the other, in a process of its own.
+"""Open hostile inputs one after the other, in a process of its own.
 
-It is told `format mutation seed` a line, and answers a line of JSON. Whoever told it
-sees that it hangs or dies; `hostile.py` does. An audit hook sees what Python opens,
-writes and imports; inotify sees who opens the canary, be it in C.
+Reads lines `format mutation seed`, and answers each with a line of JSON. The parent
+process, `hostile.py`, notices if this one hangs or dies. An audit hook reports what
+Python opens, writes and imports; inotify reports opening the canary, even by C code.
 """
 
 import ctypes
@@ -23,10 +23,10 @@ import hostile_structures as structures
 
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "legacy"
 GIB = 1024**3
-ADDRESS_SPACE = 6 * GIB  # a guard for the machine; what counts is what is touched
+ADDRESS_SPACE = 6 * GIB  # protects the machine; the test limits memory in use
 READ_ONLY = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
 IN_OPEN = 0x20
-# Format -> the originals, and the mutations of its structure.
+# Format -> (its originals, the mutations of its structure).
 FORMATS = {
     "SavedModel": (
         [
@@ -61,7 +61,7 @@ FORMATS = {
         hostile_bytes.ZIP,
     ),
 }
-# Formats in which every byte that matters has a checksum, and what then shows in them.
+# Formats with a checksum on every byte that matters; mutations that it detects.
 CHECKED = "checkpoint", "keras"
 CHECKSUMMED = frozenset(("bits", "truncated", "spliced", "filled", "deflated"))
 OURS = "keras_policies", "hostile_bytes", "hostile_structures"
@@ -72,7 +72,7 @@ LIBRARIES = (
 WRITES = "os.remove os.rename os.mkdir os.rmdir os.symlink os.link os.chmod os.truncate"
 RUNS = "os.system os.exec os.posix_spawn os.fork subprocess.Popen socket.connect"
 CODE = "pickle.find_class ctypes.dlopen urllib.Request marshal.loads"
-WHOLE = 10  # of how many inputs one is loaded as a model, others only read
+WHOLE = 10  # one of this many inputs is loaded as a model, the others are only read
 FORBIDDEN = frozenset(f"{WRITES} {RUNS} {CODE}".split())
 
 
@@ -102,7 +102,7 @@ def write(files, folder):
 
 
 class Watch:
-    """What was opened, written and imported while it was on."""
+    """Records what is opened, written and imported between `start` and `stop`."""
 
     def __init__(self, canary):
         self.inside = None
@@ -132,7 +132,7 @@ class Watch:
 
     def _open(self, path, mode, flags):
         if isinstance(path, int) or os.path.isdir(path):
-            return  # opened before; a folder, for a file without a name
+            return  # already open; or a folder, for a file without a name
         path = os.path.realpath(os.fsdecode(path))
         mine = str(pathlib.Path(__file__).parents[2])
         folders = self.inside, sys.prefix, sys.base_prefix, mine
@@ -201,14 +201,14 @@ def loaded(path):
     import keras_policies
 
     keras.utils.set_random_seed(0)
-    # Keras reads its own files, and what it makes of mutated ones is its own affair.
+    # Keras opens its own files; what it does with mutated ones is not tested here.
     keras.models.load_model = _refuse_keras_3
     model = keras_policies.load_model(path)
     return signature(model.to_json(), model.get_weights())
 
 
 def read(path):
-    """Return the digest of all that a file holds, decided and read, but not built."""
+    """Return the digest of everything in a file, planned and read, but not built."""
     from keras_policies.legacy.base.errors import corrupt
     from keras_policies.legacy.plan import plan
     from keras_policies.legacy.readers import readers
@@ -222,7 +222,7 @@ def read(path):
 
 
 def with_weights(path):
-    """Return the digest of a model that was given the weights of a checkpoint."""
+    """Return the digest of a model with the weights of a checkpoint."""
     import keras_policies
 
     model = small()
@@ -237,14 +237,14 @@ def with_weights(path):
 
 
 def opener(kind, is_whole):
-    """Return the function that opens an input as a user would, or all but the model."""
+    """Return the function that opens an input as a user would, or that reads it."""
     if kind == "checkpoint":
         return with_weights
     return loaded if is_whole else read
 
 
 def _is_of_memory(error):
-    """Return whether memory ran out on the way to an error of ours."""
+    """Return whether our error was caused by running out of memory."""
     while error is not None:
         if isinstance(error, MemoryError):
             return True
@@ -271,14 +271,14 @@ def attempt(kind, folder, is_whole):
 
 
 def mutated(kind, mutation, seed):
-    """Return `(original, files)`: the mutation of one of the format's originals."""
+    """Return `(original, files)`: one of the format's originals, and its mutation."""
     rng = random.Random(f"{kind} {mutation} {seed}")
     source = rng.choice(FORMATS[kind][0])
     return source, mutations(kind)[mutation](rng, original(source))
 
 
 class Opener:
-    """Opens inputs in a folder of its own, one at a time."""
+    """Opens inputs one at a time in its own folder."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -286,7 +286,7 @@ class Opener:
         canary.write_bytes(next(iter(original(FORMATS["H5"][0][0]).values())))
         self.digests = {}
         for kind, (sources, _) in FORMATS.items():
-            for source in sources:  # what is imported late is imported now
+            for source in sources:  # triggers the late imports now
                 for is_whole in True, False:
                     outcome, found = self._attempt(kind, original(source), is_whole)
                     if outcome != "opened":
@@ -329,7 +329,7 @@ class Opener:
 def main():
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # keeps the output of libraries out of the answers
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as folder:
         inputs = Opener(folder)

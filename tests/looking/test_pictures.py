@@ -8,7 +8,7 @@ from keras import layers
 
 import keras_policies as mp
 from keras_policies.backends import eager
-from keras_policies.plots import figures, gradients, loss_gradients, magnitudes
+from keras_policies.plots import figures, float16_range, loss_gradients, magnitudes
 
 ONE = np.ones((1, 1), "float32")
 
@@ -200,7 +200,7 @@ def test_an_output_without_a_loss_has_no_target():
 
 def test_numpy_is_told_to_take_no_gradients():
     with pytest.raises(NotImplementedError, match="backend takes no gradients. Set"):
-        eager.gradients(lambda values: 0, [])
+        eager.backend.gradients(lambda values: 0, [])
 
 
 def patches(figure):
@@ -305,7 +305,7 @@ def test_weights_that_are_not_finite_are_told_in_the_title():
     ],
 )
 def test_ticks_are_apart(low, high, expected):
-    assert gradients._ticks(low, high) == expected
+    assert float16_range.ticks(low, high) == expected
 
 
 def test_without_a_loss_scale_one_loss_is_drawn():

@@ -11,8 +11,15 @@ import numpy as np
 import pytest
 
 import keras_policies
+from keras_policies import cli
 
-README = pathlib.Path(__file__).parents[2] / "README.md"
+ROOT = pathlib.Path(__file__).parents[2]
+# The pages whose examples run.
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+PLACES = "*.md", "docs/*.md", "tests/**/*.md", "benchmarks/*.md"
+TEXTS = [text for place in PLACES for text in sorted(ROOT.glob(place))]
+FOLDERS = "keras_policies", "tests", "tools", "benchmarks"
+SOURCES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 # A backend is imported where it runs; running `__main__` is running the command.
 NOT_IMPORTED = "keras_policies.backends", "keras_policies.__main__"
 MODULES = [
@@ -21,6 +28,27 @@ MODULES = [
     if not module.name.startswith(NOT_IMPORTED)
 ]
 NAMES = {**vars(keras_policies), "keras": keras, "ops": keras.ops, "np": np}
+
+
+def examples(page):
+    """Return the Python examples of a page."""
+    return re.findall(r"```python\n(.*?)```", page.read_text("utf8"), re.DOTALL)
+
+
+def links(text):
+    """Yield `(link, target)` of the links to other files of the repository."""
+    for link, target in re.findall(
+        r"(\[[^\]]*\]\(([^)\s]*)\))", text.read_text("utf8")
+    ):
+        if not target.startswith("https://"):
+            yield link, target
+
+
+def anchors(path):
+    """Return the anchors of a text's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)", path.read_text("utf8"), re.MULTILINE)
+    words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in words}
 
 
 @pytest.fixture
@@ -49,12 +77,54 @@ def test_public_names_are_documented():
         assert "Example:" in doc, name
 
 
-def test_readme_examples_run(old_files, capsys):
-    examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_of_a_page_run(page, old_files, capsys):
     own = "# KERAS_BACKEND=" + keras.backend.backend()
-    assert sum(example.startswith(own) for example in examples) == 1
-    for example in examples:
+    for example in examples(page):
         if example.startswith("# KERAS_BACKEND=") and not example.startswith(own):
             continue
         keras.config.set_dtype_policy("float32")
-        exec(compile(example, "README.md", "exec"), {})
+        exec(compile(example, page.name, "exec"), {})
+
+
+def test_the_pages_have_a_loop_for_each_backend():
+    first_lines = [text.split("\n")[0] for page in PAGES for text in examples(page)]
+    loops = sorted(line for line in first_lines if line.startswith("# KERAS_BACKEND="))
+    backends = "jax", "tensorflow", "torch"
+    assert loops == [f"# KERAS_BACKEND={backend}" for backend in backends]
+
+
+def test_readme_leads_to_every_page():
+    linked = {target for _, target in links(ROOT / "README.md")}
+    pages = [path.relative_to(ROOT) for path in PAGES[1:]]
+    assert pages
+    assert linked >= {path.as_posix() for path in pages}
+
+
+@pytest.mark.parametrize(
+    "text", TEXTS, ids=lambda text: f"{text.parent.name}-{text.name}"
+)
+def test_links_lead_to_a_file_and_a_heading(text):
+    for link, target in links(text):
+        name, _, anchor = target.partition("#")
+        path = text.parent / name if name else text
+        assert path.exists(), link
+        assert not anchor or anchor in anchors(path), link
+
+
+@pytest.mark.parametrize(
+    "text", TEXTS, ids=lambda text: f"{text.parent.name}-{text.name}"
+)
+def test_python_files_named_in_a_text_exist(text):
+    for name in set(re.findall(r"[\w/]+\.py\b", text.read_text("utf8"))):
+        assert any(path.as_posix().endswith(f"/{name}") for path in SOURCES), name
+
+
+@pytest.mark.parametrize("command", ["inspect", "convert"])
+def test_the_command_line_page_has_every_option(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([command, "--help"])
+    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}
+    page = (ROOT / "docs" / "command-line.md").read_text()
+    section = page.split(f"## {command}\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `(--[a-z-]+)", section, re.MULTILINE)) == options

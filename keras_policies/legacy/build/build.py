@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import keras
 
-from keras_policies import backends, keras_internals, origins
+from keras_policies import keras_internals, origins
+from keras_policies.backends.running import backend
 from keras_policies.annotations import PolicyLike
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.model import LegacyModel
@@ -51,7 +52,7 @@ def build(
         LegacyModelError: if the model cannot be made, or its weights do not fit.
     """
     legacy = plan.legacy
-    blank = keras_internals.blank_variables(backends.place, budget.spend)
+    blank = keras_internals.blank_variables(backend.place, budget.spend)
     with located(legacy.path), budget.of(legacy.size), blank:
         model = _make(plan)
         with corrupt(legacy.path):

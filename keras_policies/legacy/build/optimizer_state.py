@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import keras
 import numpy as np
 
-from keras_policies import backends, keras_internals
+from keras_policies import keras_internals
+from keras_policies.backends.running import backend
 from keras_policies.legacy.base.model import LegacyOptimizerState, LegacySlot
 from keras_policies.legacy.build.targets import Pairs
 from keras_policies.legacy.build.values import fits, value_for
@@ -37,7 +38,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     for slot, value in slots:
         slot.assign(value_for(slot, value))
     steps = np.asarray(state.iterations, inner.iterations.dtype)
-    inner.iterations.assign(backends.place(steps))
+    inner.iterations.assign(backend.place(steps))
     if isinstance(inner, keras.optimizers.Nadam):
         product = _nadam_product(inner, state, state.iterations)
         keras_internals.nadam_product(inner).assign(product)

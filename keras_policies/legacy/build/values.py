@@ -5,7 +5,8 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from keras_policies import backends, keras_internals
+from keras_policies import keras_internals
+from keras_policies.backends.running import backend
 from keras_policies.annotations import Tensor
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.build.targets import Pairs
@@ -28,7 +29,7 @@ def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:
 
     The value is a copy: some backends would go on sharing the memory-mapped file.
     """
-    return backends.place(np.asarray(weight.read(), dtype=variable.dtype))
+    return backend.place(np.asarray(weight.read(), dtype=variable.dtype))
 
 
 def assign(pairs: Pairs, advance: Callable[[int], None]) -> None:

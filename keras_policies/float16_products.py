@@ -1,0 +1,71 @@
+"""Whether this machine multiplies float16 matrices correctly.
+
+TensorFlow 2.21 does not on CPUs with the instructions `avx512_fp16`: there oneDNN
+computes `tf.einsum("...x,xy->...y")` of float16 with errors larger than the largest
+output. `tf.matmul` and bfloat16 are correct, and so is everything with the environment
+variable `TF_ENABLE_ONEDNN_OPTS=0`.
+"""
+
+import functools
+
+import keras
+import numpy as np
+from keras import ops
+
+# Shapes of the first operand; the second is `(last axis, COLUMNS)`.
+SHAPES = (4, 3), (2, 4, 3), (8, 64, 64)
+COLUMNS = 5
+# A right product of these numbers is within 1e-3 of its largest value.
+TOLERANCE = 0.05
+PRODUCTS = {
+    "einsum": lambda x, y: ops.einsum("...x,xy->...y", x, y),
+    "matmul": ops.matmul,
+}
+
+
+@functools.cache
+def wrong_products() -> tuple[str, ...]:
+    """Return the names of the float16 products that this backend computes wrongly.
+
+    Each product is computed once per process and compared with NumPy's in float32.
+
+    Returns:
+        A tuple with `"einsum"`, `"matmul"`, both or, on most machines, nothing.
+
+    Example:
+        >>> set(wrong_products()) <= {"einsum", "matmul"}
+        True
+    """
+    return tuple(name for name in PRODUCTS if any(_errors(name)))
+
+
+def _errors(name: str) -> list[bool]:
+    """Return for each shape whether the product called `name` is wrong."""
+    random = np.random.default_rng(0)
+    found = []
+    for shape in SHAPES:
+        x = random.uniform(-1, 1, shape).astype("float16")
+        y = random.uniform(-1, 1, (shape[-1], COLUMNS)).astype("float16")
+        expected = x.astype("float32") @ y.astype("float32")
+        product = PRODUCTS[name](*map(ops.convert_to_tensor, (x, y)))
+        error = np.abs(ops.convert_to_numpy(product).astype("float32") - expected).max()
+        # Not `error > limit`, which a NaN would pass.
+        found.append(not error <= TOLERANCE * np.abs(expected).max())
+    return found
+
+
+def advice() -> str:
+    """Return the sentence for users on what is wrong and what helps, or `""`."""
+    wrong = wrong_products()
+    if not wrong:
+        return ""
+    remedy = (
+        "Set the environment variable TF_ENABLE_ONEDNN_OPTS=0 before Python starts, or "
+        "compute in float32 or bfloat16."
+        if keras.backend.backend() == "tensorflow"
+        else "Compute in float32 or bfloat16."
+    )
+    return (
+        f"On this machine, {keras.backend.backend()} computes {' and '.join(wrong)} of "
+        f"float16 wrongly, so EinsumDense and MultiHeadAttention do too. {remedy}"
+    )
