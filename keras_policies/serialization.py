@@ -82,7 +82,7 @@ def _config_of_keras_3(class_name: str, config: Config) -> Config:
         return config
     from keras_policies.legacy.base.errors import located
     from keras_policies.legacy.plan import layers
-    from keras_policies.legacy.plan.settings import Settings
+    from keras_policies.legacy.plan.findings import Settings
 
     written = {"class_name": class_name, "config": config}
     source = f"the config of a {class_name}"

@@ -1,8 +1,8 @@
-"""Refuses what the config of a legacy model could have run, imported or read.
+"""Refuses configs that would run code, import modules or read other files.
 
-Keras 3 makes an object of each dict with a class name in a config, wherever it is. It
-has guards of its own, other ones in each release (up to 3.8 it imports any module that
-a file names), so nothing gets to it that has not passed here.
+Keras 3 makes an object of each dict with a class name, wherever it is in a config. Its
+own guards differ between releases (up to 3.8 it imports any module that a file names),
+so every config passes here before Keras sees it.
 """
 
 from typing import Any
@@ -14,24 +14,24 @@ from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
 
 CODE = "__lambda__"
-# Layers of Keras 3 that run what is in other files, or is code; tf.keras has none.
+# Layers of Keras 3 that run code or other files; tf.keras has none of them.
 OPENERS = "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"
-# Where functions may come from. Classes may come from all of `keras`.
+# Public modules whose functions a file may name. Classes may come from all of `keras`.
 FUNCTIONS = (
-    "activations",
-    "constraints",
-    "initializers",
-    "losses",
-    "metrics",
-    "ops",
-    "regularizers",
+    "keras.activations",
+    "keras.constraints",
+    "keras.initializers",
+    "keras.losses",
+    "keras.metrics",
+    "keras.ops",
+    "keras.regularizers",
 )
-# tf.keras has had its policies there; keras_policies reads them.
+# The module of tf.keras's policies; keras_policies reads them.
 POLICIES = "keras.mixed_precision"
 
 
 def check(config: Any, safe_mode: bool = True) -> None:
-    """Raise if there is something in a config that is not to be trusted.
+    """Raise if a config contains something that is not to be trusted.
 
     Args:
         config: nest of dicts, lists and values, converted for Keras 3.
@@ -39,7 +39,7 @@ def check(config: Any, safe_mode: bool = True) -> None:
 
     Raises:
         LegacyModelError: if it holds code, or names a module or a file that is not
-            part of it; naming the layer.
+            part of it; with the name of the layer.
     """
     if isinstance(config, list | tuple):
         for item in config:
@@ -50,20 +50,20 @@ def check(config: Any, safe_mode: bool = True) -> None:
     name = inner.get("name") if isinstance(inner, dict) else None
     with located(layer=name if isinstance(name, str) else None):
         if "class_name" in config:
-            _check_object(config, inner, safe_mode)
+            _check_object(config, safe_mode)
         for value in config.values():
             check(value, safe_mode)
 
 
-def _check_object(config: Config, inner: Any, safe_mode: bool) -> None:
+def _check_object(config: Config, safe_mode: bool) -> None:
     """Raise if Keras must not make an object of this dict."""
-    class_name = config["class_name"]
+    class_name, inner = config["class_name"], config.get("config")
+    is_registered = keras.saving.get_registered_object(_name(config)) is not None
     if class_name == CODE and safe_mode:
         raise LegacyModelError(
-            "it holds code, which is not run from a file.",
-            remedies.TRUST,
+            "it holds code, which is not run from a file.", remedies.TRUST
         )
-    if class_name in OPENERS and not _is_registered(config):
+    if class_name in OPENERS and not is_registered:
         raise LegacyModelError(
             f"it has a {class_name}, which runs what is outside of the file; no "
             "tf.keras has written that."
@@ -75,7 +75,7 @@ def _check_object(config: Config, inner: Any, safe_mode: bool) -> None:
             "model.",
             remedies.TRUST,
         )
-    if not _is_registered(config) and not _is_of_keras(config):
+    if not is_registered and not _is_of_keras(config):
         raise LegacyModelError(
             f"it names {_name(config) or class_name!r} of the module "
             f"{config['module']!r}, and no module is imported because a file names it.",
@@ -85,7 +85,7 @@ def _check_object(config: Config, inner: Any, safe_mode: bool) -> None:
         )
 
 
-def _name(config):
+def _name(config: Config) -> str | None:
     """Return the name that Keras looks up in the registry, or None."""
     if config["class_name"] == "function":
         found = config.get("config")
@@ -94,12 +94,8 @@ def _name(config):
     return found if isinstance(found, str) else None
 
 
-def _is_registered(config):
-    return keras.saving.get_registered_object(_name(config)) is not None
-
-
-def _is_of_keras(config):
-    """Return whether Keras finds it in itself, or looks for it nowhere."""
+def _is_of_keras(config: Config) -> bool:
+    """Return whether Keras has the object itself, or imports nothing to find it."""
     module, name = config.get("module"), config["class_name"]
     if module is None or module == POLICIES:
         return True
@@ -107,20 +103,19 @@ def _is_of_keras(config):
     if not isinstance(module, str) or not isinstance(name, str):
         return False
     if module == "builtins":
-        return any(_public(f"keras.{kind}", name) for kind in FUNCTIONS)
+        return any(_public(functions, name) for functions in FUNCTIONS)
     found = _public(module, name)
-    if found is None:  # Keras says so itself, of a module of its own
+    if found is None:  # Keras reports a class that a module of its own does not have
         return _public(*module.rpartition(".")[::2]) is not None
-    functions = [f"keras.{kind}" for kind in FUNCTIONS]
-    return isinstance(found, type) or module in functions
+    return isinstance(found, type) or module in FUNCTIONS
 
 
-def _public(module, name):
-    """Return what a public module of Keras has under a name, or None."""
+def _public(module: str, name: str) -> Any:
+    """Return the object of a name in a public module of Keras, or None."""
     root, *parts = module.split(".")
     if root != "keras" or "src" in (*parts, name):
         return None
-    found = keras
+    found: Any = keras
     for part in (*parts, name):
         found = getattr(found, part, None)
     return found

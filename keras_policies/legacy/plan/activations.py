@@ -1,4 +1,4 @@
-"""What an activation's name in a legacy config becomes."""
+"""Converts the activations that a legacy config names."""
 
 import functools
 
@@ -11,7 +11,7 @@ from keras_policies.legacy.plan.findings import Converting, Findings
 
 
 def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Config]:
-    """Return an activation by name: the user's own function first.
+    """Return the activation of a name; a user's function comes before Keras's.
 
     Args:
         name: str, as written.
@@ -34,7 +34,7 @@ def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Co
 
 
 def _as_layers(name: str, dtype: Config) -> Config:
-    """Return the config of stock layers, one after the other, for an activation."""
+    """Return the config of a Sequential that computes an activation."""
     inner = [
         keras_object("keras.layers", class_name, {**settings, **dtype})
         for class_name, settings in arguments.CHANGED_ACTIVATIONS[name]

@@ -1,12 +1,13 @@
-"""Which Python compiled the code of a Lambda layer, told from the code itself.
+"""Recognizes the Python that compiled the code of a Lambda layer.
 
-tf.keras wrote `marshal.dumps(function.__code__)` in base64, and no version. The layout
-of a marshalled code object changed with Python 3.8 and 3.11; up to 2.15, tf.keras ran
-on none later than 3.11. Source: CPython, Python/marshal.c.
+tf.keras wrote `marshal.dumps(function.__code__)` in base64 and did not record the
+version. The layout of a marshalled code object changed with Python 3.8 and 3.11; no
+release of tf.keras up to 2.15 ran on a later Python than 3.11.
+
+Source: CPython, Python/marshal.c.
 """
 
 import base64
-import binascii
 import dis
 import marshal
 import sys
@@ -25,11 +26,8 @@ UP_TO_3_7, FROM_3_8, FROM_3_11 = "3.7 or earlier", "3.8 to 3.10", "3.11"
 def written_by(code: bytes) -> str:
     """Return the versions of Python that can have compiled marshalled code.
 
-    Args:
-        code: bytes.
-
     Raises:
-        ValueError: if these bytes are no marshalled code object.
+        ValueError: if the bytes are no marshalled code object.
     """
     if len(code) > 1 + 7 * INTEGER and code[0] & ~REF == CODE:
         for integers, versions in ((5, None), (6, FROM_3_8)):
@@ -46,11 +44,7 @@ def _by_first_instruction(instructions: bytes) -> str:
 
 
 def versions(text: Any) -> str | None:
-    """Return the versions of Python that can have compiled it, or None if unknown.
-
-    Args:
-        text: str, in base64.
-    """
+    """Return the versions of Python that can have compiled code in base64, or None."""
     try:
         return written_by(base64.b64decode(text.encode("ascii", "ignore")))
     except (AttributeError, ValueError):
@@ -60,14 +54,11 @@ def versions(text: Any) -> str | None:
 def runs_here(versions: str | None) -> bool:
     """Return whether the running Python can have compiled code of some versions."""
     here = sys.version_info[:2]
-    return {FROM_3_11: (3, 11), FROM_3_8: (3, 10)}.get(versions) == here
+    return (versions, here) in ((FROM_3_11, (3, 11)), (FROM_3_8, (3, 10)))
 
 
 def load(text: Any) -> types.CodeType:
-    """Return the code object of a Lambda layer.
-
-    Args:
-        text: str, in base64, as the file has it.
+    """Return the code object of a Lambda layer, which the file holds in base64.
 
     Raises:
         LegacyModelError: if it is no code, or another Python has compiled it.
@@ -75,25 +66,15 @@ def load(text: Any) -> types.CodeType:
     try:
         code = base64.b64decode(text.encode("ascii", "ignore"))
         compiled_by = written_by(code)
-    except (AttributeError, ValueError, binascii.Error) as error:
+        found = marshal.loads(code) if runs_here(compiled_by) else None
+    except (AttributeError, EOFError, TypeError, ValueError) as error:
         raise LegacyModelError(f"corrupt: its code: {error}.") from error
-    found = _unmarshalled(code) if runs_here(compiled_by) else None
-    if found is None or not _is_of_this_python(found):
+    if not isinstance(found, types.CodeType) or not _is_of_this_python(found):
         here = ".".join(map(str, sys.version_info[:2]))
         raise LegacyModelError(
             f"this Lambda layer holds code that Python {compiled_by} compiled, which "
             f"this Python {here} cannot run."
         )
-    return found
-
-
-def _unmarshalled(code: bytes) -> types.CodeType:
-    try:
-        found = marshal.loads(code)
-    except (EOFError, TypeError, ValueError) as error:
-        raise LegacyModelError(f"corrupt: its code: {error}.") from error
-    if not isinstance(found, types.CodeType):
-        raise LegacyModelError("corrupt: its code is no code object.")
     return found
 
 

@@ -1,44 +1,69 @@
-"""What a conversion finds out about a model, beside the converted config.
+"""Converts with `Settings`, and collects the `Findings` of all converters.
 
 The converters in this room are generators. Each yields a `Findings` whenever it finds
 something out, and returns what it was asked for, so none of them writes into a value
 that somebody else holds:
 
-    config = yield from layers.keras_layer(written, settings)
-
-`collected` runs the outermost converter and merges what all of them have yielded.
+    found = yield from classes.keras_class(class_name, path)
 """
 
 import dataclasses
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+from keras_policies.annotations import PolicyLike
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
+from keras_policies.legacy.base.model import Vocabulary
+from keras_policies.legacy.base.policies import policy_name
+from keras_policies.legacy.plan import policies
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 Result = TypeVar("Result")
-Layers: TypeAlias = tuple[str, ...]
+Named: TypeAlias = tuple[tuple[str, str], ...]  # (what, the path of its layer)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a conversion goes by.
+
+    Args:
+        safe_mode: bool, whether code in the file, and files that it names, are refused.
+        replace: `(name, policy)`; layers whose policy has this name get that policy.
+        vocabularies: `{layer: Vocabulary}`.
+    """
+
+    safe_mode: bool = True
+    replace: tuple[str, PolicyLike] | None = None
+    vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
+
+    def policy_of(self, written: Any) -> PolicyLike | None:
+        """Return the policy that a `dtype` as written becomes.
+
+        Raises:
+            ValueError: if it is no policy of tf.keras.
+        """
+        if self.replace is not None and policy_name(written) == self.replace[0]:
+            return self.replace[1]
+        return policies.plain(written)
 
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-    """What was found out while a model was converted, each with its layer's path.
+    """What was found out about a model; layers go by their paths.
 
     Args:
-        missing: `{class: layers}`, the classes and functions that nobody knows.
-        missing_ops: `{function: layers}`, TensorFlow functions without a counterpart.
+        missing: `((class or function, layer), ...)`, those that nobody knows.
+        missing_ops: the same for TensorFlow functions without a counterpart.
         without_vocabulary: `{layer: reason}`, lookup layers that would be empty.
         dtypes: `{layer: dtype as written}`.
         code: `{layer: error}`, Lambda layers whose code is not run, with the reason.
         functions: `{name: function}`, Lambda functions made from code in the file.
-        left_out: parts that Keras 3 does not have, nor needs in order to predict.
+        left_out: parts that Keras 3 neither has nor needs in order to predict.
         notes: what a user should know about a file that this model is saved to.
     """
 
-    missing: Mapping[str, Layers] = dataclasses.field(default_factory=dict)
-    missing_ops: Mapping[str, Layers] = dataclasses.field(default_factory=dict)
+    missing: Named = ()
+    missing_ops: Named = ()
     without_vocabulary: Mapping[str, str] = dataclasses.field(default_factory=dict)
     dtypes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     code: Mapping[str, LegacyModelError] = dataclasses.field(default_factory=dict)
@@ -52,14 +77,14 @@ class Findings:
         """Raise one error that names everything missing of one kind, with its layers.
 
         Args:
-            path: str or path of the file, for what the error tells the user to do.
+            path: str or path of the file, for the remedy.
         """
         if self.code:
             raise LegacyModelError("\n".join(map(str, self.code.values())))
         if self.missing_ops:
             raise LegacyModelError(
                 "TensorFlow functions without a counterpart in keras.ops:\n"
-                f"{_listed(self.missing_ops)}",
+                + _listed(self.missing_ops),
                 remedies.load_weights_into_code(path),
             )
         if self.without_vocabulary:
@@ -69,7 +94,7 @@ class Findings:
                 + "\n".join(lines)
             )
         if self.missing:
-            first = min(self.missing)
+            first, _ = min(self.missing)
             raise LegacyModelError(
                 f"classes that Keras 3 does not have:\n{_listed(self.missing)}",
                 f"Pass them as custom_objects={{{first!r}: {first}, ...}}, or decorate "
@@ -78,48 +103,31 @@ class Findings:
             )
 
 
+def _listed(named: Named) -> str:
+    return "\n".join(
+        f"  {name} (layers {', '.join(repr(p) for n, p in named if n == name)})"
+        for name in sorted({name for name, _ in named})
+    )
+
+
 Converting: TypeAlias = Generator[Findings, None, Result]
 
 
 def collected(converting: Converting[Result]) -> tuple[Result, Findings]:
     """Return what a converter returns, and the `Findings` of all that it yields."""
-    parts = []
+    parts = [Findings()]
     while True:
         try:
             parts.append(next(converting))
         except StopIteration as end:
-            return end.value, merged(parts)
+            fields = [field.name for field in dataclasses.fields(Findings)]
+            joined = {
+                name: _joined([getattr(p, name) for p in parts]) for name in fields
+            }
+            return end.value, Findings(**joined)
 
 
-def merged(parts: Iterable[Findings]) -> Findings:
-    """Return one `Findings` that holds what each part holds, in the same order."""
-    parts = tuple(parts)
-    return Findings(
-        missing=_grouped(part.missing for part in parts),
-        missing_ops=_grouped(part.missing_ops for part in parts),
-        without_vocabulary=_united(part.without_vocabulary for part in parts),
-        dtypes=_united(part.dtypes for part in parts),
-        code=_united(part.code for part in parts),
-        functions=_united(part.functions for part in parts),
-        left_out=tuple(text for part in parts for text in part.left_out),
-        notes=tuple(text for part in parts for text in part.notes),
-    )
-
-
-def _united(parts: Iterable[Mapping[Key, Value]]) -> dict[Key, Value]:
-    return {key: value for part in parts for key, value in part.items()}
-
-
-def _grouped(parts: Iterable[Mapping[str, Layers]]) -> dict[str, Layers]:
-    groups: dict[str, list[str]] = {}
-    for part in parts:
-        for name, layers in part.items():
-            groups.setdefault(name, []).extend(layers)
-    return {name: tuple(layers) for name, layers in groups.items()}
-
-
-def _listed(missing: Mapping[str, Layers]) -> str:
-    return "\n".join(
-        f"  {name} (layers {', '.join(map(repr, layers))})"
-        for name, layers in sorted(missing.items())
-    )
+def _joined(values: list[Any]) -> Any:
+    if isinstance(values[0], tuple):
+        return tuple(item for value in values for item in value)
+    return {key: item for value in values for key, item in value.items()}

@@ -1,4 +1,4 @@
-"""Lambda layers: functions by name, of the user, or code in the file."""
+"""Converts Lambda layers: functions by name, and functions as code in the file."""
 
 import builtins
 import importlib
@@ -14,8 +14,7 @@ from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import bytecode, classes
-from keras_policies.legacy.plan.findings import Converting, Findings
-from keras_policies.legacy.plan.settings import Settings
+from keras_policies.legacy.plan.findings import Converting, Findings, Settings
 
 FUNCTIONS = "function", "mask", "output_shape"
 KEPT = "name", "trainable", "arguments"
@@ -27,34 +26,26 @@ def lambda_arguments(
     """Return the arguments of a Lambda layer of Keras 3, all but its dtype.
 
     A function that the user gives under the layer's name replaces all of its functions.
-
-    Args:
-        config: dict, as written.
-        settings: `Settings`; in safe mode no code is run.
-        path: str, the layer.
     """
     kept = {key: config[key] for key in KEPT if key in config}
     own = classes.registered_name(str(config.get("name")))
     if own is not None:
-        _check_function(keras.saving.get_registered_object(own))
+        given = keras.saving.get_registered_object(own)
+        if not callable(given) or isinstance(given, type):
+            raise LegacyModelError(
+                f"custom_objects has {given!r} for this Lambda layer; expected a "
+                "function of the layer's input."
+            )
         return {**kept, "function": keras_function(own)}
     for key in FUNCTIONS:
         value, kind = config.get(key), config.get(f"{key}_type")
-        found = yield from _function(value, kind, settings, path)
+        found = yield from _function(value, kind, settings.safe_mode, path)
         if found is not None:
             kept[key] = found
     return kept
 
 
-def _check_function(given: Any) -> None:
-    if not callable(given) or isinstance(given, type):
-        raise LegacyModelError(
-            f"custom_objects has {given!r} for this Lambda layer; expected a function "
-            "of the layer's input."
-        )
-
-
-def _function(value: Any, kind: Any, settings: Settings, path: str) -> Converting[Any]:
+def _function(value: Any, kind: Any, safe_mode: bool, path: str) -> Converting[Any]:
     """Return what a function in a config becomes, or None if there is none."""
     if isinstance(value, dict) and value.get("class_name") == "__lambda__":
         inner = value.get("config") or {}
@@ -63,23 +54,23 @@ def _function(value: Any, kind: Any, settings: Settings, path: str) -> Convertin
     elif isinstance(value, dict) and value.get("class_name") == "function":
         value, kind = value.get("config"), "function"
     if kind == "lambda":
-        return (yield from _code(value, settings, path))
+        return (yield from _code(value, safe_mode, path))
     if value is None or kind == "raw" or not isinstance(value, str):
         return value
     known = classes.registered_name(value)
     if known is None:
-        yield Findings(missing={value: (path,)})
+        yield Findings(missing=((value, path),))
     return keras_function(known or value)
 
 
-def _code(value: Any, settings: Settings, path: str) -> Converting[Config | None]:
+def _code(value: Any, safe_mode: bool, path: str) -> Converting[Config | None]:
     """Return the reference to a function that is code in the file, or None.
 
-    Code that cannot be run here is an error only once the model is built.
+    Code that cannot run is an error only once the model is built.
     """
     name = f"<lambda of {path}>"
     try:
-        yield Findings(functions={name: _compiled(value, settings.safe_mode)})
+        yield Findings(functions={name: _compiled(value, safe_mode)})
     except LegacyModelError as error:
         remedy = (
             f"{error.remedy} To replace the code, write the function anew and pass it "
@@ -93,10 +84,10 @@ def _code(value: Any, settings: Settings, path: str) -> Converting[Config | None
 
 
 def _compiled(value: Any, safe_mode: bool) -> Callable[..., Any]:
-    """Return the function of code in a file.
+    """Return the function that code in a file defines.
 
     Raises:
-        LegacyModelError: if it is not to be run, or cannot run here.
+        LegacyModelError: if the code must not or cannot run.
     """
     text, defaults, closure = value if isinstance(value, list | tuple) else [None] * 3
     if safe_mode:
@@ -108,10 +99,9 @@ def _compiled(value: Any, safe_mode: bool) -> Callable[..., Any]:
         )
     code = bytecode.load(text)
     if closure or code.co_freevars:
-        names = ", ".join(code.co_freevars)
         raise LegacyModelError(
-            f"this Lambda layer takes {names} from the function around it, which the "
-            "file does not hold."
+            f"this Lambda layer takes {', '.join(code.co_freevars)} from the function "
+            "around it, which the file does not hold."
         )
     known = _globals(bytecode.global_names(code))
     return types.FunctionType(code, known, "<lambda>", tuple(defaults or ()) or None)
@@ -129,7 +119,7 @@ def _globals(names: Iterable[str]) -> dict[str, Any]:
             found[name] = np
         elif name == "keras":
             found[name] = keras
-        elif name in ("tf", "tensorflow") and _has_tensorflow():
+        elif name in ("tf", "tensorflow") and keras.backend.backend() == "tensorflow":
             found[name] = importlib.import_module("tensorflow")
         elif not hasattr(builtins, name):
             missing.append(name)
@@ -140,8 +130,3 @@ def _globals(names: Iterable[str]) -> dict[str, Any]:
             f"Pass custom_objects={{{missing[0]!r}: ...}}.",
         )
     return found
-
-
-def _has_tensorflow() -> bool:
-    """Return whether TensorFlow is the backend: only then its functions can be used."""
-    return keras.backend.backend() == "tensorflow"

@@ -16,12 +16,16 @@ from keras_policies.legacy.plan import (
     classes,
     graph,
     lambdas,
-    lookups,
     policies,
+    preprocessing,
 )
 from keras_policies.legacy.plan.classes import KerasClass
-from keras_policies.legacy.plan.findings import Converting, Findings, collected
-from keras_policies.legacy.plan.settings import Settings
+from keras_policies.legacy.plan.findings import (
+    Converting,
+    Findings,
+    Settings,
+    collected,
+)
 
 # Keys under which a layer's config holds the config of another layer.
 INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"
@@ -33,7 +37,7 @@ INNER_MODULES = {
 
 
 def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
-    """Return the Keras 3 config of a legacy model, and what was found out about it.
+    """Return the Keras 3 config of a legacy model, and the findings about it.
 
     Args:
         written: dict with `class_name` and `config`, as written.
@@ -42,53 +46,57 @@ def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
     Raises:
         LegacyModelError: if a layer cannot be converted.
     """
-    return collected(keras_layer(written, settings, is_root=True))
+    return collected(_keras_layer(written, settings, is_root=True))
 
 
-def keras_layer(
-    written: Config, settings: Settings, prefix: str = "", is_root: bool = False
+def _keras_layer(
+    written: Any, settings: Settings, prefix: str = "", is_root: bool = False
 ) -> Converting[Config]:
     """Return the Keras 3 config of a legacy layer or model.
 
     Args:
         written: dict with `class_name` and `config`, as written.
         settings: `Settings`.
-        prefix: str, the path of the layer around it, with a slash: `"encoder/"`.
-        is_root: bool; the layers of the root go by their names alone.
+        prefix: str, the path of the model around it with a slash, `"encoder/"`.
+        is_root: bool; layers of the root have paths without its name.
     """
-    class_name, config = _checked(written)
+    if not isinstance(written, dict) or not isinstance(written.get("class_name"), str):
+        found = repr(str(written)[:80])
+        raise LegacyModelError(
+            f"corrupt: expected the config of a layer, found {found}."
+        )
+    class_name, config = written["class_name"], written.get("config") or {}
+    if isinstance(config, list):  # a Sequential, up to Keras 2.2.2
+        config = {"name": "sequential", "layers": config}
     path = configs.path(prefix, config.get("name") or class_name)
     with located(layer=None if is_root else path):
         if configs.is_graph(written):
-            inner_prefix = "" if is_root else f"{path}/"
-            return (yield from _model(class_name, config, settings, path, inner_prefix))
+            below = "" if is_root else f"{path}/"
+            return (yield from _model(class_name, config, settings, path, below))
         if is_op(class_name):
-            return (yield from _op(class_name, config, path))
+            if not op_layers.is_known(class_name, config):
+                op = op_layers.name_of_op(class_name, config)
+                yield Findings(missing_ops=((op, path),))
+            return op_layers.convert(class_name, config, f"the layer {path!r}")
         if class_name in graph.ADDED:
             yield Findings(left_out=(f"{path!r}, a loss or a metric of a tensor",))
             return {}
-        return (yield from _layer(class_name, config, settings, path))
+        return (yield from _layer(class_name, dict(config), settings, path))
 
 
-def _checked(written: Any) -> tuple[str, Config]:
-    """Return the class name and the config that a layer was written with."""
-    if not isinstance(written, dict) or not isinstance(written.get("class_name"), str):
-        raise LegacyModelError(
-            f"corrupt: expected the config of a layer, found {str(written)[:80]!r}."
-        )
-    config = written.get("config")
-    if isinstance(config, list):  # a Sequential, up to Keras 2.2.2
-        return written["class_name"], {"name": "sequential", "layers": config}
-    return written["class_name"], dict(config or {})
+def is_op(class_name: str) -> bool:
+    """Return whether tf.keras had such a class for calls of TensorFlow functions."""
+    is_users = classes.registered_name(class_name) is not None
+    return class_name in op_layers.CLASSES and not is_users
 
 
 def _model(
-    class_name: str, config: Config, settings: Settings, path: str, inner_prefix: str
+    class_name: str, config: Config, settings: Settings, path: str, below: str
 ) -> Converting[Config]:
     """Return the config of a Sequential or Functional model, or a subclass of one."""
     layers = []
     for layer in config["layers"]:
-        layers.append((yield from keras_layer(layer, settings, inner_prefix)))
+        layers.append((yield from _keras_layer(layer, settings, below)))
     found = yield from classes.keras_class(class_name, path, is_graph=True)
     name = {"name": layer_name(config["name"])} if config.get("name") else {}
     if "input_layers" not in config:
@@ -118,25 +126,12 @@ def _with_input(written: list[Config], layers: list[Config]) -> list[Config]:
     return [configs.keras_object("keras.layers", "InputLayer", given), *layers]
 
 
-def is_op(class_name: str) -> bool:
-    """Return whether a class is an op layer of tf.keras, and none of the user's."""
-    is_users = classes.registered_name(class_name) is not None
-    return class_name in op_layers.CLASSES and not is_users
-
-
-def _op(class_name: str, config: Config, path: str) -> Converting[Config]:
-    if not op_layers.is_known(class_name, config):
-        op = op_layers.name_of_op(class_name, config)
-        yield Findings(missing_ops={op: (path,)})
-    return op_layers.convert(class_name, config, f"the layer {path!r}")
-
-
 def _layer(
     class_name: str, config: Config, settings: Settings, path: str
 ) -> Converting[Config]:
-    """Return the config of a layer that is no model and no op."""
+    """Return the config of a layer that is neither a model nor an op."""
     found = yield from classes.keras_class(class_name, path)
-    if class_name == "InputLayer":  # its dtype is that of a tensor, no policy
+    if class_name == "InputLayer":  # its dtype is that of a tensor, not a policy
         dtype = {"dtype": config.get("dtype") or "float32"}
     else:
         dtype = yield from _dtype(config, settings, path)
@@ -146,13 +141,11 @@ def _layer(
             converted[key] = yield from _argument(key, value, settings, path, dtype)
     if isinstance(converted.get("name"), str):
         converted["name"] = layer_name(converted["name"])
-    if found.is_stock and found.name == "BatchNormalization":
+    if not found.is_stock:
+        return found.with_config(converted)
+    if found.name == "BatchNormalization":
         converted["axis"] = _one_axis(converted.get("axis", -1))
-    if found.is_stock:
-        return (
-            yield from lookups.preprocessing_layer(found, converted, settings, path)
-        )
-    return found.with_config(converted)
+    return (yield from preprocessing.with_state(found, converted, settings, path))
 
 
 def _known(
@@ -163,9 +156,7 @@ def _known(
         return arguments.custom_arguments(config)
     if found.name == "Lambda":
         return (yield from lambdas.lambda_arguments(config, settings, path))
-    parts = arguments.left_out(found.name, config)
-    yield Findings(left_out=tuple(f"{part} of {path!r}" for part in parts))
-    return arguments.stock_arguments(found.name, config)
+    return (yield from arguments.stock_arguments(found.name, config, path))
 
 
 def _dtype(config: Config, settings: Settings, path: str) -> Converting[Config]:
@@ -183,7 +174,7 @@ def _dtype(config: Config, settings: Settings, path: str) -> Converting[Config]:
 def _argument(
     key: str, value: Any, settings: Settings, path: str, dtype: Config
 ) -> Converting[Any]:
-    """Return an argument with the layers, initializers and the like in it converted."""
+    """Return an argument, with the layers, initializers and the like converted."""
     if key in INNER_LAYERS and isinstance(value, list | tuple):
         items = []
         for item in value:
@@ -194,7 +185,7 @@ def _argument(
     if not isinstance(value, dict) or "class_name" not in value:
         return value
     if key in INNER_LAYERS:
-        return (yield from keras_layer(value, settings, f"{path}/"))
+        return (yield from _keras_layer(value, settings, f"{path}/"))
     for ending, module in INNER_MODULES.items():
         if key.endswith(ending):
             return (yield from _inner_object(module, value, path))
@@ -207,7 +198,7 @@ def _inner_object(module: str, written: Config, path: str) -> Converting[Config]
     if classes.registered_name(class_name) is not None:
         return written
     if not classes.is_in(module, class_name):
-        yield Findings(missing={class_name: (path,)})
+        yield Findings(missing=((class_name, path),))
     config = dict(written.get("config") or {})
     for name in arguments.INITIALIZER_DROPPED:
         config.pop(name, None)

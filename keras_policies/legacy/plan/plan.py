@@ -16,9 +16,9 @@ from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.guards import trust
-from keras_policies.legacy.plan import layers, policies, training
-from keras_policies.legacy.plan.findings import Findings, merged
-from keras_policies.legacy.plan.settings import Settings
+from keras_policies.legacy.plan import layers, policies
+from keras_policies.legacy.plan.findings import Findings, Settings
+from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scale import LossScale
 
 # Models that consist of what their configs list.
@@ -32,9 +32,9 @@ class Plan:
     Args:
         legacy: `LegacyModel`.
         config: dict, the config of the model in Keras 3.
-        model_dtype: the model's own policy, as written or as its layers tell.
+        model_dtype: the model's own policy, as written or as its layers suggest.
         policy: what the model's own policy becomes: a name, a policy, or None.
-        training: `training.Training`, or None.
+        training: `Training`, or None.
         loss_scale: `LossScale` of an explicit LossScaleOptimizer, or None.
         findings: `Findings`, with all that is missing.
         settings: `Settings` of the conversion.
@@ -44,7 +44,7 @@ class Plan:
     config: Config
     model_dtype: Any
     policy: PolicyLike | None
-    training: training.Training | None
+    training: Training | None
     loss_scale: LossScale | None
     findings: Findings
     settings: Settings
@@ -55,10 +55,8 @@ class Plan:
 
     def raise_if_missing(self) -> None:
         """Raise one error that names all that is missing, or is not to be trusted."""
-        with (
-            located(self.legacy.path),
-            keras_internals.custom_object_scope(self.findings.functions),
-        ):
+        known = keras_internals.custom_object_scope(self.findings.functions)
+        with located(self.legacy.path), known:
             self.findings.raise_if_missing(self.legacy.path)
             trust.check(self.config, self.settings.safe_mode)
 
@@ -81,82 +79,84 @@ def make(
         LegacyModelError: if something in it cannot be converted.
     """
     with corrupt(legacy.path):
-        return _make(legacy, dtype_policy, safe_mode, compile)
+        settings = Settings(safe_mode, vocabularies=legacy.vocabularies)
+        config, findings = layers.keras_model(_written(legacy), settings)
+        training = _training(legacy, compile)
+        dtypes = [*findings.dtypes.values(), legacy.policy]
+        model_dtype = _model_dtype(legacy, dtypes, training)
+        plan = Plan(
+            legacy=legacy,
+            config=config,
+            model_dtype=model_dtype,
+            policy=policies.plain(model_dtype),
+            training=training,
+            loss_scale=None if training is None else training.own_loss_scale(dtypes),
+            findings=findings,
+            settings=settings,
+        )
+        return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
 
 
-def _make(
-    legacy: LegacyModel,
-    dtype_policy: PolicyLike | None,
-    safe_mode: bool,
-    compile: bool,
-) -> Plan:
-    written = _with_config(legacy)
-    settings = Settings(safe_mode, vocabularies=legacy.vocabularies)
-    config, findings = layers.keras_model(written, settings)
-    dtypes = list(findings.dtypes.values())
-    fitting = _training(legacy, compile)
-    scale = None if fitting is None else fitting.loss_scale
-    model_dtype = _model_dtype(legacy, dtypes, fitting)
-    policy = policies.plain(model_dtype)
-    if dtype_policy is not None:
-        own = policy_name(model_dtype) or keras.config.floatx()
-        settings = dataclasses.replace(settings, replace=(own, dtype_policy))
-        config, findings = layers.keras_model(written, settings)
-        policy = dtype_policy
-    is_explicit = scale is not None and not training.policy_brings(
-        fitting, [*dtypes, legacy.policy]
-    )
-    if is_explicit and dtype_policy is not None and not _needs_scale(dtypes, settings):
-        is_explicit = False
-        note = f"the loss scale {scale} of the optimizer: no layer computes in float16 "
-        findings = merged([findings, Findings(notes=(f"{note}now",))])
-    return Plan(
-        legacy=legacy,
+def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
+    """Return a plan in which a policy replaces the model's own."""
+    own = policy_name(plan.model_dtype) or keras.config.floatx()
+    settings = dataclasses.replace(plan.settings, replace=(own, policy))
+    config, findings = layers.keras_model(_written(plan.legacy), settings)
+    loss_scale = plan.loss_scale
+    if loss_scale is not None and not _needs_scale(findings, settings):
+        note = f"the loss scale {loss_scale} of the optimizer: no layer computes in "
+        findings = dataclasses.replace(
+            findings, notes=(*findings.notes, f"{note}float16 now")
+        )
+        loss_scale = None
+    return dataclasses.replace(
+        plan,
         config=config,
-        model_dtype=model_dtype,
         policy=policy,
-        training=fitting,
-        loss_scale=scale if is_explicit else None,
+        loss_scale=loss_scale,
         findings=findings,
         settings=settings,
     )
 
 
-def _needs_scale(dtypes: Sequence[Any], settings: Settings) -> bool:
-    """Return whether a layer computes in float16, or did not and has not changed.
+def _needs_scale(findings: Findings, settings: Settings) -> bool:
+    """Return whether a layer computes in float16, or none did before either.
 
-    tf.keras put a LossScaleOptimizer around the optimizer of a mixed_float16 model; of
-    any other, it was the user's wish.
+    tf.keras itself wrapped the optimizer of a mixed_float16 model; around any other,
+    the LossScaleOptimizer is the user's wish.
     """
-    was = any(map(policies.may_be_float16, map(policies.plain, dtypes)))
-    return not was or any(map(policies.may_be_float16, map(settings.policy_of, dtypes)))
+    written = findings.dtypes.values()
+    was = any(map(policies.may_be_float16, map(policies.plain, written)))
+    return not was or any(
+        map(policies.may_be_float16, map(settings.policy_of, written))
+    )
 
 
-def _with_config(legacy: LegacyModel) -> Config:
-    """Return the config of a model as written; empty for a subclass without one."""
-    written = dict(legacy.config)
-    if written.get("config") is not None:
-        return written
-    if written.get("class_name") in GRAPHS:
+def _written(legacy: LegacyModel) -> Config:
+    """Return the config of a model; an empty one for a subclass without get_config."""
+    config = dict(legacy.config)
+    if config.get("config") is not None:
+        return config
+    if config.get("class_name") in GRAPHS:
         raise LegacyModelError(
             "it does not say of which layers it consists, as one of them had no "
             "get_config.",
             remedies.load_weights_into_code(legacy.path),
         )
-    return {**written, "config": {}}
+    return {**config, "config": {}}
 
 
-def _training(legacy, compile):
-    """Return the `training.Training` of a model that was compiled, or None.
+def _training(legacy: LegacyModel, compile: bool) -> Training | None:
+    """Return the `Training` of a model that was compiled, or None.
 
-    It is read even where nothing is to be compiled: it helps to tell the policy.
+    It is read even if nothing is to be compiled, because it helps to find the policy.
     """
     if not legacy.training_config:
         return None
     try:
-        found = training.convert(legacy.training_config)
-        configs = found.optimizer, found.losses, found.metrics, found.weighted_metrics
-        trust.check(configs)
+        found = training_of(legacy.training_config)
+        losses_and_metrics = found.losses, found.metrics, found.weighted_metrics
+        trust.check([found.optimizer, *losses_and_metrics])
         return found
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         if not compile:
@@ -167,15 +167,17 @@ def _training(legacy, compile):
         ) from error
 
 
-def _model_dtype(legacy, dtypes, fitting):
-    """Return the policy of the model itself, as written, or as its layers tell.
+def _model_dtype(
+    legacy: LegacyModel, dtypes: Sequence[Any], training: Training | None
+) -> Any:
+    """Return the model's own policy as written, or the one that its layers suggest.
 
-    Where it is not recorded, the optimizer tells as well: tf.keras scaled the loss
+    If none is recorded, the optimizer is asked as well: tf.keras scaled the loss
     whenever the model's policy had a loss scale.
     """
     if legacy.policy is not None:
         return legacy.policy
     mixed = policies.most_common_mixed(dtypes)
-    unscaled = fitting is not None and fitting.loss_scale is None
+    unscaled = training is not None and training.loss_scale is None
     has_loss_scale = mixed is not None and policies.loss_scale_of(mixed) is not None
     return None if unscaled and has_loss_scale else mixed
