@@ -1,6 +1,6 @@
-"""Dtype policies with loss scales for Keras 3, and legacy models rescued.
+"""Dtype policies with loss scales for Keras 3, and a reader of legacy models.
 
-Importing the package makes stock Keras obey it: see `Policy`.
+Importing the package makes stock Keras obey its policies: see `Policy`.
 """
 
 import importlib as _importlib
@@ -19,27 +19,26 @@ from keras_policies.policy import Policy
 from keras_policies.version import __version__
 
 if _typing.TYPE_CHECKING:
-    from keras_policies.gradients_picture import plot_gradients
     from keras_policies.legacy.base.errors import LegacyModelError
     from keras_policies.legacy.conversion import convert_model
     from keras_policies.legacy.inspection import inspect_model
     from keras_policies.legacy.loading import load_model, load_weights
-    from keras_policies.pictures import plot_loss_scale
+    from keras_policies.plots import plot_gradients, plot_loss_scale
     from keras_policies.summaries import summary
 
-# Imported when first asked for: training needs neither readers nor tables.
+# Imported when first used: training needs neither readers nor tables.
 _LATER = {
     "LegacyModelError": "legacy.base.errors",
     "convert_model": "legacy.conversion",
     "inspect_model": "legacy.inspection",
     "load_model": "legacy.loading",
     "load_weights": "legacy.loading",
-    "plot_gradients": "gradients_picture",
-    "plot_loss_scale": "pictures",
+    "plot_gradients": "plots",
+    "plot_loss_scale": "plots",
     "summary": "summaries",
 }
 
-# Names of tf.keras -> what to write here.
+# Names of tf.keras -> what replaces them.
 _FORMER = {
     "enable_mixed_precision_graph_rewrite": 'set_policy("mixed_float16")',
     "experimental": "the module itself: `import keras_policies as mixed_precision`",
@@ -73,15 +72,15 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    # With what is imported later, and without what is only imported here.
+    # Includes the names that are imported later; omits the modules imported here.
     return sorted(__all__)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _typing.Any:
     if name in _FORMER:
         raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}: what tf.keras called so "
-            f"is {_FORMER[name]}. Every old name is in PORTING.md."
+            f"module {__name__!r} has no attribute {name!r}. What tf.keras called "
+            f"{name} is {_FORMER[name]} here. Every old name is in PORTING.md."
         )
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

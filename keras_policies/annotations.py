@@ -1,7 +1,7 @@
-"""The types in public signatures that have no class of their own.
+"""Names for the types in signatures that have no class of their own.
 
-Keras, and the tensors of its backends, say nothing to a type checker; the docstrings
-say which dtypes and shapes there are.
+Keras and the tensors of its backends have no types for a checker; the docstrings give
+the dtypes and shapes.
 """
 
 import os

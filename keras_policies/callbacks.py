@@ -1,6 +1,4 @@
-"""`LossScaleLogger`: what the loss scale does, epoch by epoch."""
-
-import warnings
+"""`LossScaleLogger`: the loss scale and the skipped steps of each epoch."""
 
 import keras
 import numpy as np
@@ -8,15 +6,17 @@ import numpy as np
 from keras_policies import finite
 from keras_policies.annotations import Config
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
+from keras_policies.warn import warn
 
 
-class LossScaleLogger(keras.callbacks.Callback):
+class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     """Puts `loss_scale` and `skipped_steps` into the logs of each epoch.
 
-    `loss_scale` is the scale (unitless) after the epoch, `skipped_steps` the
-    steps of the epoch that were skipped for a non-finite gradient. The device is
-    asked once an epoch. `History` and the progress bar always see both; put this
-    callback before `CSVLogger` and `TensorBoard`, for they write what they find.
+    `loss_scale` is the scale (unitless) after the epoch, `skipped_steps` the number
+    of steps of the epoch that were skipped because a gradient was not finite. Both
+    are read from the device once an epoch. `History` and the progress bar always see
+    them; put this callback before `CSVLogger` and `TensorBoard`, which see only what
+    is in the logs by then.
 
     It warns, once, when training has come to a halt: when every step of an epoch was
     skipped with the scale at its minimum; or, under a loss scale that never skips a
@@ -24,7 +24,7 @@ class LossScaleLogger(keras.callbacks.Callback):
 
     Raises:
         ValueError: when training begins, if the model's optimizer is not a
-            `keras_policies.LossScaleOptimizer`; a stock one counts nothing.
+            `keras_policies.LossScaleOptimizer`; a stock one does not count.
 
     Example:
     ```python
@@ -60,27 +60,26 @@ class LossScaleLogger(keras.callbacks.Callback):
         if not self.model.optimizer.rule.skips_nonfinite:
             self._warn_if_lost(epoch, (logs or {}).get("loss", 0.0))
 
-    def _steps(self):
+    def _steps(self) -> tuple[int, int]:
         optimizer = self.model.optimizer
         return int(optimizer.skipped_steps), int(optimizer.applied_steps)
 
-    def _warn_if_at_minimum(self, epoch, scale):
-        minimum = getattr(self.model.optimizer.rule, "minimum", None)
+    def _warn_if_at_minimum(self, epoch: int, scale: float) -> None:
+        minimum = self.model.optimizer.rule.minimum
         if self._warned or minimum is None or scale > minimum:
             return
         self._warned = True
-        warnings.warn(
+        warn(
             f"Every step of epoch {epoch + 1} was skipped, with the loss scale at "
-            f"its minimum of {minimum}. {self._cause()}",
-            stacklevel=3,
+            f"its minimum of {minimum}. {self._cause()}"
         )
 
-    def _cause(self):
+    def _cause(self) -> str:
         weights = finite.words_on_weights(self.model)
         if weights:
             return (
-                f"{weights}, so no loss scale makes the gradients finite: make or read "
-                "the model again, and look at what came before."
+                f"{weights}, so no loss scale makes the gradients finite: create or "
+                "load the model again, and look for the cause in earlier steps."
             )
         return (
             "The weights are finite, but the gradients are not, whatever the scale: "
@@ -89,22 +88,21 @@ class LossScaleLogger(keras.callbacks.Callback):
             "DynamicLossScale(minimum=...)."
         )
 
-    def _warn_if_lost(self, epoch, loss):
+    def _warn_if_lost(self, epoch: int, loss: float) -> None:
         if self._warned or np.isfinite(float(loss)):
             return
         self._warned = True
         rule = self.model.optimizer.rule
-        weights = finite.words_on_weights(self.model) or "they are all finite still"
-        warnings.warn(
+        weights = finite.words_on_weights(self.model) or "all of them are still finite"
+        warn(
             f"The loss of epoch {epoch + 1} is {float(loss)}. {rule!r} never skips a "
             "step, so gradients that overflow turn weights into NaN for good; now "
-            f"{weights}. Make or read the model again, with the loss scale 'dynamic' "
-            "or a lower one.",
-            stacklevel=3,
+            f"{weights}. Create or load the model again, with the loss scale "
+            "'dynamic' or a lower one."
         )
 
 
-def _nothing_to_log(optimizer):
+def _nothing_to_log(optimizer: keras.optimizers.Optimizer) -> ValueError:
     found = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         found = "stock Keras's LossScaleOptimizer"

@@ -11,10 +11,19 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from keras_policies import terminal
 from keras_policies.loss_scale import in_short
 from keras_policies.version import __version__
+
+if TYPE_CHECKING:
+    from keras_policies.legacy.inspection import ModelDescription
 
 OK, FAILED, WRONG, MISSING = 0, 1, 2, 3
 
@@ -31,10 +40,10 @@ outputs.npz is recorded where the old model runs:
 
 
 class CommandLineError(ValueError):
-    """The command line was wrong, and says where."""
+    """The command line was wrong; the message names the argument."""
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="keras-policies",
         description="Look into models that tf.keras 2.0 to 2.15 wrote, and convert "
@@ -96,14 +105,14 @@ def _parser():
     return parser
 
 
-def _custom_objects(texts):
+def _custom_objects(texts: Sequence[str]) -> dict[str, Any]:
     """Return `{name: object}` for a list of `module:name` and `layer=module:name`."""
-    if texts:  # a script's own path is that of its folder, not of the user's
+    if texts:  # Python has put the folder of the command there, not the user's
         sys.path.insert(0, os.getcwd())
     return dict(map(_custom_object, texts))
 
 
-def _custom_object(text):
+def _custom_object(text: str) -> tuple[str, Any]:
     known_as, equals, place = text.rpartition("=")
     module, colon, name = place.partition(":")
     if not colon or not name or not module or (equals and not known_as):
@@ -113,7 +122,7 @@ def _custom_object(text):
         )
     try:
         found = getattr(importlib.import_module(module), name)
-    except Exception as error:  # whatever a module of the user's raises
+    except Exception as error:  # a module of the user's may raise anything
         raise CommandLineError(
             f"--custom-objects {text!r}: {type(error).__name__}: {error}."
         ) from error
@@ -125,8 +134,8 @@ def _custom_object(text):
     return known_as or name, found
 
 
-def _check(arguments):
-    """Raise if the command line itself cannot be meant."""
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise if the policy or the destination on the command line is wrong."""
     from keras_policies.legacy import conversion
     from keras_policies.legacy.plan import policies
 
@@ -137,13 +146,10 @@ def _check(arguments):
         raise CommandLineError(str(error)) from error
 
 
-def _table(description):
-    """Return a rich table of the layers."""
-    import rich.table
-    from rich.markup import escape
-
+def _table(description: "ModelDescription") -> Table:
+    """Return a table of the layers."""
     title = f"{description.class_name} {description.name!r}"
-    table = rich.table.Table(title=escape(title))
+    table = Table(title=escape(title))
     for heading in "layer", "class", "policy", "dtypes":
         table.add_column(heading, overflow="fold")
     table.add_column("parameters", justify="right", overflow="fold")
@@ -161,8 +167,8 @@ def _table(description):
     return table
 
 
-def _summary(description):
-    """Yield lines on the model as a whole."""
+def _summary(description: "ModelDescription") -> Iterator[str]:
+    """Yield lines about the model as a whole."""
     yield f"{description.path}: {description.format}, {description.written_by}"
     if not description.records_policies:
         yield "policy: not recorded: this release wrote only the dtypes of variables"
@@ -187,15 +193,15 @@ def _summary(description):
     yield from (f"note: {note}" for note in description.notes)
 
 
-def _inspect(arguments, console):
+def _inspect(arguments: argparse.Namespace, console: Console) -> int:
+    """Describe a file; return the exit code."""
     from keras_policies.legacy.inspection import inspect_model
 
     description = inspect_model(arguments.path)
     if arguments.json:
         print(json.dumps(description.as_dict(), indent=2))
     else:
-        for line in _summary(description):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        _print_lines(_summary(description), console)
         if description.layers:
             console.print(_table(description))
         else:
@@ -203,7 +209,8 @@ def _inspect(arguments, console):
     return MISSING if description.missing else OK
 
 
-def _convert(arguments, console):
+def _convert(arguments: argparse.Namespace, console: Console) -> int:
+    """Convert a file; return the exit code."""
     from keras_policies.legacy.conversion import convert_model
 
     _check(arguments)
@@ -216,28 +223,32 @@ def _convert(arguments, console):
         safe_mode=not arguments.unsafe,
         verify=arguments.verify,
     )
-    lines = [*_summary(converted.source)]
-    lines += [f"left out: {reason}" for reason in converted.left_out]
+    lines = [f"left out: {reason}" for reason in converted.left_out]
     if converted.largest_difference is not None:
         lines.append(
             f"verified: largest difference {converted.largest_difference:.3g}, allowed "
             f"{converted.allowed_difference:.3g}, from {arguments.verify}"
         )
     lines.append(f"written: {converted.destination}")
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    _print_lines((*_summary(converted.source), *lines), console)
     return OK
 
 
-def main(arguments=None):
+def _print_lines(lines: Iterable[str], console: Console) -> None:
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code.
 
     Args:
-        arguments: list of str, or None for those of the process.
+        arguments: list of str, or None for the arguments of the process.
     """
     parsed = _parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace, Console], int] = parsed.run
     try:
-        return parsed.run(parsed, terminal.console())
+        return run(parsed, terminal.console())
     except (ValueError, TypeError) as error:
         print(f"keras-policies: {error}", file=sys.stderr)
         return WRONG if isinstance(error, CommandLineError) else FAILED

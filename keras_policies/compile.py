@@ -1,24 +1,26 @@
 """`Model.compile` obeys the loss scale of the model's own policy."""
 
-import warnings
+from collections.abc import Callable
 
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.loss_scale import DynamicLossScale
-from keras_policies.loss_scale_optimizer import LossScaleOptimizer
+from keras_policies.loss_scale_optimizer import LossScaleOptimizer, rule_of
 from keras_policies.policy import Policy
+from keras_policies.warn import warn
 
 StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 
 
-def compile_with_policy(model, compile_model, auto_scale_loss):
-    """Compile `model`, and wrap its optimizer as its policy says.
+def compile_with_policy(
+    model: keras.Model, compile_model: Callable[[bool], None], auto_scale_loss: bool
+) -> None:
+    """Compile a model, and wrap its optimizer as the model's policy says.
 
     Args:
-        model: `keras.Model`.
-        compile_model: callable, stock `compile`, takes `auto_scale_loss`.
-        auto_scale_loss: bool, as the user passed it.
+        model: the model.
+        compile_model: stock `compile`; takes `auto_scale_loss`.
+        auto_scale_loss: as the user passed it.
     """
     policy = model.dtype_policy
     if not isinstance(policy, Policy):
@@ -31,7 +33,7 @@ def compile_with_policy(model, compile_model, auto_scale_loss):
     if isinstance(optimizer, StockLossScaleOptimizer):
         _warn_if_scales_differ(optimizer, policy)
     elif policy.loss_scale is None or not auto_scale_loss:
-        # Stock Keras would wrap when it reads the model, were this not said.
+        # Otherwise stock Keras would wrap when it reads the saved model.
         keras_internals.record_no_auto_scale_loss(model)
         if auto_scale_loss:
             _warn_if_only_layers_scale(model)
@@ -39,23 +41,19 @@ def compile_with_policy(model, compile_model, auto_scale_loss):
         model.optimizer = LossScaleOptimizer.for_policy(optimizer, policy.loss_scale)
 
 
-def _warn_if_scales_differ(optimizer, policy):
-    if isinstance(optimizer, LossScaleOptimizer):
-        scale = optimizer.rule
-    else:
-        scale = DynamicLossScale(
-            optimizer.initial_scale, optimizer.dynamic_growth_steps
-        )
+def _warn_if_scales_differ(
+    optimizer: keras.optimizers.LossScaleOptimizer, policy: Policy
+) -> None:
+    scale = rule_of(optimizer)
     if policy.loss_scale not in (None, scale):
-        warnings.warn(
+        warn(
             f"The optimizer passed to compile is already a LossScaleOptimizer, with "
-            f"{scale}; it is kept, and the model's policy {policy!r} has no say. "
-            "Pass the inner optimizer to use the policy's loss scale.",
-            stacklevel=5,
+            f"{scale}; it is kept, and the model's policy {policy!r} is ignored. "
+            "Pass the inner optimizer to use the policy's loss scale."
         )
 
 
-def _warn_if_only_layers_scale(model):
+def _warn_if_only_layers_scale(model: keras.Model) -> None:
     if model.optimizer is None or isinstance(model.optimizer, StockLossScaleOptimizer):
         return
     for layer in keras_internals.sublayers(model):
@@ -66,17 +64,16 @@ def _warn_if_only_layers_scale(model):
             and policy.loss_scale is not None
             and policy.compute_dtype == "float16"
         ):
-            warnings.warn(
+            warn(
                 f"The policy of layer '{layer.name}' has a loss scale, {policy!r}, "
                 f"but the policy of the model '{model.name}' has none, so its loss "
                 "will not be scaled: only the model's own policy counts. Create the "
                 "model under keras_policies.set_policy(...), or wrap the optimizer "
-                "in a keras_policies.LossScaleOptimizer.",
-                stacklevel=5,
+                "in a keras_policies.LossScaleOptimizer."
             )
             return
 
 
-def install():
+def install() -> None:
     """Let `Model.compile` ask this module."""
     keras_internals.around_compile(compile_with_policy)

@@ -1,15 +1,16 @@
-"""Whether weights are finite, for those who say why training came to a halt."""
+"""Counts the weights that are not finite, for messages on failed training."""
+
+from collections.abc import Iterable
 
 import keras
 from keras import ops
 
 
-def non_finite(variables):
+def non_finite(variables: Iterable[keras.Variable]) -> int:
     """Return how many of some variables hold inf or NaN.
 
     Args:
-        variables: list of `keras.Variable`; those that are not floating-point are not
-            asked.
+        variables: the variables; those that are not floating-point are skipped.
 
     Example:
         >>> non_finite([keras.Variable([1.0, np.inf]), keras.Variable([2.0])])
@@ -19,7 +20,7 @@ def non_finite(variables):
     return sum(not bool(ops.all(ops.isfinite(v))) for v in floating)
 
 
-def words_on_weights(model):
+def words_on_weights(model: keras.Model) -> str:
     """Return `"3 of 4 weights hold inf or NaN"`, or `""` if none of a model does.
 
     Example:

@@ -1,4 +1,4 @@
-"""The global policy: `keras.config`'s own, with the names of tf.keras 2."""
+"""The global policy of `keras.config`, under the names of tf.keras 2."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from keras_policies.policy import Policy
 
 
 def set_policy(policy: PolicyLike | None) -> None:
-    """Set the policy of layers that are given no `dtype=`.
+    """Set the policy of layers that get no `dtype=`.
 
-    It is Keras's own global policy, which is per thread. Under "mixed_float16"
+    This is Keras's own global policy, one per thread. Under "mixed_float16"
     `Model.compile` scales the loss dynamically; for another loss scale pass a
     `Policy(name, loss_scale=...)`.
 
@@ -40,9 +40,9 @@ def set_policy(policy: PolicyLike | None) -> None:
 def global_policy() -> keras.DTypePolicy:
     """Return the global policy, as a `Policy`.
 
-    A policy that stock code set is returned as the `Policy` of that name, whose
-    loss scale is what stock Keras would use. A `DTypePolicyMap` or a quantized
-    policy, which no `Policy` can stand for, is returned as it is.
+    A policy that stock code set is returned as the `Policy` of that name, with the
+    loss scale that stock Keras would use. A `DTypePolicyMap` or a quantized policy
+    has no such `Policy`, and is returned as it is.
 
     Example:
     >>> global_policy()
@@ -78,7 +78,7 @@ def policy_scope(policy: PolicyLike | None) -> Iterator[None]:
         keras.config.set_dtype_policy(before)
 
 
-def _as_floating_policy(policy):
+def _as_floating_policy(policy: PolicyLike | None) -> keras.DTypePolicy:
     if policy is None:
         return keras.DTypePolicy(keras.config.floatx())
     if not isinstance(policy, keras.DTypePolicy):

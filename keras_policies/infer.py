@@ -1,18 +1,19 @@
 """How a layer with a deferred policy gets its dtype.
 
-A layer settles, once, on the first of these that happens:
+A layer settles on a dtype once, at the first of these events:
 
-- It is called: on the dtype of the first tensor among the call's arguments, in
-  the order in which Keras flattens them. An integer or boolean tensor says
-  nothing about weights, so a layer that creates floating-point ones settles on
-  `floatx`, and only a layer without any on that dtype itself.
-- It creates a weight before any call, because another layer builds it or a user
-  does: on the compute dtype of the nearest enclosing layer that has one, else
-  on `floatx`.
+- It is called: it takes the dtype of the first tensor among the call's arguments, in
+  the order in which Keras flattens them. An integer or boolean tensor says nothing
+  about weights, so a layer that creates floating-point ones settles on `floatx`; only
+  a layer without any takes that dtype itself.
+- It creates a weight before any call, because another layer or the user builds it: it
+  takes the compute dtype of the nearest enclosing layer that has one, else `floatx`.
 """
 
 import contextlib
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 
@@ -22,13 +23,13 @@ from keras_policies.policy import Policy
 _called_on_integers = threading.local()
 
 
-def _is_deferred(layer):
+def _is_deferred(layer: keras.Layer) -> bool:
     policy = keras_internals.own_policy(layer)
     return isinstance(policy, Policy) and policy.is_deferred
 
 
-def settle(layer, dtype):
-    """Settle `layer` on a dtype name, if its policy is a deferred one."""
+def settle(layer: keras.Layer, dtype: str) -> None:
+    """Settle a layer on a dtype name, if its policy is deferred."""
     if _is_deferred(layer):
         policy = keras_internals.own_policy(layer)
         keras_internals.set_own_policy(layer, policy.settle(dtype))
@@ -37,7 +38,9 @@ def settle(layer, dtype):
             settle(part, dtype)
 
 
-def settle_on_call(layer, args, kwargs):
+def settle_on_call(
+    layer: keras.Layer, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     """Settle a layer that is about to be called."""
     if not _is_deferred(layer):
         return
@@ -50,43 +53,47 @@ def settle_on_call(layer, args, kwargs):
     settle(layer, dtype)
 
 
-def settle_on_weight(layer, dtype):
+def settle_on_weight(layer: keras.Layer, dtype: Any) -> None:
     """Settle a layer that is about to create a weight, and those it is part of.
 
     Args:
         layer: the layer.
-        dtype: the dtype asked for, or None for the layer's own.
+        dtype: the dtype asked for, a name or a backend's own; None for the layer's.
     """
     if not _is_deferred(layer):
         return
-    if dtype is not None and not keras.backend.is_float_dtype(
+    if dtype is None or keras.backend.is_float_dtype(
         keras.backend.standardize_dtype(dtype)
     ):
-        return
-    waiting, found = [], keras.config.floatx()
+        waiting, found = _waiting_with(layer)
+        for candidate in waiting:
+            settle(candidate, found)
+
+
+def _waiting_with(layer: keras.Layer) -> tuple[list[keras.Layer], str]:
+    """Return the layers that settle when a layer creates a weight, and their dtype."""
+    waiting = []
     for candidate in [layer, *keras_internals.enclosing_layers()]:
         if _is_deferred(candidate):
             waiting.append(candidate)
             if candidate in _marked():
                 break
             continue
-        compute_dtype = keras_internals.own_policy(candidate).compute_dtype
-        if keras.backend.is_float_dtype(compute_dtype):
-            found = compute_dtype
-            break
-    for candidate in waiting:
-        settle(candidate, found)
+        dtype = keras_internals.own_policy(candidate).compute_dtype
+        if keras.backend.is_float_dtype(dtype):
+            return waiting, dtype
+    return waiting, keras.config.floatx()
 
 
-def keep_deferred(original, clone):
-    """Give the clone of a layer with a deferred policy that policy again."""
+def keep_deferred(original: keras.Layer, clone: keras.Layer) -> None:
+    """Give the clone of a layer the same policy, if that is deferred."""
     if _is_deferred(original):
         clone.dtype_policy = original.dtype_policy
         origins.keep(clone)
 
 
 @contextlib.contextmanager
-def _mark_called_on_integers(layer):
+def _mark_called_on_integers(layer: keras.Layer) -> Iterator[None]:
     marked = _marked()
     marked.append(layer)
     try:
@@ -95,13 +102,12 @@ def _mark_called_on_integers(layer):
         marked.remove(layer)
 
 
-def _marked():
-    if not hasattr(_called_on_integers, "layers"):
-        _called_on_integers.layers = []
-    return _called_on_integers.layers
+def _marked() -> list[keras.Layer]:
+    marked: list[keras.Layer] = vars(_called_on_integers).setdefault("layers", [])
+    return marked
 
 
-def install():
+def install() -> None:
     """Let Keras ask this module before layers are called and weights created."""
     keras_internals.before_layer_call(settle_on_call)
     keras_internals.before_weight(settle_on_weight)

@@ -1,15 +1,15 @@
-"""Loss scales: frozen settings and the pure rule that moves a scale.
+"""Loss scales: frozen settings, and the pure rule that moves a scale.
 
-A loss scale says by how much the loss is multiplied before the gradients are
-taken, so that small float16 gradients do not underflow to zero
-(Micikevicius et al., "Mixed Precision Training", 2018,
-https://arxiv.org/abs/1710.03740). The objects here hold settings only; the
-scale that changes during training is a variable of the optimizer.
+The loss is multiplied by the loss scale before the gradients are taken, so that small
+float16 gradients do not underflow to zero (Micikevicius et al., "Mixed Precision
+Training", 2018, https://arxiv.org/abs/1710.03740). The objects here hold settings
+only; the scale that changes during training is a variable of the optimizer.
 """
 
 import abc
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -19,7 +19,10 @@ from keras.saving import get_registered_object
 from keras_policies.annotations import Config, Tensor
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
+HOST_BOOLS = bool, np.bool_  # their value is known, without a device
 Kind = TypeVar("Kind", bound="LossScale")
+State: TypeAlias = tuple[Tensor, Tensor]  # loss scale and good steps
+Values: TypeAlias = tuple[Tensor, ...]  # scalars
 
 
 class LossScale(abc.ABC):
@@ -30,9 +33,14 @@ class LossScale(abc.ABC):
     so the method may use `keras.ops` but no Python `if` on its arguments.
 
     Attributes:
+        initial_loss_scale: float, the scale of the first step (unitless).
         skips_nonfinite: bool, whether gradients are checked, and a step with a
-            NaN or infinite one is skipped. Where it is `False` the gradients
-            are never looked at, and `after_step` is never called.
+            NaN or infinite one is skipped. If it is False, gradients are never
+            checked, and `after_step` is never called.
+        increment_period: int, the finite steps in a row before the scale grows;
+            None for a rule that has no such number. Stock Keras gets it from a file.
+        minimum: float, the smallest scale that an overflow leads to; None if the
+            rule has no such limit. `LossScaleLogger` warns when training halts there.
 
     Example:
     >>> class Halving(LossScale):
@@ -45,14 +53,13 @@ class LossScale(abc.ABC):
     True
     """
 
-    skips_nonfinite: bool = True
-
     initial_loss_scale: float
+    skips_nonfinite: bool = True
+    increment_period: int | None = None
+    minimum: float | None = None
 
     @abc.abstractmethod
-    def after_step(
-        self, scale: Tensor, good_steps: Tensor, finite: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def after_step(self, scale: Tensor, good_steps: Tensor, finite: Tensor) -> State:
         """Return `(scale, good_steps)` after one training step.
 
         Args:
@@ -91,7 +98,7 @@ class FixedLossScale(LossScale):
         loss_scale_value: int or float, at least 1 and finite (unitless).
 
     Raises:
-        ValueError: if the value is no such number.
+        ValueError: if the value is not such a number.
 
     Example:
     >>> FixedLossScale(128)
@@ -113,9 +120,7 @@ class FixedLossScale(LossScale):
             )
         _set(self, loss_scale_value=value, initial_loss_scale=value)
 
-    def after_step(
-        self, scale: Tensor, good_steps: Tensor, finite: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def after_step(self, scale: Tensor, good_steps: Tensor, finite: Tensor) -> State:
         """Return `scale` and `good_steps` as they are."""
         return scale, good_steps
 
@@ -128,12 +133,11 @@ class FixedLossScale(LossScale):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class DynamicLossScale(LossScale):
-    """A loss scale that falls on overflow and rises while all goes well.
+    """A loss scale that falls on overflow and rises while gradients are finite.
 
-    After a step with a NaN or infinite gradient the step is skipped and the
-    scale divided by `multiplier`, to no less than `minimum`. After
-    `increment_period` finite steps in a row it is multiplied by `multiplier`,
-    to no more than `maximum`. The rule is that of
+    A step with a NaN or infinite gradient is skipped, and the scale is divided by
+    `multiplier`, down to `minimum`. After `increment_period` finite steps in a row
+    it is multiplied by `multiplier`, up to `maximum`. The rule is that of
     `tf.keras.mixed_precision.experimental.DynamicLossScale`; floor and ceiling
     are arguments here.
 
@@ -144,13 +148,13 @@ class DynamicLossScale(LossScale):
         increment_period: int, finite steps in a row before the scale grows.
         multiplier: int or float, at least 1. With 1 the scale stays, but steps
             with non-finite gradients are still skipped.
-        minimum: int or float, the least scale that an overflow leads to. May be
+        minimum: int or float, the smallest scale that an overflow leads to. May be
             below 1 for gradients that are themselves too large for float16.
-        maximum: int or float, the greatest scale that growth leads to. A scale
+        maximum: int or float, the largest scale that growth leads to. A scale
             whose next value would not be finite in float32 stays as it is.
 
     Raises:
-        ValueError: if an argument is no number, or out of its range.
+        ValueError: if an argument is not a number, or out of its range.
 
     Example:
     >>> rule = DynamicLossScale(1024, increment_period=2)
@@ -195,9 +199,7 @@ class DynamicLossScale(LossScale):
                 f"initial_loss_scale={self.initial_loss_scale!r}."
             )
 
-    def after_step(
-        self, scale: Tensor, good_steps: Tensor, finite: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def after_step(self, scale: Tensor, good_steps: Tensor, finite: Tensor) -> State:
         """Return `(scale, good_steps)` after one training step.
 
         Args:
@@ -209,35 +211,34 @@ class DynamicLossScale(LossScale):
             The scale (float32) and the count (of `good_steps`' dtype) to use in
             the next step. The count is 0 after a change and after an overflow.
         """
-        full = good_steps + 1 >= self.increment_period
-        if isinstance(finite, bool | np.bool_) and isinstance(full, bool | np.bool_):
-            # Of nearly all steps nothing else is to be computed.
-            if finite and not full:
-                return scale, good_steps + 1
-            if finite:
-                return self._grown(scale), 0
-            return self._divided(scale, self.multiplier), 0
-        counts = ops.logical_and(finite, ops.logical_not(full))
-        grown = ops.where(full, self._grown(scale), scale)
-        # By a constant, compilers would multiply by its rounded reciprocal instead.
-        divisor = ops.where(finite, 1.0, self.multiplier)
-        return (
-            ops.where(finite, grown, self._divided(scale, divisor)),
-            ops.where(counts, good_steps + 1, ops.zeros_like(good_steps)),
-        )
+        counted = good_steps + 1
+        full = counted >= self.increment_period
 
-    def _grown(self, scale):
+        def grow() -> Values:
+            return self._grown(scale), 0
+
+        def shrink() -> Values:
+            return self._shrunk(scale, finite), 0
+
+        def count() -> Values:
+            return scale, counted
+
+        return choose(finite, lambda: choose(full, grow, count), shrink)
+
+    def _grown(self, scale: Tensor) -> Tensor:
         scale = ops.convert_to_tensor(scale, dtype="float32")
         grown = scale * self.multiplier
         return ops.where(ops.isfinite(grown), ops.minimum(grown, self.maximum), scale)
 
-    def _divided(self, scale, divisor):
+    def _shrunk(self, scale: Tensor, finite: Tensor) -> Tensor:
         scale = ops.convert_to_tensor(scale, dtype="float32")
+        # Compilers would turn a constant divisor into its rounded reciprocal.
+        (divisor,) = choose(finite, lambda: (1.0,), lambda: (self.multiplier,))
         divisor = ops.convert_to_tensor(divisor, dtype="float32")
         return ops.maximum(scale / divisor, self.minimum)
 
     def get_config(self) -> Config:
-        # Floor and ceiling only where set, so that tf.keras reads the rest.
+        # Floor and ceiling only if they are set, so that tf.keras can read the rest.
         config = dataclasses.asdict(self)
         for name, default in ("minimum", 1.0), ("maximum", FLOAT32_MAX):
             if config[name] == default:
@@ -245,12 +246,55 @@ class DynamicLossScale(LossScale):
         return config
 
 
+def choose(
+    condition: Tensor, then: Callable[[], Values], otherwise: Callable[[], Values]
+) -> Values:
+    """Return `then()` where a condition holds, `otherwise()` elsewhere.
+
+    Args:
+        condition: bool scalar. If its value is known (a bool of Python or NumPy), only
+            the chosen function is called; for a tensor, both are.
+        then: returns a tuple of scalars.
+        otherwise: returns as many.
+
+    Example:
+    >>> choose(True, lambda: (8.0, 1), lambda: (4.0, 0))
+    (8.0, 1)
+    """
+    if isinstance(condition, HOST_BOOLS):
+        return then() if condition else otherwise()
+    pairs = zip(then(), otherwise(), strict=True)
+    return tuple(ops.where(condition, a, b) for a, b in pairs)
+
+
+# The loss scales of the package -> their names in tables.
+KINDS: dict[type[LossScale], str] = {
+    FixedLossScale: "fixed",
+    DynamicLossScale: "dynamic",
+}
+
+
+def in_short(rule: LossScale, value: float | None = None) -> str:
+    """Return a loss scale in two words, for tables.
+
+    Args:
+        rule: the loss scale.
+        value: the current scale (unitless); None for the initial one.
+
+    Example:
+    >>> in_short(DynamicLossScale()), in_short(FixedLossScale(128))
+    ('dynamic, 32768', 'fixed, 128')
+    """
+    kind = KINDS.get(type(rule), type(rule).__name__)
+    return f"{kind}, {rule.initial_loss_scale if value is None else value:.9g}"
+
+
 # What `get` understands.
 LossScaleLike: TypeAlias = str | float | LossScale | Config | None
 
 
 def get(identifier: LossScaleLike) -> LossScale | None:
-    """Return the loss scale that `identifier` stands for.
+    """Return the loss scale that an identifier stands for.
 
     Args:
         identifier: `None` (no loss scaling), `"dynamic"`, a number of at least 1
@@ -261,7 +305,7 @@ def get(identifier: LossScaleLike) -> LossScale | None:
         A `LossScale`, or `None`.
 
     Raises:
-        ValueError: if it is none of these.
+        ValueError: if the identifier is none of these.
 
     Example:
     >>> get(128)
@@ -278,20 +322,21 @@ def get(identifier: LossScaleLike) -> LossScale | None:
     raise _not_understood(identifier)
 
 
-def _from_dict(identifier):
+def _from_dict(identifier: Config) -> LossScale:
     name, config = identifier.get("class_name"), identifier.get("config")
-    built_in = {c.__name__: c for c in (FixedLossScale, DynamicLossScale)}
+    built_in = {cls.__name__: cls for cls in KINDS}
     cls = get_registered_object(name, module_objects=built_in)
     is_loss_scale = isinstance(cls, type) and issubclass(cls, LossScale)
     if not is_loss_scale or not isinstance(config, dict):
         raise _not_understood(identifier)
     try:
-        return cls.from_config(config)
+        found: LossScale = cls.from_config(config)
+        return found
     except TypeError as error:
         raise _not_understood(identifier) from error
 
 
-def _not_understood(identifier):
+def _not_understood(identifier: object) -> ValueError:
     return ValueError(
         "Could not interpret the loss scale. Expected 'dynamic', None, an int or "
         "float of at least 1 for a fixed scale, a LossScale, or the config of one. "
@@ -299,13 +344,13 @@ def _not_understood(identifier):
     )
 
 
-def _number(name, value):
+def _number(name: str, value: object) -> float:
     if isinstance(value, (int, float)) and not math.isnan(value):
         return float(value)
     raise ValueError(f"{name} must be an int or float. Received: {name}={value!r}.")
 
 
-def _set(frozen, **values):
+def _set(frozen: LossScale, **values: float) -> None:
     for name, value in values.items():
         object.__setattr__(frozen, name, value)
 

@@ -1,27 +1,33 @@
 """`LossScaleOptimizer`: the variables of a loss scale, and the training step."""
 
-import contextlib
-import itertools
-import warnings
-import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
-from keras_policies import backends, keras_internals, optimizer_arguments, tracing
+from keras_policies import (
+    keras_internals,
+    optimizer_arguments,
+    step_gradients,
+    tracing,
+)
 from keras_policies.annotations import Config, CustomObjects, Tensor
-from keras_policies.loss_scale import LossScale, LossScaleLike
+from keras_policies.backends.protocol import StepGradients
+from keras_policies.backends.running import backend
+from keras_policies.loss_scale import (
+    DynamicLossScale,
+    LossScale,
+    LossScaleLike,
+    choose,
+)
+from keras_policies.scaled_gradients import ScaledGradients
 
-# Stock optimizers only grow; this is as good as never.
+# The growth period of a rule without one. Stock Keras knows no scale that never grows.
 NEVER = 2**31 - 1
-# Names of the variables that an optimizer reads for each variable that it updates.
-SHARED = {"iteration", "learning_rate"}
 
 
-class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
+class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
     """An optimizer that scales the loss, by any `LossScale`.
 
     `scale_loss`, `apply`, `apply_gradients` and `stateless_apply` are those of
@@ -30,15 +36,15 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     `apply_gradients` takes *unscaled* gradients, clipped or not. An optimizer
     that has been asked for unscaled gradients expects them until `scale_loss` is
     called again; a gradient that was itself passed to `get_unscaled_gradients`
-    counts as scaled all the same.
+    still counts as scaled.
 
     A step with a NaN or infinite gradient changes nothing but the loss scale. What the
-    forward pass has changed before, the statistics of batch normalization and the
-    seeds of dropout, stays changed, as in tf.keras.
+    forward pass has already changed (the statistics of batch normalization, the seeds
+    of dropout) stays changed, as in tf.keras.
 
     Args:
         inner_optimizer: `keras.optimizers.Optimizer` that makes the updates.
-        loss_scale: as for `Policy`, save that it cannot be None or `"auto"`.
+        loss_scale: as for `Policy`, except that None and `"auto"` are errors.
         name: str or None, the optimizer's name.
         dynamic: bool, deprecated, in place of `loss_scale`: whether the loss
             scale is dynamic.
@@ -46,7 +52,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         dynamic_growth_steps: int, deprecated: `increment_period` of the scale.
 
     Raises:
-        TypeError: if `inner_optimizer` is no optimizer, or is itself a
+        TypeError: if `inner_optimizer` is not an optimizer, or is itself a
             `LossScaleOptimizer`.
         ValueError: if the loss scale is not understood, or given twice.
 
@@ -74,25 +80,17 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         rule = optimizer_arguments.rule(
             loss_scale, dynamic, initial_scale, dynamic_growth_steps
         )
-        if inner_optimizer.loss_scale_factor is not None:
-            warnings.warn(
-                f"The inner optimizer has loss_scale_factor="
-                f"{inner_optimizer.loss_scale_factor}, and is wrapped with the loss "
-                f"scale {rule!r}. The latter wins: loss_scale_factor is set to None.",
-                stacklevel=2,
-            )
-            inner_optimizer.loss_scale_factor = None
-        growth_steps = getattr(rule, "increment_period", NEVER)
+        optimizer_arguments.drop_loss_scale_factor(inner_optimizer, rule)
+        period = rule.increment_period
         super().__init__(
             inner_optimizer,
             initial_scale=rule.initial_loss_scale,
-            dynamic_growth_steps=growth_steps,
+            dynamic_growth_steps=NEVER if period is None else period,
             name=name,
         )
         self.rule: LossScale = rule
         self.saved_as_inner = False
-        self._expects_unscaled = False
-        self._known_scaled: dict[int, weakref.ref[Any]] = {}
+        self._scaled = ScaledGradients()
 
     @classmethod
     def for_policy(
@@ -100,7 +98,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     ) -> "LossScaleOptimizer":
         """Return the optimizer that `Model.compile` puts around the user's own.
 
-        It is saved as the inner optimizer would be: no loss scale is in the file.
+        It is saved as if it were the inner optimizer, without a loss scale.
         """
         optimizer = cls(inner_optimizer, loss_scale, name="loss_scale_optimizer")
         optimizer.saved_as_inner = True
@@ -134,17 +132,17 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     @property
     def skipped_steps(self) -> Tensor:
         """integer scalar tensor, the steps skipped since the optimizer was made."""
-        # Stock Keras leaves this variable at zero: `iterations` is the inner one.
-        return _value(self._iterations)
+        # Stock Keras leaves this variable at zero: it counts in the inner optimizer's.
+        return _value(keras_internals.step_count(self))
 
     @property
     def applied_steps(self) -> Tensor:
         """integer scalar tensor, the steps not skipped (accumulating ones too)."""
-        return _value(self.inner_optimizer._iterations)
+        return _value(keras_internals.step_count(self.inner_optimizer))
 
     @keras_internals.no_automatic_dependency_tracking
     def build(self, var_list: list[keras.Variable]) -> None:
-        # As stock, but an inner optimizer that is built keeps its state.
+        # As stock, but an inner optimizer that is already built keeps its state.
         self.step_counter = self.add_variable(
             shape=(), dtype="int", initializer="zeros", name="step_counter"
         )
@@ -160,7 +158,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
     def scale_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in float32 if `loss` is narrower."""
-        self._expects_unscaled = False
+        self._scaled.expect_scaled()
         return ops.multiply(loss, self._scale_for(loss, "scale_loss"))
 
     def get_scaled_loss(self, loss: Tensor) -> Tensor:
@@ -179,22 +177,21 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return loss * ops.cast(scale, loss.dtype)
 
     def get_unscaled_gradients(self, grads: Sequence[Tensor]) -> list[Tensor]:
-        """Return gradients of the scaled loss divided by the loss scale.
+        """Return gradients of the scaled loss, divided by the loss scale.
 
         Args:
             grads: list of tensors, of any floating dtype, or None.
 
         Returns:
-            A list of tensors of the same dtypes, and None where None came.
+            A list of tensors of the same dtypes, with None for None.
         """
-        self._expects_unscaled = True
-        self._known_scaled = {id(g): weakref.ref(g) for g in grads if g is not None}
         present = [g for g in grads if g is not None]
-        scale = self.loss_scale
-        if present:
-            scale = self._scale_for(present[0], "get_unscaled_gradients")
-        unscaled = iter(backends.unscale(present, scale))
-        return [None if g is None else ops.cast(next(unscaled), g.dtype) for g in grads]
+        self._scaled.expect_unscaled(present)
+        if not present:
+            return list(grads)
+        scale = self._scale_for(present[0], "get_unscaled_gradients")
+        divided = iter(backend.unscale(present, scale))
+        return [None if g is None else ops.cast(next(divided), g.dtype) for g in grads]
 
     def apply(
         self,
@@ -210,22 +207,20 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
                 may be left out once the optimizer is built.
         """
         grads = list(grads)
-        if trainable_variables is not None:
-            trainable_variables = list(trainable_variables)
-        if not self.built and trainable_variables is not None:
+        given = None if trainable_variables is None else list(trainable_variables)
+        if not self.built and given is not None:
             with keras.name_scope(self.name):
-                self.build(trainable_variables)
-        variables = (
-            self._trainable_variables
-            if trainable_variables is None
-            else trainable_variables
-        )
+                self.build(given)
+        variables = keras_internals.updated_variables(self) if given is None else given
         if not self.built or len(grads) != len(variables):
             # Keras says what is wrong.
-            self.inner_optimizer.apply(grads, trainable_variables)
+            self.inner_optimizer.apply(grads, given)
             return
-        with self._unscaled(grads, variables) as (unscaled, finite):
-            self._apply_if(finite, unscaled, trainable_variables)
+        are_scaled = self._scaled.are_scaled(grads, variables)
+        with step_gradients.unscaled_in_step(
+            grads, variables, are_scaled, self.loss_scale, self.rule.skips_nonfinite
+        ) as found:
+            self._step(found, variables, given)
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Tensor, keras.Variable]]
@@ -240,109 +235,76 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         grads: list[Tensor],
         trainable_variables: list[Tensor],
     ) -> tuple[list[Tensor], list[Tensor]]:
-        # Stock has a second copy of the step here; `apply` is written for both.
-        return keras.optimizers.Optimizer.stateless_apply(
+        # Stock has a second copy of the step here; ours calls `apply`.
+        applied: tuple[list[Tensor], list[Tensor]]
+        applied = keras.optimizers.Optimizer.stateless_apply(
             self, optimizer_variables, grads, trainable_variables
         )
+        return applied
 
-    def _scale_for(self, loss, method):
+    def _scale_for(self, loss: Tensor, method: str) -> Tensor:
         """Return the loss scale for a loss, or for one of its gradients."""
         if self.dynamic:
             held = self.dynamic_scale if self.built else None
             tracing.warn_if_constant(held, loss, method)
         return self.loss_scale
 
-    @contextlib.contextmanager
-    def _unscaled(self, grads, variables):
-        """Yield what gives the gradients to apply, and whether they are finite."""
-        scaled = list(map(self._is_scaled, grads, variables))
-        pairs = list(zip(grads, scaled, strict=True))
-        others = [g for g, is_scaled in pairs if g is not None and not is_scaled]
-        check = self.rule.skips_nonfinite
-        with backends.unscaled(
-            list(itertools.compress(grads, scaled)),
-            list(itertools.compress(variables, scaled)),
-            self.loss_scale,
-            check,
-        ) as (divide, finite):
-            # Where some come as they are: a graph takes all from one place.
-            known = divide() if others else None
-
-            def unscaled():
-                made = iter(known or divide())
-                taken = [next(made) if is_scaled else g for g, is_scaled in pairs]
-                accumulates = self.inner_optimizer.gradient_accumulation_steps
-                return _as_accumulated(taken, variables) if accumulates else taken
-
-            if check and others:
-                checked = backends.all_finite(others)
-                finite = checked if finite is None else ops.logical_and(finite, checked)
-            yield unscaled, finite
-
-    def _apply_if(self, finite, unscaled, trainable_variables):
-        """Apply `unscaled()` gradients if they are finite, or if that was not asked."""
+    def _step(
+        self,
+        gradients: StepGradients,
+        variables: list[keras.Variable],
+        given: list[keras.Variable] | None,
+    ) -> None:
+        """Apply gradients if they are finite, or if that is not checked."""
         inner = self.inner_optimizer
 
-        def shared():
-            return [v for v in inner.variables if v.name in SHARED]
+        def written() -> list[keras.Variable]:
+            return [*inner.variables, *keras_internals.updated_variables(inner)]
 
-        def written():
-            return [*inner.variables, *inner._trainable_variables]
+        def step() -> None:
+            with backend.read_once(lambda: keras_internals.shared_variables(inner)):
+                made = gradients.make()
+                if inner.gradient_accumulation_steps:
+                    made = step_gradients.in_dtypes_of(variables, made)
+                inner.apply(made, given)
 
-        def step():
-            with backends.read_once(shared):
-                inner.apply(unscaled(), trainable_variables)
-
-        if finite is None:
+        if gradients.finite is None:
             step()
         else:
-            self._after_step(backends.run_if(finite, step, written))
+            self._after_step(backend.run_if(gradients.finite, step, written))
 
-    def _after_step(self, finite):
-        def rule(scale, good_steps, skipped):
-            if isinstance(finite, np.bool_):
-                skipped = skipped if finite else skipped + 1
-            else:
-                skipped = ops.where(finite, skipped, skipped + 1)
-            return *self.rule.after_step(scale, good_steps, finite), skipped
+    def _after_step(self, finite: Tensor) -> None:
+        def moved(scale: Tensor, good_steps: Tensor, skipped: Tensor) -> list[Tensor]:
+            counted = choose(finite, lambda: (skipped,), lambda: (skipped + 1,))
+            return [*self.rule.after_step(scale, good_steps, finite), *counted]
 
-        backends.update([self.dynamic_scale, self.step_counter, self._iterations], rule)
-
-    def _is_scaled(self, grad, variable):
-        # float8 training passes a variable's new value as its gradient.
-        if grad is None or getattr(variable, "overwrite_with_gradient", False):
-            return False
-        if not self._expects_unscaled:
-            return True
-        reference = self._known_scaled.get(id(grad))
-        return reference is not None and reference() is grad
+        skipped = keras_internals.step_count(self)
+        backend.update([self.dynamic_scale, self.step_counter, skipped], moved)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
-        # Until a step is applied the averages of the weights are zeros. Where `fit` has
+        # Until a step is applied, the averages of the weights are zeros. After `fit`
         # failed on jax there are no values, and its error is the one to be seen.
-        has_value = keras_internals.raw_value(self.inner_optimizer._iterations)
-        if has_value is not None and int(self.applied_steps):
+        applied = keras_internals.step_count(self.inner_optimizer)
+        if keras_internals.raw_value(applied) is not None and int(self.applied_steps):
             super().finalize_variable_values(var_list)
 
     def save_own_variables(self, store: Any) -> None:
-        if self.saved_as_inner:
-            self.inner_optimizer.save_own_variables(store)
-        else:
-            super().save_own_variables(store)
+        saved: Any = self.inner_optimizer if self.saved_as_inner else super()
+        saved.save_own_variables(store)
 
     def load_own_variables(self, store: Any) -> None:
-        if len(store.keys()) == len(self.inner_optimizer.variables):
-            self.inner_optimizer.load_own_variables(store)
-        else:
-            super().load_own_variables(store)
+        is_inner = len(store.keys()) == len(self.inner_optimizer.variables)
+        loaded: Any = self.inner_optimizer if is_inner else super()
+        loaded.load_own_variables(store)
 
     def get_config(self) -> Config:
         """Return the config of a stock `keras.optimizers.LossScaleOptimizer`.
 
-        A fixed scale becomes one that never grows; other settings of a rule than
-        its initial scale and its growth period are dropped.
+        A fixed scale becomes one that never grows. Of a rule's settings, only the
+        initial scale and the growth period are kept.
         """
-        return super().get_config()
+        config: Config = super().get_config()
+        return config
 
     @classmethod
     def from_config(
@@ -356,17 +318,13 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return f"<{type(self).__name__} of {inner}, {self.rule!r}>"
 
 
-def _as_accumulated(grads, variables):
-    """Return gradients in the dtypes of their variables, as accumulators have them."""
-    dtypes = [variable.dtype for variable in variables]
-    return [
-        grad
-        if grad is None or keras.backend.standardize_dtype(grad.dtype) == dtype
-        else ops.cast(grad, dtype)
-        for grad, dtype in zip(grads, dtypes, strict=True)
-    ]
+def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:
+    """Return the rule of a `LossScaleOptimizer`, ours or that of stock Keras."""
+    if isinstance(optimizer, LossScaleOptimizer):
+        return optimizer.rule
+    return DynamicLossScale(optimizer.initial_scale, optimizer.dynamic_growth_steps)
 
 
-def _value(variable):
-    """Return a variable's value; TensorFlow takes a variable itself for a tensor."""
+def _value(variable: keras.Variable) -> Tensor:
+    """Return a variable's value; on TensorFlow, a variable can pass for a tensor."""
     return ops.stop_gradient(ops.convert_to_tensor(variable))

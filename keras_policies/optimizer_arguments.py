@@ -1,11 +1,19 @@
-"""What `LossScaleOptimizer` is given: the forms of tf.keras 2 and of Keras 3."""
+"""The arguments of `LossScaleOptimizer`: those of tf.keras 2 and those of Keras 3."""
+
+from typing import Any
 
 import keras
 
 from keras_policies import loss_scale as loss_scales
-from keras_policies.loss_scale import DynamicLossScale, FixedLossScale
+from keras_policies.loss_scale import (
+    DynamicLossScale,
+    FixedLossScale,
+    LossScale,
+    LossScaleLike,
+)
+from keras_policies.warn import warn
 
-# What Keras up to 3.5 wrote into the config, without any effect.
+# What Keras up to 3.5 wrote into the config, and never used.
 IGNORED_DEFAULTS = {
     "weight_decay": None,
     "clipnorm": None,
@@ -19,8 +27,8 @@ IGNORED_DEFAULTS = {
 }
 
 
-def check_inner(inner):
-    """Raise if `inner` is no optimizer, or one that scales the loss itself."""
+def check_inner(inner: object) -> None:
+    """Raise if `inner` is not an optimizer, or is one that scales the loss itself."""
     if isinstance(inner, keras.optimizers.LossScaleOptimizer):
         raise TypeError(
             f"The inner optimizer is itself a LossScaleOptimizer: {inner!r}. The "
@@ -33,8 +41,20 @@ def check_inner(inner):
         )
 
 
-def check_others(arguments):
-    """Raise if there are arguments but those that Keras itself once wrote."""
+def drop_loss_scale_factor(inner: keras.optimizers.Optimizer, rule: LossScale) -> None:
+    """Warn and set `loss_scale_factor` of an inner optimizer to None, if it is set."""
+    if inner.loss_scale_factor is None:
+        return
+    warn(
+        f"The inner optimizer has loss_scale_factor={inner.loss_scale_factor}, and is "
+        f"wrapped with the loss scale {rule!r}. The latter wins: loss_scale_factor is "
+        "set to None."
+    )
+    inner.loss_scale_factor = None
+
+
+def check_others(arguments: dict[str, Any]) -> None:
+    """Raise if there are arguments that Keras itself never wrote."""
     for argument, value in arguments.items():
         if argument not in IGNORED_DEFAULTS or value != IGNORED_DEFAULTS[argument]:
             raise ValueError(
@@ -43,9 +63,15 @@ def check_others(arguments):
             )
 
 
-def rule(loss_scale, dynamic, initial_scale, growth_steps):
+def rule(
+    loss_scale: LossScaleLike,
+    dynamic: bool | None,
+    initial_scale: float | None,
+    growth_steps: int | None,
+) -> LossScale:
     """Return the `LossScale` that these arguments of the constructor stand for."""
-    if loss_scale is None:
+    found = loss_scales.get(loss_scale)
+    if found is None:
         raise ValueError(
             "loss_scale is None, so there is nothing to scale. Use the inner "
             "optimizer itself, or pass 'dynamic', a number or a LossScale."
@@ -56,9 +82,12 @@ def rule(loss_scale, dynamic, initial_scale, growth_steps):
                 "Pass either loss_scale, or dynamic, initial_scale and "
                 f"dynamic_growth_steps, not both. Received: loss_scale={loss_scale!r}."
             )
-        return loss_scales.get(loss_scale)
+        return found
     if dynamic or dynamic is None:
-        given = {"initial_loss_scale": initial_scale, "increment_period": growth_steps}
+        given: dict[str, Any] = {
+            "initial_loss_scale": initial_scale,
+            "increment_period": growth_steps,
+        }
         return DynamicLossScale(**{k: v for k, v in given.items() if v is not None})
     if initial_scale is None or growth_steps is not None:
         raise ValueError(

@@ -1,8 +1,8 @@
 """Where a layer's policy came from, as far as it can be known.
 
-Keras does not record it, so a layer's constructor does from the import of this package
-on. A config (of a file, of `clone_model`, of the copies that a Bidirectional makes) has
-the policy in it, but not where that came from.
+Keras does not record it; once this package is imported, the constructors of layers do.
+A config (of a file, of `clone_model`, of the copies that a Bidirectional makes) holds
+the policy, but not where it came from.
 """
 
 from typing import NamedTuple
@@ -13,42 +13,54 @@ from keras_policies import keras_internals
 
 PolicyMap = keras.dtype_policies.DTypePolicyMap
 
-# Beside the attributes of the layer's class; TensorFlow does not track this prefix.
+# An attribute of the layer. TensorFlow does not track names with this prefix.
 _RECORD = "_self_keras_policies_origin"
 
 
 class Creation(NamedTuple):
-    """Whether a constructor was given a dtype, and the policy that it then took."""
+    """How a layer got its policy.
+
+    Args:
+        is_given: whether its constructor was given a dtype.
+        is_read: whether the layer was made from a config.
+        policy: the policy that the layer then had.
+    """
 
     is_given: bool
     is_read: bool
     policy: keras.DTypePolicy
 
 
-def record(layer, is_given, is_read):
+def _created(layer: keras.Layer) -> Creation | None:
+    """Return what was recorded for a layer; None if it was made too early."""
+    created: Creation | None = vars(layer).get(_RECORD)
+    return created
+
+
+def record(layer: keras.Layer, is_given: bool, is_read: bool) -> None:
     """Record how a layer got its policy."""
     policy = keras_internals.held_policy(layer)
     vars(layer)[_RECORD] = Creation(is_given, is_read, policy)
 
 
-def keep(layer):
-    """Leave the origin as it is, when this package has replaced the policy."""
-    created = vars(layer).get(_RECORD)
+def keep(layer: keras.Layer) -> None:
+    """Keep the recorded origin after this package has replaced the policy."""
+    created = _created(layer)
     if created is not None:
         record(layer, created.is_given, created.is_read)
 
 
-def is_given(layer):
-    """Return whether a layer's constructor was given a dtype, as far as is known."""
-    created = vars(layer).get(_RECORD)
+def is_given(layer: keras.Layer) -> bool:
+    """Return whether a layer's constructor was given a dtype; True if unknown."""
+    created = _created(layer)
     return created is None or created.is_given
 
 
-def origin_of(layer, parent=None):
+def origin_of(layer: keras.Layer, parent: keras.Layer | None = None) -> str:
     """Return where a layer's policy came from.
 
     Args:
-        layer: `keras.Layer`.
+        layer: the layer.
         parent: the layer that it is part of, or None.
 
     Returns:
@@ -57,7 +69,7 @@ def origin_of(layer, parent=None):
         - `"unknown"`: the layer was made before this package was imported.
         - `"set later"`: the layer's `dtype_policy` was assigned, or it was quantized.
         - `"global"`: no `dtype=` was given; the global policy of that moment.
-        - `"parent"`: given the very dtypes of the layer (no model) that it is part of.
+        - `"parent"`: part of a layer (not a model), and given the same dtypes.
         - `"config"`: made from a config.
         - `"own"`: given as `dtype=`, also by a `from_config` called by hand.
 
@@ -72,8 +84,8 @@ def origin_of(layer, parent=None):
     return found + _entry(layer, policy) if isinstance(policy, PolicyMap) else found
 
 
-def _plain_origin(layer, parent):
-    created = vars(layer).get(_RECORD)
+def _plain_origin(layer: keras.Layer, parent: keras.Layer | None) -> str:
+    created = _created(layer)
     if created is None:
         return "unknown"
     if created.policy is not keras_internals.held_policy(layer):
@@ -86,17 +98,17 @@ def _plain_origin(layer, parent):
     return "config" if created.is_read else "own"
 
 
-def _dtypes(layer):
+def _dtypes(layer: keras.Layer) -> tuple[str | None, ...]:
     policy = keras_internals.own_policy(layer)
     return policy.compute_dtype, policy.variable_dtype, policy.quantization_mode
 
 
-def _entry(layer, policies):
+def _entry(layer: keras.Layer, policies: keras.dtype_policies.DTypePolicyMap) -> str:
     own = keras_internals.own_policy(layer)
     keys = [key for key, policy in policies.items() if policy is own]
     return f", map's {keys[0]!r}" if keys else ", map's default"
 
 
-def install():
-    """Let constructors of layers record."""
+def install() -> None:
+    """Let the constructors of layers record."""
     keras_internals.after_layer_init(record)

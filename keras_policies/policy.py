@@ -1,43 +1,18 @@
 """`Policy`: the dtypes of a layer and, beside them, a loss scale."""
 
-import contextlib
 import copy
-import warnings
-from typing import NamedTuple
 
 import keras
 
+from keras_policies import keras_internals, policy_names
 from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config, Tensor
 from keras_policies.loss_scale import LossScale, LossScaleLike
-
-WITH_FLOAT32_VARS = "_with_float32_vars"
-
-
-class Dtypes(NamedTuple):
-    """What a policy name stands for; None waits for a layer's first input."""
-
-    compute: str | None
-    variable: str | None
+from keras_policies.warn import warn
 
 
-# The names that are no dtype names. See also `_dtypes_of`.
-NAMES = {
-    "mixed_float16": Dtypes("float16", "float32"),
-    "mixed_bfloat16": Dtypes("bfloat16", "float32"),
-    "infer": Dtypes(None, None),
-    "infer_with_float32_vars": Dtypes(None, "float32"),
-}
-ALIASES = {
-    "_infer": "infer",
-    "infer_float32_vars": "infer_with_float32_vars",
-    "float32_with_float32_vars": "float32",
-}
-# dtype names of TensorFlow that Keras 3 does not know.
-DTYPE_ALIASES = {"half": "float16", "float": "float32", "double": "float64"}
-
-
-class Policy(keras.DTypePolicy):
+@keras_internals.keeps_its_name
+class Policy(keras.DTypePolicy):  # type: ignore[misc]
     """A `keras.DTypePolicy` with a loss scale, as tf.keras 2.0 to 2.3 had it.
 
     Pass it to `dtype=` of any layer, to `set_policy`, or put it into a
@@ -46,9 +21,9 @@ class Policy(keras.DTypePolicy):
     saved model holds the plain `keras.DTypePolicy`; the loss scale is dropped.
 
     A deferred policy (`"infer"`, `"infer_with_float32_vars"`) has no compute
-    dtype: each layer that gets it takes its dtype from the first tensor that it
+    dtype yet: each layer that gets it takes its dtype from the first tensor that it
     is called on, and has a settled policy from then on. The object itself never
-    changes, so it may serve any number of layers.
+    changes, so any number of layers can share it.
 
     Args:
         name: str, a dtype name such as `"float32"`; `"mixed_float16"` or
@@ -76,25 +51,16 @@ class Policy(keras.DTypePolicy):
 
     def __init__(self, name: str, loss_scale: LossScaleLike = "auto") -> None:
         if not isinstance(name, str):
-            raise _name_error(name)
-        self._own_name = ALIASES.get(name, name)
-        self._dtypes = _dtypes_of(self._own_name)
+            raise policy_names.not_a_string(name)
+        self._own_name = policy_names.full_name(name)
+        self._dtypes = policy_names.dtypes_of(self._own_name)
         self._loss_scale = _loss_scale_for(self, loss_scale)
-        _warn_if_deprecated(self._own_name)
+        policy_names.warn_if_deprecated(self._own_name)
 
     @property
     def name(self) -> str:
         """str, the policy's name."""
         return self._own_name
-
-    @property
-    def _name(self):
-        return self._own_name
-
-    @_name.setter
-    def _name(self, value):
-        # DTypePolicyMap.get_config sets `_name` of the policies in it to None.
-        pass
 
     @property
     def compute_dtype(self) -> str | None:
@@ -122,7 +88,7 @@ class Policy(keras.DTypePolicy):
         return self.compute_dtype is None
 
     def settle(self, dtype: str) -> "Policy":
-        """Return the policy that this deferred one becomes on a dtype.
+        """Return the policy that this deferred one becomes on a first input.
 
         Args:
             dtype: str, the dtype name of a layer's first input.
@@ -139,10 +105,10 @@ class Policy(keras.DTypePolicy):
         name = dtype
         # Keras cannot run a layer whose float weights autocast to an integer.
         if self.variable_dtype is not None and keras.backend.is_float_dtype(dtype):
-            name += WITH_FLOAT32_VARS
+            name += policy_names.WITH_FLOAT32_VARS
         settled = copy.copy(self)
-        settled._own_name = ALIASES.get(name, name)
-        settled._dtypes = _dtypes_of(settled._own_name)
+        settled._own_name = policy_names.full_name(name)
+        settled._dtypes = policy_names.dtypes_of(settled._own_name)
         return settled
 
     def convert_input(self, x: Tensor, autocast: bool, dtype: str | None) -> Tensor:
@@ -159,10 +125,10 @@ class Policy(keras.DTypePolicy):
     def get_config(self) -> Config:
         """Return `{"name": …}`, which a stock `keras.DTypePolicy` accepts.
 
-        The loss scale is left out. A deferred policy has the name None there:
-        Keras then follows its global policy.
+        The loss scale is left out. The name of a deferred policy is None: Keras then
+        follows its global policy.
         """
-        return {"name": _stock_name(self)}
+        return {"name": policy_names.stock_name(self.name, self._dtypes)}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):
@@ -180,37 +146,8 @@ class Policy(keras.DTypePolicy):
         return f'<Policy "{self.name}", loss_scale={self.loss_scale!r}>'
 
 
-def _dtypes_of(name):
-    if name in NAMES:
-        return NAMES[name]
-    base = name.removesuffix(WITH_FLOAT32_VARS)
-    try:
-        dtype = keras.backend.standardize_dtype(DTYPE_ALIASES.get(base, base))
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"Cannot convert value {name!r} to a mixed precision Policy. Valid "
-            "policies are 'mixed_float16', 'mixed_bfloat16', the name of any dtype "
-            "such as 'float32', and, deprecated, 'infer', "
-            "'infer_with_float32_vars' and '<dtype>_with_float32_vars' such as "
-            "'float16_with_float32_vars'."
-        ) from error
-    return Dtypes(dtype, dtype if base == name else "float32")
-
-
-def _name_error(name):
-    hint = "a string such as 'mixed_float16' or 'float32'"
-    if isinstance(name, keras.DTypePolicy):
-        hint = f"the policy itself where a policy is expected, or {name.name!r}"
-    else:
-        with contextlib.suppress(ValueError, TypeError):
-            hint = f"its name, {keras.backend.standardize_dtype(name)!r}"
-        if name is None:
-            hint = "the name of a dtype, such as keras.config.floatx()"
-    return TypeError(f"'name' must be a string, but got: {name!r}. Pass {hint}.")
-
-
-def auto(name):
-    """Return what the loss scale `"auto"` is for a policy's name.
+def auto(name: str | None) -> str | None:
+    """Return what the loss scale `"auto"` means for a policy of a name.
 
     Example:
         >>> auto("mixed_float16"), auto("float16")
@@ -219,48 +156,14 @@ def auto(name):
     return "dynamic" if name == "mixed_float16" else None
 
 
-def _loss_scale_for(policy, identifier):
+def _loss_scale_for(policy: Policy, identifier: LossScaleLike) -> LossScale | None:
     if isinstance(identifier, str) and identifier in ("auto", "USE_DEFAULT"):
         identifier = auto(policy.name)
     loss_scale = loss_scales.get(identifier)
     if loss_scale is not None and policy.compute_dtype not in ("float16", None):
-        warnings.warn(
+        warn(
             "Creating a Policy with a loss scale is only useful for float16 "
             f"policies. You passed loss_scale={identifier!r} for policy "
-            f"{policy.name}. Consider not passing any loss_scale instead.",
-            stacklevel=3,
+            f"{policy.name}. Consider not passing any loss_scale instead."
         )
     return loss_scale
-
-
-def _warn_if_deprecated(name):
-    if not name.endswith(WITH_FLOAT32_VARS):
-        return
-    dtype = name.removesuffix(WITH_FLOAT32_VARS)
-    mixed = [f"mixed_{d}" for d in ("float16", "bfloat16") if dtype in (d, "infer")]
-    advice = " or ".join(f"'{m}'" for m in mixed)
-    warnings.warn(
-        f"The '{name}' policy is deprecated and was removed in TensorFlow 2.1."
-        + (f" Please use the {advice} policy instead." if mixed else ""),
-        DeprecationWarning,
-        stacklevel=3,
-    )
-
-
-def _stock_name(policy):
-    """Return the name under which stock Keras knows the policy's dtypes."""
-    dtypes = policy.compute_dtype, policy.variable_dtype
-    if policy.is_deferred:
-        return None
-    if not policy.should_cast_variables:
-        return policy.compute_dtype
-    for name in "mixed_float16", "mixed_bfloat16":
-        if dtypes == NAMES[name]:
-            return name
-    warnings.warn(
-        f"Stock Keras has no policy with the compute dtype {dtypes[0]} and the "
-        f"variable dtype {dtypes[1]}: {policy.name!r} is saved as {dtypes[0]!r}, "
-        "so a model read back has weights of that dtype.",
-        stacklevel=3,
-    )
-    return policy.compute_dtype

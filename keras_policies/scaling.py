@@ -1,4 +1,4 @@
-"""What the loss of a model is multiplied by: its optimizer says, or its policy will."""
+"""The loss scale of a model: its optimizer's, or the one that its policy asks for."""
 
 import dataclasses
 
@@ -6,11 +6,9 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies import loss_scale as loss_scales
-from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
-from keras_policies.loss_scale_optimizer import LossScaleOptimizer
+from keras_policies.loss_scale import FixedLossScale, LossScale
+from keras_policies.loss_scale_optimizer import LossScaleOptimizer, rule_of
 from keras_policies.policy import Policy, auto
-
-StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,10 +16,10 @@ class Scaling:
     """What the loss of a model is multiplied by.
 
     Args:
-        rule: `LossScale`, or None where nothing scales.
-        value: float, the scale of the next step (unitless), or None.
-        is_compiled: bool; what is not compiled will be scaled so by `compile`.
-        is_stock: bool, whether stock Keras scales, and not our `LossScaleOptimizer`.
+        rule: how the scale moves; None if the loss is not scaled.
+        value: the scale of the next step (unitless), or None.
+        is_compiled: whether the model is compiled; if not, `compile` will scale so.
+        is_stock: whether stock Keras scales, and not our `LossScaleOptimizer`.
     """
 
     rule: LossScale | None
@@ -29,24 +27,23 @@ class Scaling:
     is_compiled: bool
     is_stock: bool = False
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.rule is None:
             return "none"
-        kinds = {FixedLossScale: "fixed", DynamicLossScale: "dynamic"}
-        kind = kinds.get(type(self.rule), type(self.rule).__name__)
         notes = [" (stock Keras)"] if self.is_stock else []
         notes += [" (at its minimum)"] if self._is_at_minimum() else []
         notes += [] if self.is_compiled else [", once compiled"]
-        return f"{kind}, {self.value:.9g}" + "".join(notes)
+        return loss_scales.in_short(self.rule, self.value) + "".join(notes)
 
-    def _is_at_minimum(self):
-        # Stock Keras knows no minimum.
-        minimum = None if self.is_stock else getattr(self.rule, "minimum", None)
-        return minimum is not None and self.value <= minimum
+    def _is_at_minimum(self) -> bool:
+        # Stock Keras has no minimum.
+        if self.is_stock or self.rule is None or self.value is None:
+            return False
+        return self.rule.minimum is not None and self.value <= self.rule.minimum
 
 
-def scaling_of(model):
-    """Return the `Scaling` of a model's loss, by its optimizer, or once compiled.
+def scaling_of(model: keras.Model) -> Scaling:
+    """Return the `Scaling` of a model's loss: now, or once it is compiled.
 
     Example:
         >>> model = keras.Sequential([keras.layers.Dense(1)])
@@ -57,22 +54,20 @@ def scaling_of(model):
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None:
         return _by_policy(keras_internals.held_policy(model))
-    if isinstance(optimizer, LossScaleOptimizer):
-        return Scaling(optimizer.rule, float(optimizer.loss_scale), is_compiled=True)
-    if isinstance(optimizer, StockLossScaleOptimizer):
-        rule = DynamicLossScale(optimizer.initial_scale, optimizer.dynamic_growth_steps)
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        is_stock = not isinstance(optimizer, LossScaleOptimizer)
         value = optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale
-        return Scaling(rule, float(value), is_compiled=True, is_stock=True)
+        return Scaling(rule_of(optimizer), float(value), True, is_stock)
     factor = optimizer.loss_scale_factor
     if factor is None:
         return Scaling(None, None, is_compiled=True)
     return Scaling(FixedLossScale(factor), factor, is_compiled=True, is_stock=True)
 
 
-def _by_policy(policy):
-    """Return the `Scaling` that `compile` will give to a model of a policy."""
+def _by_policy(policy: keras.DTypePolicy) -> Scaling:
+    """Return the `Scaling` that `compile` will give to a model with a policy."""
     is_stock = not isinstance(policy, Policy)
-    # Stock `compile` scales by the name alone.
+    # Stock `compile` looks at the name alone.
     rule = loss_scales.get(auto(policy.name)) if is_stock else policy.loss_scale
     if rule is None:
         return Scaling(None, None, is_compiled=False)

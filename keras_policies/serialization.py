@@ -1,4 +1,4 @@
-"""What a policy is in a file, and the policies of files that others wrote.
+"""What a policy becomes in a file, and how legacy policies in files are read.
 
 | in memory | in the file |
 |---|---|
@@ -14,10 +14,13 @@
 
 import os
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import keras
 
 from keras_policies import keras_internals
+from keras_policies.annotations import Config, Path, Tensor
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 from keras_policies.policy import Policy
 
@@ -26,11 +29,11 @@ class LegacyPolicy:
     """Reads the `Policy` and `PolicyV1` configs of tf.keras 2.1 to 2.15."""
 
     @staticmethod
-    def from_config(config):
+    def from_config(config: Config) -> keras.DTypePolicy:
         """Return the plain `keras.DTypePolicy`; a loss scale is dropped.
 
         Args:
-            config: dict, `{"name": str}` with or without `"loss_scale"`.
+            config: `{"name": str}`, with or without `"loss_scale"`.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -38,28 +41,30 @@ class LegacyPolicy:
         return keras.DTypePolicy.from_config(plain)
 
 
-def _unnamed_policy():
+def _unnamed_policy() -> keras.DTypePolicy | None:
     """Return the global policy if stock Keras has no name for it."""
     policy = keras.config.dtype_policy()
     is_ours = isinstance(policy, Policy)
     return policy if is_ours and policy.get_config()["name"] != policy.name else None
 
 
-@keras.saving.register_keras_serializable("keras_policies")
-def hard_sigmoid(x):
+def hard_sigmoid(x: Tensor) -> Tensor:
     """Return `clip(0.2 * x + 0.5, 0, 1)`, the hard_sigmoid of tf.keras.
 
-    Keras 3 has another function of that name, `relu6(x + 3) / 6`. A model that uses
-    this one says so in its file, and opens only where this package is imported: in
-    the other it would predict something else.
+    Keras 3 has another function of that name, `relu6(x + 3) / 6`, with which a model
+    would predict something else. So the file of a model that uses this one names it,
+    and opens only where this package is imported.
     """
     return keras.ops.clip(0.2 * x + 0.5, 0.0, 1.0)
+
+
+keras.saving.register_keras_serializable("keras_policies")(hard_sigmoid)
 
 
 LEGACY_POLICIES = "Policy", "PolicyV1"
 
 
-def _names_legacy_policy(config):
+def _names_legacy_policy(config: Any) -> bool:
     """Return whether a `dtype` anywhere in a config is a policy of tf.keras."""
     if isinstance(config, list | tuple):
         return any(map(_names_legacy_policy, config))
@@ -71,8 +76,8 @@ def _names_legacy_policy(config):
     return any(map(_names_legacy_policy, config.values()))
 
 
-def _config_of_keras_3(class_name, config):
-    """Return the config of a model as Keras 3 has it, if a legacy policy is in it."""
+def _config_of_keras_3(class_name: str, config: Config) -> Config:
+    """Return a model's config converted to Keras 3, if it has a legacy policy."""
     if not _names_legacy_policy(config):
         return config
     from keras_policies.legacy.base.errors import located
@@ -84,11 +89,14 @@ def _config_of_keras_3(class_name, config):
     with located(source):
         converted, findings = layers.keras_model(written, Settings())
         findings.raise_if_missing(source)
-    return converted["config"]
+    found: Config = converted["config"]
+    return found
 
 
-def _load_from_hdf5(stock, filepath, **options):
-    """Load an HDF5 file as stock Keras would, or, with a legacy policy, as we do."""
+def _load_from_hdf5(
+    stock: Callable[..., keras.Model], filepath: Path, **options: Any
+) -> keras.Model:
+    """Load an HDF5 file: ourselves if it has a legacy policy, else by stock Keras."""
     from keras_policies.legacy import loading
     from keras_policies.legacy.readers import hdf5
 
@@ -97,7 +105,7 @@ def _load_from_hdf5(stock, filepath, **options):
     return stock(filepath, **options)
 
 
-def install():
+def install() -> None:
     """Let Keras write our classes as its own, and read legacy policies."""
     keras_internals.save_class_as(Policy, "keras.DTypePolicy")
     keras_internals.save_class_as(

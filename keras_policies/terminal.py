@@ -1,20 +1,21 @@
 """Where tables are printed: a terminal, a notebook, or a pipe."""
 
 import os
+from typing import Any
+
+import rich.console
 
 PIPED_WIDTH = 160  # characters
 
 
-def console(**options):
-    """Return a rich console; a pipe is as wide as COLUMNS says, else not a screen.
+def console(**options: Any) -> rich.console.Console:
+    """Return a rich console that fits the screen; for a pipe, as wide as COLUMNS says.
 
     Args:
-        **options: of `rich.console.Console`.
+        **options: arguments of `rich.console.Console`.
     """
-    import rich.console
-
     found = rich.console.Console(**options)
-    # rich obeys COLUMNS, unless it is told a width.
+    # rich obeys COLUMNS, unless it is given a width.
     is_given = os.environ.get("COLUMNS", "").isdigit()
     if is_given or found.is_terminal or found.is_jupyter:
         return found

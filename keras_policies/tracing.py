@@ -1,29 +1,30 @@
-"""What is said when compiled code would take the loss scale for a constant."""
+"""The warning that compiled code holds the loss scale as a constant."""
 
-import warnings
+import keras
 
-from keras_policies import backends
+from keras_policies.annotations import Tensor
+from keras_policies.backends.running import backend
+from keras_policies.warn import warn
 
 
-def warn_if_constant(scale, loss, method):
-    """Warn if code is compiled with the loss scale of this moment.
+def warn_if_constant(scale: keras.Variable | None, loss: Tensor, method: str) -> None:
+    """Warn if code is being compiled that holds the present loss scale as a constant.
 
-    In a function under `jax.jit` a variable is read once, when it is traced, unless a
-    `keras.StatelessScope` says what its value is: the scale would move in
-    `stateless_apply`, and the loss be multiplied by the old one for ever.
+    A function under `jax.jit` reads a variable once, when it is traced, unless a
+    `keras.StatelessScope` gives the variable a value: `stateless_apply` would move the
+    scale, and the loss would be multiplied by the old one for ever.
 
     Args:
-        scale: `keras.Variable` of the loss scale, or None before there is one.
+        scale: the variable of the loss scale, or None before there is one.
         loss: tensor that is about to be multiplied by it, or divided.
-        method: str, the method of the optimizer that was called.
+        method: name of the optimizer's method that was called.
     """
-    if not backends.is_constant(scale, loss):
+    if not backend.is_constant(scale, loss):
         return
-    warnings.warn(
+    warn(
         f"{method} is compiled with the loss scale of this moment as a constant, and "
         "will not see it move. Build the optimizer, and call the method in `with "
         "keras.StatelessScope(state_mapping=[*zip(optimizer.variables, "
         "optimizer_variables)]):`, where optimizer_variables are those that "
-        "stateless_apply is given.",
-        stacklevel=4,
+        "stateless_apply is given."
     )

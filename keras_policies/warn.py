@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user's program."""
+"""Warnings that point at a line of the user's program."""
 
 import os
 import pathlib
@@ -7,18 +7,20 @@ import warnings
 
 import keras
 
+# Folders of code that is never the user's: this package and Keras.
 INNER = tuple(
     f"{pathlib.Path(file).parent}{os.sep}" for file in (__file__, keras.__file__)
 )
 
 
-def warn(message):
-    """Warn, as if the first caller outside of this package and Keras had.
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the first caller outside this package and Keras.
 
     Args:
-        message: str.
+        message: what is wrong, and what to do about it.
+        category: class of the warning.
     """
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(INNER):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

@@ -2,52 +2,100 @@
 
 import collections
 import contextlib
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_policies.backends import eager
+from keras_policies.annotations import Tensor
+from keras_policies.backends import small
+from keras_policies.backends.protocol import (
+    Backend,
+    Floats,
+    GetVariables,
+    ScalarFunction,
+    Step,
+    StepGradients,
+    Tensors,
+    Variables,
+)
+
+# Positions of gradients in a list -> those gradients, as one tensor.
+Stacks: TypeAlias = dict[tuple[int, ...], Tensor]
 
 
-def unscale(gradients, scale):
-    """Return each gradient divided by `scale`; Keras promotes it to float32."""
-    return _unstacked(_divided(_stacked(gradients), scale))
+class TensorflowBackend(Backend):
+    """TensorFlow: graphs and replicas; small gradients of one shape are stacked."""
+
+    def unscale(self, gradients: Tensors, scale: Tensor) -> list[Tensor]:
+        return _unstacked(_divided(_stacked(gradients), scale))
+
+    def all_finite(self, gradients: Tensors) -> Tensor:
+        return _are_finite(_stacked(gradients).values())
+
+    def unscaled_in_step(
+        self, gradients: Tensors, variables: Variables, scale: Tensor, check: bool
+    ) -> AbstractContextManager[StepGradients]:
+        # On a CPU the step divides, so that nothing is held in memory before. Elsewhere
+        # Keras compiles with XLA, which would divide again for each slot it updates.
+        check = check and bool(gradients)
+        found = _divided_in_step if _is_cpu() else _divided_before
+        return contextlib.nullcontext(found(_stacked(gradients), scale, check))
+
+    def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
+        if tf.distribute.in_cross_replica_context():
+            raise ValueError(
+                "The optimizer was applied outside a replica. Apply it in the function "
+                "that is passed to strategy.run()."
+            )
+        if tf.distribute.has_strategy():
+            return _run_on_replicas_if(condition, step)
+        _cond(condition, step)
+        return condition
+
+    def read_once(self, variables: GetVariables) -> AbstractContextManager[Any]:
+        # An optimizer reads its learning rate and its iterations again for each
+        # variable that it updates, and TensorFlow merges no two reads of a variable.
+        return _ReadOnce([(v, tf.identity(v.value)) for v in variables()])
+
+    def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
+        values = [tf.identity(value) for value in values]
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(values)
+            result = function(values)
+        taken = [g for g in tape.gradient(result, values) if g is not None]
+        # `convert_to_tensor` makes sparse ones dense.
+        return [tf.cast(tf.convert_to_tensor(g), "float32").numpy() for g in taken]
 
 
-@contextlib.contextmanager
-def unscaled(gradients, variables, scale, check):
-    """Yield what gives the divided gradients, and the check if asked for.
-
-    On a CPU they are divided within the step, and take no memory before. Elsewhere
-    Keras compiles with XLA, which would divide anew for each slot that is updated.
-    """
-    stacks = _stacked(gradients)
-    check = check and bool(gradients)
-    if _is_cpu():
-        finite = _are_finite_divided(stacks, scale) if check else None
-        yield lambda: _unstacked(_divided(stacks, scale)), finite
-        return
-    divided = _divided(stacks, scale)
-    unstacked = _unstacked(divided)
-    yield lambda: unstacked, _are_finite(divided.values()) if check else None
+backend: Backend = TensorflowBackend()
 
 
-def _is_cpu():
+def _is_cpu() -> bool:
     return all(d.device_type == "CPU" for d in tf.config.list_logical_devices())
 
 
-def all_finite(gradients):
-    """Return a bool scalar, whether every element of every gradient is finite."""
-    return _are_finite(_stacked(gradients).values())
+def _divided_in_step(stacks: Stacks, scale: Tensor, check: bool) -> StepGradients:
+    finite = _are_finite_divided(stacks, scale) if check else None
+    return StepGradients(lambda: _unstacked(_divided(stacks, scale)), finite)
 
 
-def _stacked(gradients):
-    """Return `{indices: tensor}`: small gradients of one shape as a single tensor.
+def _divided_before(stacks: Stacks, scale: Tensor, check: bool) -> StepGradients:
+    divided = _divided(stacks, scale)
+    unstacked = _unstacked(divided)
+    finite = _are_finite(divided.values()) if check else None
+    return StepGradients(lambda: unstacked, finite)
+
+
+def _stacked(gradients: Tensors) -> Stacks:
+    """Stack small gradients of one shape.
 
     An operation on a scalar takes as long as one on a thousand numbers.
     """
-    groups = collections.defaultdict(list)
+    groups: dict[Hashable, list[int]] = collections.defaultdict(list)
     for i, gradient in enumerate(gradients):
         kind = (gradient.dtype, *gradient.shape) if _is_small(gradient) else i
         groups[kind].append(i)
@@ -59,40 +107,39 @@ def _stacked(gradients):
     }
 
 
-def _is_small(gradient):
+def _is_small(gradient: Tensor) -> bool:
     if isinstance(gradient, tf.IndexedSlices):
         return False
-    size = gradient.shape.num_elements()
-    return size is not None and size <= eager.SMALL
+    return gradient.shape.is_fully_defined() and small.is_small(gradient)
 
 
-def _unstacked(stacks):
-    gradients = {}
+def _unstacked(stacks: Stacks) -> list[Tensor]:
+    gradients: dict[int, Tensor] = {}
     for indices, values in stacks.items():
         parts = tf.unstack(values, len(indices)) if len(indices) > 1 else [values]
         gradients.update(zip(indices, parts, strict=True))
     return [gradients[i] for i in range(len(gradients))]
 
 
-def _divided(stacks, scale):
+def _divided(stacks: Stacks, scale: Tensor) -> Stacks:
     return {indices: ops.divide(values, scale) for indices, values in stacks.items()}
 
 
-def _are_finite_divided(stacks, scale):
-    """Return a bool scalar, whether all is finite when it is divided by `scale`.
+def _are_finite_divided(stacks: Stacks, scale: Tensor) -> Tensor:
+    """Return a bool scalar, whether every element is finite once divided by `scale`.
 
-    A sum of numbers is finite only if they are, and they are no larger when divided by
-    1 or more. Where that does not tell, the quotients are looked at.
+    A sum of numbers is finite only if they all are, and dividing by 1 or more makes
+    none larger. Where the sum does not decide, the quotients are looked at.
     """
-    tells = tf.logical_and(scale >= 1, _is_finite_sum(map(_numbers, stacks.values())))
+    decides = tf.logical_and(scale >= 1, _is_finite_sum(map(_numbers, stacks.values())))
     return ops.cond(
-        tells,
+        decides,
         lambda: tf.constant(True),
         lambda: _are_finite(_divided(stacks, scale).values()),
     )
 
 
-def _are_finite(tensors):
+def _are_finite(tensors: Iterable[Tensor]) -> Tensor:
     """Return a bool scalar, whether every element of every tensor is finite.
 
     `x - x` is zero for a finite number, and NaN for any other: its sum takes a quarter
@@ -101,40 +148,39 @@ def _are_finite(tensors):
     return _is_finite_sum(x - x for x in map(_numbers, tensors))
 
 
-def _is_finite_sum(tensors):
+def _is_finite_sum(tensors: Iterable[Tensor]) -> Tensor:
     sums = [tf.cast(tf.reduce_sum(x), "float32") for x in tensors]
     return tf.math.is_finite(tf.add_n(sums))
 
 
-def _numbers(gradient):
+def _numbers(gradient: Tensor) -> Tensor:
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
-def run_if(condition, step, variables):
-    """Run `step()` if `condition` holds on every replica, in a graph under `tf.cond`.
+def _cond(condition: Tensor, step: Callable[[], object]) -> None:
+    """Run `step()` if a condition holds; in a graph, under `tf.cond`."""
+
+    def taken() -> None:
+        step()
+
+    ops.cond(condition, taken, lambda: None)
+
+
+def _run_on_replicas_if(condition: Tensor, step: Step) -> Tensor:
+    """Run the step of each replica if the condition holds on all of them.
 
     The gradients of a replica are its own: Keras adds them up within the step. There
-    replicas meet, which they cannot do inside a condition of one replica, and so the
-    condition is taken across replicas.
+    the replicas meet, which they cannot do inside a condition of one replica, so the
+    condition is evaluated across replicas.
     """
-    if tf.distribute.in_cross_replica_context():
-        raise ValueError(
-            "The optimizer was applied outside a replica. Apply it in the function "
-            "that is passed to strategy.run()."
-        )
-    if not tf.distribute.has_strategy():
-        ops.cond(condition, lambda: _ignore(step), lambda: None)
-        return condition
 
-    # Called for the first replica alone: what is of each comes as an argument.
-    def across_replicas(strategy, conditions, steps):
+    # Called for the first replica alone: what each replica has comes as an argument.
+    def across_replicas(
+        strategy: tf.distribute.Strategy, conditions: Any, steps: Any
+    ) -> Tensor:
         condition = tf.reduce_all(strategy.experimental_local_results(conditions))
         each = strategy.extended.call_for_each_replica
-        ops.cond(
-            condition,
-            lambda: _ignore(lambda: each(lambda step: step(), (steps,))),
-            lambda: None,
-        )
+        _cond(condition, lambda: each(lambda step: step(), (steps,)))
         return condition
 
     replica = tf.distribute.get_replica_context()
@@ -142,41 +188,18 @@ def run_if(condition, step, variables):
     return replica.merge_call(across_replicas, (condition, step))
 
 
-def _on_all_workers(replica, condition):
-    """Return whether `condition` holds on all replicas, if some are elsewhere."""
+def _on_all_workers(replica: tf.distribute.ReplicaContext, condition: Tensor) -> Tensor:
+    """Return whether `condition` holds on all replicas, if other workers have some."""
     if len(replica.strategy.extended.worker_devices) == replica.num_replicas_in_sync:
         return condition
     failed = tf.cast(tf.logical_not(condition), "float32")
     return tf.equal(replica.all_reduce(tf.distribute.ReduceOp.SUM, failed), 0.0)
 
 
-def _ignore(step):
-    step()
+class _ReadOnce(keras.StatelessScope):  # type: ignore[misc]
+    """Gives known values of variables; an assignment happens at once."""
 
-
-class _ReadOnce(keras.StatelessScope):
-    """Gives known values of variables; what is assigned is assigned at once."""
-
-    def add_update(self, update):
+    def add_update(self, update: tuple[keras.Variable, Tensor]) -> None:
         variable, value = update
         self.state_mapping.pop(id(variable), None)
         variable.value.assign(tf.cast(value, variable.dtype))
-
-
-def read_once(variables):
-    """Read variables once until they are written.
-
-    An optimizer reads its learning rate and its iterations anew for each variable that
-    it updates, and TensorFlow takes no two reads of a variable for the same.
-    """
-    return _ReadOnce([(v, tf.identity(v.value)) for v in variables()])
-
-
-def gradients(function, values):
-    """Return the gradients of `function(values)`, sparse ones made dense."""
-    values = [tf.identity(value) for value in values]
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(values)
-        result = function(values)
-    taken = [g for g in tape.gradient(result, values) if g is not None]
-    return [tf.cast(tf.convert_to_tensor(g), "float32").numpy() for g in taken]

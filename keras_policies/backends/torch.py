@@ -4,61 +4,119 @@ import collections
 import contextlib
 import itertools
 import operator
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from keras_policies import keras_internals
-from keras_policies.backends import eager
+from keras_policies.annotations import Tensor
+from keras_policies.backends.protocol import (
+    Backend,
+    Floats,
+    Rule,
+    ScalarFunction,
+    StepGradients,
+    Tensors,
+    Variables,
+)
 
 # Devices that have the kernel: torch/amp/grad_scaler.py.
 DEVICES = {"cpu", "cuda"}
 WIDE = {torch.float32, torch.float64}
 KIND = operator.attrgetter("device", "dtype", "layout")
+ByDevice: TypeAlias = dict[torch.device, list[Tensor]]
 
 
-def unscale(gradients, scale):
-    """Return new tensors, each gradient divided by `scale`, in float32 or wider."""
-    if not {gradient.dtype for gradient in gradients} <= WIDE:
-        # A torch scalar never widens a torch tensor.
-        gradients = [g if g.dtype in WIDE else g.to(torch.float32) for g in gradients]
-    if {gradient.layout for gradient in gradients} == {torch.strided}:
-        return list(torch._foreach_div(gradients, scale))
-    return [torch.div(gradient, scale) for gradient in gradients]
+class TorchBackend(Backend):
+    """torch: fused kernels, `.grad`s divided in place, and scalars on the CPU."""
+
+    def unscale(self, gradients: Tensors, scale: Tensor) -> list[Tensor]:
+        if not {gradient.dtype for gradient in gradients} <= WIDE:
+            # A torch scalar never widens a torch tensor.
+            gradients = [
+                g if g.dtype in WIDE else g.to(torch.float32) for g in gradients
+            ]
+        if {gradient.layout for gradient in gradients} == {torch.strided}:
+            return list(torch._foreach_div(gradients, scale))
+        return [torch.div(gradient, scale) for gradient in gradients]
+
+    @contextlib.contextmanager
+    def unscaled_in_step(
+        self, gradients: Tensors, variables: Variables, scale: Tensor, check: bool
+    ) -> Iterator[StepGradients]:
+        # Each `.grad` of a variable is divided in place, and multiplied back at the
+        # end: the system would give new memory of that size to each step, which takes
+        # longer than all the rest.
+        in_place, own = _in_place(gradients, variables)
+        divided, rest = list(gradients), []
+        if len(own) < len(gradients):
+            ids = set(map(id, own))
+            rest = self.unscale([g for g in gradients if id(g) not in ids], scale)
+            made = iter(rest)
+            divided = [g if id(g) in ids else next(made) for g in gradients]
+        # Not every device has float64; those that have the kernel do.
+        overflows = _multiply(in_place, 1 / scale.double()) if in_place else []
+        try:
+            finite = self._finite(rest, overflows) if check else None
+            yield StepGradients(lambda: divided, finite)
+        finally:
+            _multiply(in_place, scale)
+
+    def _finite(
+        self, gradients: list[Tensor], overflows: list[Tensor]
+    ) -> Tensor | None:
+        """Return whether our own tensors are finite, and nothing overflowed."""
+        checks = [overflow == 0 for overflow in overflows]
+        for (device, _, layout), group in _grouped(gradients).items():
+            if device.type in DEVICES and layout == torch.strided:
+                # The kernel multiplies what it checks.
+                (overflow,) = _multiply({device: group}, torch.ones((), device=device))
+                checks.append(overflow == 0)
+            else:
+                checks.append(self.all_finite([_numbers(g) for g in group]))
+        if len(checks) < 2:
+            return checks[0] if checks else None
+        return torch.stack([check.to(checks[0].device) for check in checks]).all()
+
+    def update(self, variables: Variables, rule: Rule) -> None:
+        # Where no device has to be waited for, the arithmetic is NumPy's: one operation
+        # on a tensor takes as long as the whole rule.
+        values = [variable.value for variable in variables]
+        if any(value.device.type != "cpu" for value in values):
+            super().update(variables, rule)
+            return
+        before = [value.numpy()[()] for value in values]
+        for variable, old, new in zip(variables, before, rule(*before), strict=True):
+            if not isinstance(new, np.ndarray | np.generic) or new != old:
+                variable.assign(new)
+
+    def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
+        # No `.grad` is touched. Keras's dropout draws from torch's own generators:
+        # afterwards they are as before.
+        values = [value.detach().requires_grad_() for value in values]
+        devices = {value.device for value in values if value.device.type == "cuda"}
+        with torch.random.fork_rng(devices):
+            taken = torch.autograd.grad(function(values), values, allow_unused=True)
+        return [g.to("cpu", torch.float32).numpy() for g in taken if g is not None]
 
 
-@contextlib.contextmanager
-def unscaled(gradients, variables, scale, check):
-    """Yield what gives the divided gradients, and the check if asked for.
-
-    Each `.grad` of a variable is divided where it lies, and multiplied back at the
-    end: new memory of that size is dearer than the whole of the rest, as the system
-    gives it anew to each step.
-    """
-    in_place, own = _in_place(gradients, variables)
-    divided, rest = gradients, []
-    if len(own) < len(gradients):
-        ids = set(map(id, own))
-        rest = unscale([g for g in gradients if id(g) not in ids], scale)
-        made = iter(rest)
-        divided = [g if id(g) in ids else next(made) for g in gradients]
-    # Not every device has float64; those that have the kernel do.
-    overflows = _multiply(in_place, 1 / scale.double()) if in_place else []
-    try:
-        yield lambda: divided, _finite(rest, overflows) if check else None
-    finally:
-        _multiply(in_place, scale)
+backend: Backend = TorchBackend()
 
 
-def _in_place(gradients, variables):
-    """Return `{device: tensors}` to divide in place, and the gradients that this does.
+def _in_place(
+    gradients: Tensors, variables: Variables
+) -> tuple[ByDevice, list[Tensor]]:
+    """Return `{device: tensors}` to divide in place, and the gradients they stand for.
 
     autograd lets `.grad`s share memory, as those of `(a.flatten() + b.flatten())**2`
     do: one of them stands for all.
     """
     grads = [keras_internals.raw_value(variable).grad for variable in variables]
     held = [g for g, grad in zip(gradients, grads, strict=True) if g is grad]
-    in_place, own = {}, []
+    in_place: ByDevice = {}
+    own: list[Tensor] = []
     for (device, dtype, layout), group in _grouped(held).items():
         # The factor of the kernel is float32 too.
         if device.type in DEVICES and (dtype, layout) == (torch.float32, torch.strided):
@@ -70,12 +128,12 @@ def _in_place(gradients, variables):
     return in_place, own
 
 
-def _overlap(places):
+def _overlap(places: dict[tuple[int, int], Tensor]) -> bool:
     pairs = itertools.pairwise(sorted(places))
     return any(start + size > following for (start, size), (following, _) in pairs)
 
 
-def _grouped(gradients):
+def _grouped(gradients: Tensors) -> dict[Any, list[Tensor]]:
     """Return `{(device, dtype, layout): gradients}`: the kernel takes such a group."""
     groups = collections.defaultdict(list)
     for kind, gradient in zip(map(KIND, gradients), gradients, strict=True):
@@ -83,62 +141,19 @@ def _grouped(gradients):
     return groups
 
 
-@torch.no_grad()
-def _multiply(gradients, factor):
+def _multiply(gradients: ByDevice, factor: Tensor) -> list[Tensor]:
     """Multiply `{device: tensors}`; return float scalars, 1 where not all is finite."""
     overflows = []
-    for device, group in gradients.items():
-        overflow = torch.zeros((), device=device)
-        torch._amp_foreach_non_finite_check_and_unscale_(
-            group, overflow, factor.to(overflow)
-        )
-        overflows.append(overflow)
+    with torch.no_grad():
+        for device, group in gradients.items():
+            overflow = torch.zeros((), device=device)
+            torch._amp_foreach_non_finite_check_and_unscale_(
+                group, overflow, factor.to(overflow)
+            )
+            overflows.append(overflow)
     return overflows
 
 
-def _finite(gradients, overflows):
-    """Return whether tensors of our own making are finite, and nothing overflowed."""
-    checks = [overflow == 0 for overflow in overflows]
-    for (device, _, layout), group in _grouped(gradients).items():
-        if device.type in DEVICES and layout == torch.strided:
-            # The kernel multiplies what it checks.
-            (overflow,) = _multiply({device: group}, torch.ones((), device=device))
-            checks.append(overflow == 0)
-        else:
-            checks.append(eager.all_finite([_numbers(gradient) for gradient in group]))
-    if len(checks) < 2:
-        return checks[0] if checks else None
-    return torch.stack([check.to(checks[0].device) for check in checks]).all()
-
-
-def _numbers(gradient):
+def _numbers(gradient: Tensor) -> Tensor:
     is_sparse = gradient.layout == torch.sparse_coo
     return gradient.coalesce().values() if is_sparse else gradient
-
-
-def update(variables, rule):
-    """Assign to scalar variables what `rule` makes of their values.
-
-    Where no device has to be waited for the arithmetic is NumPy's: an operation on a
-    tensor takes as long as the whole of it.
-    """
-    values = [variable.value for variable in variables]
-    if any(value.device.type != "cpu" for value in values):
-        eager.update(variables, rule)
-        return
-    before = [value.numpy()[()] for value in values]
-    for variable, old, new in zip(variables, before, rule(*before), strict=True):
-        if not isinstance(new, np.ndarray | np.generic) or new != old:
-            variable.assign(new)
-
-
-def gradients(function, values):
-    """Return the gradients of `function(values)`; no `.grad` is touched.
-
-    Keras's dropout draws from torch's own generators: they are as before afterwards.
-    """
-    values = [value.detach().requires_grad_() for value in values]
-    devices = {value.device for value in values if value.device.type == "cuda"}
-    with torch.random.fork_rng(devices):
-        taken = torch.autograd.grad(function(values), values, allow_unused=True)
-    return [g.to("cpu", torch.float32).numpy() for g in taken if g is not None]

@@ -1,36 +1,44 @@
 """The one place that touches private Keras: seams, and small accessors.
 
-`places` comes first: it looks at everything that the others lean on.
+A seam makes Keras call a hook; an accessor reads what has no public name. Each names
+the Keras file that it leans on. Nothing here imports other rooms of the package.
 
-Each function names the Keras file that it leans on, and imports nothing of ours: a
-seam takes a hook.
+`places` comes first: it checks everything that the other modules lean on.
 """
 
 from keras_policies.keras_internals import places
-from keras_policies.keras_internals.creation import (
-    after_layer_init,
-    build_for_batch,
-    held_policy,
-    maker_of,
-    op_calls,
-    parts,
-)
+from keras_policies.keras_internals.building import build_for, first_dtype, flatten
+from keras_policies.keras_internals.creation import after_layer_init
+from keras_policies.keras_internals.kept_names import keeps_its_name
 from keras_policies.keras_internals.layers import (
-    build_for,
-    calls_before,
     enclosing_layers,
-    first_dtype,
-    flatten,
-    is_functional,
     no_automatic_dependency_tracking,
     own_attributes,
-    own_policy,
     own_variables,
+    parts,
     parts_never_called,
-    set_own_policy,
     sublayers,
 )
+from keras_policies.keras_internals.operations import (
+    calls_before,
+    is_functional,
+    keeps_first_axis,
+    maker_of,
+    op_calls,
+    record_call,
+    recorded_calls,
+)
+from keras_policies.keras_internals.optimizers import (
+    shared_variables,
+    step_count,
+    updated_variables,
+)
 from keras_policies.keras_internals.places import UnsupportedKerasError
+from keras_policies.keras_internals.policies import (
+    held_policy,
+    own_policy,
+    set_own_policy,
+)
 from keras_policies.keras_internals.saving import (
     around_load_from_hdf5,
     before_model_from_config,
@@ -41,18 +49,17 @@ from keras_policies.keras_internals.saving import (
 )
 from keras_policies.keras_internals.seams import (
     after_bidirectional_init,
-    around_compile,
     before_layer_call,
     before_sequential_build,
     before_weight,
+)
+from keras_policies.keras_internals.slots import nadam_product, slot, slot_names
+from keras_policies.keras_internals.trainers import (
+    around_compile,
+    build_for_batch,
     record_no_auto_scale_loss,
 )
-from keras_policies.keras_internals.variables import (
-    blank_variables,
-    nadam_product,
-    raw_value,
-    slot,
-)
+from keras_policies.keras_internals.variables import blank_variables, raw_value
 
 __all__ = [
     "UnsupportedKerasError",
@@ -74,6 +81,8 @@ __all__ = [
     "flatten",
     "held_policy",
     "is_functional",
+    "keeps_first_axis",
+    "keeps_its_name",
     "maker_of",
     "nadam_product",
     "no_automatic_dependency_tracking",
@@ -87,9 +96,15 @@ __all__ = [
     "raw_value",
     "read_policy_class",
     "read_unnamed_policy",
+    "record_call",
     "record_no_auto_scale_loss",
+    "recorded_calls",
     "save_class_as",
     "set_own_policy",
+    "shared_variables",
     "slot",
+    "slot_names",
+    "step_count",
     "sublayers",
+    "updated_variables",
 ]

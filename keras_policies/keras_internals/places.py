@@ -1,132 +1,166 @@
-"""Every private place of Keras that is leaned upon, looked at before any is used."""
+"""Every private place of Keras that the package leans on, checked before any is used.
+
+Imported first, so that a Keras in which one has moved is left unchanged.
+"""
 
 import importlib
 import inspect
+from typing import Any, NamedTuple
 
 import keras
 
+from keras_policies.keras_internals.slots import SLOTS
+
 KNOWN_TO_WORK = "3.8 to 3.15"
 
-# Module -> what is taken from it, or is known of its classes.
-PLACES = {
-    "keras.src.api_export": ["REGISTERED_NAMES_TO_OBJS", "REGISTERED_OBJS_TO_NAMES"],
-    "keras.src.backend.common.global_state": ["get_global_attribute"],
-    "keras.src.backend.common.name_scope": ["current_path"],
-    "keras.src.backend.common.variables": ["Variable.value"],
-    "keras.src.dtype_policies": ["ALL_OBJECTS_DICT"],
-    "keras.src.layers.layer": [
-        "CallSpec",
-        "Layer._open_name_scope",
-    ],
-    "keras.src.layers.preprocessing.image_preprocessing"
-    ".base_image_preprocessing_layer": ["BaseImagePreprocessingLayer"],
-    "keras.src.models.functional": ["Functional"],
-    "keras.src.models.model": ["Model.from_config"],
-    "keras.src.models.sequential": ["Sequential.from_config"],
-    "keras.src.ops.nn": ["LogSoftmax", "Softmax"],
-    "keras.src.ops.numpy": ["Exp", "Log"],
-    "keras.src.optimizers.base_optimizer": ["BaseOptimizer._get_variable_index"],
-    "keras.src.saving.serialization_lib": ["SerializableDict"],
-    "keras.src.utils.tracking": ["no_automatic_dependency_tracking"],
-}
 
-# Function -> the parameters that it is known to have. Seams wrap most of them.
-PARAMETERS = {
-    ("keras.src.backend.common.variables", "Variable.__init__"): [
-        "initializer",
-        "shape",
-        "dtype",
-    ],
-    ("keras.src.layers.layer", "Layer.__call__"): ["args", "kwargs"],
-    ("keras.src.layers.layer", "Layer.__init__"): ["dtype"],
-    ("keras.src.layers.layer", "Layer._flatten_layers"): ["include_self", "recursive"],
-    ("keras.src.layers.layer", "Layer._maybe_build"): ["call_spec"],
-    ("keras.src.layers.layer", "Layer.add_weight"): ["shape", "initializer", "dtype"],
-    ("keras.src.layers.rnn.bidirectional", "Bidirectional.__init__"): [
-        "layer",
-        "backward_layer",
-    ],
-    ("keras.src.legacy.saving.legacy_h5_format", "load_model_from_hdf5"): [
-        "filepath",
-        "custom_objects",
-        "compile",
-    ],
-    ("keras.src.models.cloning", "_wrap_clone_function"): ["clone_function"],
-    ("keras.src.saving.serialization_lib", "SafeModeScope.__enter__"): ["self"],
-    ("keras.src.saving.serialization_lib", "SafeModeScope.__exit__"): ["self"],
-    ("keras.src.trainers.trainer", "Trainer._symbolic_build"): ["data_batch"],
-    ("keras.src.trainers.trainer", "Trainer.compile"): ["optimizer", "auto_scale_loss"],
-}
+class Place(NamedTuple):
+    """A private name of Keras, and what this package knows of it.
 
-# Function -> the attributes that it is known to set or to read.
-ATTRIBUTES = {
-    ("keras.src.backend.common.name_scope", "name_scope.__enter__"): [
-        "name_scope_stack"
-    ],
-    ("keras.src.backend.common.name_scope", "name_scope.__init__"): ["caller"],
-    ("keras.src.backend.common.variables", "Variable.value.fget"): ["_value"],
-    ("keras.src.dtype_policies.dtype_policy_map", "DTypePolicyMap.__init__"): [
-        "_default_policy_arg",
-        "_policy_map",
-    ],
-    ("keras.src.layers.layer", "Layer.__call__"): ["_call_signature"],
-    ("keras.src.layers.layer", "Layer.__init__"): ["_convert_input_args"],
-    ("keras.src.layers.layer", "Layer.dtype_policy.fget"): ["_dtype_policy"],
-    ("keras.src.layers.layer", "Layer._initialize_tracker"): [
-        "_non_trainable_variables",
-        "_trainable_variables",
-    ],
-    ("keras.src.ops.node", "Node.__init__"): ["_inbound_nodes", "_keras_history"],
-    ("keras.src.optimizers.base_optimizer", "BaseOptimizer.__init__"): [
-        "_iterations",
-        "_trainable_variables",
-    ],
-    ("keras.src.optimizers.nadam", "Nadam.build"): ["_u_product"],
-    ("keras.src.trainers.trainer", "Trainer.compile"): ["_compile_config"],
-}
+    Args:
+        module: str, below `keras.src`.
+        name: str; of a member of a class, dotted, and not inherited.
+        takes: str, names of parameters, if it is a function or a class.
+        uses: str, names that the code of a function sets or reads.
+    """
+
+    module: str
+    name: str
+    takes: str = ""
+    uses: str = ""
+
+    def __str__(self) -> str:
+        return f"keras.src.{self.module}.{self.name}"
+
+
+PLACES = (
+    Place("api_export", "REGISTERED_NAMES_TO_OBJS"),
+    Place("api_export", "REGISTERED_OBJS_TO_NAMES"),
+    Place("backend.common.global_state", "get_global_attribute"),
+    Place("backend.common.name_scope", "current_path"),
+    Place("backend.common.name_scope", "name_scope.__enter__", uses="name_scope_stack"),
+    Place("backend.common.name_scope", "name_scope.__init__", uses="caller"),
+    Place("backend.common.variables", "Variable.__init__", "initializer shape dtype"),
+    Place("backend.common.variables", "Variable.value.fget", uses="_value"),
+    Place("dtype_policies", "ALL_OBJECTS_DICT"),
+    Place("dtype_policies.dtype_policy", "DTypePolicy.from_config"),
+    Place("dtype_policies.dtype_policy", "DTypePolicy.name.fget", uses="_name"),
+    Place(
+        "dtype_policies.dtype_policy_map",
+        "DTypePolicyMap.__init__",
+        uses="_default_policy_arg _policy_map",
+    ),
+    Place("dtype_policies.dtype_policy_map", "DTypePolicyMap.get_config", uses="_name"),
+    Place("layers.layer", "CallSpec"),
+    Place("layers.layer", "CallSpec.__init__", uses="first_arg"),
+    Place("layers.layer", "Layer.__call__", "args kwargs", "_call_signature"),
+    Place("layers.layer", "Layer.__init__", "dtype", "_convert_input_args"),
+    Place("layers.layer", "Layer._flatten_layers", "include_self recursive"),
+    Place(
+        "layers.layer",
+        "Layer._initialize_tracker",
+        uses="_layers _metrics _seed_generators "
+        "_trainable_variables _non_trainable_variables",
+    ),
+    Place("layers.layer", "Layer._maybe_build", "call_spec"),
+    Place("layers.layer", "Layer._open_name_scope"),
+    Place("layers.layer", "Layer.add_weight", "shape initializer dtype"),
+    Place("layers.layer", "Layer.dtype_policy.fget", uses="_dtype_policy"),
+    Place(
+        "layers.preprocessing.image_preprocessing.base_image_preprocessing_layer",
+        "BaseImagePreprocessingLayer",
+    ),
+    Place("layers.rnn.bidirectional", "Bidirectional.__init__", "layer backward_layer"),
+    Place(
+        "legacy.saving.legacy_h5_format",
+        "load_model_from_hdf5",
+        "filepath custom_objects compile",
+    ),
+    Place("models.cloning", "_wrap_clone_function", "clone_function"),
+    Place("models.functional", "Functional"),
+    Place("models.model", "Model.from_config"),
+    Place("models.sequential", "Sequential.from_config"),
+    Place("ops.nn", "LogSoftmax"),
+    Place("ops.nn", "Softmax"),
+    Place("ops.node", "KerasHistory", "operation node_index"),
+    Place("ops.node", "Node.__init__", uses="_inbound_nodes _keras_history outputs"),
+    Place("ops.node", "Node.output_tensors"),
+    Place("ops.numpy", "Exp"),
+    Place("ops.numpy", "GetItem"),
+    Place("ops.numpy", "Log"),
+    Place("ops.numpy", "Reshape"),
+    Place("ops.numpy", "Tile.__init__", uses="repeats"),
+    Place("ops.numpy", "Transpose.__init__", uses="axes"),
+    Place("ops.operation", "Operation.__init__", uses="_inbound_nodes"),
+    Place("ops.symbolic_arguments", "SymbolicArguments.__init__", uses="keras_tensors"),
+    Place("optimizers.base_optimizer", "BaseOptimizer._get_variable_index"),
+    Place(
+        "optimizers.base_optimizer",
+        "BaseOptimizer.__init__",
+        uses="_iterations _trainable_variables iteration learning_rate",
+    ),
+    Place("optimizers.nadam", "Nadam.build", uses="_u_product"),
+    *(
+        Place(
+            f"optimizers.{name.lower()}", f"{name}.build", uses=" ".join(slots.values())
+        )
+        for name, slots in SLOTS.items()
+    ),
+    Place("saving.serialization_lib", "SafeModeScope.__enter__", "self"),
+    Place("saving.serialization_lib", "SafeModeScope.__exit__", "self"),
+    Place("saving.serialization_lib", "SerializableDict.__init__", uses="config"),
+    Place("trainers.trainer", "Trainer._symbolic_build", "data_batch"),
+    Place(
+        "trainers.trainer",
+        "Trainer.compile",
+        "optimizer auto_scale_loss",
+        "_compile_config",
+    ),
+    Place("utils.tracking", "no_automatic_dependency_tracking"),
+)
 
 
 class UnsupportedKerasError(ImportError):
     """Keras has moved a place that this package leans on."""
 
 
-def check():
-    """Look at every place.
+def check() -> None:
+    """Check that every place is as the package knows it.
 
     Raises:
-        UnsupportedKerasError: at the first that Keras has moved.
+        UnsupportedKerasError: at the first place that Keras has moved.
     """
-    for module, names in PLACES.items():
-        for name in names:
-            find(module, name)
-    for (module, name), parameters in PARAMETERS.items():
-        found = inspect.signature(find(module, name)).parameters
-        if not set(parameters) <= set(found):
-            there = f"{name}({', '.join(found)})"
-            raise _moved(f"{module}.{name}({', '.join(parameters)})", there)
-    for (module, name), attributes in ATTRIBUTES.items():
-        code = inspect.unwrap(find(module, name)).__code__
-        for attribute in attributes:
-            if attribute not in code.co_names + code.co_consts:
-                raise _moved(f"{attribute} in {module}.{name}", "none there")
+    for place in PLACES:
+        found = find(place)
+        if place.takes:
+            parameters = inspect.signature(found).parameters
+            if not set(place.takes.split()) <= set(parameters):
+                there = f"{place.name}({', '.join(parameters)})"
+                expected = ", ".join(place.takes.split())
+                raise _moved(f"{place}({expected})", there)
+        if place.uses:
+            code = inspect.unwrap(found).__code__
+            for name in place.uses.split():
+                if name not in code.co_names + code.co_consts:
+                    raise _moved(f"{name} in {place}", "none there")
 
 
-def find(module, name):
-    """Return what a dotted name stands for in a module; of a class, what is its own."""
+def find(place: Place) -> Any:
+    """Return the object at a place; a member of a class must be the class's own."""
     try:
-        found = importlib.import_module(module)
-        for part in name.split("."):
-            of_a_class = isinstance(found, type)
-            found = vars(found)[part] if of_a_class else getattr(found, part)
+        found = importlib.import_module(f"keras.src.{place.module}")
+        for part in place.name.split("."):
+            is_class = isinstance(found, type)
+            found = vars(found)[part] if is_class else getattr(found, part)
     except (ImportError, AttributeError, KeyError) as error:
-        raise _moved(f"{module}.{name}", f"none: {error}") from error
+        raise _moved(str(place), f"none: {error}") from error
     return found
 
 
-def _moved(place, found):
+def _moved(expected: str, found: str) -> UnsupportedKerasError:
     return UnsupportedKerasError(
         f"keras_policies cannot work with Keras {keras.__version__}: expected "
-        f"{place}, found {found}. Keras {KNOWN_TO_WORK} are known to work: install "
+        f"{expected}, found {found}. Keras {KNOWN_TO_WORK} are known to work: install "
         "one of them, or a newer keras-policies."
     )
 

@@ -1,66 +1,77 @@
 """What Keras writes for our classes, and reads for those of tf.keras."""
 
-import functools
+import contextlib
 import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 import keras
 from keras.src import api_export, dtype_policies
 from keras.src.backend.common import global_state
 from keras.src.legacy.saving import legacy_h5_format
 
-from keras_policies.keras_internals.seams import wrap
+from keras_policies.keras_internals.wrapping import Function, MakeWrapper, wrap
+
+Config = dict[str, Any]
 
 
-def read_unnamed_policy(choose):
-    """Let `choose()` say what `DTypePolicy {"name": None}` is, or return None.
+class ReadsConfigs(Protocol):
+    """A class whose `from_config` makes an object of a config."""
 
-    Keras: src/dtype_policies/dtype_policy.py would take the global policy's
-    name, which need not be a name that it knows.
+    @staticmethod
+    def from_config(config: Config) -> Any:
+        """Return the object that a config describes."""
+
+
+def read_unnamed_policy(choose: Callable[[], keras.DTypePolicy | None]) -> None:
+    """Let `choose()` say what `DTypePolicy {"name": None}` is; None leaves it to Keras.
+
+    Keras: src/dtype_policies/dtype_policy.py takes the name of the global policy, which
+    may be one that only this package knows.
     """
-    stock = keras.DTypePolicy.from_config.__func__
-    stock = getattr(stock, "_keras_policies_stock", stock)
 
-    @functools.wraps(stock)
-    def from_config(cls, config):
-        if cls is keras.DTypePolicy and config.get("name") is None:
-            chosen = choose()
-            if chosen is not None:
-                return chosen
-        return stock(cls, config)
+    def make_wrapper(stock: Function) -> Function:
+        def from_config(cls: type, config: Config) -> Any:
+            if cls is keras.DTypePolicy and config.get("name") is None:
+                chosen = choose()
+                if chosen is not None:
+                    return chosen
+            return stock(cls, config)
 
-    from_config._keras_policies_stock = stock
-    keras.DTypePolicy.from_config = classmethod(from_config)
+        return from_config
+
+    wrap(keras.DTypePolicy, "from_config", make_wrapper)
 
 
-def before_model_from_config(hook):
-    """Let `hook(class name, config)` return the config that a model is made from.
+def before_model_from_config(hook: Callable[[str, Config], Config]) -> None:
+    """Make models from the config that `hook(class name, config)` returns.
 
     Keras: src/models/{model,sequential}.py, `from_config`.
     """
+
+    def make_wrapper_for(class_name: str) -> MakeWrapper:
+        def make_wrapper(stock: Function) -> Function:
+            def from_config(
+                cls: type, config: Config, custom_objects: Config | None = None
+            ) -> keras.Model:
+                return stock(cls, hook(class_name, config), custom_objects)
+
+            return from_config
+
+        return make_wrapper
+
     for owner in keras.Model, keras.Sequential:
-        _wrap_from_config(owner, hook)
+        wrap(owner, "from_config", make_wrapper_for(owner.__name__))
 
 
-def _wrap_from_config(owner, hook):
-    stock = owner.__dict__["from_config"].__func__
-    stock = getattr(stock, "_keras_policies_stock", stock)
-
-    @functools.wraps(stock)
-    def from_config(cls, config, custom_objects=None):
-        return stock(cls, hook(owner.__name__, config), custom_objects)
-
-    from_config._keras_policies_stock = stock
-    owner.from_config = classmethod(from_config)
-
-
-def around_load_from_hdf5(hook):
-    """Let `hook(stock, path, **options)` load what `keras.models.load_model` gets.
+def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
+    """Run `hook(stock, path, **options)` where `keras.models.load_model` reads HDF5.
 
     Keras: src/legacy/saving/legacy_h5_format.py, `load_model_from_hdf5`.
     """
 
-    def make_wrapper(stock):
-        def load_model_from_hdf5(filepath, *args, **kwargs):
+    def make_wrapper(stock: Function) -> Function:
+        def load_model_from_hdf5(filepath: Any, *args: Any, **kwargs: Any) -> Any:
             options = inspect.signature(stock).bind(filepath, *args, **kwargs)
             options.apply_defaults()
             return hook(stock, **options.arguments)
@@ -70,28 +81,37 @@ def around_load_from_hdf5(hook):
     wrap(legacy_h5_format, "load_model_from_hdf5", make_wrapper)
 
 
-def custom_object_scope(custom_objects):
-    """Return a scope of custom objects that adds to the one around it.
+def custom_object_scope(
+    custom_objects: Config | None,
+) -> contextlib.AbstractContextManager[None]:
+    """Return a scope of custom objects that adds to the scope around it.
 
-    Keras: src/saving/object_registration.py; its own scope takes the other's place.
+    Keras: src/saving/object_registration.py; its own scope replaces the one around it.
     """
     around = global_state.get_global_attribute("custom_objects_scope_dict", {})
-    return keras.saving.custom_object_scope({**around, **(custom_objects or {})})
+    scope: contextlib.AbstractContextManager[None] = keras.saving.custom_object_scope(
+        {**around, **(custom_objects or {})}
+    )
+    return scope
 
 
-def save_class_as(cls, name):
-    """Write instances of `cls` to files under another class's public name.
+def save_class_as(cls: type, name: str) -> None:
+    """Write instances of `cls` to files under the public name of another class.
 
     Keras: src/api_export.py.
     """
     api_export.REGISTERED_OBJS_TO_NAMES[cls] = name
 
 
-def read_policy_class(class_name, modules, reader):
-    """Let `reader.from_config` read policy configs of a class Keras has lost.
+def read_policy_class(
+    class_name: str, modules: Iterable[str], reader: type[ReadsConfigs]
+) -> None:
+    """Let `reader.from_config` read the policy configs of a class that Keras has lost.
+
+    The class is not put among the global custom objects, which would take precedence
+    over a user's own class of that name.
 
     Keras: src/dtype_policies/__init__.py (`deserialize`) and src/api_export.py.
-    Not the global custom objects, which would win over a user's own class.
     """
     dtype_policies.ALL_OBJECTS_DICT[class_name] = reader
     for module in modules:

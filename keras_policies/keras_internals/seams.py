@@ -1,51 +1,34 @@
-"""Seams: places where Keras is made to ask this package.
+"""Seams of layers: places where Keras is made to ask this package.
 
-Wrapping twice (a module reloaded) replaces the first wrapper, so importing the package
-twice changes nothing.
+The seams of constructors are in `creation`, of `compile` in `trainers`, of files in
+`saving`.
 """
 
-import functools
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 import keras
-from keras.src.saving import serialization_lib
-from keras.src.trainers.trainer import Trainer
 
-from keras_policies.keras_internals.layers import (
-    PolicyMap,
-    first_dtype,
-    no_automatic_dependency_tracking,
-    own_policy,
-    sublayers,
-)
+from keras_policies.keras_internals.building import first_dtype
+from keras_policies.keras_internals.layers import sublayers
+from keras_policies.keras_internals.policies import PolicyMap, own_policy
+from keras_policies.keras_internals.wrapping import Function, wrap
 
 
-def wrap(owner, attribute, make_wrapper):
-    """Replace `owner.attribute` by `make_wrapper(stock)`, once.
+def before_layer_call(
+    hook: Callable[[keras.Layer, tuple[Any, ...], dict[str, Any]], None],
+) -> None:
+    """Call `hook(layer, args, kwargs)` before a call of a layer without a dtype.
 
-    Args:
-        owner: class or module.
-        attribute: str, the name of a function in it; `places` has looked at it.
-        make_wrapper: callable, takes the stock function, returns a new one.
-    """
-    current = getattr(owner, attribute)
-    stock = getattr(current, "_keras_policies_stock", current)
-    wrapper = functools.wraps(stock)(make_wrapper(stock))
-    # Keras reads constructors with inspect.getfullargspec, which does not unwrap.
-    wrapper.__signature__ = inspect.signature(stock)
-    wrapper._keras_policies_stock = stock
-    setattr(owner, attribute, wrapper)
+    Its policy has no compute dtype, or is a `DTypePolicyMap`, whose entry may have
+    none. A layer with any other policy pays for one dict lookup and one comparison.
 
-
-def before_layer_call(hook):
-    """Call `hook(layer, args, kwargs)` before a layer whose dtype is not settled.
-
-    Keras: src/layers/layer.py, `Layer.__call__`. A layer with any other policy
-    pays for one dict lookup and one comparison.
+    Keras: src/layers/layer.py, `Layer.__call__`.
     """
 
-    def make_wrapper(stock):
-        def __call__(self, *args, **kwargs):
+    def make_wrapper(stock: Function) -> Function:
+        def __call__(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
             policy = self.__dict__.get("_dtype_policy")
             if policy is not None and (
                 policy.compute_dtype is None or isinstance(policy, PolicyMap)
@@ -58,20 +41,20 @@ def before_layer_call(hook):
     wrap(keras.Layer, "__call__", make_wrapper)
 
 
-def before_weight(hook):
-    """Call `hook(layer, dtype)` before a layer creates a weight.
+def before_weight(hook: Callable[[keras.Layer, str | None], None]) -> None:
+    """Call `hook(layer, dtype)` before a layer without a dtype creates a weight.
 
-    Keras: src/layers/layer.py, `Layer.add_weight`. `dtype` is the one asked for,
-    or None for the layer's variable dtype.
+    `dtype` is the argument of `add_weight`; None stands for the variable dtype of the
+    layer's policy. Keras: src/layers/layer.py, `Layer.add_weight`.
     """
 
-    def make_wrapper(stock):
+    def make_wrapper(stock: Function) -> Function:
         signature = inspect.signature(stock)
 
-        def add_weight(self, *args, **kwargs):
-            # Without super().__init__() there is none, and Keras says so.
-            policy = "_dtype_policy" in self.__dict__ and own_policy(self)
-            if policy and policy.compute_dtype is None:
+        def add_weight(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
+            # Without super().__init__() there is no policy, and Keras says so.
+            has_policy = "_dtype_policy" in self.__dict__
+            if has_policy and own_policy(self).compute_dtype is None:
                 bound = signature.bind(self, *args, **kwargs).arguments
                 # Newer Keras takes (shape, initializer, dtype) in *args.
                 positional = bound.get("args", ())
@@ -84,15 +67,15 @@ def before_weight(hook):
     wrap(keras.Layer, "add_weight", make_wrapper)
 
 
-def before_sequential_build(hook):
-    """Call `hook(first_layer, dtype)` before a called Sequential builds itself.
+def before_sequential_build(hook: Callable[[keras.Layer, str], None]) -> None:
+    """Call `hook(first_layer, dtype)` before a Sequential that is called builds itself.
 
-    Keras: src/models/sequential.py, `Sequential.build` makes an input of its
-    first layer's compute dtype, whatever it was called on.
+    Keras: src/models/sequential.py. `Sequential.build` makes an input of the compute
+    dtype of its first layer, whatever dtype it was called on.
     """
 
-    def make_wrapper(stock):
-        def _maybe_build(self, call_spec):
+    def make_wrapper(stock: Function) -> Function:
+        def _maybe_build(self: keras.Sequential, call_spec: Any) -> Any:
             if not self.built and self.layers:
                 dtype = first_dtype([call_spec.first_arg])
                 if dtype is not None:
@@ -104,15 +87,20 @@ def before_sequential_build(hook):
     wrap(keras.Sequential, "_maybe_build", make_wrapper)
 
 
-def after_bidirectional_init(hook):
+def after_bidirectional_init(hook: Callable[[keras.Layer, keras.Layer], None]) -> None:
     """Call `hook(original, clone)` for each pair of layers in a Bidirectional.
 
-    Keras: src/layers/rnn/bidirectional.py clones its layer through the config,
-    where a deferred policy has no name.
+    Keras: src/layers/rnn/bidirectional.py clones its layer through the config, in
+    which a deferred policy has no name.
     """
 
-    def make_wrapper(stock):
-        def __init__(self, layer, *args, **kwargs):
+    def make_wrapper(stock: Function) -> Function:
+        def __init__(
+            self: keras.layers.Bidirectional,
+            layer: keras.Layer,
+            *args: Any,
+            **kwargs: Any,
+        ) -> None:
             stock(self, layer, *args, **kwargs)
             given = inspect.signature(stock).bind(self, layer, *args, **kwargs)
             clones = [self.forward_layer]
@@ -126,38 +114,3 @@ def after_bidirectional_init(hook):
         return __init__
 
     wrap(keras.layers.Bidirectional, "__init__", make_wrapper)
-
-
-def around_compile(hook):
-    """Run `hook(model, compile_model, auto_scale_loss)` in place of `compile`.
-
-    `compile_model(auto_scale_loss)` is stock `compile` with the user's other
-    arguments. Keras: src/trainers/trainer.py, `Trainer.compile`.
-    """
-
-    def make_wrapper(stock):
-        signature = inspect.signature(stock)
-
-        @no_automatic_dependency_tracking
-        def compile(self, *args, **kwargs):
-            given = signature.bind(self, *args, **kwargs)
-            asked_for = given.arguments.get("auto_scale_loss", True)
-
-            def compile_model(auto_scale_loss):
-                given.arguments["auto_scale_loss"] = auto_scale_loss
-                return stock(*given.args, **given.kwargs)
-
-            return hook(self, compile_model, asked_for)
-
-        return compile
-
-    wrap(Trainer, "compile", make_wrapper)
-
-
-def record_no_auto_scale_loss(model):
-    """Make a saved `model` be compiled with `auto_scale_loss=False`.
-
-    Keras: src/trainers/trainer.py does not record that argument itself.
-    """
-    config = {**model._compile_config.config, "auto_scale_loss": False}
-    model._compile_config = serialization_lib.SerializableDict(**config)

@@ -1,97 +1,104 @@
-"""Variables: an optimizer's slots, and models whose weights are about to be read."""
+"""Variables: their raw values, and models whose weights are about to be read."""
 
 import contextlib
 import math
 import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import keras
 import ml_dtypes
 import numpy as np
 from keras import backend, initializers
 from keras.src.backend.common.variables import Variable as KerasVariable
 
-from keras_policies.keras_internals.seams import wrap
+from keras_policies.keras_internals.wrapping import Function, wrap
+
+# Turns a numpy array into what the constructor of a variable takes without computing.
+Place = Callable[["np.ndarray[Any, Any]"], Any]
+# Takes the size and the item size (bytes) of an array before it is made.
+Spend = Callable[[int, int], None]
 
 
-def slot(optimizer, attribute, variable):
-    """Return an optimizer's slot for a variable, or None if it has no such slot.
+class _Blank(threading.local):
+    """The arguments of `blank_variables` in this thread; None outside of it."""
 
-    Keras: src/optimizers/*.py keep the slots in lists, such as `_momentums`.
-    """
-    slots = getattr(optimizer, attribute, None)
-    return slots[optimizer._get_variable_index(variable)] if slots else None
+    given: tuple[Place, Spend] | None = None
 
 
-def raw_value(variable):
-    """Return the backend's tensor of a variable, whatever scope is entered.
+_blank = _Blank()
 
-    Keras: src/backend/common/variables.py, `Variable.value` looks for scopes first.
+
+def raw_value(variable: keras.Variable) -> Any:
+    """Return the backend's tensor of a variable, whatever scope is active.
+
+    Keras: src/backend/common/variables.py. `Variable.value` looks for scopes first.
     """
     return variable._value
 
 
-def nadam_product(optimizer):
-    """Return the variable in which Nadam keeps the product of its momenta."""
-    return optimizer._u_product
-
-
-_blank = threading.local()
-
-
 @contextlib.contextmanager
-def blank_variables(place, spend):
-    """Within, variables come without drawing, tracing or compiling a value.
+def blank_variables(place: Place, spend: Spend) -> Iterator[None]:
+    """Create variables without drawing, tracing or compiling their values.
 
-    Those of a constant initializer (an optimizer's slots) get their value from
-    numpy; those of a random one are zero, and are to be assigned.
+    A variable with a constant initializer (an optimizer's slot, for example) gets its
+    value from numpy. One with a random initializer is zero until it is assigned.
 
     Args:
         place: callable, turns a numpy array into what a variable takes at once.
-        spend: callable, told the size and the item size of each array beforehand; it
-            raises if there are too many.
+        spend: callable, is passed the size and the item size (bytes) of each array
+            before it is made, and raises if there are too many.
     """
-    _blank.place, _blank.spend = place, spend
+    _blank.given = place, spend
     try:
         yield
     finally:
-        _blank.place = None
+        _blank.given = None
 
 
-def _from_numpy(initializer, place):
+def _from_numpy(initializer: Any, place: Place, spend: Spend) -> Any:
     """Return an initializer with the values of `initializer`, made by numpy."""
     known = initializers.get(initializer)
     if not isinstance(known, initializers.Initializer):
-        return initializer  # a function of the user's, or of a seed generator
+        return initializer  # a function, of the user or of a seed generator
     value = {initializers.Ones: 1}.get(type(known), 0)
     if isinstance(known, initializers.Constant):
         value = known.value
 
-    def fill(shape, dtype=None, **kwargs):
+    def fill(shape: tuple[int, ...], dtype: Any = None, **kwargs: Any) -> Any:
         dtype = _numpy_dtype(dtype)
-        _blank.spend(math.prod(shape), dtype.itemsize)
+        spend(math.prod(shape), dtype.itemsize)
         return place(np.full(shape, value, dtype))
 
     return fill
 
 
-def _numpy_dtype(dtype):
-    name = backend.standardize_dtype(dtype)
+def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    name = str(backend.standardize_dtype(dtype))
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
-def _make_variables_blankable():
+def _make_variables_blankable() -> None:
     """Let `blank_variables` decide how a variable gets its first value.
 
     Keras: src/backend/common/variables.py, `Variable.__init__`.
     """
 
-    def make_wrapper(stock):
-        def __init__(self, initializer, shape=None, dtype=None, *args, **kwargs):
-            place = getattr(_blank, "place", None)
-            if place is not None:
+    def make_wrapper(stock: Function) -> Function:
+        def __init__(
+            self: keras.Variable,
+            initializer: Any,
+            shape: Any = None,
+            dtype: Any = None,
+            *args: Any,
+            **kwargs: Any,
+        ) -> None:
+            if _blank.given is not None:
+                place, spend = _blank.given
                 if isinstance(initializer, int | float) and dtype is not None:
                     initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
                 elif callable(initializer) or isinstance(initializer, str):
-                    initializer = _from_numpy(initializer, place)
+                    initializer = _from_numpy(initializer, place, spend)
             stock(self, initializer, shape, dtype, *args, **kwargs)
 
         return __init__

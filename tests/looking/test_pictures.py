@@ -7,8 +7,8 @@ import pytest
 from keras import layers
 
 import keras_policies as mp
-from keras_policies import gradients, gradients_picture, pictures
 from keras_policies.backends import eager
+from keras_policies.plots import figures, float16_range, loss_gradients, magnitudes
 
 ONE = np.ones((1, 1), "float32")
 
@@ -33,15 +33,15 @@ def one_weight(dtype="float32", value=2.0):
     ],
 )
 def test_magnitudes_are_counted_by_powers_of_two(values, expected):
-    found = gradients.magnitudes([np.array(values, "float32")])
-    assert found == gradients.Magnitudes(*expected)
+    found = magnitudes.magnitudes([np.array(values, "float32")])
+    assert found == magnitudes.Magnitudes(*expected)
     assert found.total == len(values)
 
 
 def test_gradients_are_those_of_the_loss_times_the_scale():
     model = one_weight()
     for scale in 1.0, 8.0:
-        (found,) = gradients.gradients_of(model, ONE, ONE * 0.5, scale)
+        (found,) = loss_gradients.gradients_of(model, ONE, ONE * 0.5, scale)
         assert found.dtype == "float32"
         assert found.tolist() == [[3.0 * scale]]
 
@@ -51,13 +51,15 @@ def test_a_small_float16_gradient_is_zero_until_the_loss_is_scaled():
     model = one_weight("mixed_float16", 1.0)
     x = ONE * 2.0**-14
     y = x - 2.0**-12
-    found = [gradients.gradients_of(model, x, y, scale) for scale in (1.0, 2.0**10)]
+    found = [
+        loss_gradients.gradients_of(model, x, y, scale) for scale in (1.0, 2.0**10)
+    ]
     assert [float(grads[0].item()) for grads in found] == [0.0, 2.0**-15]
 
 
 def test_a_scale_that_is_too_high_makes_infinities():
     model = one_weight("mixed_float16")
-    (found,) = gradients.gradients_of(model, ONE, ONE, 2.0**16)
+    (found,) = loss_gradients.gradients_of(model, ONE, ONE, 2.0**16)
     assert found.tolist() == [[np.inf]]
 
 
@@ -79,11 +81,11 @@ def test_taking_gradients_changes_nothing():
         *model.metrics_variables,
     ]
     before = [np.copy(keras.ops.convert_to_numpy(v)) for v in everything]
-    first = gradients.gradients_of(model, x, y)
+    first = loss_gradients.gradients_of(model, x, y)
     for variable, value in zip(everything, before, strict=True):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), value)
     # The dropout was the same, as no random numbers were used up.
-    again = gradients.gradients_of(model, x, y)
+    again = loss_gradients.gradients_of(model, x, y)
     for a, b in zip(first, again, strict=True):
         np.testing.assert_array_equal(a, b)
     model.fit(x, y, verbose=0)
@@ -92,7 +94,7 @@ def test_taking_gradients_changes_nothing():
 def test_a_model_that_is_not_built_gets_built():
     model = keras.Sequential([layers.Dense(3), layers.Dense(1)])
     model.compile("sgd", "mse")
-    found = gradients.gradients_of(model, np.ones((2, 4)), np.ones((2, 1)))
+    found = loss_gradients.gradients_of(model, np.ones((2, 4)), np.ones((2, 1)))
     assert [g.shape for g in found] == [(4, 3), (3,), (3, 1), (1,)]
 
 
@@ -106,7 +108,7 @@ def test_structures_sparse_gradients_and_weights_without_any():
     model = keras.Model({"ids": ids, "x": rest}, outputs)
     model.compile("sgd", {"a": "mse", "b": "mse"})
     x = {"ids": np.array([[1, 1]]), "x": np.ones((1, 3))}
-    found = gradients.gradients_of(model, x, {"a": ONE, "b": ONE})
+    found = loss_gradients.gradients_of(model, x, {"a": ONE, "b": ONE})
     (table,) = [g for g in found if g.shape == (5, 2)]
     assert np.flatnonzero(table.any(axis=1)).tolist() == [1]
     assert len(found) == 5
@@ -128,7 +130,7 @@ class HasUnused(keras.Model):
 def test_a_weight_that_the_loss_does_not_depend_on_does_no_harm():
     model = HasUnused()
     model.compile("sgd", "mse")
-    found = gradients.gradients_of(model, ONE, ONE * 9)
+    found = loss_gradients.gradients_of(model, ONE, ONE * 9)
     # jax knows no other gradient than zero there.
     assert len(found) == (4 if keras.backend.backend() == "jax" else 2)
 
@@ -185,7 +187,7 @@ class AddsItsLoss(layers.Layer):
 def test_a_model_with_a_loss_of_its_own_needs_no_targets():
     model = keras.Sequential([keras.Input((1,)), layers.Dense(1), AddsItsLoss()])
     model.compile("sgd")
-    kernel, bias = gradients.gradients_of(model, ONE * 3, None)
+    kernel, bias = loss_gradients.gradients_of(model, ONE * 3, None)
     assert (kernel.tolist(), bias.tolist()) == ([[3.0]], [1.0])
 
 
@@ -198,7 +200,7 @@ def test_an_output_without_a_loss_has_no_target():
 
 def test_numpy_is_told_to_take_no_gradients():
     with pytest.raises(NotImplementedError, match="backend takes no gradients. Set"):
-        eager.gradients(lambda values: 0, [])
+        eager.backend.gradients(lambda values: 0, [])
 
 
 def patches(figure):
@@ -213,8 +215,8 @@ def test_the_picture_of_gradients_shows_both_losses_over_the_range_of_float16():
     mp.set_policy(mp.Policy("mixed_float16", 2**12))
     figure = mp.plot_gradients(one_weight("mixed_float16"), ONE, ONE * 0.5)
     assert [(p.get_hatch(), p.get_facecolor()[:3]) for p in patches(figure)] == [
-        ("////", matplotlib.colors.to_rgb(pictures.LIGHT)),
-        (None, matplotlib.colors.to_rgb(pictures.DARK)),
+        ("////", matplotlib.colors.to_rgb(figures.LIGHT)),
+        (None, matplotlib.colors.to_rgb(figures.DARK)),
     ]
     zero, middle, infinite = figure.axes
     assert figure.get_suptitle() == "Gradients of 'small' on one batch, 1 numbers"
@@ -303,7 +305,7 @@ def test_weights_that_are_not_finite_are_told_in_the_title():
     ],
 )
 def test_ticks_are_apart(low, high, expected):
-    assert gradients_picture._ticks(low, high) == expected
+    assert float16_range.ticks(low, high) == expected
 
 
 def test_without_a_loss_scale_one_loss_is_drawn():
@@ -374,4 +376,4 @@ def test_a_figure_draws_itself_and_nobody_else_knows_of_it():
 def test_missing_matplotlib_is_told_with_its_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match="Run pip install matplotlib"):
-        pictures.plot_loss_scale({"loss_scale": [2.0]})
+        mp.plot_loss_scale({"loss_scale": [2.0]})

@@ -7,10 +7,8 @@ import subprocess
 import sys
 
 import keras
-import pytest
 
 import keras_policies
-from keras_policies import keras_internals
 
 PACKAGE = pathlib.Path(keras_policies.__file__).parent
 
@@ -77,21 +75,6 @@ def test_every_public_name_is_given_to_the_type_checker():
         assert f"mp.{name}" in used, name
 
 
-def test_private_keras_is_in_one_place():
-    leaning = {
-        p.parent.name
-        for p in PACKAGE.rglob("*.py")
-        if re.search(r"keras\.src", p.read_text())
-    }
-    assert leaning == {"keras_internals"}
-
-
-def test_the_place_for_private_keras_knows_nothing_of_ours():
-    for path in (PACKAGE / "keras_internals").glob("*.py"):
-        ours = re.findall(r"(?:from|import) (keras_policies[\w.]*)", path.read_text())
-        assert all(name.startswith("keras_policies.keras_internals") for name in ours)
-
-
 def test_importing_twice_changes_nothing():
     seams = keras.Layer.__call__, keras.Model.compile
     stock = [s._keras_policies_stock for s in seams]
@@ -102,72 +85,6 @@ def test_importing_twice_changes_nothing():
     assert keras.layers.Dense(2, dtype=keras_policies.Policy("infer"))(
         keras.ops.ones((1, 2), dtype="float16")
     ).shape == (1, 2)
-
-
-PLACES = keras_internals.places
-NAMES = [(module, name) for module, names in PLACES.PLACES.items() for name in names]
-FUNCTIONS = [*PLACES.PARAMETERS, *PLACES.ATTRIBUTES]
-
-
-def refused(place):
-    return pytest.raises(
-        keras_internals.UnsupportedKerasError,
-        match=rf"Keras {re.escape(keras.__version__)}: expected {re.escape(place)}.*, "
-        "found .*3.8 to 3.15 are known to work: install one of them",
-    )
-
-
-@pytest.mark.parametrize("module", dict(NAMES + FUNCTIONS))
-def test_a_private_module_that_is_gone_is_named(module, monkeypatch):
-    monkeypatch.setitem(sys.modules, module, None)
-    with refused(module):
-        PLACES.check()
-
-
-@pytest.mark.parametrize(("module", "name"), NAMES + FUNCTIONS)
-def test_a_private_name_that_is_gone_is_named(module, name, monkeypatch):
-    owner = importlib.import_module(module)
-    *owners, last = name.removesuffix(".fget").split(".")
-    for part in owners:
-        owner = getattr(owner, part)
-    monkeypatch.delattr(owner, last)
-    with refused(f"{module}.{'.'.join([*owners, last])}"):
-        PLACES.check()
-
-
-@pytest.mark.parametrize(("module", "name"), FUNCTIONS)
-def test_a_private_function_that_has_changed_is_named(module, name, monkeypatch):
-    stock = PLACES.find
-
-    def find(*place):
-        return (lambda other: other) if place == (module, name) else stock(*place)
-
-    monkeypatch.setattr(PLACES, "find", find)
-    with refused(
-        f"{module}.{name}("
-        if (module, name) in PLACES.PARAMETERS
-        else f"{PLACES.ATTRIBUTES[module, name][0]} in {module}.{name}"
-    ):
-        PLACES.check()
-
-
-def test_an_import_under_another_keras_fails_and_leaves_stock_keras_alone():
-    code = (
-        "import keras\n"
-        "from keras.src.layers import layer\n"
-        "del layer.CallSpec\n"
-        "try:\n"
-        "    import keras_policies\n"
-        "except ImportError as error:\n"
-        "    print(error)\n"
-        "print(hasattr(keras.Layer.__call__, '_keras_policies_stock'))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    message, is_wrapped = done.stdout.splitlines()
-    assert "expected keras.src.layers.layer.CallSpec, found none" in message
-    assert is_wrapped == "False"
 
 
 def test_works_on_the_numpy_backend():

@@ -139,8 +139,9 @@ def test_infinite_loss_scale_is_refused():
 def test_loss_scale_without_float16_warns():
     with pytest.warns(
         UserWarning, match="only useful for float16.*loss_scale=8.*float32"
-    ):
+    ) as caught:
         Policy("float32", loss_scale=8)
+    assert caught[0].filename == __file__
 
 
 def test_policies_are_equal_by_type_name_and_loss_scale():
@@ -195,8 +196,9 @@ def test_config_dict_is_read_and_left_alone():
 
 def test_settled_policy_keeps_the_loss_scale():
     assert Policy("infer", 8).settle("float16") == Policy("float16", 8)
-    with pytest.warns(DeprecationWarning, match="'mixed_float16' or"):
+    with pytest.warns(DeprecationWarning, match="'mixed_float16' or") as caught:
         deferred = Policy("infer_with_float32_vars")
+    assert caught[0].filename == __file__
     assert deferred.settle("float16").name == "float16_with_float32_vars"
     assert deferred.settle("float32").name == "float32"
     assert deferred.settle("int32").name == "int32"

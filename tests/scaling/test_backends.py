@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_policies import DynamicLossScale, LossScaleOptimizer, backends
+from keras_policies import DynamicLossScale, LossScaleOptimizer
+from keras_policies.backends import NAMES
+from keras_policies.backends.protocol import Backend
+from keras_policies.backends.running import backend
 
 BACKEND = keras.backend.backend()
 on_torch = pytest.mark.skipif(BACKEND != "torch", reason="`.grad` is torch's")
@@ -30,11 +33,39 @@ def compiled(function):
     return function
 
 
+def test_the_backend_of_keras_is_the_one_that_runs():
+    assert BACKEND in NAMES
+    assert type(backend).__module__ == f"keras_policies.backends.{BACKEND}"
+
+
+class OnlyGradients(Backend):
+    """A new backend, with no more than it must have."""
+
+    def gradients(self, function, values):
+        return []
+
+
+def test_a_new_backend_has_only_gradients_to_write():
+    stub = OnlyGradients()
+    variable = keras.Variable([2.0, 4.0])
+    gradients = [ops.convert_to_tensor([8.0, 16.0]), ops.convert_to_tensor(24.0)]
+    with stub.unscaled_in_step(gradients, [variable] * 2, 8.0, True) as found:
+        made = [ops.convert_to_numpy(gradient).tolist() for gradient in found.make()]
+        assert (made, bool(found.finite)) == ([[1.0, 2.0], 3.0], True)
+    assert not stub.all_finite([ops.convert_to_tensor([1.0, np.nan])])
+    held = stub.run_if(found.finite, lambda: variable.assign([0.0, 1.0]), list)
+    stub.update([variable], lambda value: [value + 1])
+    assert (held, variable.numpy().tolist()) == (np.bool_(True), [1.0, 2.0])
+    assert not stub.is_constant(variable, gradients[0])
+    with stub.read_once(lambda: [variable]):
+        assert stub.place(np.ones(2)).tolist() == [1.0, 1.0]
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", range(len(SHAPES)))
 def test_a_single_number_that_is_not_finite_is_found(place, bad):
     gradients = [np.full(shape, 3e38, "float32") for shape in SHAPES]
-    check = compiled(lambda *values: backends.all_finite(values))
+    check = compiled(lambda *values: backend.all_finite(values))
     assert bool(check(*map(ops.convert_to_tensor, gradients)))
     gradients[place].flat[-1:] = bad
     assert not bool(check(*map(ops.convert_to_tensor, gradients)))
@@ -45,7 +76,7 @@ def test_a_hundred_small_gradients_are_reduced_as_one():
     import jax
 
     gradients = [ops.ones(()) for _ in range(100)]
-    steps = jax.make_jaxpr(lambda *values: backends.all_finite(values))(*gradients)
+    steps = jax.make_jaxpr(lambda *values: backend.all_finite(values))(*gradients)
     assert 0 < str(steps).count("reduce_and[") <= 2
 
 
@@ -78,8 +109,8 @@ def test_it_is_the_quotients_that_are_checked(number, scale, finite):
     variables = [keras.Variable(value) for value in values]
 
     def check(scale, *gradients):
-        with backends.unscaled(gradients, variables, scale, True) as (divide, found):
-            return found, divide()
+        with backend.unscaled_in_step(gradients, variables, scale, True) as found:
+            return found.finite, found.make()
 
     tensors = map(ops.convert_to_tensor, [np.float32(scale), *values])
     found, divided = compiled(check)(*tensors)
@@ -95,7 +126,7 @@ def test_it_is_the_quotients_that_are_checked(number, scale, finite):
 def test_xla_does_not_take_the_check_for_a_constant(bad):
     import tensorflow as tf
 
-    check = tf.function(lambda x: backends.all_finite([x]), jit_compile=True)
+    check = tf.function(lambda x: backend.all_finite([x]), jit_compile=True)
     assert check(tf.constant([1.0, 2.0]))
     assert not check(tf.constant([1.0, bad]))
 
@@ -196,12 +227,12 @@ def test_other_grads_are_divided_into_new_memory(kind):
         "transposed": torch.tensor([[8.0, 0.0], [0.0, 16.0]]).T,
     }[kind]
     variable = keras.Variable(np.ones((2, 2)), dtype="float32")
-    with backends.unscaled([gradient], [variable], torch.tensor(8.0), True) as found:
-        divide, finite = found
-        (divided,) = divide()
+    scale = torch.tensor(8.0)
+    with backend.unscaled_in_step([gradient], [variable], scale, True) as found:
+        (divided,) = found.make()
         assert divided.to_dense().tolist() == [[1.0, 0.0], [0.0, 2.0]]
         assert divided.dtype == (torch.float64 if kind == "float64" else torch.float32)
-        assert finite
+        assert found.finite
     assert gradient.to_dense().tolist() == [[8.0, 0.0], [0.0, 16.0]]
 
 
@@ -324,7 +355,7 @@ def test_what_is_read_once_is_read_again_after_it_is_written(is_compiled):
     variable = keras.Variable(1.0)
 
     def step():
-        with backends.read_once(lambda: [variable]):
+        with backend.read_once(lambda: [variable]):
             before = variable.value + 0.0
             variable.assign(variable * 3)
             between = variable.value + 0.0

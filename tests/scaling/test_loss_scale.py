@@ -5,7 +5,7 @@ from keras import ops
 from semantics import SEMANTICS
 
 from keras_policies import DynamicLossScale, FixedLossScale, LossScale
-from keras_policies.loss_scale import FLOAT32_MAX, get
+from keras_policies.loss_scale import FLOAT32_MAX, get, in_short
 
 ROWS = [row for version in SEMANTICS.values() for row in version["rows"]]
 # What tf.keras took and we refuse: a scale that overflow would raise, no period.
@@ -149,6 +149,27 @@ class Steps(LossScale):
 def test_a_subclass_brings_its_own_rule():
     assert [s[0] for s in walk(Steps(), "FFN")] == [5.0, 6.0, 5.0]
     assert get(Steps()) == Steps()
+
+
+def test_a_rule_need_not_have_a_period_or_a_minimum():
+    assert (Steps().increment_period, Steps().minimum) == (None, None)
+    fixed = FixedLossScale(8)
+    assert (fixed.increment_period, fixed.minimum) == (None, None)
+    dynamic = DynamicLossScale(8, 7, minimum=2)
+    assert (dynamic.increment_period, dynamic.minimum) == (7, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "expected"),
+    [
+        pytest.param(DynamicLossScale(2.0**20), None, "dynamic, 1048576", id="dynamic"),
+        pytest.param(DynamicLossScale(), 0.25, "dynamic, 0.25", id="moved"),
+        pytest.param(FixedLossScale(128), None, "fixed, 128", id="fixed"),
+        pytest.param(Steps(), 3.0, "Steps, 3", id="own"),
+    ],
+)
+def test_a_loss_scale_is_told_in_short(rule, value, expected):
+    assert in_short(rule, value) == expected
 
 
 def test_a_registered_subclass_is_read_from_its_config():

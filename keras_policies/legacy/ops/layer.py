@@ -7,8 +7,6 @@ An `OpCall` stands in the config in its place while Keras builds the model. It c
 `keras.ops` on the tensors, whose history then leads past it: none is in the model.
 """
 
-import types
-
 import keras
 
 from keras_policies import keras_internals
@@ -90,7 +88,6 @@ class OpCall(keras.Operation):
         self.node_def = node_def
         self.constants = constants
         self.is_output = is_output
-        self._inbound_nodes = []
 
     def __call__(self, *args, **kwargs):
         """Call the counterpart, and note the outputs where Keras looks for them."""
@@ -105,7 +102,7 @@ class OpCall(keras.Operation):
         if self.is_output:
             outputs = [_as_output(output) for output in outputs]
         self._name_operations(outputs, args, kwargs)
-        self._inbound_nodes.append(types.SimpleNamespace(output_tensors=list(outputs)))
+        keras_internals.record_call(self, outputs)
         return found
 
     def call(self, *args, **kwargs):
@@ -140,7 +137,8 @@ class OpCall(keras.Operation):
             if kinds.is_tensor(tensor)
             for operation, _, _ in keras_internals.calls_before(tensor, given)
         }
-        call = f".call_{len(self._inbound_nodes)}" if self._inbound_nodes else ""
+        calls = keras_internals.recorded_calls(self)
+        call = f".call_{calls}" if calls else ""
         for number, operation in enumerate(made.values()):
             part = f".{number}" if number else ""
             operation.name = f"{self.name}{call}{part}"

@@ -1,19 +1,22 @@
-"""Words on where a model's numerics are at risk, for `summary`.
+"""Warnings about layers and models whose numerics are at risk, for `summary`.
 
-Each is said only of what is known without running the model: a layer of your own that
-calls `keras.ops.softmax`, or what a subclassed model gives out, cannot be seen. After a
-semicolon stands what helps.
+Each is given only for what is known without running the model: a layer of your own that
+calls `keras.ops.softmax`, or the outputs of a subclassed model, cannot be seen. The
+remedy follows a semicolon.
 """
+
+from collections.abc import Iterator
 
 import keras
 import numpy as np
 
 from keras_policies import keras_internals, origins
 from keras_policies import loss_scale as loss_scales
+from keras_policies.loss_scale import LossScale
 from keras_policies.policy import Policy, auto
 
 NARROW = {"float16", "bfloat16"}
-# An update this small against its weight rounds to nothing: half of the last of
+# A smaller update, as a fraction of its weight, is rounded away: half of the last of
 # 11 bits in float16, of 8 in bfloat16.
 LOST = {"float16": "1/4096", "bfloat16": "1/512"}
 OUTPUT = {
@@ -22,21 +25,23 @@ OUTPUT = {
 }
 ATTENTION = keras.layers.Attention, keras.layers.AdditiveAttention
 HEADED = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
-# Their exponentials grow out of range, and their sums lose the small ones.
+# Their exponentials overflow, and their sums lose small terms.
 ACTIVATIONS = {
     "softmax": keras.activations.softmax,
     "log_softmax": keras.activations.log_softmax,
     "exponential": keras.activations.exponential,
 }
-TAKE_FLOAT32 = "give the layer dtype='float32'"
+USE_FLOAT32 = "give the layer dtype='float32'"
 
 
-def of_layer(layer, parent, scale):
-    """Return the words on a layer.
+def of_layer(
+    layer: keras.Layer, parent: keras.Layer, scale: LossScale | None
+) -> tuple[str, ...]:
+    """Return the warnings about a layer.
 
     Args:
         layer: `keras.Layer`.
-        parent: the layer around it.
+        parent: `keras.Layer`, the one around it.
         scale: the `LossScale` that applies to the model, or None.
 
     Returns:
@@ -46,24 +51,25 @@ def of_layer(layer, parent, scale):
     dtype = policy.compute_dtype
     if dtype is None:
         return ("waits for its first input",)
-    words = []
+    found = []
     if dtype in NARROW:
-        seldom = _seldom(layer, parent)
+        condition = _condition(layer, parent)
         for name in _activations(layer):
-            words.append(f"{name} in {dtype}{seldom}; {TAKE_FLOAT32}")
-    words += [*_ops(layer), *_weights(layer)]
-    if dtype == "float16" and _is_vain(policy, origins.origin_of(layer, parent), scale):
-        words.append(
+            found.append(f"{name} in {dtype}{condition}; {USE_FLOAT32}")
+    found += [*_ops(layer), *_weights(layer)]
+    origin = origins.origin_of(layer, parent)
+    if dtype == "float16" and _is_ignored(policy, origin, scale):
+        found.append(
             f"its policy's {policy.loss_scale!r} is not used: the optimizer's counts"
         )
-    return tuple(words)
+    return tuple(found)
 
 
-def _activations(layer):
-    """Return the names of the activations that a layer computes and that need range."""
+def _activations(layer: keras.Layer) -> list[str]:
+    """Return the names of the activations of a layer that need the range of float32."""
     if isinstance(layer, (keras.layers.Softmax, *ATTENTION)):
         return ["softmax"]
-    # `activation`, or whatever else it is called; an LSTM only passes on its cell's.
+    # Under any attribute. (An LSTM's `activation` is a property, its cell's attribute.)
     held = list(vars(layer).values())
     return [
         name
@@ -72,24 +78,26 @@ def _activations(layer):
     ]
 
 
-def _seldom(layer, parent):
-    """Return when a layer of attention heads takes the softmax that it is made of.
+def _condition(layer: keras.Layer, parent: keras.Layer) -> str:
+    """Return when a layer computes its softmax, if it does not always do so.
 
-    Else it asks the backend for the whole of attention, whose softmax is float32.
+    A layer of attention heads calls its Softmax only if it is asked for scores, or has
+    a dropout; otherwise the backend computes attention, with a softmax in float32.
     Keras: src/layers/attention/multi_head_attention.py.
     """
-    always = not isinstance(parent, HEADED) or getattr(parent, "dropout", 0)
+    always = not isinstance(parent, HEADED) or parent.dropout
     return "" if always else ", where scores are asked for"
 
 
-def _ops(model):
-    """Yield a word for each call of `keras.ops` in a functional model's graph."""
+def _ops(model: keras.Layer) -> Iterator[str]:
+    """Yield a warning for each risky call of `keras.ops` in a functional model."""
     for function, name, dtype in keras_internals.op_calls(model):
         if dtype in NARROW:
             yield f"ops.{function} {name!r} in {dtype}; cast what it takes to float32"
 
 
-def _weights(layer):
+def _weights(layer: keras.Layer) -> list[str]:
+    """Return a warning for each narrow dtype among a layer's trainable weights."""
     dtypes = {v.dtype for v in keras_internals.own_variables(layer) if v.trainable}
     return [
         f"{dtype} weights: an update under {LOST[dtype]} of a weight is lost; "
@@ -98,15 +106,19 @@ def _weights(layer):
     ]
 
 
-def _is_vain(policy, origin, scale):
+def _is_ignored(
+    policy: keras.DTypePolicy, origin: str, scale: LossScale | None
+) -> bool:
     """Return whether a user gave a layer a loss scale that does not apply."""
     own = policy.loss_scale if isinstance(policy, Policy) else None
     is_given = origin.startswith("own") and own != loss_scales.get(auto(policy.name))
     return is_given and own not in (None, scale)
 
 
-def of_model(model, computes, scale):
-    """Return the words on a model as a whole.
+def of_model(
+    model: keras.Model, computes: set[str | None], scale: LossScale | None
+) -> tuple[str, ...]:
+    """Return the warnings about a model as a whole.
 
     Args:
         model: `keras.Model`.
@@ -116,41 +128,41 @@ def of_model(model, computes, scale):
     Returns:
         Tuple of str.
     """
-    words = [*_ops(model), *_outputs(model)]
+    found = [*_ops(model), *_outputs(model)]
     for dtype in sorted(_loss_dtypes(model) & NARROW):
-        words.append(f"loss computed in {dtype}; give the loss dtype='float32'")
+        found.append(f"loss computed in {dtype}; give the loss dtype='float32'")
     if "float16" in computes and scale is None:
-        words.append(
+        found.append(
             "float16 without a loss scale: small gradients become zero; "
             "set_policy('mixed_float16') before the model is made or read, or compile "
             "with a LossScaleOptimizer"
         )
-    return (*words, *_epsilon(model))
+    return (*found, *_epsilon(model))
 
 
-def _outputs(model):
-    """Yield a word for each symbolic output that is narrow."""
+def _outputs(model: keras.Model) -> Iterator[str]:
+    """Yield a warning for each symbolic output of a narrow dtype."""
     for tensor in keras_internals.flatten(getattr(model, "outputs", None) or []):
         dtype = keras.backend.standardize_dtype(tensor.dtype)
         if dtype in NARROW:
             maker = keras_internals.maker_of(tensor)
-            is_layer = isinstance(maker, keras.Layer)
             by = f" of {maker.name}" if maker is not None else ""
-            remedy = TAKE_FLOAT32 if is_layer else "cast it to float32"
+            is_layer = isinstance(maker, keras.Layer)
+            remedy = USE_FLOAT32 if is_layer else "cast it to float32"
             yield f"output{by} in {dtype}: {OUTPUT[dtype]}; {remedy}"
 
 
-def _loss_dtypes(model):
+def _loss_dtypes(model: keras.Model) -> set[str]:
     """Return the dtypes in which a compiled model's losses are computed."""
     losses = keras_internals.flatten(getattr(model, "loss", None))
     known = [loss for loss in losses if loss is not None]
     return {getattr(loss, "dtype", None) or keras.config.floatx() for loss in known}
 
 
-def _epsilon(model):
-    """Yield a word if what an optimizer adds to its divisors is zero in float16.
+def _epsilon(model: keras.Model) -> Iterator[str]:
+    """Yield a warning if the epsilon of an optimizer is zero in float16.
 
-    Its slots have the dtypes of the weights.
+    An optimizer adds it to its divisors, in the dtype of the weights.
     """
     optimizer = getattr(model, "optimizer", None)
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)

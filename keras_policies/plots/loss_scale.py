@@ -1,65 +1,21 @@
-"""`plot_loss_scale`, the picture of a training; and what pictures have in common.
+"""`plot_loss_scale`: the loss scale of a training, epoch by epoch."""
 
-matplotlib is imported when a picture is asked for; its global state is left alone.
-"""
-
-import functools
-import io
-import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import keras
 
 from keras_policies.annotations import Config
+from keras_policies.plots import figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-# Dark and light, so that they differ in grey too.
-DARK, LIGHT, EDGE = "#1f3b73", "#e8a33d", "#5a3a00"
-SIZE = (8, 4.5)  # inches
-LARGE = 2**17  # a scale of more digits than one reads at a glance
-
-
-def new_figure():
-    """Return an empty `matplotlib.figure.Figure` that a notebook shows."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "matplotlib, which draws the pictures, is not installed. Run "
-            "pip install matplotlib."
-        ) from error
-    figure = Figure(figsize=SIZE, layout="constrained")
-    # A notebook shows what can draw itself; pyplot is not told of this figure.
-    figure._repr_png_ = functools.partial(_png, figure)
-    return figure
-
-
-def _png(figure):
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()
-
-
-def scale_text(scale):
-    """Return a loss scale for a label: a large one is mostly a power of two.
-
-    Example:
-        >>> scale_text(1024.0), scale_text(2.0**40)
-        ('1024', '$2^{40}$')
-    """
-    exponent = math.log2(scale)
-    if scale > LARGE and exponent.is_integer():
-        return f"$2^{{{exponent:.0f}}}$"
-    return f"{scale:.6g}"
 
 
 def plot_loss_scale(history: keras.callbacks.History | Config) -> "Figure":
     """Draw the loss scale after each epoch of a `fit`, and the steps it skipped.
 
     Args:
-        history: what `fit` returned, a `keras.callbacks.History`, or its `history`
+        history: the `keras.callbacks.History` that `fit` returned, or its `history`
             dict; `fit` must have had a `LossScaleLogger` among its callbacks.
 
     Returns:
@@ -67,7 +23,7 @@ def plot_loss_scale(history: keras.callbacks.History | Config) -> "Figure":
 
     Raises:
         ImportError: if matplotlib is not installed.
-        TypeError: if it is given a model.
+        TypeError: if `history` is a model.
         ValueError: if the history has no loss scale.
 
     Example:
@@ -76,19 +32,19 @@ def plot_loss_scale(history: keras.callbacks.History | Config) -> "Figure":
         'Loss scale after each epoch: 32768 to 8192; epochs: 2; steps skipped: 2'
     """
     scales, skipped, epochs = _logged(history)
-    figure = new_figure()
+    figure = figures.new_figure()
     upper, lower = figure.subplots(2, sharex=True, height_ratios=[2, 1])
-    line = {"color": DARK, "marker": "o", "markersize": 4, "drawstyle": "steps-mid"}
-    upper.plot(epochs, scales, **line)
+    line = {"marker": "o", "markersize": 4, "drawstyle": "steps-mid"}
+    upper.plot(epochs, scales, color=figures.DARK, **line)
     upper.set_yscale("log", base=2)
     upper.set_ylabel("loss scale (log)")
     upper.grid(axis="y", alpha=0.4)
-    lower.bar(epochs, skipped, color=LIGHT, edgecolor=EDGE)
+    lower.bar(epochs, skipped, color=figures.LIGHT, edgecolor=figures.EDGE)
     lower.set_ylabel("skipped (steps)")
     lower.set_ylim(0, max(1, *skipped) * 1.1)
     lower.set_xlabel("epoch")
     _count_by_ones(lower)
-    ends = " to ".join(map(scale_text, (scales[0], scales[-1])))
+    ends = " to ".join(map(figures.scale_text, (scales[0], scales[-1])))
     figure.suptitle(
         f"Loss scale after each epoch: {ends}; epochs: {len(scales)}; "
         f"steps skipped: {sum(skipped)}"
@@ -96,15 +52,18 @@ def plot_loss_scale(history: keras.callbacks.History | Config) -> "Figure":
     return figure
 
 
-def _count_by_ones(axes):
+def _count_by_ones(axes: Any) -> None:
+    """Put the ticks of both axes on whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     for axis in axes.xaxis, axes.yaxis:
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def _logged(history):
-    """Return the lists of loss scales, of skipped steps, and of epochs from 1 on."""
+def _logged(
+    history: keras.callbacks.History | Config,
+) -> tuple[list[float], list[int], list[int]]:
+    """Return the loss scales, the skipped steps, and the epochs, counted from 1."""
     if isinstance(history, keras.Model):
         raise TypeError(
             "plot_loss_scale takes what fit returned, a keras.callbacks.History or its "

@@ -1,0 +1,137 @@
+"""What a backend does its own way: `Backend`.
+
+Members with a body work wherever an operation gives its value at once. A backend
+overrides those that it does better, or that its compiled code needs otherwise.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeAlias
+
+import keras
+import numpy as np
+import numpy.typing as npt
+from keras import ops
+
+from keras_policies.annotations import Tensor
+from keras_policies.backends import small
+
+Tensors: TypeAlias = Sequence[Tensor]
+Variables: TypeAlias = Sequence[keras.Variable]
+Floats: TypeAlias = npt.NDArray[np.float32]
+Step: TypeAlias = Callable[[], None]
+GetVariables: TypeAlias = Callable[[], list[keras.Variable]]
+Rule: TypeAlias = Callable[..., Tensors]  # takes and returns a scalar per variable
+ScalarFunction: TypeAlias = Callable[[list[Tensor]], Tensor]  # returns a scalar
+
+
+@dataclasses.dataclass(frozen=True)
+class StepGradients:
+    """The gradients that a training step applies.
+
+    Args:
+        make: returns the gradients of the unscaled loss, a list of tensors or None. To
+            be called inside the step: a backend may leave the division to it.
+        finite: bool scalar tensor, whether every gradient is finite; None where this
+            was not asked, or where there is no gradient.
+    """
+
+    make: Callable[[], list[Tensor]]
+    finite: Tensor | None
+
+
+class Backend(Protocol):
+    """What a backend does its own way."""
+
+    def unscale(self, gradients: Tensors, scale: Tensor) -> list[Tensor]:
+        """Return new tensors, each gradient divided by the loss scale.
+
+        They are float32 or wider, so that neither the scale nor the quotient is out of
+        range.
+        """
+        return [ops.divide(gradient, scale) for gradient in gradients]
+
+    def all_finite(self, gradients: Tensors) -> Tensor:
+        """Return a bool scalar, whether no element is NaN or infinite."""
+        checks = [ops.all(ops.isfinite(x)) for x in small.joined(gradients)]
+        return ops.all(ops.stack(checks))
+
+    def unscaled_in_step(
+        self, gradients: Tensors, variables: Variables, scale: Tensor, check: bool
+    ) -> AbstractContextManager[StepGradients]:
+        """Divide gradients by the loss scale for the length of a training step.
+
+        Args:
+            gradients: of the scaled loss; no None among them.
+            variables: as many, the one of each gradient.
+            scale: float32 scalar, the loss scale.
+            check: whether to check the quotients.
+
+        Returns:
+            A context manager that gives `StepGradients`. The step is taken inside it.
+        """
+        divided = self.unscale(gradients, scale)
+        finite = self.all_finite(divided) if check and divided else None
+        return contextlib.nullcontext(StepGradients(lambda: divided, finite))
+
+    def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
+        """Run `step()` only where a condition holds, on every replica.
+
+        Here this waits for the device to give the value of the condition.
+
+        Args:
+            condition: bool scalar tensor.
+            step: assigns to `variables()` and to nothing else.
+            variables: returns the variables that exist when it is called.
+
+        Returns:
+            Whether the condition holds: an `np.bool_` if that is known by then, else a
+            bool scalar tensor.
+        """
+        holds = np.bool_(bool(condition))
+        if holds:
+            step()
+        return holds
+
+    def update(self, variables: Variables, rule: Rule) -> None:
+        """Assign to scalar variables what a rule makes of their values.
+
+        Args:
+            variables: the variables.
+            rule: takes a scalar per variable, a tensor or a NumPy one, and returns as
+                many.
+        """
+        values = rule(*map(ops.convert_to_tensor, variables))
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+
+    def is_constant(self, variable: keras.Variable | None, tensor: Tensor) -> bool:
+        """Return whether code that is being compiled holds a variable's present value.
+
+        Args:
+            variable: the variable, or None before there is one.
+            tensor: a tensor that the code has made. Compiled code may read the
+                variable each time it runs; then the answer is False.
+        """
+        return False
+
+    def read_once(self, variables: GetVariables) -> AbstractContextManager[Any]:
+        """Return a context in which `variables()` are read once until written.
+
+        It spares a graph the operations that read the same value again; here a read
+        costs nothing.
+        """
+        return contextlib.nullcontext()
+
+    def place(self, array: npt.NDArray[Any]) -> Tensor:
+        """Return a copy of an array, as a variable takes it without compiling."""
+        return np.array(array)
+
+    def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
+        """Return the gradients of the scalar `function(values)` as float32 arrays.
+
+        A value on which the result does not depend has zeros, or no gradient at all.
+        """
+        ...

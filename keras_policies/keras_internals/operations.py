@@ -1,0 +1,133 @@
+"""The graph of symbolic tensors: which operation made a tensor, and from what."""
+
+import math
+import types
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import keras
+from keras.src.models import functional
+from keras.src.ops import nn
+from keras.src.ops import numpy as numpy_ops
+
+# The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
+OPS = {
+    nn.LogSoftmax: "log_softmax",
+    nn.Softmax: "softmax",
+    numpy_ops.Exp: "exp",
+    numpy_ops.Log: "log",
+}
+
+# An operation, and the symbolic tensors that one call took and made.
+Call = tuple[keras.Operation, list[keras.KerasTensor], list[keras.KerasTensor]]
+
+
+def is_functional(model: keras.Model) -> bool:
+    """Return whether a model is a Functional one, whose layers form a graph.
+
+    Keras: src/models/functional.py. The class has no public name.
+    """
+    return isinstance(model, functional.Functional)
+
+
+def maker_of(tensor: keras.KerasTensor) -> keras.Operation | None:
+    """Return the operation whose call made a symbolic tensor, or None.
+
+    Keras: src/backend/common/keras_tensor.py.
+    """
+    history = getattr(tensor, "_keras_history", None)
+    return history.operation if history is not None else None
+
+
+def calls_before(
+    tensor: keras.KerasTensor, given: Collection[int] = frozenset()
+) -> list[Call]:
+    """Return the calls that led to a symbolic tensor, the last one first.
+
+    Args:
+        tensor: `KerasTensor`.
+        given: set of int, the ids of tensors at which to stop, in addition to the
+            outputs of InputLayers.
+
+    Returns:
+        List of `(operation, inputs, outputs)`, with lists of `KerasTensor`.
+
+    Keras: src/backend/common/keras_tensor.py, src/ops/node.py.
+    """
+    found: dict[int, Call] = {}
+    waiting = [tensor]
+    while waiting:
+        tensor = waiting.pop(0)
+        history = tensor._keras_history
+        node = history.operation._inbound_nodes[history.node_index]
+        if id(tensor) in given or id(node) in found:
+            continue
+        inputs = node.arguments.keras_tensors
+        found[id(node)] = history.operation, inputs, node.outputs
+        waiting += inputs
+    return list(found.values())
+
+
+def op_calls(model: keras.Model) -> list[tuple[str, str, str]]:
+    """Return the calls of the functions in `OPS` in the graph of a functional model.
+
+    Args:
+        model: `keras.Model`; one that is not functional has no graph.
+
+    Returns:
+        List of `(function, name of the operation, dtype of its output)`, of str.
+
+    Keras: src/ops/nn.py, src/ops/numpy.py, src/ops/node.py.
+    """
+    return [
+        (OPS[type(operation)], operation.name, tensor.dtype)
+        for operation in getattr(model, "operations", ())
+        if type(operation) in OPS
+        for tensor in operation._inbound_nodes[0].outputs
+    ]
+
+
+def keeps_first_axis(
+    operation: keras.Operation,
+    inputs: list[keras.KerasTensor],
+    outputs: list[keras.KerasTensor],
+) -> bool:
+    """Return whether a call of `keras.ops` leaves the first axis as it is.
+
+    Args:
+        operation: `keras.Operation`, no layer.
+        inputs: list of `KerasTensor`, of one call of the operation.
+        outputs: list of `KerasTensor`, of the same call.
+
+    Keras: src/ops/numpy.py.
+    """
+    axes = getattr(operation, "axis", ())
+    axes = axes if isinstance(axes, list | tuple) else [axes]
+    rank = len(inputs[0].shape) if inputs else 0
+    if any(axis is not None and axis in (0, -rank) for axis in axes):
+        return False
+    if isinstance(operation, numpy_ops.Reshape):
+        sizes = inputs[0].shape[1:], outputs[0].shape[1:]
+        return None not in sum(sizes, ()) and math.prod(sizes[0]) == math.prod(sizes[1])
+    if isinstance(operation, numpy_ops.Transpose):
+        return operation.axes is not None and operation.axes[0] == 0
+    if isinstance(operation, numpy_ops.Tile):
+        return len(operation.repeats) == rank and operation.repeats[0] == 1
+    if isinstance(operation, numpy_ops.GetItem):
+        return bool(outputs[0].shape[:1] == inputs[0].shape[:1])
+    return True
+
+
+def record_call(operation: keras.Operation, outputs: Iterable[Any]) -> None:
+    """Record the outputs of a call of an operation that does not record them itself.
+
+    Keras: src/models/functional.py, `functional_from_config` takes the inputs of the
+    next layer from there.
+    """
+    node = types.SimpleNamespace(output_tensors=list(outputs))
+    operation._inbound_nodes.append(node)
+
+
+def recorded_calls(operation: keras.Operation) -> int:
+    """Return how many calls of `operation` have been recorded."""
+    return len(operation._inbound_nodes)

@@ -1,0 +1,28 @@
+"""Small accessors of optimizers, for what has no public name.
+
+Keras: src/optimizers/base_optimizer.py.
+"""
+
+import keras
+
+# Names of the variables that `apply` reads again for each variable that it updates.
+SHARED = {"iteration", "learning_rate"}
+
+
+def step_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
+    """Return the variable in which an optimizer counts its own calls of `apply`.
+
+    The public `iterations` gives the count of an inner optimizer, or of updates only
+    where gradients are accumulated.
+    """
+    return optimizer._iterations
+
+
+def updated_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Return the variables that an optimizer was built to update."""
+    return list(optimizer._trainable_variables)
+
+
+def shared_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """Return the variables that `apply` reads again for each variable it updates."""
+    return [v for v in optimizer.variables if v.name in SHARED]

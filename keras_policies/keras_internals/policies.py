@@ -1,0 +1,33 @@
+"""The policy that a layer holds, and the one that applies to it."""
+
+import keras
+from keras.src.backend.common import name_scope
+
+PolicyMap = keras.dtype_policies.DTypePolicyMap
+
+
+def held_policy(layer: keras.Layer) -> keras.DTypePolicy:
+    """Return the policy object of a layer, which may be a `DTypePolicyMap`."""
+    return layer._dtype_policy
+
+
+def own_policy(layer: keras.Layer) -> keras.DTypePolicy:
+    """Return the policy of a layer; from a `DTypePolicyMap`, the entry of its path."""
+    policy = held_policy(layer)
+    return policy[_path(layer)] if isinstance(policy, PolicyMap) else policy
+
+
+def set_own_policy(layer: keras.Layer, policy: keras.DTypePolicy) -> None:
+    """Give `layer` a policy; if it holds a `DTypePolicyMap`, an entry in a copy."""
+    current = held_policy(layer)
+    if isinstance(current, PolicyMap):
+        entries = {**current._policy_map, _path(layer): policy}
+        policy = PolicyMap(current._default_policy_arg, entries)
+    layer._dtype_policy = policy
+
+
+def _path(layer: keras.Layer) -> str:
+    if layer.path:
+        return str(layer.path)
+    parent = name_scope.current_path()
+    return f"{parent}/{layer.name}" if parent else str(layer.name)

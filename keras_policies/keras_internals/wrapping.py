@@ -1,0 +1,37 @@
+"""How a function of Keras is replaced by one that asks this package first."""
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+Function = Callable[..., Any]  # of Keras, whose types nothing declares
+# Takes the stock function, returns the function that stands in its place.
+MakeWrapper = Callable[[Function], Function]
+
+
+def wrap(
+    owner: type | types.ModuleType, attribute: str, make_wrapper: MakeWrapper
+) -> None:
+    """Replace `owner.attribute` by `make_wrapper(stock)`.
+
+    A second call for the same attribute replaces the first wrapper instead of wrapping
+    it, so importing the package twice changes nothing.
+
+    Args:
+        owner: class or module.
+        attribute: str, the name of a function, a method or a class method of `owner`;
+            `places` has checked that it is there.
+        make_wrapper: callable, takes the stock function and returns the new one; for
+            a class method, both take the class first.
+    """
+    held = inspect.getattr_static(owner, attribute)
+    is_classmethod = isinstance(held, classmethod)
+    current = held.__func__ if is_classmethod else held
+    stock = getattr(current, "_keras_policies_stock", current)
+    wrapper = functools.wraps(stock)(make_wrapper(stock))
+    # Keras reads constructors with inspect.getfullargspec, which does not unwrap.
+    signature = inspect.signature(stock)
+    vars(wrapper).update(__signature__=signature, _keras_policies_stock=stock)
+    setattr(owner, attribute, classmethod(wrapper) if is_classmethod else wrapper)

@@ -1,0 +1,144 @@
+"""`plot_gradients`: the gradients of a model on a batch, over the range of float16."""
+
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+
+from keras_policies import finite
+from keras_policies.annotations import Arrays
+from keras_policies.loss_scale import FLOAT32_MAX
+from keras_policies.plots import figures, float16_range
+from keras_policies.plots.loss_gradients import gradients_of
+from keras_policies.plots.magnitudes import Magnitudes, magnitudes, zeros_in_both
+from keras_policies.scaling import scaling_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BARS: tuple[dict[str, Any], ...] = (
+    {"facecolor": figures.LIGHT, "edgecolor": figures.EDGE, "hatch": "////"},
+    {"facecolor": figures.DARK, "alpha": 0.85},
+)
+
+
+def plot_gradients(
+    model: keras.Model, x: Arrays, y: Arrays = None, loss_scale: float | None = None
+) -> "Figure":
+    """Draw how large the gradients on a batch are, as they are and times a loss scale.
+
+    Each bar counts the gradients between one power of two and the next. The white zone
+    is what float16 holds in full, the zone to its left what it holds with fewer digits
+    (subnormal). Left of both a gradient becomes zero, right of them infinite. A layer
+    that computes in float32 has gradients in the grey zones too, and loses nothing.
+
+    The loss scale is `loss_scale`, or the one that applies to the model, which
+    `summary` prints. If there is neither, one series is drawn: pass a number, such as
+    `loss_scale=2**15`, to see what it would do. With two series, the legend says how
+    many gradients are zero without the scale, and how many of them stay zero: those of
+    a dead unit do, whatever the scale, while those that float16 rounded to zero do not.
+
+    Draw it before `fit`: training with too high a loss scale makes weights NaN, and
+    then all gradients are NaN. The title says so if weights are not finite.
+
+    A model that is not built gets built; otherwise it does not change.
+
+    Args:
+        model: compiled `keras.Model`.
+        x: array, or a structure of arrays, one batch of inputs.
+        y: array, or a structure of arrays, the targets of that batch; None if the model
+            was compiled without a loss.
+        loss_scale: float, positive (unitless), in place of the one that applies.
+
+    Returns:
+        A `matplotlib.figure.Figure`, for `savefig` or to be shown by a notebook.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+        ValueError: if the model is not compiled or has nothing trainable, if x and y
+            are not one batch of arrays, or if the loss scale is not positive and finite
+            in float32.
+
+    Example:
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> figure = plot_gradients(model, np.ones((4, 2)), np.ones((4, 1)), 2**15)
+        >>> figure.get_suptitle().partition(",")[2]
+        ' 3 numbers'
+    """
+    figure = figures.new_figure()
+    scale = _scale(model, loss_scale)
+    factors = [1.0] if scale == 1 else [1.0, scale]
+    found = {factor: gradients_of(model, x, y, factor) for factor in factors}
+    sizes = {factor: magnitudes(arrays) for factor, arrays in found.items()}
+    _draw(figure, sizes, _labels(sizes, zeros_in_both(found[1.0], found[scale])))
+    title = [
+        f"Gradients of {model.name!r} on one batch, {sizes[1.0].total:,} numbers",
+        finite.words_on_weights(model),
+    ]
+    figure.suptitle("\n".join(filter(None, title)))
+    return figure
+
+
+def _scale(model: keras.Model, given: float | None) -> float:
+    """Return the loss scale to draw: the given one, or the model's, or 1."""
+    if given is None:
+        return scaling_of(model).value or 1.0
+    is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
+    if not is_number or not 0 < given <= FLOAT32_MAX:
+        raise ValueError(
+            "loss_scale must be a number, positive and finite in float32, or None for "
+            f"the one that applies to the model. Received: loss_scale={given!r}."
+        )
+    return float(given)
+
+
+def _labels(sizes: dict[float, Magnitudes], stay_zero: int) -> list[str]:
+    """Return the label of each series in the legend.
+
+    Args:
+        sizes: dict of loss scale to `Magnitudes`, scale 1 first.
+        stay_zero: int, how many gradients are zero in both.
+    """
+    labels = []
+    for scale, found in sizes.items():
+        is_scaled = scale != 1
+        factor = f" times {figures.scale_text(scale)}" if is_scaled else ", not scaled"
+        is_compared = not is_scaled and len(sizes) > 1 and found.zeros
+        stay = f" ({stay_zero:,} with the scale too)" if is_compared else ""
+        labels.append(
+            f"loss{factor}: {found.zeros:,} zero{stay}, {found.non_finite:,} inf or NaN"
+        )
+    return labels
+
+
+def _draw(figure: Any, found: dict[float, Magnitudes], labels: list[str]) -> None:
+    """Draw each series: zeros, a histogram, and numbers that are not finite."""
+    from matplotlib.patches import Patch
+
+    zero, middle, infinite = axes = figure.subplots(
+        1, 3, sharey=True, width_ratios=[1, 12, 1]
+    )
+    shown = [n for sizes in found.values() for n in sizes.counts]
+    float16_range.draw(middle, shown)
+    width = 1 / len(found)
+    for i, sizes in enumerate(found.values()):
+        style = {"width": width, "align": "edge", **BARS[i]}
+        at = np.array([*sizes.counts]) + i * width
+        middle.bar(at, [*sizes.counts.values()], **style)
+        zero.bar([i * width], [sizes.zeros], **style)
+        infinite.bar([i * width], [sizes.non_finite], **style)
+    zero.set_ylabel("gradients (numbers, log)")
+    zero.set_yscale("log")
+    zero.set_ylim(0.7, max(10, zero.get_ylim()[1]))
+    middle.set_xlabel("absolute value (log), over what float16 can hold")
+    for side, name in (zero, "zero"), (infinite, "inf,\nNaN"):
+        side.set_xlim(-0.2, 1.2)
+        side.set_xticks([0.5], [name])
+    for each in axes:
+        each.set_axisbelow(True)
+        each.grid(axis="y", alpha=0.4)
+    # The legend is not made from the bars: a series without finite numbers has none.
+    patches = [Patch(label=label, **BARS[i]) for i, label in enumerate(labels)]
+    figure.legend(handles=patches, loc="outside lower center")

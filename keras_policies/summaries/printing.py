@@ -1,0 +1,74 @@
+"""`summary`, which prints the policies of a model, layer by layer."""
+
+import io
+from collections.abc import Callable
+
+import keras
+from rich.console import Console
+
+from keras_policies import terminal
+from keras_policies.summaries import table
+from keras_policies.summaries.rows import rows_of
+
+
+def summary(
+    model: keras.Model, print_fn: Callable[[str], object] | None = None
+) -> None:
+    """Print the policies of a model, layer by layer, and where numbers are at risk.
+
+    The column "from" says where a policy came from: `own` (given as `dtype=`), `parent`
+    (it has the dtypes of the layer that it is part of), `global`, `set later`, `config`
+    (a file or a clone, which do not say more), or `unknown` (the layer was made before
+    `import keras_policies`). All layers have the same loss scale: that of the model's
+    optimizer.
+
+    Numbers in the last column refer to the lines below the table, which say what is at
+    risk, in which layers, and what helps. The model is not run, so a summary says
+    nothing about
+
+    - losses, metrics and regularizers of your own;
+    - the code of Lambda layers, and of layers of your own;
+    - what a subclassed model computes and returns;
+    - the numbers themselves: data, weights, gradients (for these, `plot_gradients`).
+
+    `summaries.rows_of` returns the same as values.
+
+    Args:
+        model: `keras.Model`, built or not, compiled or not. The outputs and weights of
+            a model that is not built are not known yet.
+        print_fn: callable that takes the whole text as one str, as in
+            `keras.Model.summary`; None for the terminal or the notebook. Text that is
+            passed to `print_fn` or piped is as wide as the environment variable COLUMNS
+            says, or 160 characters.
+
+    Raises:
+        TypeError: if `model` is not a model.
+
+    Example:
+        >>> with policy_scope("mixed_float16"):
+        ...     layers = [keras.Input((2,)), keras.layers.Dense(1, name="last")]
+        ...     model = keras.Sequential(layers)
+        >>> tables = []
+        >>> summary(model, print_fn=tables.append)
+        >>> "output of last in float16" in tables[0]
+        True
+    """
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            f"summary takes a keras.Model, but got: {model!r}. Put a layer into a "
+            "keras.Sequential."
+        )
+    if print_fn is None:
+        _print(model, terminal.console())
+        return
+    text = io.StringIO()
+    # Otherwise rich would show a notebook the text itself, or colour it.
+    _print(
+        model, terminal.console(file=text, force_jupyter=False, force_terminal=False)
+    )
+    print_fn(text.getvalue())
+
+
+def _print(model: keras.Model, console: Console) -> None:
+    shown = table.renderables(rows_of(model), model.built, console.width)
+    console.print(*shown, sep="\n")

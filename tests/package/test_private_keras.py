@@ -1,0 +1,229 @@
+"""Private Keras is used in keras_internals alone, and each place is in its list."""
+
+import ast
+import functools
+import importlib
+import inspect
+import pathlib
+import re
+import subprocess
+import sys
+
+import keras
+import pytest
+
+import keras_policies
+from keras_policies import keras_internals
+from keras_policies.keras_internals import places
+
+PACKAGE = pathlib.Path(keras_policies.__file__).parent
+ROOM = PACKAGE / "keras_internals"
+
+CONFIG = "ending of a key in the config of a layer"
+FILE = "name in the files of tf.keras"
+# Private names outside keras_internals that are not Keras's -> whose they are.
+ALLOWED = {
+    "'_constraint'": CONFIG,
+    "'_initializer'": CONFIG,
+    "'_iterations'": FILE,
+    "'_lookup_layer'": FILE,
+    "'_regularizer'": CONFIG,
+    "'_variables'": FILE,
+    "item._replace": "public method of a named tuple",
+    "settled._dtypes": "our own Policy, in its own method",
+    "settled._own_name": "our own Policy, in its own method",
+    "sys._getframe": "Python's",
+    "torch._amp_foreach_non_finite_check_and_unscale_": "torch's",
+    "torch._foreach_div": "torch's",
+    "vars(figure)['_repr_png_']": "IPython's",
+}
+BY_NAME = {"delattr", "getattr", "hasattr", "setattr"}
+
+
+def test_private_keras_is_in_one_place():
+    leaning = {p.parent for p in PACKAGE.rglob("*.py") if "keras.src" in p.read_text()}
+    assert leaning == {ROOM}
+
+
+def test_the_place_for_private_keras_knows_nothing_of_ours():
+    for path in (PACKAGE / "keras_internals").glob("*.py"):
+        ours = re.findall(r"(?:from|import) (keras_policies[\w.]*)", path.read_text())
+        assert all(name.startswith("keras_policies.keras_internals") for name in ours)
+
+
+def is_private(name):
+    return isinstance(name, str) and re.fullmatch(r"_[a-zA-Z]\w*", name) is not None
+
+
+@functools.cache
+def attributes_in_keras():
+    """Return the private attributes that objects of the installed Keras set."""
+    folder = pathlib.Path(keras.__file__).parent / "src"
+    text = "\n".join(path.read_text() for path in folder.rglob("*.py"))
+    return frozenset(re.findall(r"self\.(_[a-zA-Z]\w*)(?= = |, self\._)", text))
+
+
+def looked_up(node):
+    """Return the string by which a node looks up an attribute of an object."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in BY_NAME:
+        return getattr(node.args[1], "value", None)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        held = ast.unparse(node.value)
+        is_of_object = held.startswith("vars(") or held.endswith("__dict__")
+        return node.slice.value if is_of_object else None
+    return None
+
+
+def shared_with_keras(node):
+    """Return the private names that a class shares with its base classes in Keras."""
+    written = [ast.unparse(base) for base in node.bases]
+    bases = [eval(base) for base in written if base.startswith("keras.")]
+    kinds = {kind for base in bases for kind in base.__mro__}
+    theirs = set()
+    for kind in kinds:
+        if kind.__module__.startswith("keras."):
+            theirs |= {*vars(kind), *re.findall(r"\b_\w+", inspect.getsource(kind))}
+    own = {part.name for part in ast.walk(node) if isinstance(part, ast.FunctionDef)}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute) and ast.unparse(part.value) == "self":
+            own.add(part.attr)
+    return {name for name in own & theirs if is_private(name)}
+
+
+def private_uses(source):
+    """Return the private names that the source of a module uses, except its own."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{name}" for name in shared_with_keras(node)}
+        elif is_private(looked_up(node)):
+            found.add(ast.unparse(node))
+        elif isinstance(node, ast.Constant):
+            found |= {repr(node.value)} & set(map(repr, attributes_in_keras()))
+        elif isinstance(node, ast.Attribute) and is_private(node.attr):
+            is_own = ast.unparse(node.value) in ("self", "cls")
+            found |= set() if is_own else {ast.unparse(node)}
+    return found
+
+
+def test_private_attributes_of_keras_are_used_in_one_place():
+    found = {
+        path.relative_to(PACKAGE).as_posix(): private_uses(path.read_text())
+        for path in PACKAGE.rglob("*.py")
+        if path.parent != ROOM
+    }
+    others = {path: sorted(uses - {*ALLOWED}) for path, uses in found.items()}
+    assert {path: uses for path, uses in others.items() if uses} == {}
+    assert set().union(*found.values()) >= {*ALLOWED}, "an allowance is not needed"
+
+
+@pytest.mark.parametrize(
+    ("source", "use"),
+    [
+        pytest.param("layer._dtype_policy", "layer._dtype_policy", id="attribute"),
+        pytest.param(
+            "def f(optimizer): optimizer.inner._iterations.assign(0)",
+            "optimizer.inner._iterations",
+            id="attribute-of-an-attribute",
+        ),
+        pytest.param("hasattr(x, '_gone')", "hasattr(x, '_gone')", id="by-name"),
+        pytest.param("vars(layer)['_gone']", "vars(layer)['_gone']", id="vars"),
+        pytest.param("SLOTS = {'Adam': '_momentums'}", "'_momentums'", id="table"),
+        pytest.param(
+            "class Own(keras.Operation):\n    def f(self): self._inbound_nodes",
+            "Own._inbound_nodes",
+            id="self-in-a-subclass",
+        ),
+        pytest.param(
+            "class Own(keras.Layer):\n    def _maybe_build(self): pass",
+            "Own._maybe_build",
+            id="method-of-a-subclass",
+        ),
+    ],
+)
+def test_a_private_attribute_elsewhere_is_found(source, use):
+    assert use in private_uses(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param("class Own:\n    def f(self): self._layers", id="own-class"),
+        pytest.param("class Own(keras.Layer):\n    def _mine(self): pass", id="own"),
+        pytest.param("keys = ['_of_a_file', '_']", id="other-strings"),
+        pytest.param("x.__class__", id="dunder"),
+    ],
+)
+def test_a_name_of_our_own_is_not(source):
+    assert private_uses(source) == set()
+
+
+def refused(place):
+    return pytest.raises(
+        keras_internals.UnsupportedKerasError,
+        match=rf"Keras {re.escape(keras.__version__)}: expected {re.escape(place)}.*, "
+        "found .*3.8 to 3.15 are known to work: install one of them",
+    )
+
+
+@pytest.mark.parametrize("module", sorted({place.module for place in places.PLACES}))
+def test_a_private_module_that_is_gone_is_named(module, monkeypatch):
+    monkeypatch.setitem(sys.modules, f"keras.src.{module}", None)
+    with refused(f"keras.src.{module}."):
+        places.check()
+
+
+@pytest.mark.parametrize("place", places.PLACES, ids=str)
+def test_a_private_name_that_is_gone_is_named(place, monkeypatch):
+    owner = importlib.import_module(f"keras.src.{place.module}")
+    *owners, last = place.name.removesuffix(".fget").split(".")
+    for part in owners:
+        owner = getattr(owner, part)
+    monkeypatch.delattr(owner, last)
+    with refused(f"keras.src.{place.module}.{'.'.join([*owners, last])}"):
+        places.check()
+
+
+def replace(monkeypatch, place, function):
+    stock = places.find
+    monkeypatch.setattr(
+        places, "find", lambda other: function if other == place else stock(other)
+    )
+
+
+TAKING = [place for place in places.PLACES if place.takes]
+USING = [place for place in places.PLACES if place.uses]
+
+
+@pytest.mark.parametrize("place", TAKING, ids=str)
+def test_a_private_function_that_takes_something_else_is_named(place, monkeypatch):
+    replace(monkeypatch, place, lambda other: other)
+    with refused(f"{place}({place.takes.replace(' ', ', ')})"):
+        places.check()
+
+
+@pytest.mark.parametrize("place", USING, ids=str)
+def test_a_private_function_that_uses_other_names_is_named(place, monkeypatch):
+    parameters = ", ".join(place.takes.split())
+    replace(monkeypatch, place, eval(f"lambda {parameters}: None"))
+    with refused(f"{place.uses.split()[0]} in {place}"):
+        places.check()
+
+
+def test_an_import_under_another_keras_fails_and_leaves_stock_keras_alone():
+    code = (
+        "import keras\n"
+        "from keras.src.layers import layer\n"
+        "del layer.CallSpec\n"
+        "try:\n"
+        "    import keras_policies\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+        "print(hasattr(keras.Layer.__call__, '_keras_policies_stock'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    message, is_wrapped = done.stdout.splitlines()
+    assert "expected keras.src.layers.layer.CallSpec, found none" in message
+    assert is_wrapped == "False"
