@@ -154,7 +154,7 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
     if not legacy.training_config:
         return None
     try:
-        found = training_of(legacy.training_config)
+        found = training_of(legacy.training_config, legacy.is_optimizer_wrapped)
         losses_and_metrics = found.losses, found.metrics, found.weighted_metrics
         trust.check([found.optimizer, *losses_and_metrics])
         return found

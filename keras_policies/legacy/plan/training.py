@@ -15,7 +15,7 @@ from keras_policies.legacy.plan.objectives import (
     without_outer_list,
 )
 from keras_policies.legacy.plan.optimizers import keras_optimizer, unwrapped
-from keras_policies.loss_scale import LossScale
+from keras_policies.loss_scale import DynamicLossScale, LossScale
 
 # Names that compile turns into a metric by the loss and the shape of the output.
 CHOSEN_BY_COMPILE = "accuracy", "acc", "crossentropy", "ce"
@@ -56,8 +56,14 @@ class Training:
         return None if is_brought else self.loss_scale
 
 
-def training_of(written: Mapping[str, Any]) -> Training:
+def training_of(
+    written: Mapping[str, Any], is_optimizer_wrapped: bool = False
+) -> Training:
     """Return the `Training` of a legacy `training_config`.
+
+    Args:
+        written: dict, as written.
+        is_optimizer_wrapped: bool, as `LegacyModel` has it.
 
     Raises:
         ValueError: if its loss scale is no loss scale.
@@ -66,6 +72,8 @@ def training_of(written: Mapping[str, Any]) -> Training:
     if isinstance(optimizer, str):
         optimizer = {"class_name": optimizer, "config": {}}
     inner, loss_scale, is_experimental = unwrapped(optimizer)
+    if is_optimizer_wrapped:
+        loss_scale = DynamicLossScale()
     metrics, weighted = (
         mapped(keras_metric, without_outer_list(written.get(kind)))
         for kind in ("metrics", "weighted_metrics")
