@@ -8,6 +8,7 @@ from keras_policies.annotations import Config, CustomObjects
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.configs import keras_object
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.names import without_package
 from keras_policies.legacy.plan.findings import Converting, Findings
 
 RENAMED_CLASSES = {
@@ -54,7 +55,7 @@ def registered_name(class_name: str) -> str | None:
 
     A class registered in a package is written as `Package>Name`.
     """
-    for name in (class_name, class_name.rpartition(">")[2]):
+    for name in (class_name, without_package(class_name)):
         if keras.saving.get_registered_object(name) is not None:
             return name
     return None

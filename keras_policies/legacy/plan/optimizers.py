@@ -2,6 +2,7 @@
 
 from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config
+from keras_policies.legacy.base.names import without_package
 from keras_policies.legacy.plan import classes
 from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
 
@@ -26,7 +27,7 @@ def unwrapped(optimizer: Config) -> tuple[Config, LossScale | None, bool]:
         ValueError: if the recorded loss scale is no loss scale.
     """
     name, config = optimizer.get("class_name"), optimizer.get("config") or {}
-    if str(name).rpartition(">")[2] not in LOSS_SCALE_OPTIMIZERS:
+    if without_package(str(name)) not in LOSS_SCALE_OPTIMIZERS:
         return optimizer, None, False
     inner = config.get("inner_optimizer") or config.get("optimizer") or {}
     if "loss_scale" in config:  # 2.0 to 2.3

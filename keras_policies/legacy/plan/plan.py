@@ -55,7 +55,7 @@ class Plan:
 
     def raise_if_missing(self) -> None:
         """Raise one error that names all that is missing, or is not to be trusted."""
-        known = keras_internals.custom_object_scope(self.findings.functions)
+        known = keras_internals.custom_object_scope(dict(self.findings.functions))
         with located(self.legacy.path), known:
             self.findings.raise_if_missing(self.legacy.path)
             trust.check(self.config, self.settings.safe_mode)

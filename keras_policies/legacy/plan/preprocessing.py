@@ -5,14 +5,11 @@ Sources: keras/layers/preprocessing/{category_encoding,discretization,hashing}.p
 TensorFlow 2.4, Keras 2.10 and 2.15, Keras 3.
 """
 
-from typing import Any, TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
 from keras_policies.annotations import Config
 from keras_policies.legacy.base.lookups import LOOKUPS, output_mode
-from keras_policies.legacy.base.model import Vocabulary
+from keras_policies.legacy.base.model import Array, Vocabulary
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.findings import Converting, Findings, Settings
@@ -23,7 +20,6 @@ from keras_policies.legacy.plan.lookups import (
     lookup_arguments,
 )
 
-Array: TypeAlias = npt.NDArray[Any]
 INTEGERS = "int32", "int64"
 # Hashing of 2.4 wrote this where it had no salt, and did not use it.
 NO_SALT = [0xDECAFCAFFE, 0xDECAFCAFFE]
