@@ -44,7 +44,7 @@ def _as_layers(name: str, dtype: Config) -> Config:
 
 @functools.cache
 def _takes_layers() -> bool:
-    """Return whether this Keras reads layers as an activation, as 3.8 does not."""
+    """Return whether this Keras accepts layers as an activation; 3.8 does not."""
     try:
         keras.activations.get(_as_layers("hard_sigmoid", {}))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Arguments that the layers of Keras 3 no longer take, or take by another name: data.
+"""Tables of the arguments that Keras 3 layers dropped, renamed or refuse.
 
 Each entry was a setting of tf.keras. `DROPPED` holds, by class, the values that Keras 3
 uses without being told; any other value is an error that names it. `ANY` marks settings
@@ -51,9 +51,9 @@ OF_BATCH_NORMALIZATION: Values = {
     "virtual_batch_size": (None,),
     "adjustment": (None,),
 }
-# Classes, and the values that were written for each setting they no longer take.
+# Classes -> the settings that they no longer take, with the values to be dropped.
 _DROPPED: tuple[tuple[str, Values], ...] = (
-    ("Attention AdditiveAttention", {"causal": ANY}),  # becomes an argument of the call
+    ("Attention AdditiveAttention", {"causal": ANY}),  # now given in each call
     ("BatchNormalization", OF_BATCH_NORMALIZATION),
     ("Conv1DTranspose Conv2DTranspose Conv3DTranspose", {"groups": (1,)}),
     ("SeparableConv1D SeparableConv2D", OF_CONVOLUTIONS),
@@ -86,7 +86,7 @@ RENAMED = {
     "ReLU": {"theta": "threshold"},  # of ThresholdedReLU
 }
 
-# Settings that became arguments of each call: by class, the name in the call.
+# Class -> the settings that are arguments of each call now, with their names there.
 OF_CALLS = {
     "Attention": {"causal": "use_causal_mask"},
     "AdditiveAttention": {"causal": "use_causal_mask"},

@@ -85,8 +85,8 @@ class _Graph:
             name: int("input_layers" in layer["config"])
             for name, layer in layers.items()
         }
-        # The number of each layer's first call: the lowest that anything refers to,
-        # as a call is not in the file if nothing takes its output.
+        # The number of each layer's first call is the lowest that anything refers to: a
+        # call is not in the file if nothing takes its output.
         self.first_call: dict[str, int] = {}
         nodes = [layer.get("inbound_nodes") for layer in config["layers"]]
         for name, node in self.calls([nodes, config["output_layers"]]):

@@ -85,7 +85,7 @@ def _keras_layer(
 
 
 def is_op(class_name: str) -> bool:
-    """Return whether tf.keras had such a class for calls of TensorFlow functions."""
+    """Return whether a class is an op layer: the call of a TensorFlow function."""
     is_users = classes.registered_name(class_name) is not None
     return class_name in op_layers.CLASSES and not is_users
 

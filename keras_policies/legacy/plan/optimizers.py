@@ -1,5 +1,7 @@
 """Converts the optimizer of a legacy `training_config`."""
 
+from typing import Any
+
 from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config
 from keras_policies.legacy.base.names import without_package
@@ -11,7 +13,7 @@ LOSS_SCALE_OPTIMIZERS = (
     "LossScaleOptimizerV1",  # 2.4 to 2.8, from the experimental API
     "LossScaleOptimizerV3",  # 2.11 and on
 )
-# Settings of tf.keras optimizers that Keras 3 does without.
+# Settings of tf.keras optimizers that Keras 3 does not have.
 DROPPED = "decay", "is_legacy_optimizer", "jit_compile", "schedule_decay"
 RENAMED = {"lr": "learning_rate"}
 SCHEDULES = "keras.optimizers.schedules"
@@ -37,9 +39,9 @@ def unwrapped(optimizer: Config) -> tuple[Config, LossScale | None, bool]:
 
 def _loss_scale(config: Config) -> LossScale:
     """Return the loss scale of a LossScaleOptimizer of 2.4 or later."""
-    initial = config.get("initial_scale")
+    initial: Any = config.get("initial_scale")
     if not config.get("dynamic", True):
-        return FixedLossScale(initial)  # type: ignore
+        return FixedLossScale(initial)
     rule = DynamicLossScale()
     return DynamicLossScale(
         initial or rule.initial_loss_scale,

@@ -1,4 +1,4 @@
-"""Reads the policies in legacy configs, and gives those that they become in Keras 3.
+"""Reads the policies in legacy configs and converts them for Keras 3.
 
 A layer's `dtype` is a name (`"float32"`), or a config: class `Policy` (2.1 to 2.3
 with a loss scale, 2.4 and on without) or `PolicyV1` (2.4 to 2.8, with one).
@@ -80,7 +80,7 @@ def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
 
 
 def may_be_float16(policy: PolicyLike | None) -> bool:
-    """Return whether a layer with a policy computes in float16, or may once called."""
+    """Return whether a layer with a policy computes in float16, or may do so later."""
     return policy is not None and not compute_dtypes(policy).isdisjoint(
         (None, "float16")
     )
@@ -105,7 +105,7 @@ def most_common_mixed(dtypes: Iterable[Any]) -> Any:
 
 
 def checked_policy(dtype_policy: PolicyLike | None) -> keras.DTypePolicy | None:
-    """Return the policy that a user asks for as a policy object, or None.
+    """Return the policy that a user asks for as a policy object, None for None.
 
     Args:
         dtype_policy: None, a name, a `keras.DTypePolicy` or a `DTypePolicyMap`.

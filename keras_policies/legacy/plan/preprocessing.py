@@ -87,7 +87,7 @@ def _discretization(config: Config, learned: Vocabulary) -> Config:
         if summary is None or summary.ndim != 2 or not summary.size:
             raise NothingLearnedError("the file holds no boundaries: was it adapted?")
         boundaries = _boundaries(summary, config["num_bins"])
-    finite = [value for value in boundaries if value != float("inf")]  # 2.4 added one
+    finite = [value for value in boundaries if value != float("inf")]  # 2.4 added it
     return {**config, "bin_boundaries": finite, "num_bins": None}
 
 
