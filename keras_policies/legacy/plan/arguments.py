@@ -119,11 +119,6 @@ INITIALIZER_DROPPED = ("dtype",)
 def stock_arguments(class_name: str, config: Config, path: str) -> Converting[Config]:
     """Return the arguments of a stock layer as Keras 3 takes them.
 
-    Args:
-        class_name: str, the class in Keras 3.
-        config: dict, as written.
-        path: str, the layer.
-
     Raises:
         LegacyModelError: if Keras 3 does not take the value of an argument.
     """

@@ -73,12 +73,7 @@ def keras_name(class_name: str) -> str:
 
 
 def object_in(module: str, written: Config) -> Config:
-    """Return the Keras 3 config of an object; a user's class comes before Keras's.
-
-    Args:
-        module: str, the public module in which Keras has such classes.
-        written: dict with `class_name` and `config`.
-    """
+    """Return the config of an object of a user's class, or of a module of Keras."""
     class_name = str(written.get("class_name"))
     custom = registered_name(class_name)
     settings = dict(written.get("config") or {})
@@ -111,10 +106,7 @@ def keras_class(
 ) -> Converting[KerasClass]:
     """Return the class in Keras 3 that a legacy config names.
 
-    Args:
-        class_name: str, as written.
-        path: str, the layer.
-        is_graph: bool, whether its config lists layers, as that of a stock model does.
+    `is_graph` says whether the config lists layers, as that of a stock model does.
 
     Raises:
         LegacyModelError: if Keras 3 has no counterpart.

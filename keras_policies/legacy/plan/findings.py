@@ -76,8 +76,7 @@ class Findings:
     def raise_if_missing(self, path: FilePath) -> None:
         """Raise one error that names everything missing of one kind, with its layers.
 
-        Args:
-            path: str or path of the file, for the remedy.
+        The remedy names the file at `path`.
         """
         if len(self.code) == 1:
             raise next(iter(self.code.values()))

@@ -39,10 +39,6 @@ INNER_MODULES = {
 def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
     """Return the Keras 3 config of a legacy model, and the findings about it.
 
-    Args:
-        written: dict with `class_name` and `config`, as written.
-        settings: `Settings`.
-
     Raises:
         LegacyModelError: if a layer cannot be converted.
     """
@@ -54,11 +50,8 @@ def _keras_layer(
 ) -> Converting[Config]:
     """Return the Keras 3 config of a legacy layer or model.
 
-    Args:
-        written: dict with `class_name` and `config`, as written.
-        settings: `Settings`.
-        prefix: str, the path of the model around it with a slash, `"encoder/"`.
-        is_root: bool; layers of the root have paths without its name.
+    `prefix` is the path of the model around it, with a slash: `"encoder/"`. The paths
+    of the root's layers do not contain its name.
     """
     if not isinstance(written, dict) or not isinstance(written.get("class_name"), str):
         found = repr(str(written)[:80])

@@ -22,9 +22,6 @@ SCHEDULES = "keras.optimizers.schedules"
 def unwrapped(optimizer: Config) -> tuple[Config, LossScale | None, bool]:
     """Return `(optimizer, loss scale around it or None, whether it is experimental)`.
 
-    Args:
-        optimizer: dict, as written, with or without a LossScaleOptimizer.
-
     Raises:
         ValueError: if the recorded loss scale is no loss scale.
     """

@@ -107,9 +107,6 @@ def most_common_mixed(dtypes: Iterable[Any]) -> Any:
 def checked_policy(dtype_policy: PolicyLike | None) -> keras.DTypePolicy | None:
     """Return the policy that a user asks for as a policy object, None for None.
 
-    Args:
-        dtype_policy: None, a name, a `keras.DTypePolicy` or a `DTypePolicyMap`.
-
     Raises:
         TypeError: if it is something else.
         ValueError: if there is no policy of that name.

@@ -32,11 +32,7 @@ def with_state(
 ) -> Converting[Config]:
     """Return the Keras 3 config of a layer, with its learned state if it has one.
 
-    Args:
-        found: `KerasClass` of the layer.
-        config: dict, by the names of Keras 3.
-        settings: `Settings`, with the vocabularies.
-        path: str, the layer.
+    `config` already has the names of Keras 3.
     """
     learned = settings.vocabularies.get(path, Vocabulary())
     try:
@@ -94,9 +90,7 @@ def _discretization(config: Config, learned: Vocabulary) -> Config:
 def _boundaries(summary: Array, bins: int) -> list[float]:
     """Return the boundaries of bins, as `Discretization` computes them on loading.
 
-    Args:
-        summary: array of shape (2, n): values, and how often each occurred.
-        bins: int.
+    `summary` has the shape (2, n): values, and how often each occurred.
     """
     values, counts = summary
     if len(values) < bins:

@@ -45,8 +45,7 @@ class Training:
     def own_loss_scale(self, dtypes: Iterable[Any]) -> LossScale | None:
         """Return the loss scale if the user asked for it, None if a policy brought it.
 
-        Args:
-            dtypes: the policies of the model and its layers, as written.
+        `dtypes` are the policies of the model and its layers, as written.
         """
         is_brought = self.is_experimental and any(
             policies.loss_scale_of(dtype) == self.loss_scale
@@ -60,10 +59,6 @@ def training_of(
     written: Mapping[str, Any], is_optimizer_wrapped: bool = False
 ) -> Training:
     """Return the `Training` of a legacy `training_config`.
-
-    Args:
-        written: dict, as written.
-        is_optimizer_wrapped: bool, as `LegacyModel` has it.
 
     Raises:
         ValueError: if its loss scale is no loss scale.
@@ -112,9 +107,8 @@ def leaves(nest: Nest) -> Iterator[Any]:
 def unknown(kind: str, value: str | Config) -> str | None:
     """Return the name of an object that neither Keras nor the user knows, or None.
 
-    Args:
-        kind: str, `"losses"`, `"metrics"` or `"optimizers"`.
-        value: str or dict, a function's name or a config of Keras 3.
+    `kind` is `"losses"`, `"metrics"` or `"optimizers"`; `value` is a config of Keras 3,
+    or the name of a function.
     """
     if not isinstance(value, str):
         name, module = value["class_name"], value["module"]
@@ -143,9 +137,7 @@ def missing(training: Training | None) -> list[str]:
 def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:
     """Return metrics by their own names, which tf.keras had prefixed by the output's.
 
-    Args:
-        metrics: nest of configs; for several outputs a dict, or a list of lists.
-        output_names: list of str.
+    For several outputs, `metrics` is a dict or a list of lists.
     """
     if len(output_names) < 2:
         return metrics
