@@ -353,21 +353,3 @@ def _number(name: str, value: object) -> float:
 def _set(frozen: LossScale, **values: float) -> None:
     for name, value in values.items():
         object.__setattr__(frozen, name, value)
-
-
-KINDS = {FixedLossScale: "fixed", DynamicLossScale: "dynamic"}
-
-
-def in_short(rule: LossScale, value: float | None = None) -> str:
-    """Return a loss scale in two words, for tables.
-
-    Args:
-        rule: the loss scale.
-        value: the current scale (unitless); None for the initial one.
-
-    Example:
-    >>> in_short(DynamicLossScale()), in_short(FixedLossScale(128))
-    ('dynamic, 32768', 'fixed, 128')
-    """
-    kind = KINDS.get(type(rule), type(rule).__name__)
-    return f"{kind}, {rule.initial_loss_scale if value is None else value:.9g}"

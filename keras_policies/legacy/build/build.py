@@ -10,8 +10,8 @@ from typing import NamedTuple
 import keras
 
 from keras_policies import keras_internals, origins
-from keras_policies.backends.running import backend
 from keras_policies.annotations import PolicyLike
+from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.build import (

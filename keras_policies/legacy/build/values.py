@@ -6,8 +6,8 @@ import keras
 import numpy as np
 
 from keras_policies import keras_internals
-from keras_policies.backends.running import backend
 from keras_policies.annotations import Tensor
+from keras_policies.backends.running import backend
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.build.targets import Pairs
 
