@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from hostile_bytes import json_text
 
-from keras_policies.legacy.readers.checkpoint import messages, protos, sorted_table
+from keras_policies.legacy.readers.checkpoint import protos, sorted_table
 from keras_policies.legacy.readers.checkpoint.checkpoint import OBJECT_GRAPH_KEY
 
 INTEGERS = -1, 0, 1, 2, 3, 7, 255, 2**31 - 1, -(2**31), 10**6, 2**30
@@ -146,8 +146,7 @@ def _messages(found):
 
 
 def _is_list(field):
-    known = messages.MESSAGES[field.containing_type.name][field.name][1]
-    return isinstance(known, list)
+    return field.default_value == []
 
 
 def change_message(rng, found):

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 Config: TypeAlias = dict[str, Any]  # decoded JSON
+Inputs: TypeAlias = dict[str, tuple[tuple[int | None, ...], str]]  # shape and dtype
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +39,10 @@ class LegacyWeight:
 
     def __str__(self) -> str:
         return f"{self.path or self.name} {self.shape}"
+
+
+# The weights of each layer, by its name.
+LayerWeights: TypeAlias = Mapping[str, tuple[LegacyWeight, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,16 +111,16 @@ class LegacyModel:
         format: str, `"SavedModel"`, `"H5"` or `"Keras 2 .keras"`.
         written_by: str, such as `"TensorFlow 2.4.4"`.
         config: `{"class_name": str, "config": dict or None}` as written.
-        policy: the model's own policy as written (a name or a config), or None.
         records_policies: bool; TensorFlow 2.0 wrote only the variable dtypes.
         weights: `{layer: (LegacyWeight, ...)}` for each layer of a Sequential or
             Functional model, `{"": (...)}` for a subclassed one.
-        inputs: `{name: (shape, dtype)}` of the serving signature, or empty.
         training_config: dict as written, or None.
+        optimizer: `LegacyOptimizerState`.
         is_optimizer_wrapped: bool, whether `compile` had put a dynamic loss scale
             around the optimizer of `training_config`, which does not say so itself:
             in a `.keras` file only the variables of the optimizer show it.
-        optimizer: `LegacyOptimizerState`.
+        policy: the model's own policy as written (a name or a config), or None.
+        inputs: `{name: (shape, dtype)}` of the serving signature, or empty.
         vocabularies: `{layer path: Vocabulary}`. A path has the names of the models
             around a layer, then its own, `"encoder/words"`; inside another layer it
             has attributes, without leading underscores.
@@ -127,13 +132,13 @@ class LegacyModel:
     format: str
     written_by: str
     config: Config
-    policy: Any
     records_policies: bool
-    weights: Mapping[str, tuple[LegacyWeight, ...]]
-    inputs: Mapping[str, tuple[tuple[int | None, ...], str]]
+    weights: LayerWeights
     training_config: Config | None
     optimizer: LegacyOptimizerState
     is_optimizer_wrapped: bool = False
+    policy: Any = None
+    inputs: Inputs = dataclasses.field(default_factory=dict)
     vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
     inner_policies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -24,6 +24,7 @@ import struct
 from collections.abc import Iterator
 
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards.global_heap import Sizes
 
 # The names of all attributes that are read; long lists are split into `layer_names0`
 # and so on. Searching for the ends, which share a first letter, is ten times faster.
@@ -40,16 +41,8 @@ DIMENSIONS_AT = {1: 8, 2: 4}  # in a dataspace, by its version
 TEXT = struct.Struct("<IQI")  # length, address of the heap, place in it
 
 
-def check(data: mmap.mmap | bytes, sizes: dict[int, dict[int, int]]) -> None:
-    """Raise if a text is longer or shorter than it claims.
-
-    Args:
-        data: `mmap.mmap` of the file.
-        sizes: dict, as `global_heap.sizes` returns it.
-
-    Raises:
-        LegacyModelError: if one is.
-    """
+def check(data: mmap.mmap | bytes, sizes: Sizes) -> None:
+    """Raise if a text in a file is longer or shorter than it claims."""
     for begin, name in _names(data):
         for version, (before, padding) in LAYOUTS.items():
             start = begin - before
@@ -89,18 +82,12 @@ def _names(data: mmap.mmap | bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _texts(
-    data: mmap.mmap | bytes,
-    start: int,
-    parts: list[int],
-    sizes: dict[int, dict[int, int]],
+    data: mmap.mmap | bytes, start: int, parts: list[int], sizes: Sizes
 ) -> Iterator[tuple[int, int]]:
     """Yield `(bytes claimed, bytes held)` for each text of an attribute.
 
-    Args:
-        data: `mmap.mmap` of the file.
-        start: int, where the attribute's name begins.
-        parts: list of int, the padded sizes of its name, datatype and dataspace.
-        sizes: dict, as `global_heap.sizes` returns it.
+    Its name begins at `start`; `parts` are the padded sizes of its name, its datatype
+    and its dataspace.
     """
     name, datatype, dataspace = parts
     space = start + name + datatype

@@ -29,14 +29,11 @@ def of(size: int) -> Iterator[None]:
 
 
 def spend(count: float, itemsize: int = 4) -> None:
-    """Count the memory of an array, before it is made.
+    """Raise if the weights in the file do not explain the memory of an array.
 
     Args:
         count: int, the numbers in it; a float where an op computes it.
         itemsize: int, bytes.
-
-    Raises:
-        LegacyModelError: if the weights in the file do not explain so much memory.
     """
     left = _left.get() - count * itemsize
     if left < 0:

@@ -13,6 +13,7 @@ needed as long as `attribute_texts` is.
 import mmap
 import re
 import struct
+from typing import TypeAlias
 
 from keras_policies.legacy.base.errors import LegacyModelError
 
@@ -22,14 +23,11 @@ VERSION, MIN_BYTES = 1, 4096
 # Version of the superblock -> where it says how many bytes an address and a size have.
 SIZES_AT = {0: 13, 1: 13, 2: 9, 3: 9}
 EIGHT = bytes((8, 8))
+Sizes: TypeAlias = dict[int, dict[int, int]]  # address -> {number: bytes}
 
 
-def sizes(data: mmap.mmap) -> dict[int, dict[int, int]]:
-    """Return `{address: {number: bytes}}`, the objects of each global heap in a file.
-
-    Raises:
-        LegacyModelError: if a global heap is corrupt, or sizes are not of 8 bytes.
-    """
+def sizes(data: mmap.mmap) -> Sizes:
+    """Return the sizes of the objects in each global heap of a file."""
     at = SIZES_AT.get(data[8]) if len(data) > 16 else None
     if at is None or data[at : at + 2] != EIGHT:
         raise LegacyModelError(

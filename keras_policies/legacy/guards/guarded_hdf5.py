@@ -1,6 +1,7 @@
 """Opens HDF5 files and takes only parts that lie inside them and fit into memory."""
 
 import contextlib
+import itertools
 import math
 import mmap
 import os
@@ -17,11 +18,7 @@ NUMBERS = "biufcV"  # kinds of numpy's dtypes; bfloat16 is stored as V, raw byte
 
 
 def open_file(file: FilePath | BinaryIO) -> h5py.File:
-    """Return a path or an open binary file as an `h5py.File`, read-only.
-
-    Raises:
-        LegacyModelError: if it cannot be opened: truncated, or no HDF5 file.
-    """
+    """Return a path or an open binary file as an `h5py.File`, read-only."""
     try:
         _check_bytes(file)
         return h5py.File(file, "r")
@@ -68,23 +65,16 @@ def attribute(group: h5py.Group, name: str) -> str | None:
 
 def names(group: h5py.Group, name: str) -> list[str]:
     """Return a list of str, an attribute that may be split into `name0`, `name1`."""
-    if name in group.attrs:
-        return [_text(item) for item in _attribute(group, name)]
-    found: list[str] = []
-    part = 0
-    while f"{name}{part}" in group.attrs:
-        found += [_text(item) for item in _attribute(group, f"{name}{part}")]
-        part += 1
-    return found
+    numbered = (f"{name}{number}" for number in itertools.count())
+    split = itertools.takewhile(group.attrs.__contains__, numbered)
+    parts = [name] if name in group.attrs else split
+    return [_text(item) for part in parts for item in _attribute(group, part)]
 
 
 def member(group: h5py.Group, path: str) -> h5py.Group | h5py.Dataset | None:
-    """Return the object at a path below a group, or None; no link is followed.
+    """Return the object at a path below a group, or None; a link is refused.
 
     Even asking whether a name is `in` a group would open the file that it links to.
-
-    Raises:
-        LegacyModelError: if there is a link on the way, to this file or another.
     """
     found = group
     for part in filter(None, path.split("/")):
@@ -100,12 +90,7 @@ def member(group: h5py.Group, path: str) -> h5py.Group | h5py.Dataset | None:
 
 
 def dataset(group: h5py.Group, name: str) -> h5py.Dataset:
-    """Return the dataset `name`, which must lie in this file itself.
-
-    Raises:
-        LegacyModelError: if it is missing, holds no numbers, if a link or a layout
-            leads elsewhere, or if it claims to hold more than its bytes can.
-    """
+    """Return the dataset `name`, numbers that must lie in this file itself."""
     found = member(group, name)
     if found is None:
         raise LegacyModelError(f"the dataset {name!r} is missing.")

@@ -36,19 +36,14 @@ def _is_text(decoded: Any) -> bool:
 
 
 def check_size(texts: Iterable[str | bytes], part: str) -> None:
-    """Raise if the texts would take too much memory as Python values.
-
-    Args:
-        texts: iterable of str or bytes.
-        part: str, their part of the file, such as `"model_config"`.
-    """
+    """Raise if the texts in a part of a file take too much memory as Python values."""
     size = values = 0
     for text in texts:
         size += len(text)
         if isinstance(text, str):
-            values += sum(map(text.count, (",", "[", "{")))
+            values += sum(map(text.count, ",[{"))
         else:
-            values += sum(map(text.count, (b",", b"[", b"{")))
+            values += sum(map(text.count, b",[{"))  # bytes count a byte by its number
     if size > MAX_JSON_BYTES or values > MAX_VALUES:
         raise LegacyModelError(
             f"{part}: {size} bytes of JSON with {values} values, expected at most "

@@ -6,7 +6,8 @@ keras/saving/legacy/hdf5_format.py (in TensorFlow 2.0: saving/hdf5_format.py).
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import pathlib
+from collections.abc import Iterator
 
 import h5py
 
@@ -18,23 +19,19 @@ from keras_policies.legacy.base.errors import (
     located,
 )
 from keras_policies.legacy.base.model import (
+    LayerWeights,
     LegacyModel,
     LegacyOptimizerState,
-    LegacyWeight,
 )
-from keras_policies.legacy.guards import json_text
-from keras_policies.legacy.guards.guarded_hdf5 import (
-    attribute,
-    member,
-    names,
-    open_file,
-)
+from keras_policies.legacy.guards import guarded_hdf5, json_text
+from keras_policies.legacy.guards.guarded_hdf5 import attribute, member
 from keras_policies.legacy.readers import hdf5_weights, vocabularies
 from keras_policies.legacy.readers.slot_names import SlotNames
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # TensorFlow 2.0 wrote keras_version 2.2.4-tf, and no policy into any config.
 WITHOUT_POLICIES = "2.2."
+MODEL, TRAINING = "model_config", "training_config"
 ITERATIONS = "iter", "iteration", "iterations"
 SCALARS = "momentum_cache", "u_product"
 
@@ -43,20 +40,18 @@ def is_mixed(path: FilePath) -> bool:
     """Return whether tf.keras wrote a policy, or a loss scale, into the file."""
     if not h5py.is_hdf5(path):
         return False
-    with located(path), open_file(path) as file:
+    with located(path), guarded_hdf5.open_file(path) as file:
         if (attribute(file, "keras_version") or "").startswith("3."):
             return False
-        layers = attribute(file, "model_config") or ""
-        training = attribute(file, "training_config") or ""
+        layers = attribute(file, MODEL) or ""
+        training = attribute(file, TRAINING) or ""
     return '"Policy' in layers or '"LossScaleOptimizer' in training
 
 
-def _optimizer(
-    file: h5py.File, weights: Iterable[LegacyWeight]
-) -> LegacyOptimizerState:
+def _optimizer(file: h5py.File, weights: LayerWeights) -> LegacyOptimizerState:
     group = member(file, "optimizer_weights")
     stored = hdf5_weights.named(group) if isinstance(group, h5py.Group) else ()
-    slot_names = SlotNames(weights)
+    slot_names = SlotNames(item for found in weights.values() for item in found)
     iterations, slots, scalars = None, [], {}
     for value in stored:
         leaf = value.name.rsplit("/", 1)[-1]
@@ -67,56 +62,42 @@ def _optimizer(
             iterations = value.read().item()
         elif leaf in SCALARS and not value.shape:
             scalars[leaf] = value.read().item()
-    return LegacyOptimizerState(
-        iterations=iterations, slots=tuple(slots), scalars=scalars
-    )
+    return LegacyOptimizerState(iterations, tuple(slots), scalars)
 
 
-def _no_model(file: h5py.File, path: FilePath) -> LegacyModelError:
-    if names(file, "layer_names"):
+def _no_model(file: h5py.File, path: pathlib.Path) -> LegacyModelError:
+    if guarded_hdf5.names(file, "layer_names"):
         remedy = remedies.load_weights_into_code(path)
         return LegacyModelError("it holds weights alone, without a model.", remedy)
     return LegacyModelError("an HDF5 file, but no Keras model: it has no model_config.")
 
 
 @contextlib.contextmanager
-def read(path: FilePath) -> Iterator[LegacyModel]:
-    """Yield the `LegacyModel` in the HDF5 file at `path`.
-
-    Args:
-        path: str or `pathlib.Path`. It stays open within this context.
-
-    Raises:
-        LegacyModelError: if it holds no model, or is corrupt.
-    """
-    with open_file(path) as file:
+def read(path: pathlib.Path) -> Iterator[LegacyModel]:
+    """Yield the `LegacyModel` in the HDF5 file at `path`, which stays open."""
+    with guarded_hdf5.open_file(path) as file:
         version = attribute(file, "keras_version") or "unknown"
         check_version(version)
-        text = attribute(file, "model_config")
+        text = attribute(file, MODEL)
         if text is None:
             raise _no_model(file, path)
         group = member(file, "model_weights")
         if not isinstance(group, h5py.Group):
             raise LegacyModelError("the group model_weights is missing.")
-        config = json_text.decode(text, "model_config")
+        config = json_text.decode(text, MODEL)
         by_layer = hdf5_weights.by_layer(group)
         found, weights = vocabularies.take(config, by_layer, {})
-        training = attribute(file, "training_config")
-        kept = (weight for items in weights.values() for weight in items)
+        compiled = attribute(file, TRAINING)
         yield LegacyModel(
             path=str(path),
             format="H5",
             written_by=f"Keras {version}",
             config=config,
-            policy=None,
             records_policies=not version.startswith(WITHOUT_POLICIES),
             weights=weights,
-            inputs={},
             training_config=(
-                None
-                if training is None
-                else json_text.decode(training, "training_config")
+                None if compiled is None else json_text.decode(compiled, TRAINING)
             ),
-            optimizer=_optimizer(file, kept),
+            optimizer=_optimizer(file, weights),
             vocabularies=found,
         )

@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import Array, LegacyWeight
+from keras_policies.legacy.base.model import Array, LayerWeights, LegacyWeight
 from keras_policies.legacy.guards.guarded_hdf5 import dataset, member, names
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -25,13 +25,7 @@ def _read(stored: h5py.Dataset) -> Array:
 
 
 def weight(group: h5py.Group, name: str, path: str = "") -> LegacyWeight:
-    """Return the `LegacyWeight` of a dataset.
-
-    Args:
-        group: `h5py.Group`.
-        name: str, the dataset in it, which is the name of the variable if `path` is "".
-        path: str, the path of the weight from its layer, or "".
-    """
+    """Return the `LegacyWeight` of a dataset, which goes by its path or by its name."""
     stored = dataset(group, name)
     dtype = stored.dtype
     return LegacyWeight(
@@ -48,7 +42,7 @@ def named(group: h5py.Group) -> tuple[LegacyWeight, ...]:
     return tuple(weight(group, name) for name in names(group, "weight_names"))
 
 
-def by_layer(group: h5py.Group) -> dict[str, tuple[LegacyWeight, ...]]:
+def by_layer(group: h5py.Group) -> LayerWeights:
     """Return `{layer: (LegacyWeight, ...)}` of a `model_weights` group, or a file."""
     found = {}
     for layer in names(group, "layer_names"):

@@ -10,14 +10,11 @@ INDEX, DATA = ".index", ".data-"
 
 
 def check(path: FilePath, weights: bool = False) -> None:
-    """Raise if a path is only a part of something that can be opened.
+    """Raise an error that names the right path if `path` is only a part of a model.
 
     Args:
         path: str or path.
         weights: bool, whether weights without a model are enough.
-
-    Raises:
-        LegacyModelError: if so; it names the path to pass.
     """
     path = pathlib.Path(path)
     folder = _saved_model_around(path)

@@ -13,9 +13,6 @@ class SlotNames:
 
     Up to 2.10 a slot is called `Adam/dense/kernel/m`, from 2.11 on
     `Adam/m/dense/kernel`; a graph's own scopes, such as `training/`, may come first.
-
-    Args:
-        weights: iterable of `LegacyWeight`, the model's, in order.
     """
 
     def __init__(self, weights: Iterable[LegacyWeight]) -> None:

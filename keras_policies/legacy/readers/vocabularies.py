@@ -6,15 +6,19 @@ variables. In Keras 3 all of it belongs to the config of the layer, where
 """
 
 import collections
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from keras_policies.legacy.base import configs, lookups
-from keras_policies.legacy.base.model import Config, LegacyWeight, Vocabulary
+from keras_policies.legacy.base.model import (
+    Config,
+    LayerWeights,
+    LegacyWeight,
+    Vocabulary,
+)
 from keras_policies.legacy.base.names import without_package
 
 STATEFUL = (*lookups.LOOKUPS, "CategoryEncoding", "Discretization")
-Weights = Mapping[str, tuple[LegacyWeight, ...]]  # by layer
-Tokens = Mapping[int, bytes | str | int]  # by index
 
 
 def _in_config(config: Config, prefix: str = "") -> Iterator[str]:
@@ -27,18 +31,15 @@ def _in_config(config: Config, prefix: str = "") -> Iterator[str]:
 
 
 def take(
-    config: Config, weights: Weights, tokens: Mapping[str, Tokens]
-) -> tuple[dict[str, Vocabulary], Weights]:
+    config: Config, weights: LayerWeights, tokens: Mapping[str, Mapping[int, Any]]
+) -> tuple[dict[str, Vocabulary], LayerWeights]:
     """Return `({path: Vocabulary}, weights)`, the weights without learned state.
 
-    Args:
-        config: dict, the model's, as written.
-        weights: `{layer: (LegacyWeight, ...)}`.
-        tokens: `{path: {index: token}}`.
+    The keys of `tokens` are paths of layers, `{path: {index: token}}`.
     """
     found = {}
     taken: set[int] = set()
-    below: dict[str, Mapping[str, list[LegacyWeight]]] = {}
+    below: dict[str, dict[str, list[LegacyWeight]]] = {}
     for path in dict.fromkeys((*_in_config(config), *tokens)):
         layer = next((name for name in _beginnings(path) if name in weights), "")
         if layer not in below:
@@ -61,9 +62,7 @@ def _beginnings(path: str) -> Iterator[str]:
             yield path[:at]
 
 
-def _by_beginning(
-    weights: tuple[LegacyWeight, ...],
-) -> Mapping[str, list[LegacyWeight]]:
+def _by_beginning(weights: Iterable[LegacyWeight]) -> dict[str, list[LegacyWeight]]:
     """Return `{path: weights below it}`, by attributes without leading underscores."""
     found = collections.defaultdict(list, {"": list(weights)})
     for weight in weights:

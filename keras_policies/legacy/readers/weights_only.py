@@ -7,22 +7,27 @@ there they are `layer_with_weights-0`, `layer_with_weights-1`, ….
 
 import contextlib
 import pathlib
+import re
 from collections.abc import Iterator
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, entering
-from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.base.model import LayerWeights
 from keras_policies.legacy.guards import guarded_hdf5
 from keras_policies.legacy.readers import hdf5_weights
-from keras_policies.legacy.readers.checkpoint import object_graph
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
+from keras_policies.legacy.readers.checkpoint.object_graph import (
+    LAYER_WITH_WEIGHTS,
+    Edges,
+    ObjectGraph,
+    children_of,
+)
 from keras_policies.legacy.readers.saved_model import objects
 
-ByLayer = dict[str, tuple[LegacyWeight, ...]]
 # Edges of a root that lead to something else than a model.
 NO_MODEL = frozenset(("optimizer", "save_counter", "step", "global_step"))
 
 
-def _graph(prefix: pathlib.Path) -> object_graph.ObjectGraph:
+def _graph(prefix: pathlib.Path) -> ObjectGraph:
     """Return the `ObjectGraph` of the checkpoint at `prefix`."""
     checkpoint = Checkpoint(prefix)
     nodes = checkpoint.nodes()
@@ -31,15 +36,12 @@ def _graph(prefix: pathlib.Path) -> object_graph.ObjectGraph:
             "a checkpoint by names alone (of TensorFlow 1, or of an estimator): it "
             "does not record which layer a tensor belongs to."
         )
-    variables = {}
-    for number, node in enumerate(nodes):
-        entry = checkpoint.variable(node)
-        if entry is not None:
-            variables[number] = entry, node.attributes[0].full_name
-    return object_graph.ObjectGraph(object_graph.children_of(nodes), variables, {})
+    every = ((number, checkpoint.variable(node)) for number, node in enumerate(nodes))
+    variables = {number: item for number, item in every if item is not None}
+    return ObjectGraph(children_of(nodes), variables, {})
 
 
-def _model_node(graph: object_graph.ObjectGraph) -> int:
+def _model_node(graph: ObjectGraph) -> int:
     """Return the node of the model: the root, or the one that it tracks."""
     edges = graph.children[0]
     if "model" in edges:
@@ -59,44 +61,41 @@ def _model_node(graph: object_graph.ObjectGraph) -> int:
     return models[0] if models else 0
 
 
-def _has_layers(edges: object_graph.Edges) -> bool:
-    return any(edge.startswith(object_graph.LAYER_WITH_WEIGHTS) for edge in edges)
+def _has_layers(edges: Edges) -> bool:
+    return any(edge.startswith(LAYER_WITH_WEIGHTS) for edge in edges)
 
 
-def _by_layer(graph: object_graph.ObjectGraph) -> ByLayer:
+def _by_layer(graph: ObjectGraph) -> LayerWeights:
     """Return the weights by layer, layers numbered where they have no name."""
     model = _model_node(graph)
-    prefix = object_graph.LAYER_WITH_WEIGHTS
+    edges = graph.children[model].items()
     layers = {
-        int(edge.removeprefix(prefix)): node
-        for edge, node in graph.children[model].items()
-        if edge.startswith(prefix) and edge.removeprefix(prefix).isdecimal()
+        int(edge.removeprefix(LAYER_WITH_WEIGHTS)): node
+        for edge, node in edges
+        if re.fullmatch(rf"{LAYER_WITH_WEIGHTS}[0-9]+", edge)
     }
     if not layers:
         return {"": tuple(graph.weights(model).values())}
     return {
-        f"{prefix}{number}": tuple(graph.weights(layers[number]).values())
-        for number in sorted(layers)
+        f"{LAYER_WITH_WEIGHTS}{number}": tuple(graph.weights(node).values())
+        for number, node in sorted(layers.items())
     }
 
 
 @contextlib.contextmanager
-def read(path: FilePath) -> Iterator[ByLayer]:
+def read(path: FilePath) -> Iterator[LayerWeights]:
     """Yield `{layer: (LegacyWeight, …)}`; the weights can be read in this context.
 
     Args:
         path: str or `pathlib.Path`: an HDF5 file, the prefix of a checkpoint, or a
             SavedModel folder.
-
-    Raises:
-        LegacyModelError: if there is no such file, or it is corrupt.
     """
     with entering(_read(pathlib.Path(path)), path) as found:
         yield found
 
 
 @contextlib.contextmanager
-def _read(path: pathlib.Path) -> Iterator[ByLayer]:
+def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
     if path.is_dir():
         path = path / objects.VARIABLES
     if not path.is_file():

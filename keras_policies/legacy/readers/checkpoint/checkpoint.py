@@ -6,28 +6,22 @@ tensorflow/core/util/tensor_bundle/tensor_bundle.{h,cc}.
 """
 
 import collections
-import math
+import functools
 import pathlib
 from collections.abc import Sequence
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
-from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.guards.paths import check_inside
-from keras_policies.legacy.readers.checkpoint import protos, sorted_table
+from keras_policies.legacy.readers.checkpoint import protos, sorted_table, tensors
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.checkpoint.tensors import (
-    DTYPES,
-    STRING,
-    TensorEntry,
-    read_tensor,
-)
+from keras_policies.legacy.readers.checkpoint.tensors import TensorEntry, read_tensor
 
 FORMAT_VERSION = 1  # kTensorBundleVersion
 BIG_ENDIAN = 1
 # The tensor names of the object graph, and of the header (the first key).
 OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 HEADER_KEY = b""
-MAX_DIMENSIONS = 254  # tensorflow/core/framework/tensor_shape.h
 
 
 class Checkpoint:
@@ -59,18 +53,13 @@ class Checkpoint:
                 path=self.prefix,
             )
         self._shards: dict[int, tuple[pathlib.Path, int]] = {}
-        self.entries: dict[str, TensorEntry] = {}
         with located(self._index):
-            self._read_index()
-
-    def _read_index(self) -> None:
-        check_inside(self._index, self._folder)
-        table = sorted_table.read_table(self._index)
-        self._header = _read_header(table.pop(HEADER_KEY, b""))
-        for encoded, value in table.items():
-            key = encoded.decode("utf-8", "backslashreplace")
-            self.entries[key] = self._entry(key, protos.parse("BundleEntry", value))
-        self._check_overlaps()
+            check_inside(self._index, self._folder)
+            table = sorted_table.read_table(self._index)
+            self._header = _read_header(table.pop(HEADER_KEY, b""))
+            named = ((key.decode("utf-8", "backslashreplace"), key) for key in table)
+            self.entries = {name: self._entry(name, table[key]) for name, key in named}
+            self._check_overlaps()
 
     def _check_overlaps(self) -> None:
         """Refuse tensors that share bytes: a small file could claim any size."""
@@ -78,41 +67,38 @@ class Checkpoint:
         for entry in self.entries.values():
             claimed[entry.shard] += entry.size
         for path, size in self._shards.values():
-            if claimed[path] > size:
-                raise LegacyModelError(
-                    f"corrupt: its tensors claim {claimed[path]} bytes, it has {size}.",
-                    path=path,
-                )
+            total = claimed[path]
+            if total > size:
+                reason = f"corrupt: its tensors claim {total} bytes, it has {size}."
+                raise LegacyModelError(reason, path=path)
 
-    def _shard(self, key: str, number: int) -> tuple[pathlib.Path, int]:
+    def _shard(self, number: int) -> tuple[pathlib.Path, int]:
         """Return `(path, size in bytes)` of a shard that must be there."""
-        if number in self._shards:
-            return self._shards[number]
-        shards = self._header.num_shards
-        name = f"{self.prefix.name}.data-{number:05d}-of-{shards:05d}"
-        path = self.prefix.with_name(name)
-        if not 0 <= number < shards or not path.is_file():
-            raise LegacyModelError(
-                f"the shard {name} is missing; the tensor {key!r} lies in it.",
-                "Copy all files of the checkpoint, not only the index.",
-            )
-        check_inside(path, self._folder)
-        self._shards[number] = path, path.stat().st_size
+        if number not in self._shards:
+            shards = self._header.num_shards
+            name = f"{self.prefix.name}.data-{number:05d}-of-{shards:05d}"
+            path = self.prefix.with_name(name)
+            if not 0 <= number < shards or not path.is_file():
+                raise LegacyModelError(
+                    f"the shard {name} is missing.",
+                    "Copy all files of the checkpoint, not only the index.",
+                )
+            check_inside(path, self._folder)
+            self._shards[number] = path, path.stat().st_size
         return self._shards[number]
 
-    def _entry(self, key: str, parsed: Message) -> TensorEntry:
+    def _entry(self, key: str, data: bytes) -> TensorEntry:
+        parsed = protos.parse("BundleEntry", data)
         shape = tuple(dim.size for dim in parsed.shape.dim)
-        _check_entry(key, parsed, shape)
-        path, shard_size = self._shard(key, parsed.shard_id)
-        if parsed.offset + parsed.size > shard_size:
-            raise LegacyModelError(
-                f"truncated: it has {shard_size} bytes, but {key!r} ends at "
-                f"{parsed.offset + parsed.size}.",
-                path=path,
-            )
+        tensors.check_entry(key, parsed, shape)
+        path, shard_size = self._shard(parsed.shard_id)
+        end = parsed.offset + parsed.size
+        if end > shard_size:
+            reason = f"truncated: it has {shard_size} bytes, but {key!r} ends at {end}."
+            raise LegacyModelError(reason, path=path)
         return TensorEntry(
             key=key,
-            dtype=DTYPES[parsed.dtype],
+            dtype=tensors.DTYPES[parsed.dtype],
             shape=shape,
             shard=path,
             offset=parsed.offset,
@@ -124,9 +110,8 @@ class Checkpoint:
     def read(self, key: str) -> Array:
         """Return the tensor `key`, one of `entries`; see `tensors.read_tensor`."""
         if key not in self.entries:
-            raise LegacyModelError(
-                f"there is no tensor {key!r} in it.", path=self._index
-            )
+            reason = f"there is no tensor {key!r} in it."
+            raise LegacyModelError(reason, path=self._index)
         return read_tensor(self.entries[key])
 
     def nodes(self) -> Sequence[Message]:
@@ -138,7 +123,7 @@ class Checkpoint:
             return ()
         entry = self.entries[OBJECT_GRAPH_KEY]
         with located(self._index):
-            if entry.shape or entry.dtype != DTYPES[STRING]:
+            if entry.shape or entry.dtype != tensors.DTYPES[tensors.STRING]:
                 raise LegacyModelError(
                     f"corrupt: the object graph is {entry.dtype} of shape "
                     f"{entry.shape}, expected one string."
@@ -147,11 +132,18 @@ class Checkpoint:
             nodes: Sequence[Message] = protos.parse("CheckpointGraph", data).nodes
             return nodes
 
-    def variable(self, node: Message) -> TensorEntry | None:
-        """Return the tensor of an object that is a variable, or None."""
+    def variable(self, node: Message, name: str | None = None) -> LegacyWeight | None:
+        """Return the variable that one of `nodes` is, if it is stored, or None.
+
+        Its name is the one in the checkpoint unless another is given.
+        """
         for attribute in node.attributes:
-            if attribute.name == "VARIABLE_VALUE":
-                return self.entries.get(attribute.checkpoint_key)
+            entry = self.entries.get(attribute.checkpoint_key)
+            if attribute.name == "VARIABLE_VALUE" and entry is not None:
+                name = attribute.full_name if name is None else name
+                read = functools.partial(read_tensor, entry)
+                own = name.removesuffix(":0")
+                return LegacyWeight("", own, entry.shape, entry.dtype, read)
         return None
 
 
@@ -168,31 +160,3 @@ def _read_header(data: bytes) -> Message:
             f"corrupt: it claims {header.num_shards} shards, expected at least 1."
         )
     return header
-
-
-def _check_entry(key: str, parsed: Message, shape: tuple[int, ...]) -> None:
-    """Raise if a `BundleEntry` is not that of a tensor which can be read."""
-    if parsed.slices:
-        raise LegacyModelError(
-            f"{key!r} is stored in slices (a partitioned variable), which this reader "
-            "does not join.",
-            "Save the model again without a partitioner.",
-        )
-    if parsed.dtype not in DTYPES:
-        raise LegacyModelError(
-            f"{key!r} has the unknown data type {parsed.dtype}. The file is corrupt, "
-            "or newer than this reader."
-        )
-    sizes = min((*shape, parsed.offset, parsed.size))
-    if sizes < 0 or parsed.shape.unknown_rank or len(shape) > MAX_DIMENSIONS:
-        raise LegacyModelError(
-            f"{key!r} is corrupt: shape {shape[:MAX_DIMENSIONS]}, {parsed.size} bytes "
-            f"at {parsed.offset}."
-        )
-    dtype = DTYPES[parsed.dtype]
-    expected = math.prod(shape) * dtype.itemsize
-    if parsed.dtype != STRING and parsed.size != expected:
-        raise LegacyModelError(
-            f"{key!r} is corrupt: {parsed.size} bytes for the shape {shape} of "
-            f"{dtype}, expected {expected}."
-        )

@@ -3,22 +3,20 @@
 import functools
 from collections.abc import Iterator
 
-from keras_policies.legacy.readers.checkpoint.messages import MESSAGES
+from google.protobuf import descriptor
+
 from keras_policies.legacy.readers.checkpoint.wire import CorruptError, read_varint
 
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5  # wire types
 MAX_MESSAGES = 3_000_000
 
 
-def check(name: str, data: bytes) -> None:
-    """Raise if parsing the message `name` in `data` would take too much memory.
+def check(kind: descriptor.Descriptor, data: bytes) -> None:
+    """Raise if parsing a message of a kind from `data` would take too much memory.
 
     A message of two bytes takes a hundred once it is parsed.
-
-    Raises:
-        CorruptError: if there are more than `MAX_MESSAGES` below it.
     """
-    queue, count = [(name, 0, len(data))], 1
+    queue, count = [(kind, 0, len(data))], 1
     while queue:
         kind, start, end = queue.pop()
         inner = _inner_messages(kind)
@@ -32,11 +30,10 @@ def check(name: str, data: bytes) -> None:
 
 
 @functools.cache
-def _inner_messages(name: str) -> dict[int, str]:
-    """Return `{number: message}` of the fields of a message that hold messages."""
-    kinds = MESSAGES[name].values()
-    single = [(n, kind[0] if isinstance(kind, list) else kind) for n, kind in kinds]
-    return {number: kind for number, kind in single if kind in MESSAGES}
+def _inner_messages(kind: descriptor.Descriptor) -> dict[int, descriptor.Descriptor]:
+    """Return `{number: its kind}` of the fields of a message that hold messages."""
+    inner = ((field.number, field.message_type) for field in kind.fields)
+    return {number: message for number, message in inner if message is not None}
 
 
 def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:

@@ -6,7 +6,7 @@ found under `layer-0`, `layer-1`, … as well. Source: tensorflow/core/protobuf/
 """
 
 import collections
-import functools
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -14,58 +14,30 @@ from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Config, LegacyWeight
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.checkpoint.tensors import TensorEntry, read_tensor
 
 Edges: TypeAlias = dict[str, int]  # name of the edge -> number of the object
 LAYER = "layer-"
 LAYER_WITH_WEIGHTS = "layer_with_weights-"
 MAX_STEPS = 3_000_000
 # Edges of a layer that lead to no weights of its own.
-BOOKKEEPING = frozenset(
-    (
-        "_default_save_signature",
-        "_self_saveable_object_factories",
-        "call_and_return_all_conditional_losses",
-        "keras_api",
-        "non_trainable_variables",
-        "optimizer",
-        "regularization_losses",
-        "save_counter",
-        "signatures",
-        "trainable_variables",
-        "variables",
-        "__call__",
-    )
-)
+NO_WEIGHTS = """
+_default_save_signature _self_saveable_object_factories __call__ keras_api optimizer
+call_and_return_all_conditional_losses non_trainable_variables regularization_losses
+save_counter signatures trainable_variables variables
+"""
+BOOKKEEPING = frozenset(NO_WEIGHTS.split())
 
 
 def children_of(nodes: Sequence[Message]) -> list[Edges]:
-    """Return the edges of each object; edges to no object are refused.
-
-    Args:
-        nodes: messages with the field `children`.
-    """
-    tables = []
-    for number, node in enumerate(nodes):
-        table = {child.local_name: child.node_id for child in node.children}
-        if any(not 0 <= child < len(nodes) for child in table.values()):
+    """Return the edges of each message; edges to no object are refused."""
+    every = [{child.local_name: child.node_id for child in n.children} for n in nodes]
+    for number, edges in enumerate(every):
+        if any(not 0 <= child < len(nodes) for child in edges.values()):
             raise LegacyModelError(
                 f"corrupt: object {number} refers to an object beyond the "
                 f"{len(nodes)} there are."
             )
-        tables.append(table)
-    return tables
-
-
-def weight(entry: TensorEntry, path: str, name: str) -> LegacyWeight:
-    """Return the `LegacyWeight` of a tensor in a checkpoint, unread."""
-    return LegacyWeight(
-        path=path,
-        name=name.removesuffix(":0"),
-        shape=entry.shape,
-        dtype=entry.dtype,
-        read=functools.partial(read_tensor, entry),
-    )
+    return every
 
 
 class ObjectGraph:
@@ -73,27 +45,20 @@ class ObjectGraph:
 
     Args:
         children: list, the `Edges` of each object.
-        variables: `{object: (TensorEntry, variable name)}`.
+        variables: `{object: LegacyWeight}`, those in the checkpoint.
         metadata: `{object: dict}`, what Keras wrote about its objects.
     """
 
     def __init__(
         self,
         children: Sequence[Edges],
-        variables: Mapping[int, tuple[TensorEntry, str]],
+        variables: Mapping[int, LegacyWeight],
         metadata: Mapping[int, Config],
     ) -> None:
         self.children = children
         self.variables = variables
         self.metadata = metadata
         self._steps = 0
-
-    def weight(self, node: int, path: str = "") -> LegacyWeight | None:
-        """Return the `LegacyWeight` of a variable, or None if it is not stored."""
-        if node not in self.variables:
-            return None
-        entry, name = self.variables[node]
-        return weight(entry, path, name)
 
     def is_graph(self, node: int) -> bool:
         """Return whether an object is a Sequential or Functional model."""
@@ -137,13 +102,12 @@ class ObjectGraph:
     ) -> Iterator[tuple[str, int]]:
         """Yield `(path, object)` for all objects below one, nearest first.
 
-        A leaf is yielded under each of its paths and nothing below it; any other object
-        once, under the shortest.
+        A leaf is yielded under each of its paths; any other object once.
 
         Args:
             start: int, the object to begin with.
             edges: function, returns the edges to follow from an object.
-            is_leaf: function, returns whether an object is a leaf.
+            is_leaf: function, returns whether to follow none from an object.
 
         Raises:
             LegacyModelError: if the walks in this graph take too long, or a path is
@@ -175,9 +139,8 @@ class ObjectGraph:
         found: dict[int, LegacyWeight] = {}
         walk = self.walk(node, self._attributes, self.variables.__contains__)
         for path, child in walk:
-            value = None if child in found else self.weight(child, path)
-            if value is not None:
-                found[child] = value
+            if child in self.variables and child not in found:
+                found[child] = dataclasses.replace(self.variables[child], path=path)
         listed = self.children[node].get("variables")
         order = () if listed is None else self.children[listed].values()
         every = dict.fromkeys((*order, *found))

@@ -96,14 +96,9 @@ def _read(data: bytes) -> dict[bytes, bytes]:
 
 
 def read_table(path: pathlib.Path) -> dict[bytes, bytes]:
-    """Return the table in the file at `path`.
+    """Return the table in a `.index` file.
 
-    Args:
-        path: `pathlib.Path` of a `.index` file. It is read whole: an index has
-            about a hundred bytes for each tensor.
-
-    Raises:
-        LegacyModelError: if it is no table, is truncated, or a checksum differs.
+    The file is read whole: it has about a hundred bytes for each tensor.
     """
     try:
         if path.stat().st_size > MAX_INDEX_BYTES:

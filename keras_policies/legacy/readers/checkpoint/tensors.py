@@ -6,6 +6,7 @@ Source: tensorflow/core/util/tensor_bundle/tensor_bundle.{h,cc}.
 import dataclasses
 import math
 import pathlib
+import re
 from typing import Any
 
 import google_crc32c
@@ -14,32 +15,20 @@ import numpy as np
 
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.readers.checkpoint.wire import (
-    CorruptError,
-    mask,
-    read_varint,
-)
+from keras_policies.legacy.readers.checkpoint import wire
+from keras_policies.legacy.readers.checkpoint.protos import Message
 
 STRING = 7
-# tensorflow/core/framework/types.proto
-DTYPES: dict[int, np.dtype[Any]] = {
-    1: np.dtype("float32"),
-    2: np.dtype("float64"),
-    3: np.dtype("int32"),
-    4: np.dtype("uint8"),
-    5: np.dtype("int16"),
-    6: np.dtype("int8"),
-    STRING: np.dtype(object),
-    8: np.dtype("complex64"),
-    9: np.dtype("int64"),
-    10: np.dtype("bool"),
-    14: np.dtype(ml_dtypes.bfloat16),
-    17: np.dtype("uint16"),
-    18: np.dtype("complex128"),
-    19: np.dtype("float16"),
-    22: np.dtype("uint32"),
-    23: np.dtype("uint64"),
+# Numbers from tensorflow/core/framework/types.proto, with the dtypes of numpy.
+TYPES = """
+1 float32  2 float64  3 int32  4 uint8  5 int16  6 int8  7 object  8 complex64  9 int64
+10 bool  14 bfloat16  17 uint16  18 complex128  19 float16  22 uint32  23 uint64
+"""
+DTYPES = {
+    int(number): np.dtype(getattr(ml_dtypes, name, name))
+    for number, name in re.findall(r"(\d+) (\w+)", TYPES)
 }
+MAX_DIMENSIONS = 254  # tensorflow/core/framework/tensor_shape.h
 CHECKSUM_CHUNK_BYTES = 16 * 1024 * 1024
 
 
@@ -57,12 +46,36 @@ class TensorEntry:
     big_endian: bool
 
 
-def read_tensor(entry: TensorEntry) -> Array:
-    """Return a tensor as a read-only array, memory-mapped; strings as objects.
+def check_entry(key: str, parsed: Message, shape: tuple[int, ...]) -> None:
+    """Raise if a message `BundleEntry` does not describe a tensor that can be read."""
+    if parsed.slices:
+        raise LegacyModelError(
+            f"{key!r} is stored in slices (a partitioned variable), which this reader "
+            "does not join.",
+            "Save the model again without a partitioner.",
+        )
+    if parsed.dtype not in DTYPES:
+        raise LegacyModelError(
+            f"{key!r} has the unknown data type {parsed.dtype}. The file is corrupt, "
+            "or newer than this reader."
+        )
+    sizes = min((*shape, parsed.offset, parsed.size))
+    if sizes < 0 or parsed.shape.unknown_rank or len(shape) > MAX_DIMENSIONS:
+        raise LegacyModelError(
+            f"{key!r} is corrupt: shape {shape[:MAX_DIMENSIONS]}, {parsed.size} bytes "
+            f"at {parsed.offset}."
+        )
+    dtype = DTYPES[parsed.dtype]
+    expected = math.prod(shape) * dtype.itemsize
+    if parsed.dtype != STRING and parsed.size != expected:
+        raise LegacyModelError(
+            f"{key!r} is corrupt: {parsed.size} bytes for the shape {shape} of "
+            f"{dtype}, expected {expected}."
+        )
 
-    Raises:
-        LegacyModelError: if its checksum does not match.
-    """
+
+def read_tensor(entry: TensorEntry) -> Array:
+    """Return a tensor as a read-only array, memory-mapped; strings as objects."""
     with located(entry.shard):
         return _read_tensor(entry)
 
@@ -89,7 +102,7 @@ def _checksum(data: Array) -> int:
 
 
 def _verify(entry: TensorEntry, crc: int) -> None:
-    if mask(crc) != entry.crc32c:
+    if wire.mask(crc) != entry.crc32c:
         raise LegacyModelError(
             f"corrupt: the checksum of {entry.key!r} does not match ({entry.size} "
             f"bytes at {entry.offset}).",
@@ -107,11 +120,11 @@ def _read_strings(entry: TensorEntry, data: bytes) -> Array:
     lengths = []
     try:
         for _ in range(count):
-            length, position = read_varint(data, position)
+            length, position = wire.read_varint(data, position)
             crc_bytes = 4 if length < 2**32 else 8
             crc = google_crc32c.extend(crc, length.to_bytes(crc_bytes, "little"))
             lengths.append(length)
-    except CorruptError as error:
+    except wire.CorruptError as error:
         raise LegacyModelError(f"corrupt: {entry.key!r}: {error}.") from error
     position += 4
     if position + sum(lengths) != len(data):

@@ -5,16 +5,14 @@ lookup layers in `assets/`. Source: keras/saving/saving_lib.py of 2.15.
 """
 
 import contextlib
+import pathlib
 import tempfile
 import zipfile
 from collections.abc import Iterator
 
 from keras_policies.legacy.base import lookups
-from keras_policies.legacy.base.errors import (
-    FilePath,
-    check_version,
-)
-from keras_policies.legacy.base.model import Config, LegacyModel
+from keras_policies.legacy.base.errors import check_version
+from keras_policies.legacy.base.model import Config, Inputs, LegacyModel
 from keras_policies.legacy.guards import guarded_hdf5, json_text
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.keras_archive import members, optimizer, weights
@@ -49,7 +47,7 @@ def _training_config(compiled: object) -> Config | None:
     }
 
 
-def _inputs(config: Config) -> dict[str, tuple[tuple[int | None, ...], str]]:
+def _inputs(config: Config) -> Inputs:
     """Return `{name: (shape, dtype)}` that a subclassed model was built for, or {}."""
     build_config = config.get("build_config")
     shape = build_config.get("input_shape") if isinstance(build_config, dict) else None
@@ -60,15 +58,10 @@ def _inputs(config: Config) -> dict[str, tuple[tuple[int | None, ...], str]]:
 
 
 @contextlib.contextmanager
-def read(path: FilePath) -> Iterator[LegacyModel]:
+def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` in the Keras-2 `.keras` file at `path`.
 
-    Args:
-        path: str or `pathlib.Path`. Its weights are unpacked into a nameless file,
-            and can be read within this context.
-
-    Raises:
-        LegacyModelError: if it is no such file, or is corrupt.
+    Its weights are unpacked into a nameless file for as long as this context is open.
     """
     with tempfile.TemporaryFile() as unpacked:
         with members.open_archive(path) as archive:
@@ -81,14 +74,13 @@ def read(path: FilePath) -> Iterator[LegacyModel]:
         with guarded_hdf5.open_file(unpacked) as file:
             training = _training_config(config.get("compile_config"))
             written = training["optimizer_config"] if training else {}
-            by_layer = weights.by_layer(file, config)
-            found, kept = vocabularies.take(config, by_layer, tokens)
+            every = weights.by_layer(file, config)
+            found, kept = vocabularies.take(config, every, tokens)
             yield LegacyModel(
                 path=str(path),
                 format="Keras 2 .keras",
                 written_by=f"Keras {version}",
                 config=config,
-                policy=None,
                 records_policies=True,
                 weights=kept,
                 inputs=_inputs(config),

@@ -1,29 +1,14 @@
 """Reads the members of a `.keras` file, which is a zip, within limits."""
 
-import contextlib
-import lzma
-import struct
 import zipfile
-import zlib
-from collections.abc import Iterator
 from typing import IO
 
-from keras_policies.legacy.base.errors import FilePath, LegacyModelError
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError, corrupt
 from keras_policies.legacy.guards import expansion, json_text
 
 METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
 MAX_METADATA_BYTES = 64 * 1024
 COPY_BYTES = 1024 * 1024
-# What reading a member raises: the modules of each packing have errors of their own.
-BROKEN = (
-    EOFError,
-    OSError,
-    RuntimeError,
-    lzma.LZMAError,
-    struct.error,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 def open_archive(path: FilePath) -> zipfile.ZipFile:
@@ -36,28 +21,22 @@ def open_archive(path: FilePath) -> zipfile.ZipFile:
         ) from error
 
 
-@contextlib.contextmanager
-def _opened(archive: zipfile.ZipFile, name: str) -> Iterator[zipfile.ZipInfo]:
-    """Yield the description of a member; errors in this context name the member."""
+def _info(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
     try:
-        yield archive.getinfo(name)
+        return archive.getinfo(name)
     except KeyError:
-        raise LegacyModelError(
-            f"a zip file, but no Keras model: {name} is missing."
-        ) from None
-    except BROKEN as error:
-        raise LegacyModelError(f"{name}: {error}.") from error
+        reason = f"a zip file, but no Keras model: {name} is missing."
+        raise LegacyModelError(reason) from None
 
 
 def read(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
     """Return a member that must have at most `limit` bytes."""
-    with _opened(archive, name) as info:
-        if info.file_size > limit:
-            raise LegacyModelError(
-                f"{name}: {info.file_size} bytes, expected at most {limit}."
-            )
-        with archive.open(info) as member:
-            return member.read(limit)
+    info = _info(archive, name)
+    if info.file_size > limit:
+        reason = f"{name}: {info.file_size} bytes, expected at most {limit}."
+        raise LegacyModelError(reason)
+    with corrupt(str(archive.filename), name), archive.open(info) as member:
+        return member.read(limit)
 
 
 def keras_version(archive: zipfile.ZipFile) -> str:
@@ -68,11 +47,11 @@ def keras_version(archive: zipfile.ZipFile) -> str:
 
 def unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
     """Copy the HDF5 file of the weights into an open file."""
-    with _opened(archive, WEIGHTS) as info:
-        left, small = info.file_size, expansion.SMALL_FILE_BYTES
-        expansion.check(WEIGHTS, left, info.compress_size, small)
-        with archive.open(info) as member:
-            while left and (chunk := member.read(min(left, COPY_BYTES))):
-                unpacked.write(chunk)
-                left -= len(chunk)
+    info = _info(archive, WEIGHTS)
+    left, small = info.file_size, expansion.SMALL_FILE_BYTES
+    expansion.check(WEIGHTS, left, info.compress_size, small)
+    with corrupt(str(archive.filename), WEIGHTS), archive.open(info) as member:
+        while left and (chunk := member.read(min(left, COPY_BYTES))):
+            unpacked.write(chunk)
+            left -= len(chunk)
     unpacked.seek(0)

@@ -5,11 +5,7 @@ Source: keras/optimizers/*.py of 2.11 to 2.15, `build`.
 
 import h5py
 
-from keras_policies.legacy.base.model import (
-    Config,
-    LegacyOptimizerState,
-    LegacySlot,
-)
+from keras_policies.legacy.base.model import Config, LegacyOptimizerState, LegacySlot
 from keras_policies.legacy.guards.guarded_hdf5 import member
 from keras_policies.legacy.readers import hdf5_weights
 from keras_policies.legacy.readers.keras_archive.weights import VARIABLES, in_order
@@ -48,12 +44,7 @@ def has_inner(file: h5py.File) -> bool:
 
 
 def state(file: h5py.File, optimizer: Config) -> LegacyOptimizerState:
-    """Return the `LegacyOptimizerState` in the HDF5 file of a `.keras` file.
-
-    Args:
-        file: `h5py.File`.
-        optimizer: dict, the config of the optimizer as written.
-    """
+    """Return the state of an optimizer from its config and the HDF5 file."""
     is_inner = inner(optimizer) is not None or has_inner(file)
     group = member(file, f"{INNER_GROUP if is_inner else GROUP}/{VARIABLES}")
     stored = [] if group is None else in_order(group)

@@ -12,7 +12,7 @@ import h5py
 
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import Config, LegacyWeight
+from keras_policies.legacy.base.model import Config, LayerWeights, LegacyWeight
 from keras_policies.legacy.base.names import numbered
 from keras_policies.legacy.guards.guarded_hdf5 import member
 from keras_policies.legacy.readers import hdf5_weights
@@ -22,13 +22,8 @@ NOT_LAYERS = "optimizer/", "metrics/"
 VARIABLES = "vars"
 
 
-def by_layer(file: h5py.File, config: Config) -> dict[str, tuple[LegacyWeight, ...]]:
-    """Return `{layer: (LegacyWeight, ...)}`; paths begin below that layer.
-
-    Args:
-        file: `h5py.File` of the weights.
-        config: dict, the model's, as written.
-    """
+def by_layer(file: h5py.File, config: Config) -> LayerWeights:
+    """Return the weights of a model with a config; paths begin below the layer."""
     if not configs.is_graph(config):
         every = _own_and_inner(file, "", set())
         return {"": tuple(w for w in every if not w.path.startswith(NOT_LAYERS))}
@@ -66,13 +61,10 @@ def layer_path(stored: str, config: Config) -> str:
 def _own_and_inner(
     group: h5py.Group, prefix: str, seen: set[int]
 ) -> Iterator[LegacyWeight]:
-    """Yield the `LegacyWeight`s of a layer's group, at any depth.
+    """Yield the weights in a layer's group and in the groups below it.
 
-    Args:
-        group: `h5py.Group`.
-        prefix: str, the path of the group.
-        seen: set, the addresses of groups already met, to which it adds. A group in
-            two places could be in very many.
+    The addresses of groups that were met are added to `seen`: a group in two places
+    could be in very many.
     """
     for name in group:
         inner = member(group, name)

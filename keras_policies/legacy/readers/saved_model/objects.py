@@ -25,7 +25,6 @@ from keras_policies.legacy.readers.checkpoint.object_graph import (
     children_of,
 )
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.checkpoint.tensors import TensorEntry
 
 MODEL_FILE = "saved_model.pb"
 METADATA_FILE = "keras_metadata.pb"
@@ -63,19 +62,14 @@ class SavedObjects:
 
 
 def open_folder(folder: pathlib.Path) -> SavedObjects:
-    """Return the `SavedObjects` of the SavedModel in a folder.
-
-    Raises:
-        LegacyModelError: if it holds no Keras model, or is corrupt.
-    """
+    """Return the `SavedObjects` of the SavedModel in a folder."""
     with located(folder / MODEL_FILE):
         meta_graph = _meta_graph(folder)
         nodes = meta_graph.object_graph_def.nodes
+        children = children_of(nodes)
     metadata = _metadata(folder, nodes)
     if 0 not in metadata or not nodes:
         raise _no_metadata(folder)
-    with located(folder / MODEL_FILE):
-        children = children_of(nodes)
     checkpoint = Checkpoint(folder / VARIABLES, folder)
     with located(folder / VARIABLES):
         checkpoint_nodes = checkpoint.nodes()
@@ -85,11 +79,12 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
                 "apart. Was it written by another program?"
             )
         in_checkpoint = _matched(children, children_of(checkpoint_nodes))
-    variables: dict[int, tuple[TensorEntry, str]] = {}
-    for number, there in in_checkpoint.items():
-        entry = checkpoint.variable(checkpoint_nodes[there])
-        if entry is not None and nodes[number].HasField("variable"):
-            variables[number] = entry, nodes[number].variable.name
+    stored = (
+        (node, checkpoint.variable(checkpoint_nodes[there], nodes[node].variable.name))
+        for node, there in in_checkpoint.items()
+        if nodes[node].HasField("variable")
+    )
+    variables = {node: item for node, item in stored if item is not None}
     graph = ObjectGraph(children, variables, metadata)
     return SavedObjects(
         folder, meta_graph, graph, checkpoint, checkpoint_nodes, in_checkpoint

@@ -7,8 +7,7 @@ import contextlib
 import pathlib
 from collections.abc import Iterator
 
-from keras_policies.legacy.base.errors import FilePath
-from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.model import Inputs, LegacyModel
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.protos import Message
@@ -31,7 +30,7 @@ def _input(info: Message) -> tuple[tuple[int | None, ...], str]:
     return tuple(shape), dtype
 
 
-def _inputs(meta_graph: Message) -> dict[str, tuple[tuple[int | None, ...], str]]:
+def _inputs(meta_graph: Message) -> Inputs:
     """Return `{name: (shape, dtype)}` of the serving signature."""
     for named in meta_graph.signature_def:
         if named.key == "serving_default":
@@ -41,16 +40,9 @@ def _inputs(meta_graph: Message) -> dict[str, tuple[tuple[int | None, ...], str]
 
 
 @contextlib.contextmanager
-def read(path: FilePath) -> Iterator[LegacyModel]:
-    """Yield the `LegacyModel` in the SavedModel folder at `path`.
-
-    Args:
-        path: str or `pathlib.Path`.
-
-    Raises:
-        LegacyModelError: if it holds no Keras model, or is corrupt.
-    """
-    opened = objects.open_folder(pathlib.Path(path))
+def read(path: pathlib.Path) -> Iterator[LegacyModel]:
+    """Yield the `LegacyModel` in the SavedModel folder at `path`."""
+    opened = objects.open_folder(path)
     graph, root = opened.graph, opened.graph.metadata[0]
     layers = graph.layers(0) if graph.is_graph(0) else {"": 0}
     by_layer = {name: graph.weights(node) for name, node in layers.items()}

@@ -1,31 +1,31 @@
 """The state of the optimizer in a SavedModel."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from keras_policies.legacy.base.model import (
     LegacyOptimizerState,
     LegacySlot,
     LegacyWeight,
 )
-from keras_policies.legacy.readers.checkpoint import object_graph
+from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph
 from keras_policies.legacy.readers.saved_model.objects import SavedObjects
 from keras_policies.legacy.readers.slot_names import SlotNames
 
+Weights: TypeAlias = Mapping[int, LegacyWeight]  # by object
 
-def _scalar(graph: object_graph.ObjectGraph, node: int, *edges: str) -> Any:
+
+def _scalar(graph: ObjectGraph, node: int, *edges: str) -> Any:
     """Return the scalar at the end of `edges` as a Python number, or None."""
     for edge in edges:
         if edge not in graph.children[node]:
             return None
         node = graph.children[node][edge]
-    weight = graph.weight(node)
+    weight = graph.variables.get(node)
     return None if weight is None or weight.shape else weight.read().item()
 
 
-def _slot_variables(
-    objects: SavedObjects, weights: Mapping[int, LegacyWeight]
-) -> Iterator[LegacySlot]:
+def _slot_variables(objects: SavedObjects, weights: Weights) -> Iterator[LegacySlot]:
     """Yield the slots of the optimizers up to 2.10, which the file lists as such."""
     nodes = objects.checkpoint_nodes
     variables = {objects.in_checkpoint[node]: item for node, item in weights.items()}
@@ -34,34 +34,27 @@ def _slot_variables(
             variable = variables.get(slot.original_variable_node_id)
             if variable is None or not 0 <= slot.slot_variable_node_id < len(nodes):
                 continue
-            entry = objects.checkpoint.variable(nodes[slot.slot_variable_node_id])
-            if entry is not None:
-                value = object_graph.weight(entry, "", slot.slot_name)
-                yield LegacySlot(slot.slot_name, variable, value)
+            there, name = nodes[slot.slot_variable_node_id], slot.slot_name
+            value = objects.checkpoint.variable(there, name)
+            if value is not None:
+                yield LegacySlot(name, variable, value)
 
 
 def _named_slots(
-    graph: object_graph.ObjectGraph, optimizer: int, weights: Mapping[int, LegacyWeight]
+    graph: ObjectGraph, optimizer: int, weights: Weights
 ) -> Iterator[LegacySlot]:
     """Yield the slots of the optimizers of 2.11 and on: `Adam/m/dense/kernel`."""
     listed = graph.children[optimizer].get("_variables")
     names = SlotNames(weights.values())
     for node in () if listed is None else graph.children[listed].values():
-        value = graph.weight(node)
+        value = graph.variables.get(node)
         slot = None if value is None else names.slot(value)
         if slot is not None:
             yield slot
 
 
-def read(
-    objects: SavedObjects, weights: Mapping[int, LegacyWeight]
-) -> LegacyOptimizerState:
-    """Return the `LegacyOptimizerState` of the root's optimizer.
-
-    Args:
-        objects: `SavedObjects`.
-        weights: `{object: LegacyWeight}` of the whole model.
-    """
+def read(objects: SavedObjects, weights: Weights) -> LegacyOptimizerState:
+    """Return the state of the root's optimizer; `weights` are the whole model's."""
     graph = objects.graph
     optimizer = graph.children[0].get("optimizer")
     if optimizer is None:

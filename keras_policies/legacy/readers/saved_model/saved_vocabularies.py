@@ -11,22 +11,16 @@ from keras_policies.legacy.readers.saved_model.tables import Tables
 
 
 def by_layer(objects: SavedObjects) -> dict[str, dict[int, Any]]:
-    """Return `{path: {index: token}}` of the lookup layers of a SavedModel.
-
-    Raises:
-        LegacyModelError: if a vocabulary is corrupt, or the file of one is missing.
-    """
-    graph, tables, found = objects.graph, Tables(objects), {}
-    layers: dict[str, int] = {}
+    """Return `{path: {index: token}}` of the lookup layers of a SavedModel."""
+    graph, tables = objects.graph, Tables(objects)
+    found: dict[str, dict[int, Any]] = {}
     walk = graph.walk(0, graph.inner_layers, lambda node: _is_lookup(graph, node))
     for path, node in walk:
-        if _is_lookup(graph, node):
-            layers.setdefault(path, node)
-    for path, node in layers.items():
-        with located(layer=path):
-            held = tables.read(node)
-            if held is not None:
-                found[path] = _by_index(graph, node, *held)
+        if _is_lookup(graph, node) and path not in found:
+            with located(layer=path):
+                held = tables.read(node)
+                if held is not None:
+                    found[path] = _by_index(graph, node, *held)
     return found
 
 

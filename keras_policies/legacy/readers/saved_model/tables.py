@@ -28,12 +28,7 @@ KEYS, VALUES = "-keys", "-values"
 
 
 def constant(name: str, tensor: Message) -> list[Any]:
-    """Return the values of a constant of integers or strings, as a flat list.
-
-    Args:
-        name: str, its name in the graph.
-        tensor: the message `Tensor`.
-    """
+    """Return the values of the constant `name`, integers or strings, as a flat list."""
     sizes = [dim.size for dim in tensor.tensor_shape.dim]
     dtype = DTYPES.get(tensor.dtype, np.dtype("float32"))
     if tensor.dtype != STRING and dtype.kind != "i":
@@ -57,11 +52,7 @@ def constant(name: str, tensor: Message) -> list[Any]:
 
 
 class Tables:
-    """The lookup tables of a SavedModel.
-
-    Args:
-        objects: `SavedObjects`.
-    """
+    """The lookup tables of a SavedModel."""
 
     def __init__(self, objects: SavedObjects) -> None:
         self._objects = objects
@@ -70,12 +61,8 @@ class Tables:
     def read(self, layer: int) -> tuple[list[Any], list[Any] | None] | None:
         """Return the content of a lookup layer's table, or None.
 
-        Args:
-            layer: int, the object of the layer.
-
-        Returns:
-            `(keys, values)`, two lists of ints or bytes; or `(lines, None)`, the lines
-            of a file, each a token.
+        It is `(keys, values)`, two lists of ints or bytes; or `(lines, None)`, the
+        lines of a file, each a token.
         """
         for edge in INNER_LAYERS:
             layer = self._children[layer].get(edge, layer)
