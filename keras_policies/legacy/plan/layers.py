@@ -70,7 +70,7 @@ def _keras_layer(
             if not op_layers.is_known(class_name, config):
                 op = op_layers.name_of_op(class_name, config)
                 yield Findings(missing_ops=((op, path),))
-            return op_layers.convert(class_name, config, f"the layer {path!r}")
+            return op_layers.op_call_config(class_name, config, path)
         if class_name in graph.ADDED:
             yield Findings(left_out=(f"{path!r}, a loss or a metric of a tensor",))
             return {}
