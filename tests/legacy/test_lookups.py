@@ -354,7 +354,7 @@ def test_a_vocabulary_of_2_5_may_be_one_longer_than_it_says():
     config = {"max_tokens": 3, "mask_token": None, "oov_token": "[UNK]"}
     config |= {"num_oov_indices": 1, "output_mode": "int", "vocabulary": None}
     learned = Vocabulary({1: b"a", 2: b"b", 3: b"c"})
-    found = lookups.lookup("StringLookup", config, learned, "here", True)
+    found = lookups.lookup_arguments("StringLookup", config, learned, True)
     assert found["vocabulary"] == ["[UNK]", "a", "b", "c"]
     assert found["max_tokens"] == 4
     assert config["max_tokens"] == 3

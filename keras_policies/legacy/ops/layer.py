@@ -55,7 +55,7 @@ def op_call_config(class_name: str, config: Config, path: str) -> Config:
         path: str, the path of the layer in its model, for errors.
     """
     name = layer_name(str(config.get("name")))
-    own = {"name": name, "path": path, "op": name_of_op(class_name, config)}
+    own: Config = {"name": name, "path": path, "op": name_of_op(class_name, config)}
     if class_name == GRAPH_OP:
         own["node_def"] = config["node_def"]
         own["constants"] = config.get("constants") or {}
