@@ -62,7 +62,8 @@ def plain(dtype: Any) -> PolicyLike | None:
         return None
     policy = _policy(dtype)
     if policy.is_deferred:
-        return Policy(policy.name, loss_scale=None)
+        # By a config, so that no warning says that the name is deprecated.
+        return _policy({"config": {"name": policy.name, "loss_scale": None}})
     return str(policy.get_config()["name"])
 
 
