@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_policies.annotations import PolicyLike
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.build import hints
 from keras_policies.legacy.plan import policies
@@ -38,18 +37,8 @@ def tolerance(plan: Plan) -> float:
     written = [*plan.findings.dtypes.values(), *plan.legacy.inner_policies.values()]
     dtypes = {policies.dtypes_of(dtype)[0] for dtype in written}
     for dtype in written:
-        dtypes |= _compute_dtypes(plan.policy_of(dtype))
+        dtypes |= policies.compute_dtypes(plan.policy_of(dtype))
     return max([TOLERANCE, *(TOLERANCES.get(str(dtype), 0.0) for dtype in dtypes)])
-
-
-def _compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
-    """Return the compute dtypes of a policy, or of all policies in a map."""
-    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
-        inner = [policy.default_policy, *policy.values()]
-        return {dtype for one in inner for dtype in _compute_dtypes(one)}
-    if isinstance(policy, str):
-        return {policies.dtypes_of(policy)[0]}
-    return {getattr(policy, "compute_dtype", None)}
 
 
 def compare(

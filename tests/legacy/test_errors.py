@@ -116,7 +116,9 @@ def test_a_class_without_a_counterpart_is_named(tmp_path):
     def edit(config, file):
         config["config"]["layers"][1]["class_name"] = "LocallyConnected1D"
 
-    with pytest.raises(LegacyModelError, match="'fc1': a LocallyConnected1D: Keras 3"):
+    with pytest.raises(
+        LegacyModelError, match="'fc1': its class is LocallyConnected1D; Keras 3"
+    ):
         load_model(edited_h5(tmp_path, edit))
 
 

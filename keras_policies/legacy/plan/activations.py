@@ -13,10 +13,7 @@ from keras_policies.legacy.plan.findings import Converting, Findings
 def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Config]:
     """Return the activation of a name; a user's function comes before Keras's.
 
-    Args:
-        name: str, as written.
-        dtype: dict, `{"dtype": ...}` of its layer, converted, or empty.
-        path: str, the layer.
+    Layers that compute it get the `{"dtype": ...}` of the layer that has it.
     """
     custom = classes.registered_name(name)
     if custom is not None:
@@ -44,7 +41,7 @@ def _as_layers(name: str, dtype: Config) -> Config:
 
 @functools.cache
 def _takes_layers() -> bool:
-    """Return whether this Keras reads layers as an activation, as 3.8 does not."""
+    """Return whether this Keras accepts layers as an activation; 3.8 does not."""
     try:
         keras.activations.get(_as_layers("hard_sigmoid", {}))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Arguments that the layers of Keras 3 no longer take, or take by another name: data.
+"""Tables of the arguments that Keras 3 layers dropped, renamed or refuse.
 
 Each entry was a setting of tf.keras. `DROPPED` holds, by class, the values that Keras 3
 uses without being told; any other value is an error that names it. `ANY` marks settings
@@ -51,9 +51,9 @@ OF_BATCH_NORMALIZATION: Values = {
     "virtual_batch_size": (None,),
     "adjustment": (None,),
 }
-# Classes, and the values that were written for each setting they no longer take.
+# Classes -> the settings that they no longer take, with the values to be dropped.
 _DROPPED: tuple[tuple[str, Values], ...] = (
-    ("Attention AdditiveAttention", {"causal": ANY}),  # becomes an argument of the call
+    ("Attention AdditiveAttention", {"causal": ANY}),  # now given in each call
     ("BatchNormalization", OF_BATCH_NORMALIZATION),
     ("Conv1DTranspose Conv2DTranspose Conv3DTranspose", {"groups": (1,)}),
     ("SeparableConv1D SeparableConv2D", OF_CONVOLUTIONS),
@@ -86,7 +86,7 @@ RENAMED = {
     "ReLU": {"theta": "threshold"},  # of ThresholdedReLU
 }
 
-# Settings that became arguments of each call: by class, the name in the call.
+# Class -> the settings that are arguments of each call now, with their names there.
 OF_CALLS = {
     "Attention": {"causal": "use_causal_mask"},
     "AdditiveAttention": {"causal": "use_causal_mask"},
@@ -119,11 +119,6 @@ INITIALIZER_DROPPED = ("dtype",)
 def stock_arguments(class_name: str, config: Config, path: str) -> Converting[Config]:
     """Return the arguments of a stock layer as Keras 3 takes them.
 
-    Args:
-        class_name: str, the class in Keras 3.
-        config: dict, as written.
-        path: str, the layer.
-
     Raises:
         LegacyModelError: if Keras 3 does not take the value of an argument.
     """
@@ -137,7 +132,8 @@ def stock_arguments(class_name: str, config: Config, path: str) -> Converting[Co
     for name, value in config.items():
         if value in refused.get(name, ()) or value not in dropped.get(name, ANY):
             raise LegacyModelError(
-                f"a {class_name} made with {name}={value!r}, which Keras 3 cannot do.",
+                f"its class is {class_name}, made with {name}={value!r}, which Keras 3 "
+                "cannot do.",
                 remedies.pass_custom_object(class_name),
             )
         if name in renamed or name not in dropped:

@@ -79,7 +79,7 @@ def load(text: Any) -> types.CodeType:
 
 
 def _is_of_this_python(code: types.CodeType) -> bool:
-    """Return whether 3.10 wrote what 3.8 to 3.10 may have: its line table says."""
+    """Return whether this Python compiled it; 3.10 has line tables of its own."""
     if sys.version_info[:2] != (3, 10):
         return True
     return sum(code.co_linetable[::2]) == len(code.co_code)

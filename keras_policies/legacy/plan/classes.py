@@ -8,6 +8,7 @@ from keras_policies.annotations import Config, CustomObjects
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.configs import keras_object
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.names import without_package
 from keras_policies.legacy.plan.findings import Converting, Findings
 
 RENAMED_CLASSES = {
@@ -54,7 +55,7 @@ def registered_name(class_name: str) -> str | None:
 
     A class registered in a package is written as `Package>Name`.
     """
-    for name in (class_name, class_name.rpartition(">")[2]):
+    for name in (class_name, without_package(class_name)):
         if keras.saving.get_registered_object(name) is not None:
             return name
     return None
@@ -72,12 +73,7 @@ def keras_name(class_name: str) -> str:
 
 
 def object_in(module: str, written: Config) -> Config:
-    """Return the Keras 3 config of an object; a user's class comes before Keras's.
-
-    Args:
-        module: str, the public module in which Keras has such classes.
-        written: dict with `class_name` and `config`.
-    """
+    """Return the config of an object of a user's class, or of a module of Keras."""
     class_name = str(written.get("class_name"))
     custom = registered_name(class_name)
     settings = dict(written.get("config") or {})
@@ -110,10 +106,7 @@ def keras_class(
 ) -> Converting[KerasClass]:
     """Return the class in Keras 3 that a legacy config names.
 
-    Args:
-        class_name: str, as written.
-        path: str, the layer.
-        is_graph: bool, whether its config lists layers, as that of a stock model does.
+    `is_graph` says whether the config lists layers, as that of a stock model does.
 
     Raises:
         LegacyModelError: if Keras 3 has no counterpart.
@@ -129,7 +122,7 @@ def keras_class(
         return KerasClass("keras.models", stock)
     if class_name in WITHOUT_COUNTERPART:
         raise LegacyModelError(
-            f"a {class_name}: {WITHOUT_COUNTERPART[class_name]}.",
+            f"its class is {class_name}; {WITHOUT_COUNTERPART[class_name]}.",
             remedies.pass_custom_object(class_name),
         )
     yield Findings(missing=((class_name, path),))

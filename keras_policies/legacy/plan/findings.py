@@ -1,8 +1,8 @@
-"""Converts with `Settings`, and collects the `Findings` of all converters.
+"""The `Settings` that hold for a conversion, and the `Findings` that it returns.
 
 The converters in this room are generators. Each yields a `Findings` whenever it finds
-something out, and returns what it was asked for, so none of them writes into a value
-that somebody else holds:
+something out, and returns what it was asked for, so none of them writes into a
+value that somebody else holds:
 
     found = yield from classes.keras_class(class_name, path)
 """
@@ -19,12 +19,12 @@ from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.plan import policies
 
 Result = TypeVar("Result")
-Named: TypeAlias = tuple[tuple[str, str], ...]  # (what, the path of its layer)
+Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a conversion goes by.
+    """Choices that hold for all layers of a conversion.
 
     Args:
         safe_mode: bool, whether code in the file, and files that it names, are refused.
@@ -49,7 +49,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-    """What was found out about a model; layers go by their paths.
+    """Findings about a model; each layer is given by its path.
 
     Args:
         missing: `((class or function, layer), ...)`, those that nobody knows.
@@ -58,7 +58,7 @@ class Findings:
         dtypes: `{layer: dtype as written}`.
         code: `{layer: error}`, Lambda layers whose code is not run, with the reason.
         functions: `{name: function}`, Lambda functions made from code in the file.
-        left_out: parts that Keras 3 neither has nor needs in order to predict.
+        left_out: parts that Keras 3 does not have, and does not need to predict.
         notes: what a user should know about a file that this model is saved to.
     """
 
@@ -76,9 +76,10 @@ class Findings:
     def raise_if_missing(self, path: FilePath) -> None:
         """Raise one error that names everything missing of one kind, with its layers.
 
-        Args:
-            path: str or path of the file, for the remedy.
+        The remedy names the file at `path`.
         """
+        if len(self.code) == 1:
+            raise next(iter(self.code.values()))
         if self.code:
             raise LegacyModelError("\n".join(map(str, self.code.values())))
         if self.missing_ops:

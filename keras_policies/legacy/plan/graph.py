@@ -45,9 +45,7 @@ RECURRENT = frozenset(
 def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     """Return `layers`, `input_layers` and `output_layers` of a Keras 3 Functional.
 
-    Args:
-        config: dict, the legacy config of the model.
-        layers: the configs of its layers, converted, in the same order.
+    `layers` are the converted configs of the layers in the legacy config, in its order.
     """
     graph = _Graph(config)
     ends = {name for name, _ in graph.calls(config["output_layers"])}
@@ -85,8 +83,8 @@ class _Graph:
             name: int("input_layers" in layer["config"])
             for name, layer in layers.items()
         }
-        # The number of each layer's first call: the lowest that anything refers to,
-        # as a call is not in the file if nothing takes its output.
+        # The number of each layer's first call is the lowest that anything refers to: a
+        # call is not in the file if nothing takes its output.
         self.first_call: dict[str, int] = {}
         nodes = [layer.get("inbound_nodes") for layer in config["layers"]]
         for name, node in self.calls([nodes, config["output_layers"]]):
@@ -177,11 +175,7 @@ class _Graph:
 
 
 def fixed_training(config: Config) -> Iterator[str]:
-    """Yield the names of layers that a model calls with `training=False`.
-
-    Args:
-        config: dict, the legacy config of a model, with its nested models.
-    """
+    """Yield the names of layers that a model or one in it calls with training=False."""
     for layer in config.get("layers", ()):
         if isinstance(layer.get("config"), dict):
             yield from fixed_training(layer["config"])

@@ -39,10 +39,6 @@ INNER_MODULES = {
 def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
     """Return the Keras 3 config of a legacy model, and the findings about it.
 
-    Args:
-        written: dict with `class_name` and `config`, as written.
-        settings: `Settings`.
-
     Raises:
         LegacyModelError: if a layer cannot be converted.
     """
@@ -54,11 +50,8 @@ def _keras_layer(
 ) -> Converting[Config]:
     """Return the Keras 3 config of a legacy layer or model.
 
-    Args:
-        written: dict with `class_name` and `config`, as written.
-        settings: `Settings`.
-        prefix: str, the path of the model around it with a slash, `"encoder/"`.
-        is_root: bool; layers of the root have paths without its name.
+    `prefix` is the path of the model around it, with a slash: `"encoder/"`. The paths
+    of the root's layers do not contain its name.
     """
     if not isinstance(written, dict) or not isinstance(written.get("class_name"), str):
         found = repr(str(written)[:80])
@@ -85,7 +78,7 @@ def _keras_layer(
 
 
 def is_op(class_name: str) -> bool:
-    """Return whether tf.keras had such a class for calls of TensorFlow functions."""
+    """Return whether a class is an op layer: the call of a TensorFlow function."""
     is_users = classes.registered_name(class_name) is not None
     return class_name in op_layers.CLASSES and not is_users
 

@@ -24,11 +24,8 @@ def lookup_arguments(
 ) -> Config:
     """Return the arguments of a lookup layer with its vocabulary.
 
-    Args:
-        class_name: str, one of `LOOKUPS`.
-        config: dict, by the names of Keras 3.
-        learned: `Vocabulary`.
-        safe_mode: bool, whether a file that the config names is refused.
+    `class_name` is one of `LOOKUPS`; `config` already has the names of Keras 3. In safe
+    mode, a vocabulary file that the config names is refused.
 
     Raises:
         NothingLearnedError: if there is no vocabulary.

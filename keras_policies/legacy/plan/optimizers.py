@@ -1,7 +1,10 @@
 """Converts the optimizer of a legacy `training_config`."""
 
+from typing import Any
+
 from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config
+from keras_policies.legacy.base.names import without_package
 from keras_policies.legacy.plan import classes
 from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
 
@@ -10,7 +13,7 @@ LOSS_SCALE_OPTIMIZERS = (
     "LossScaleOptimizerV1",  # 2.4 to 2.8, from the experimental API
     "LossScaleOptimizerV3",  # 2.11 and on
 )
-# Settings of tf.keras optimizers that Keras 3 does without.
+# Settings of tf.keras optimizers that Keras 3 does not have.
 DROPPED = "decay", "is_legacy_optimizer", "jit_compile", "schedule_decay"
 RENAMED = {"lr": "learning_rate"}
 SCHEDULES = "keras.optimizers.schedules"
@@ -19,14 +22,11 @@ SCHEDULES = "keras.optimizers.schedules"
 def unwrapped(optimizer: Config) -> tuple[Config, LossScale | None, bool]:
     """Return `(optimizer, loss scale around it or None, whether it is experimental)`.
 
-    Args:
-        optimizer: dict, as written, with or without a LossScaleOptimizer.
-
     Raises:
         ValueError: if the recorded loss scale is no loss scale.
     """
     name, config = optimizer.get("class_name"), optimizer.get("config") or {}
-    if str(name).rpartition(">")[2] not in LOSS_SCALE_OPTIMIZERS:
+    if without_package(str(name)) not in LOSS_SCALE_OPTIMIZERS:
         return optimizer, None, False
     inner = config.get("inner_optimizer") or config.get("optimizer") or {}
     if "loss_scale" in config:  # 2.0 to 2.3
@@ -36,9 +36,9 @@ def unwrapped(optimizer: Config) -> tuple[Config, LossScale | None, bool]:
 
 def _loss_scale(config: Config) -> LossScale:
     """Return the loss scale of a LossScaleOptimizer of 2.4 or later."""
-    initial = config.get("initial_scale")
+    initial: Any = config.get("initial_scale")
     if not config.get("dynamic", True):
-        return FixedLossScale(initial)  # type: ignore
+        return FixedLossScale(initial)
     rule = DynamicLossScale()
     return DynamicLossScale(
         initial or rule.initial_loss_scale,

@@ -1,6 +1,6 @@
-"""Decides what a legacy model becomes: configs converted, nothing built.
+"""Decides what a legacy model becomes, without building anything.
 
-Custom classes are those of the surrounding `keras.saving.custom_object_scope`.
+Custom classes come from the surrounding `keras.saving.custom_object_scope`.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ GRAPHS = "Model", "Functional", "Sequential"
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A `LegacyModel`, converted: configs of Keras 3, nothing built yet.
+    """A converted `LegacyModel`: configs of Keras 3, from which nothing is built yet.
 
     Args:
         legacy: `LegacyModel`.
@@ -54,8 +54,8 @@ class Plan:
         return self.settings.policy_of(written)
 
     def raise_if_missing(self) -> None:
-        """Raise one error that names all that is missing, or is not to be trusted."""
-        known = keras_internals.custom_object_scope(self.findings.functions)
+        """Raise an error if something is missing, or is not to be trusted."""
+        known = keras_internals.custom_object_scope(dict(self.findings.functions))
         with located(self.legacy.path), known:
             self.findings.raise_if_missing(self.legacy.path)
             trust.check(self.config, self.settings.safe_mode)
@@ -154,7 +154,7 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
     if not legacy.training_config:
         return None
     try:
-        found = training_of(legacy.training_config)
+        found = training_of(legacy.training_config, legacy.is_optimizer_wrapped)
         losses_and_metrics = found.losses, found.metrics, found.weighted_metrics
         trust.check([found.optimizer, *losses_and_metrics])
         return found

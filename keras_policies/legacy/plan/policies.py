@@ -1,4 +1,4 @@
-"""Reads the policies in legacy configs, and gives those that they become in Keras 3.
+"""Reads the policies in legacy configs and converts them for Keras 3.
 
 A layer's `dtype` is a name (`"float32"`), or a config: class `Policy` (2.1 to 2.3
 with a loss scale, 2.4 and on without) or `PolicyV1` (2.4 to 2.8, with one).
@@ -67,18 +67,24 @@ def plain(dtype: Any) -> PolicyLike | None:
     return str(policy.get_config()["name"])
 
 
-def may_be_float16(policy: PolicyLike | None) -> bool:
-    """Return whether a layer with a policy computes in float16, or may once called.
+def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
+    """Return the compute dtypes of a policy, or of all policies in a map.
 
-    Args:
-        policy: str, a `keras.DTypePolicy`, a `DTypePolicyMap`, or None.
+    None stands for a dtype that is not known before the layer is called.
     """
     if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
-        return any(map(may_be_float16, [policy.default_policy, *policy.values()]))
-    dtype = dtypes_of(policy)[0] if isinstance(policy, str) else policy
-    if isinstance(dtype, keras.DTypePolicy):
-        return dtype.compute_dtype in (None, "float16")
-    return dtype == "float16"
+        inner = [policy.default_policy, *policy.values()]
+        return {dtype for one in inner for dtype in compute_dtypes(one)}
+    if isinstance(policy, str):
+        return {dtypes_of(policy)[0]}
+    return {getattr(policy, "compute_dtype", None)}
+
+
+def may_be_float16(policy: PolicyLike | None) -> bool:
+    """Return whether a layer with a policy computes in float16, or may do so later."""
+    return policy is not None and not compute_dtypes(policy).isdisjoint(
+        (None, "float16")
+    )
 
 
 def settled(policy: Policy) -> keras.DTypePolicy:
@@ -100,10 +106,7 @@ def most_common_mixed(dtypes: Iterable[Any]) -> Any:
 
 
 def checked_policy(dtype_policy: PolicyLike | None) -> keras.DTypePolicy | None:
-    """Return the policy that a user asks for as a policy object, or None.
-
-    Args:
-        dtype_policy: None, a name, a `keras.DTypePolicy` or a `DTypePolicyMap`.
+    """Return the policy that a user asks for as a policy object, None for None.
 
     Raises:
         TypeError: if it is something else.

@@ -5,14 +5,11 @@ Sources: keras/layers/preprocessing/{category_encoding,discretization,hashing}.p
 TensorFlow 2.4, Keras 2.10 and 2.15, Keras 3.
 """
 
-from typing import Any, TypeAlias
-
 import numpy as np
-import numpy.typing as npt
 
 from keras_policies.annotations import Config
 from keras_policies.legacy.base.lookups import LOOKUPS, output_mode
-from keras_policies.legacy.base.model import Vocabulary
+from keras_policies.legacy.base.model import Array, Vocabulary
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.findings import Converting, Findings, Settings
@@ -23,7 +20,6 @@ from keras_policies.legacy.plan.lookups import (
     lookup_arguments,
 )
 
-Array: TypeAlias = npt.NDArray[Any]
 INTEGERS = "int32", "int64"
 # Hashing of 2.4 wrote this where it had no salt, and did not use it.
 NO_SALT = [0xDECAFCAFFE, 0xDECAFCAFFE]
@@ -36,11 +32,7 @@ def with_state(
 ) -> Converting[Config]:
     """Return the Keras 3 config of a layer, with its learned state if it has one.
 
-    Args:
-        found: `KerasClass` of the layer.
-        config: dict, by the names of Keras 3.
-        settings: `Settings`, with the vocabularies.
-        path: str, the layer.
+    `config` already has the names of Keras 3.
     """
     learned = settings.vocabularies.get(path, Vocabulary())
     try:
@@ -91,16 +83,14 @@ def _discretization(config: Config, learned: Vocabulary) -> Config:
         if summary is None or summary.ndim != 2 or not summary.size:
             raise NothingLearnedError("the file holds no boundaries: was it adapted?")
         boundaries = _boundaries(summary, config["num_bins"])
-    finite = [value for value in boundaries if value != float("inf")]  # 2.4 added one
+    finite = [value for value in boundaries if value != float("inf")]  # 2.4 added it
     return {**config, "bin_boundaries": finite, "num_bins": None}
 
 
 def _boundaries(summary: Array, bins: int) -> list[float]:
     """Return the boundaries of bins, as `Discretization` computes them on loading.
 
-    Args:
-        summary: array of shape (2, n): values, and how often each occurred.
-        bins: int.
+    `summary` has the shape (2, n): values, and how often each occurred.
     """
     values, counts = summary
     if len(values) < bins:

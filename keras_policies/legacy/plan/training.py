@@ -15,7 +15,7 @@ from keras_policies.legacy.plan.objectives import (
     without_outer_list,
 )
 from keras_policies.legacy.plan.optimizers import keras_optimizer, unwrapped
-from keras_policies.loss_scale import LossScale
+from keras_policies.loss_scale import DynamicLossScale, LossScale
 
 # Names that compile turns into a metric by the loss and the shape of the output.
 CHOSEN_BY_COMPILE = "accuracy", "acc", "crossentropy", "ce"
@@ -45,8 +45,7 @@ class Training:
     def own_loss_scale(self, dtypes: Iterable[Any]) -> LossScale | None:
         """Return the loss scale if the user asked for it, None if a policy brought it.
 
-        Args:
-            dtypes: the policies of the model and its layers, as written.
+        `dtypes` are the policies of the model and its layers, as written.
         """
         is_brought = self.is_experimental and any(
             policies.loss_scale_of(dtype) == self.loss_scale
@@ -56,7 +55,9 @@ class Training:
         return None if is_brought else self.loss_scale
 
 
-def training_of(written: Mapping[str, Any]) -> Training:
+def training_of(
+    written: Mapping[str, Any], is_optimizer_wrapped: bool = False
+) -> Training:
     """Return the `Training` of a legacy `training_config`.
 
     Raises:
@@ -66,6 +67,8 @@ def training_of(written: Mapping[str, Any]) -> Training:
     if isinstance(optimizer, str):
         optimizer = {"class_name": optimizer, "config": {}}
     inner, loss_scale, is_experimental = unwrapped(optimizer)
+    if is_optimizer_wrapped:
+        loss_scale = DynamicLossScale()
     metrics, weighted = (
         mapped(keras_metric, without_outer_list(written.get(kind)))
         for kind in ("metrics", "weighted_metrics")
@@ -104,9 +107,8 @@ def leaves(nest: Nest) -> Iterator[Any]:
 def unknown(kind: str, value: str | Config) -> str | None:
     """Return the name of an object that neither Keras nor the user knows, or None.
 
-    Args:
-        kind: str, `"losses"`, `"metrics"` or `"optimizers"`.
-        value: str or dict, a function's name or a config of Keras 3.
+    `kind` is `"losses"`, `"metrics"` or `"optimizers"`; `value` is a config of Keras 3,
+    or the name of a function.
     """
     if not isinstance(value, str):
         name, module = value["class_name"], value["module"]
@@ -135,9 +137,7 @@ def missing(training: Training | None) -> list[str]:
 def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:
     """Return metrics by their own names, which tf.keras had prefixed by the output's.
 
-    Args:
-        metrics: nest of configs; for several outputs a dict, or a list of lists.
-        output_names: list of str.
+    For several outputs, `metrics` is a dict or a list of lists.
     """
     if len(output_names) < 2:
         return metrics
