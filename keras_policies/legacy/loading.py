@@ -15,7 +15,6 @@ from keras_policies.legacy.base.errors import (
     Keras3ModelError,
     LegacyModelError,
     corrupt,
-    located,
 )
 from keras_policies.legacy.build import build, values, weights
 from keras_policies.legacy.plan import plan
@@ -151,13 +150,13 @@ def load_weights(model: keras.Model, path: Path) -> None:
         >>> model = load_model("model_of_2020", compile=False)
         >>> load_weights(model, "weights_of_2020.h5")
     """
-    with located(path):
-        if not model.built:
-            raise LegacyModelError(
-                f"the model {model.name!r} has no weights yet.",
-                "Call it on a batch, or model.build(input_shape), first.",
-            )
-        near_misses.check(path, weights=True)
+    if not model.built:
+        raise LegacyModelError(
+            f"the model {model.name!r} has no weights yet.",
+            "Call it on a batch, or model.build(input_shape), first.",
+            path=path,
+        )
+    near_misses.check(path, weights=True)
     with weights_only.read(path) as by_layer, corrupt(path):
         pairs = weights.pair(model, weights.by_model_names(model, by_layer))
         # Read, with checksums, before anything is changed.

@@ -47,10 +47,10 @@ def compare(
     """Compare what a model predicts with recorded outputs; return the worst output.
 
     Args:
-        model: `keras.Model`.
-        recorded: `Recording` of the legacy model.
-        share: float, the tolerance, as a share of the largest output.
-        inputs: int, the number of the model's inputs, or None if it is not known.
+        model: the new model.
+        recorded: what the legacy model predicted.
+        share: the tolerance, as a share of the largest output.
+        inputs: the number of the model's inputs, or None if it is not known.
 
     Raises:
         LegacyModelError: if the outputs differ, or if equal ones would prove nothing.
@@ -67,12 +67,8 @@ def compare(
         raise LegacyModelError(
             f"it predicts the shapes {shapes}, recorded: {expected}."
         )
-    compared = [
-        _comparison(item, wanted, share, f"y_{number}")
-        for number, (item, wanted) in enumerate(
-            zip(found, recorded.outputs, strict=True)
-        )
-    ]
+    pairs = enumerate(zip(found, recorded.outputs, strict=True))
+    compared = [_comparison(*pair, share, f"y_{number}") for number, pair in pairs]
     for difference, allowed in compared:
         if not difference <= allowed:  # NaN is not <= anything
             raise LegacyModelError(

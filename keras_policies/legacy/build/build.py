@@ -41,12 +41,9 @@ class Built(NamedTuple):
 def build(
     plan: Plan, compile: bool = True, advance: Callable[[int], None] = lambda size: None
 ) -> Built:
-    """Build the model of a `Plan`, with its weights, compiled.
+    """Build the model of a `Plan` that lacks nothing, with its weights, compiled.
 
-    Args:
-        plan: `Plan`, without missing classes.
-        compile: bool, whether to compile the model as it was.
-        advance: is called with the size of each tensor, in bytes, once it is read.
+    `advance` is called with the size of each tensor, in bytes, once it is read.
 
     Raises:
         LegacyModelError: if the model cannot be made, or its weights do not fit.

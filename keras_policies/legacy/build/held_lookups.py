@@ -18,11 +18,7 @@ CLASSES = tuple(getattr(keras.layers, name) for name in LOOKUPS)
 
 
 def fill(model: keras.Model, vocabularies: Mapping[str, Vocabulary]) -> None:
-    """Fill the lookup layers of a model that are still empty.
-
-    Args:
-        model: `keras.Model`.
-        vocabularies: `{path: Vocabulary}`.
+    """Fill the lookup layers of a model that are still empty, by their paths.
 
     Raises:
         LegacyModelError: if the file has no vocabulary for such a layer.

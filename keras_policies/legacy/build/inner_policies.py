@@ -20,13 +20,8 @@ def restore(
 ) -> list[str]:
     """Give layers made in code the policies that a file records, where that is safe.
 
-    Args:
-        model: `keras.Model`, built.
-        recorded: `{path: dtype as written}`.
-        policy_of: returns the policy that a `dtype` becomes.
-
-    Returns:
-        The layers that keep another policy than the file's, each with both.
+    `recorded` has the `dtype` as written by path, and `policy_of` returns the policy
+    that it becomes. Return the layers that keep another policy, each with both.
     """
     different = []
     for layer, *paths in _made_in_code(model):

@@ -16,8 +16,7 @@ def misfits(layer: str, pairs: Pairs) -> list[str]:
     """Return a sentence for each weight that its variable cannot take."""
     return [
         f"{layer!r}: {variable.path} has the shape {tuple(variable.shape)}, the file's "
-        f"{weight.name or weight.path} has {weight.shape}"
-        + ("" if tuple(variable.shape) != weight.shape else f" of {weight.dtype}")
+        f"{weight.name or weight.path} has {weight.shape} of {weight.dtype}"
         for variable, weight in pairs
         if not fits(variable, weight)
     ]

@@ -88,10 +88,7 @@ def with_makers(
     """Return a config that names a `Maker` for each user-defined layer, and these.
 
     Each gets a new name, since Keras prefers registered classes to those of a scope.
-
-    Args:
-        config: the config of a model for Keras 3.
-        policy: the policy of the model itself, which its config does not record.
+    `policy` is that of the model itself, which its config does not record.
     """
     makers: dict[str, Maker] = {}
 
