@@ -53,7 +53,7 @@ WAYS = ["apply", "apply_gradients"] + {
     "jax": ["stateless", "jit"],
     "tensorflow": [],  # Keras refuses stateless_apply there
     "torch": ["stateless"],
-}[BACKEND]
+}.get(BACKEND, [])
 INNER = {
     "sgd": lambda **k: keras.optimizers.SGD(0.5, momentum=0.9, **k),
     "adam": lambda **k: keras.optimizers.Adam(0.1, **k),
