@@ -148,9 +148,7 @@ def test_recompiling_with_the_same_optimizer_keeps_its_state():
     assert len(optimizer.variables) == 2 + 2 * 4
 
 
-JIT = {"jax": [True, False], "tensorflow": [True, False], "torch": [False]}.get(
-    BACKEND, [False]
-)
+JIT = {"jax": [True, False], "tensorflow": [True, False]}.get(BACKEND, [False])
 
 
 @pytest.mark.parametrize("jit_compile", JIT)

@@ -49,11 +49,9 @@ def step(how, optimizer, grads, variables):
             v.assign(value)
 
 
-WAYS = ["apply", "apply_gradients"] + {
-    "jax": ["stateless", "jit"],
-    "tensorflow": [],  # Keras refuses stateless_apply there
-    "torch": ["stateless"],
-}.get(BACKEND, [])
+# Keras refuses stateless_apply on TensorFlow.
+STATELESS = {"jax": ["stateless", "jit"], "torch": ["stateless"]}
+WAYS = ["apply", "apply_gradients", *STATELESS.get(BACKEND, [])]
 INNER = {
     "sgd": lambda **k: keras.optimizers.SGD(0.5, momentum=0.9, **k),
     "adam": lambda **k: keras.optimizers.Adam(0.1, **k),
