@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_policies import (
+    hyperparameters,
     keras_internals,
     optimizer_arguments,
     step_gradients,
@@ -27,7 +28,10 @@ from keras_policies.scaled_gradients import ScaledGradients
 NEVER = 2**31 - 1
 
 
-class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
+class LossScaleOptimizer(
+    hyperparameters.InnerHyperparameters,
+    keras.optimizers.LossScaleOptimizer,  # type: ignore[misc]
+):
     """An optimizer that scales the loss, by any `LossScale`.
 
     `scale_loss`, `apply`, `apply_gradients` and `stateless_apply` are those of
@@ -91,6 +95,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
         self.rule: LossScale = rule
         self.saved_as_inner = False
         self._scaled = ScaledGradients()
+        self.is_wrapping = True
 
     @classmethod
     def for_policy(
@@ -154,7 +159,8 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
         )
         if not self.inner_optimizer.built:
             self.inner_optimizer.build(var_list)
-        keras.optimizers.Optimizer.build(self, var_list)
+        with hyperparameters.of_the_wrapper(self):
+            keras.optimizers.Optimizer.build(self, var_list)
 
     def scale_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in float32 if `loss` is narrower."""

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_policies import loss_scale as loss_scales
+from keras_policies.hyperparameters import SETTINGS
 from keras_policies.loss_scale import (
     DynamicLossScale,
     FixedLossScale,
@@ -14,17 +15,7 @@ from keras_policies.loss_scale import (
 from keras_policies.warn import warn
 
 # What Keras up to 3.5 wrote into the config, and never used.
-IGNORED_DEFAULTS = {
-    "weight_decay": None,
-    "clipnorm": None,
-    "global_clipnorm": None,
-    "clipvalue": None,
-    "use_ema": False,
-    "ema_momentum": 0.99,
-    "ema_overwrite_frequency": None,
-    "loss_scale_factor": None,
-    "gradient_accumulation_steps": None,
-}
+IGNORED_DEFAULTS = {**SETTINGS, "loss_scale_factor": None}
 
 
 def check_inner(inner: object) -> None:
