@@ -48,12 +48,14 @@ class LossScaleOptimizer(
 
     Args:
         inner_optimizer: `keras.optimizers.Optimizer` that makes the updates.
-        loss_scale: as for `Policy`, except that None and `"auto"` are errors.
-        name: str or None, the optimizer's name.
+        loss_scale: as for `Policy`, except that None and `"auto"` are errors. A bool
+            is `dynamic`, which came second in TF 2.4.
+        name: str or None, the optimizer's name. A number after a bool is
+            `initial_scale`.
+        dynamic_growth_steps: int, deprecated: `increment_period` of the scale.
         dynamic: bool, deprecated, in place of `loss_scale`: whether the loss
             scale is dynamic.
         initial_scale: float, deprecated: the first, or the fixed, loss scale.
-        dynamic_growth_steps: int, deprecated: `increment_period` of the scale.
 
     Raises:
         TypeError: if `inner_optimizer` is not an optimizer, or is itself a
@@ -72,15 +74,18 @@ class LossScaleOptimizer(
         self,
         inner_optimizer: keras.optimizers.Optimizer,
         loss_scale: LossScaleLike = "dynamic",
-        name: str | None = None,
+        name: str | float | None = None,
+        dynamic_growth_steps: int | None = None,
         *,
         dynamic: bool | None = None,
         initial_scale: float | None = None,
-        dynamic_growth_steps: int | None = None,
         **kwargs: Any,
     ) -> None:
         optimizer_arguments.check_inner(inner_optimizer)
         optimizer_arguments.check_others(kwargs)
+        loss_scale, name, dynamic, initial_scale = optimizer_arguments.of_tf_24(
+            loss_scale, name, dynamic, initial_scale
+        )
         rule = optimizer_arguments.rule(
             loss_scale, dynamic, initial_scale, dynamic_growth_steps
         )

@@ -226,6 +226,20 @@ class TestConstructor:
                 FixedLossScale(64),
                 id="tf-2.4-fixed",
             ),
+            pytest.param((True,), {}, DynamicLossScale(), id="true"),
+            pytest.param(
+                (True, 1024), {}, DynamicLossScale(1024), id="true-initial-scale"
+            ),
+            pytest.param(
+                (True, 1024, 5), {}, DynamicLossScale(1024, 5), id="true-growth-steps"
+            ),
+            pytest.param((False, 128), {}, FixedLossScale(128), id="false"),
+            pytest.param(
+                (np.bool_(False),),
+                {"initial_scale": 128},
+                FixedLossScale(128),
+                id="numpy-bool",
+            ),
         ],
     )
     def test_forms(self, arguments, keywords, rule):
@@ -248,6 +262,21 @@ class TestConstructor:
             ),
             pytest.param(
                 {"dynamic": False}, ValueError, "pass initial_scale", id="no-scale"
+            ),
+            pytest.param(
+                {"loss_scale": False}, ValueError, "pass initial_scale", id="false"
+            ),
+            pytest.param(
+                {"loss_scale": True, "dynamic": True},
+                ValueError,
+                "Pass dynamic once",
+                id="two-dynamic",
+            ),
+            pytest.param(
+                {"loss_scale": False, "name": 8, "initial_scale": 8},
+                ValueError,
+                "Pass initial_scale once",
+                id="two-initial-scales",
             ),
             pytest.param(
                 {"clipnorm": 1.0}, ValueError, "inner optimizer", id="clipnorm"
