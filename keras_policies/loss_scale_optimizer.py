@@ -1,6 +1,6 @@
 """`LossScaleOptimizer`: the variables of a loss scale, and the training step."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -187,19 +187,20 @@ class LossScaleOptimizer(
         scale = self._scale_for(loss, "get_scaled_loss")
         return loss * ops.cast(scale, loss.dtype)
 
-    def get_unscaled_gradients(self, grads: Sequence[Tensor]) -> list[Tensor]:
+    def get_unscaled_gradients(self, grads: Iterable[Tensor]) -> list[Tensor]:
         """Return gradients of the scaled loss, divided by the loss scale.
 
         Args:
-            grads: list of tensors, of any floating dtype, or None.
+            grads: iterable of tensors, of any floating dtype, or None.
 
         Returns:
             A list of tensors of the same dtypes, with None for None.
         """
+        grads = list(grads)
         present = [g for g in grads if g is not None]
         self._scaled.expect_unscaled(present)
         if not present:
-            return list(grads)
+            return grads
         scale = self._scale_for(present[0], "get_unscaled_gradients")
         divided = iter(backend.unscale(present, scale))
         return [None if g is None else ops.cast(next(divided), g.dtype) for g in grads]

@@ -381,6 +381,11 @@ class TestLegacyLoop:
         optimizer.apply([tensor([8.0])], [variable])
         assert numpy(variable).tolist() == [3.0]
 
+    def test_a_generator_of_gradients_is_unscaled(self, optimizer):
+        given = (tensor([x]) for x in (8.0, 16.0))
+        unscaled = optimizer.get_unscaled_gradients(given)
+        assert [numpy(gradient).tolist() for gradient in unscaled] == [[1.0], [2.0]]
+
     def test_overflow_is_skipped(self, optimizer):
         variable = keras.Variable([4.0])
         unscaled = optimizer.get_unscaled_gradients([tensor([float("inf")])])
