@@ -10,6 +10,7 @@ from keras_policies import (
     hyperparameters,
     keras_internals,
     optimizer_arguments,
+    overrides,
     step_gradients,
     tracing,
 )
@@ -40,7 +41,7 @@ class LossScaleOptimizer(
     `apply_gradients` takes *unscaled* gradients, clipped or not. An optimizer
     that has been asked for unscaled gradients expects them until `scale_loss` is
     called again; a gradient that was itself passed to `get_unscaled_gradients`
-    still counts as scaled.
+    still counts as scaled. A subclass may override both, also for `fit`.
 
     A step with a NaN or infinite gradient changes nothing but the loss scale. What the
     forward pass has already changed (the statistics of batch normalization, the seeds
@@ -101,6 +102,10 @@ class LossScaleOptimizer(
         self.saved_as_inner = False
         self._scaled = ScaledGradients()
         self.is_wrapping = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        overrides.record(cls, LossScaleOptimizer)
 
     @classmethod
     def for_policy(
@@ -170,6 +175,8 @@ class LossScaleOptimizer(
     def scale_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in float32 if `loss` is narrower."""
         self._scaled.expect_scaled()
+        if self._overrides("get_scaled_loss"):
+            return self.get_scaled_loss(loss)
         return ops.multiply(loss, self._scale_for(loss, "scale_loss"))
 
     def get_scaled_loss(self, loss: Tensor) -> Tensor:
@@ -229,6 +236,11 @@ class LossScaleOptimizer(
             self.inner_optimizer.apply(grads, given)
             return
         are_scaled = self._scaled.are_scaled(grads, variables)
+        if any(are_scaled) and self._overrides("get_unscaled_gradients"):
+            with self._scaled.unchanged():
+                unscale = self.get_unscaled_gradients
+                grads = step_gradients.unscaled_by(unscale, grads, are_scaled)
+            are_scaled = [False] * len(grads)
         with step_gradients.unscaled_in_step(
             grads, variables, are_scaled, self.loss_scale, self.rule.skips_nonfinite
         ) as found:
@@ -253,6 +265,11 @@ class LossScaleOptimizer(
             self, optimizer_variables, grads, trainable_variables
         )
         return applied
+
+    def _overrides(self, method: str) -> bool:
+        """Return whether to call the method of a subclass, unless it calls us."""
+        overridden = overrides.overrides(self, LossScaleOptimizer, method)
+        return overridden and not self._scaled.is_in_override
 
     def _scale_for(self, loss: Tensor, method: str) -> Tensor:
         """Return the loss scale for a loss, or for one of its gradients."""
