@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_policies import (
+    copies,
     hyperparameters,
     keras_internals,
     optimizer_arguments,
@@ -30,6 +31,7 @@ NEVER = 2**31 - 1
 
 
 class LossScaleOptimizer(
+    copies.Copyable,
     hyperparameters.InnerHyperparameters,
     keras.optimizers.LossScaleOptimizer,  # type: ignore[misc]
 ):
@@ -230,6 +232,8 @@ class LossScaleOptimizer(
         if not self.built and given is not None:
             with keras.name_scope(self.name):
                 self.build(given)
+        if self.updates_stand_ins and given is not None:
+            self.take_for_stand_ins(given)
         variables = keras_internals.updated_variables(self) if given is None else given
         if not self.built or len(grads) != len(variables):
             # Keras says what is wrong.
