@@ -31,6 +31,7 @@ from keras_policies.keras_internals.operations import (
 from keras_policies.keras_internals.optimizers import (
     shared_variables,
     step_count,
+    update_instead,
     updated_variables,
 )
 from keras_policies.keras_internals.places import UnsupportedKerasError
@@ -106,5 +107,6 @@ __all__ = [
     "slot_names",
     "step_count",
     "sublayers",
+    "update_instead",
     "updated_variables",
 ]

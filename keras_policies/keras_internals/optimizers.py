@@ -3,7 +3,11 @@
 Keras: src/optimizers/base_optimizer.py.
 """
 
+from typing import Any
+
 import keras
+
+from keras_policies.keras_internals.layers import no_automatic_dependency_tracking
 
 # Names of the variables that `apply` reads again for each variable that it updates.
 SHARED = {"iteration", "learning_rate"}
@@ -21,6 +25,20 @@ def step_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
 def updated_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Return the variables that an optimizer was built to update."""
     return list(optimizer._trainable_variables)
+
+
+@no_automatic_dependency_tracking
+def update_instead(wrapper: Any, variables: list[keras.Variable]) -> None:
+    """Let a wrapper and its inner optimizer, both built, update other variables.
+
+    Args:
+        wrapper: a built `LossScaleOptimizer`.
+        variables: as many as it was built with, of the same shapes.
+    """
+    for optimizer in wrapper, wrapper.inner_optimizer:
+        optimizer._trainable_variables = list(variables)
+        indices = {optimizer._var_key(v): i for i, v in enumerate(variables)}
+        optimizer._trainable_variables_indices = indices
 
 
 def shared_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:

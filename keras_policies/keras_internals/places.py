@@ -99,6 +99,11 @@ PLACES = (
         "BaseOptimizer.__init__",
         uses="_iterations _trainable_variables iteration learning_rate",
     ),
+    Place(
+        "optimizers.base_optimizer",
+        "BaseOptimizer.build",
+        uses="_trainable_variables _trainable_variables_indices _var_key",
+    ),
     Place("optimizers.nadam", "Nadam.build", uses="_u_product"),
     *(
         Place(

@@ -224,6 +224,20 @@ class TestConstructor:
                 FixedLossScale(64),
                 id="tf-2.4-fixed",
             ),
+            pytest.param((True,), {}, DynamicLossScale(), id="true"),
+            pytest.param(
+                (True, 1024), {}, DynamicLossScale(1024), id="true-initial-scale"
+            ),
+            pytest.param(
+                (True, 1024, 5), {}, DynamicLossScale(1024, 5), id="true-growth-steps"
+            ),
+            pytest.param((False, 128), {}, FixedLossScale(128), id="false"),
+            pytest.param(
+                (np.bool_(False),),
+                {"initial_scale": 128},
+                FixedLossScale(128),
+                id="numpy-bool",
+            ),
         ],
     )
     def test_forms(self, arguments, keywords, rule):
@@ -246,6 +260,21 @@ class TestConstructor:
             ),
             pytest.param(
                 {"dynamic": False}, ValueError, "pass initial_scale", id="no-scale"
+            ),
+            pytest.param(
+                {"loss_scale": False}, ValueError, "pass initial_scale", id="false"
+            ),
+            pytest.param(
+                {"loss_scale": True, "dynamic": True},
+                ValueError,
+                "Pass dynamic once",
+                id="two-dynamic",
+            ),
+            pytest.param(
+                {"loss_scale": False, "name": 8, "initial_scale": 8},
+                ValueError,
+                "Pass initial_scale once",
+                id="two-initial-scales",
             ),
             pytest.param(
                 {"clipnorm": 1.0}, ValueError, "inner optimizer", id="clipnorm"
@@ -349,6 +378,11 @@ class TestLegacyLoop:
         optimizer.scale_loss(tensor(1.0))
         optimizer.apply([tensor([8.0])], [variable])
         assert numpy(variable).tolist() == [3.0]
+
+    def test_a_generator_of_gradients_is_unscaled(self, optimizer):
+        given = (tensor([x]) for x in (8.0, 16.0))
+        unscaled = optimizer.get_unscaled_gradients(given)
+        assert [numpy(gradient).tolist() for gradient in unscaled] == [[1.0], [2.0]]
 
     def test_overflow_is_skipped(self, optimizer):
         variable = keras.Variable([4.0])
