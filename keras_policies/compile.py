@@ -45,7 +45,7 @@ def _warn_if_scales_differ(
     optimizer: keras.optimizers.LossScaleOptimizer, policy: Policy
 ) -> None:
     scale = rule_of(optimizer)
-    if policy.loss_scale not in (None, scale):
+    if policy.has_own_scale and policy.loss_scale not in (None, scale):
         warn(
             f"The optimizer passed to compile is already a LossScaleOptimizer, with "
             f"{scale}; it is kept, and the model's policy {policy!r} is ignored. "

@@ -97,6 +97,20 @@ def test_optimizer_already_wrapped_is_kept(cls):
     assert model.optimizer is optimizer
 
 
+@pytest.mark.parametrize("cls", [Stock, LossScaleOptimizer])
+def test_a_policy_whose_scale_was_not_given_says_nothing_of_another(cls):
+    optimizer = cls(keras.optimizers.SGD(), initial_scale=4096)
+    mp.set_policy(mp.Policy("mixed_float16"))
+    model = sequential()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.compile(optimizer, "mse")
+    assert model.optimizer is optimizer
+    given = Subclassed(dtype=mp.Policy("mixed_float16", "dynamic"))
+    with pytest.warns(UserWarning, match="policy.*is ignored"):
+        given.compile(optimizer, "mse")
+
+
 def test_layers_alone_never_cause_wrapping_and_compile_says_so_once():
     model = sequential(dtype=mp.Policy("mixed_float16", 8))
     with pytest.warns(UserWarning, match="not be scaled.*set_policy") as caught:
