@@ -56,6 +56,12 @@ def is_given(layer: keras.Layer) -> bool:
     return created is None or created.is_given
 
 
+def is_read(layer: keras.Layer) -> bool:
+    """Return whether a layer was made from a config; False if unknown."""
+    created = _created(layer)
+    return created is not None and created.is_read
+
+
 def origin_of(layer: keras.Layer, parent: keras.Layer | None = None) -> str:
     """Return where a layer's policy came from.
 

@@ -56,7 +56,9 @@ from keras_policies.keras_internals.seams import (
 from keras_policies.keras_internals.slots import nadam_product, slot, slot_names
 from keras_policies.keras_internals.trainers import (
     around_compile,
+    before_training,
     build_for_batch,
+    is_compiled_by_a_file,
     record_no_auto_scale_loss,
 )
 from keras_policies.keras_internals.variables import blank_variables, raw_value
@@ -70,6 +72,7 @@ __all__ = [
     "before_layer_call",
     "before_model_from_config",
     "before_sequential_build",
+    "before_training",
     "before_weight",
     "blank_variables",
     "build_for",
@@ -80,6 +83,7 @@ __all__ = [
     "first_dtype",
     "flatten",
     "held_policy",
+    "is_compiled_by_a_file",
     "is_functional",
     "keeps_first_axis",
     "keeps_its_name",

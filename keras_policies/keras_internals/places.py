@@ -109,6 +109,7 @@ PLACES = (
     Place("saving.serialization_lib", "SafeModeScope.__enter__", "self"),
     Place("saving.serialization_lib", "SafeModeScope.__exit__", "self"),
     Place("saving.serialization_lib", "SerializableDict.__init__", uses="config"),
+    Place("trainers.trainer", "Trainer._assert_compile_called", "method_name"),
     Place("trainers.trainer", "Trainer._symbolic_build", "data_batch"),
     Place(
         "trainers.trainer",
@@ -116,6 +117,7 @@ PLACES = (
         "optimizer auto_scale_loss",
         "_compile_config",
     ),
+    Place("trainers.trainer", "Trainer.compile_from_config", "config"),
     Place("utils.tracking", "no_automatic_dependency_tracking"),
 )
 

@@ -10,6 +10,7 @@ from keras.src import api_export, dtype_policies
 from keras.src.backend.common import global_state
 from keras.src.legacy.saving import legacy_h5_format
 
+from keras_policies.keras_internals.trainers import opening_a_file
 from keras_policies.keras_internals.wrapping import Function, MakeWrapper, wrap
 
 Config = dict[str, Any]
@@ -74,7 +75,8 @@ def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
         def load_model_from_hdf5(filepath: Any, *args: Any, **kwargs: Any) -> Any:
             options = inspect.signature(stock).bind(filepath, *args, **kwargs)
             options.apply_defaults()
-            return hook(stock, **options.arguments)
+            with opening_a_file():
+                return hook(stock, **options.arguments)
 
         return load_model_from_hdf5
 

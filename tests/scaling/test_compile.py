@@ -119,6 +119,47 @@ def test_layers_alone_never_cause_wrapping_and_compile_says_so_once():
     assert isinstance(model.optimizer, keras.optimizers.SGD)
 
 
+def test_compile_says_that_a_map_does_not_scale_the_loss():
+    policies = keras.dtype_policies.DTypePolicyMap(
+        default_policy=mp.Policy("mixed_float16", 8)
+    )
+    mp.set_policy(policies)
+    for model in sequential(), Subclassed():
+        with pytest.warns(UserWarning, match="FixedLossScale.*DTypePolicyMap.*set_pol"):
+            model.compile("sgd", "mse")
+        assert isinstance(model.optimizer, keras.optimizers.SGD)
+
+
+def mixed_model_under_float32(how, tmp_path):
+    mp.set_policy("mixed_float16")
+    model = sequential()
+    model.compile("sgd", "mse")
+    model.save(tmp_path / "model.keras")
+    mp.set_policy(None)
+    if how == "clone":
+        return keras.models.clone_model(model)
+    return keras.models.load_model(tmp_path / "model.keras")
+
+
+@pytest.mark.parametrize("how", ["clone", "file"])
+def test_compile_says_that_a_copy_under_float32_is_not_scaled(how, tmp_path):
+    model = mixed_model_under_float32(how, tmp_path)
+    with pytest.warns(UserWarning, match="only the model's own.*load.*set_policy"):
+        model.compile("sgd", "mse")
+    model.fit(X, Y, verbose=0)  # it was said
+
+
+@pytest.mark.parametrize("way", ["fit", "train_on_batch"])
+def test_a_loaded_model_says_once_when_it_trains_that_it_is_not_scaled(way, tmp_path):
+    model = mixed_model_under_float32("file", tmp_path)
+    model.predict(X, verbose=0)
+    model.evaluate(X, Y, verbose=0)
+    with pytest.warns(UserWarning, match="only the model's own policy") as caught:
+        getattr(model, way)(X, Y)
+    assert [warning.filename for warning in caught] == [__file__]
+    getattr(model, way)(X, Y)
+
+
 def test_layers_warn_not_where_something_scales_or_the_user_said_no():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
