@@ -69,8 +69,8 @@ def _warn_if_only_layers_scale(model: keras.Model) -> None:
         if _asks_for_a_scale(layer):
             policy = keras_internals.own_policy(layer)
             warn(
-                f"The policy of layer '{layer.name}' asks for a loss scale, {policy!r}, "
-                f"but the model '{model.name}' has the policy "
+                f"The policy of layer '{layer.name}', {policy!r}, asks for a loss "
+                f"scale, but the model '{model.name}' has the policy "
                 f"{keras_internals.held_policy(model)!r}, so its loss will not be "
                 "scaled: only the model's own policy counts. Create or load the model "
                 "under keras_policies.set_policy(...), or wrap the optimizer in a "

@@ -390,6 +390,38 @@ def test_logger_says_what_to_do_when_stock_keras_scales(how, tmp_path):
     assert history.history["loss_scale"] == [64.0]
 
 
+@keras.saving.register_keras_serializable("test_compile")
+class RecordsItsDtype(Subclassed):
+    def get_config(self):
+        return super().get_config()
+
+
+@pytest.mark.parametrize("how", ["file", "clone"])
+def test_subclassed_models_resume_with_the_global_policys_loss_scale(how, tmp_path):
+    rule = DynamicLossScale(64, 2)
+    mp.set_policy(mp.Policy("mixed_float16", loss_scale=rule))
+    model = RecordsItsDtype()
+    model.compile("sgd", "mse")
+    model.fit(X, Y, verbose=0)
+    if how == "file":
+        model.save(tmp_path / "model.keras")
+        model = keras.models.load_model(tmp_path / "model.keras")
+    else:
+        model = keras.models.clone_model(model)
+        model.compile("sgd", "mse")
+    assert model.optimizer.rule == rule
+    assert model.dtype_policy == mp.global_policy()
+    history = model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
+    assert history.history["loss_scale"] == [64.0]
+
+
+def test_models_that_are_read_keep_other_dtypes_than_those_of_the_global_policy():
+    config = keras.saving.serialize_keras_object(RecordsItsDtype(dtype="float16"))
+    mp.set_policy("mixed_float16")
+    read = keras.saving.deserialize_keras_object(config)
+    assert read.dtype_policy == keras.DTypePolicy("float16")
+
+
 def test_logger_asks_the_device_once_an_epoch(monkeypatch):
     calls = []
     original = mp.LossScaleLogger._steps
