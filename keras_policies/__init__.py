@@ -9,6 +9,7 @@ import typing as _typing
 from keras_policies import backend_missing as _first  # noqa: F401
 from keras_policies import compile as _compile
 from keras_policies import infer as _infer
+from keras_policies import loss_scale_optimizer as _loss_scale_optimizer
 from keras_policies import origins as _origins
 from keras_policies import serialization as _serialization
 from keras_policies.callbacks import LossScaleLogger
@@ -46,7 +47,7 @@ _FORMER = {
     "set_global_policy": "set_policy",
 }
 
-for _module in _infer, _compile, _serialization, _origins:
+for _module in _infer, _compile, _serialization, _origins, _loss_scale_optimizer:
     _module.install()
 
 __all__ = [

@@ -21,7 +21,7 @@ def set_policy(policy: PolicyLike | None) -> None:
     Args:
         policy: the name of a `Policy`, or a `Policy`, or None for the default, a
             policy of `keras.config.floatx()`; or a stock `keras.DTypePolicy`, under
-            which stock Keras scales the loss, and `LossScaleLogger` cannot log.
+            which stock `compile` decides whether to scale the loss.
 
     Raises:
         TypeError, ValueError: as from `Policy`.

@@ -23,9 +23,6 @@ from keras_policies.loss_scale import (
 )
 from keras_policies.scaled_gradients import ScaledGradients
 
-# The growth period of a rule without one. Stock Keras knows no scale that never grows.
-NEVER = 2**31 - 1
-
 
 class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
     """An optimizer that scales the loss, by any `LossScale`.
@@ -85,7 +82,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
         super().__init__(
             inner_optimizer,
             initial_scale=rule.initial_loss_scale,
-            dynamic_growth_steps=NEVER if period is None else period,
+            dynamic_growth_steps=optimizer_arguments.NEVER
+            if period is None
+            else period,
             name=name,
         )
         self.rule: LossScale = rule
@@ -311,11 +310,27 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
         cls, config: Config, custom_objects: CustomObjects = None
     ) -> keras.optimizers.LossScaleOptimizer:
         # Stock pops from the caller's dict.
-        return super().from_config(dict(config), custom_objects)
+        settings = optimizer_arguments.fixed_if_it_never_grows(dict(config))
+        return super().from_config(settings, custom_objects)
 
     def __repr__(self) -> str:
         inner = type(self.inner_optimizer).__name__
         return f"<{type(self).__name__} of {inner}, {self.rule!r}>"
+
+
+class _CreatedAsStock(LossScaleOptimizer):
+    """Takes the arguments of stock Keras's class, and becomes one of ours."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Before Keras's constructor has run, attributes cannot be set otherwise.
+        object.__setattr__(self, "__class__", LossScaleOptimizer)
+        arguments = optimizer_arguments.of_stock(args, kwargs)
+        LossScaleOptimizer.__init__(self, **arguments)
+
+
+def install() -> None:
+    """Let Keras create ours where it wraps, or reads, its own `LossScaleOptimizer`."""
+    keras_internals.create_instead(keras.optimizers.LossScaleOptimizer, _CreatedAsStock)
 
 
 def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:

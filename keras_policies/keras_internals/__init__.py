@@ -29,6 +29,7 @@ from keras_policies.keras_internals.operations import (
     recorded_calls,
 )
 from keras_policies.keras_internals.optimizers import (
+    create_instead,
     shared_variables,
     step_count,
     updated_variables,
@@ -78,6 +79,7 @@ __all__ = [
     "build_for",
     "build_for_batch",
     "calls_before",
+    "create_instead",
     "custom_object_scope",
     "enclosing_layers",
     "first_dtype",

@@ -244,7 +244,7 @@ def test_stock_keras_reads_an_h5_file(tmp_path):
     assert [x for x in printed.split() if x in ("True", "False")] == ["True", "True"]
 
 
-def test_explicit_loss_scale_optimizer_is_read_as_the_stock_one(tmp_path):
+def test_explicit_loss_scale_optimizer_is_read_as_ours_with_its_state(tmp_path):
     model = small_model()
     optimizer = LossScaleOptimizer(
         keras.optimizers.SGD(momentum=0.5), DynamicLossScale(2**20, 3)
@@ -253,7 +253,8 @@ def test_explicit_loss_scale_optimizer_is_read_as_the_stock_one(tmp_path):
     model.fit(X, Y, batch_size=8, verbose=0)
     model.save(tmp_path / "m.keras")
     again = keras.saving.load_model(tmp_path / "m.keras")
-    assert type(again.optimizer) is keras.optimizers.LossScaleOptimizer
+    assert type(again.optimizer) is LossScaleOptimizer
+    assert again.optimizer.rule == DynamicLossScale(2**20, 3)
     assert float(again.optimizer.dynamic_scale.value) == float(optimizer.loss_scale)
     assert again.optimizer.dynamic_growth_steps == 3
     assert int(again.optimizer.inner_optimizer.iterations) == int(optimizer.iterations)
@@ -317,7 +318,8 @@ def test_a_users_own_policy_class_is_never_hijacked():
     assert "Policy" not in keras.saving.get_custom_objects()
 
 
-def test_an_optimizer_that_came_back_as_stocks_goes_on_when_wrapped_again(tmp_path):
+@pytest.mark.parametrize("wrap", ["as it is", "wrapped again"])
+def test_a_fixed_scale_is_read_as_fixed_and_goes_on(wrap, tmp_path):
     mp.set_policy(mp.Policy("mixed_float16", loss_scale=None))
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model.compile(LossScaleOptimizer(keras.optimizers.Adam(), 128), "mse")
@@ -326,8 +328,10 @@ def test_an_optimizer_that_came_back_as_stocks_goes_on_when_wrapped_again(tmp_pa
         model.train_on_batch(x, y)
     model.save(tmp_path / "model.keras")
     read = keras.models.load_model(tmp_path / "model.keras")
-    assert type(read.optimizer) is keras.optimizers.LossScaleOptimizer
-    read.compile(LossScaleOptimizer(read.optimizer.inner_optimizer, 128), "mse")
+    assert type(read.optimizer) is LossScaleOptimizer
+    assert read.optimizer.rule == mp.FixedLossScale(128)
+    if wrap == "wrapped again":
+        read.compile(LossScaleOptimizer(read.optimizer.inner_optimizer, 128), "mse")
     for trained in model, read:
         trained.train_on_batch(x, y)
     assert int(read.optimizer.iterations) == 4

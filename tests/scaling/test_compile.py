@@ -172,14 +172,15 @@ def test_layers_warn_not_where_something_scales_or_the_user_said_no():
         keras.config.set_dtype_policy("mixed_float16")
         stock = sequential(dtype=mp.Policy("mixed_float16", 8))
         stock.compile("sgd", "mse")
-        assert type(stock.optimizer) is Stock
+        assert type(stock.optimizer) is LossScaleOptimizer
 
 
-def test_models_without_our_policy_are_as_in_stock_keras():
+def test_models_without_our_policy_are_scaled_by_ours_and_compiled_as_by_stock():
     keras.config.set_dtype_policy("mixed_float16")
     model = sequential()
     model.compile("sgd", "mse")
-    assert type(model.optimizer) is Stock
+    assert type(model.optimizer) is LossScaleOptimizer
+    assert not model.optimizer.saved_as_inner
     assert "auto_scale_loss" not in model.get_compile_config()
 
 
@@ -377,17 +378,61 @@ def stock_model(how, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["keras.config", "set_policy", "file"])
-def test_logger_says_what_to_do_when_stock_keras_scales(how, tmp_path):
+def test_the_loss_is_scaled_by_ours_where_stock_keras_would_wrap(how, tmp_path):
     model = stock_model(how, tmp_path)
+    assert type(model.optimizer) is LossScaleOptimizer
+    assert hasattr(model.optimizer, "get_scaled_loss")
+    assert model.optimizer.rule == DynamicLossScale()
+    history = model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
+    assert history.history["loss_scale"] == [float(model.optimizer.loss_scale)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "rule"),
+    [
+        pytest.param((), {}, DynamicLossScale(), id="defaults"),
+        pytest.param((64.0, 5), {}, DynamicLossScale(64, 5), id="position"),
+        pytest.param(
+            (),
+            {"initial_scale": 64, "dynamic_growth_steps": 5},
+            DynamicLossScale(64, 5),
+            id="names",
+        ),
+        pytest.param((64, 2**31 - 1), {}, FixedLossScale(64), id="never-grows"),
+        pytest.param((False, 64), {}, FixedLossScale(64), id="2.4"),
+        pytest.param(
+            (), {"dynamic": False, "initial_scale": 64}, FixedLossScale(64), id="fixed"
+        ),
+    ],
+)
+@pytest.mark.parametrize("module", [keras.optimizers, keras.mixed_precision])
+def test_keras_own_names_of_the_class_create_ours(module, arguments, settings, rule):
+    inner = keras.optimizers.SGD(1.0)
+    optimizer = module.LossScaleOptimizer(inner, *arguments, **settings, name="mine")
+    assert type(optimizer) is LossScaleOptimizer
+    assert (optimizer.inner_optimizer, optimizer.name) == (inner, "mine")
+    assert optimizer.rule == rule
+    optimizer = module.LossScaleOptimizer(inner, *arguments, **settings)
+    variable = keras.Variable([1.0])
+    scaled = optimizer.get_scaled_loss(keras.ops.convert_to_tensor([0.5]))
+    optimizer.apply_gradients([(scaled, variable)])
+    assert variable.numpy().tolist() == [0.5]
+
+
+def test_a_subclass_of_the_stock_class_stays_as_it_is():
+    class Mine(keras.optimizers.LossScaleOptimizer):
+        pass
+
+    model = sequential()
+    model.compile(Mine(keras.optimizers.SGD(), 64.0), "mse")
+    assert type(model.optimizer) is Mine
+    assert model.optimizer.initial_scale == 64.0
     with pytest.raises(
         ValueError,
-        match="optimizer is stock Keras's LossScaleOptimizer, not.*by its name.*"
+        match="Mine, not a.*by its name.*"
         r"keras_policies.LossScaleOptimizer\(model.optimizer.inner_optimizer\)",
     ):
         model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
-    model.compile(mp.LossScaleOptimizer(model.optimizer.inner_optimizer, 64), "mse")
-    history = model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
-    assert history.history["loss_scale"] == [64.0]
 
 
 @keras.saving.register_keras_serializable("test_compile")

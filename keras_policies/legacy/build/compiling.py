@@ -53,19 +53,6 @@ def _without_none(metrics):
     return metrics
 
 
-def _save_as_inner(model):
-    """Put our LossScaleOptimizer in the place of the one that `compile` has put.
-
-    It scales alike. But stock Keras, reading the saved model, wraps again only if its
-    global policy is mixed_float16, and would lose the state of a wrapped optimizer.
-    """
-    optimizer = model.optimizer
-    if type(optimizer) is keras.optimizers.LossScaleOptimizer:
-        model.optimizer = LossScaleOptimizer.for_policy(
-            optimizer.inner_optimizer, "dynamic"
-        )
-
-
 def compile_model(model, planned, pairs):
     """Compile the model as it was; return what could not be brought back.
 
@@ -105,7 +92,10 @@ def compile_model(model, planned, pairs):
         weighted_metrics=weighted_metrics,
         auto_scale_loss=fitting.loss_scale is not None,
     )
-    _save_as_inner(model)
+    if planned.loss_scale is None and isinstance(model.optimizer, LossScaleOptimizer):
+        # Stock Keras, reading the saved model, wraps again only under mixed_float16,
+        # and would lose the state of a wrapped optimizer.
+        model.optimizer.saved_as_inner = True
     problems = optimizer_state.restore(model, planned.legacy.optimizer, pairs)
     left_out += [f"the optimizer's state: {problem}" for problem in problems]
     if planned.loss_scale is not None:
