@@ -41,10 +41,13 @@ from keras_policies.keras_internals.policies import (
     set_own_policy,
 )
 from keras_policies.keras_internals.saving import (
+    after_deepcopy,
     around_load_from_hdf5,
     before_model_from_config,
     custom_object_scope,
+    keep_policies_in_memory,
     read_policy_class,
+    read_quantized_name,
     read_unnamed_policy,
     save_class_as,
 )
@@ -67,6 +70,7 @@ from keras_policies.keras_internals.variables import blank_variables, raw_value
 __all__ = [
     "UnsupportedKerasError",
     "after_bidirectional_init",
+    "after_deepcopy",
     "after_layer_init",
     "around_compile",
     "around_load_from_hdf5",
@@ -87,6 +91,7 @@ __all__ = [
     "held_policy",
     "is_compiled_by_a_file",
     "is_functional",
+    "keep_policies_in_memory",
     "keeps_first_axis",
     "keeps_its_name",
     "maker_of",
@@ -101,6 +106,7 @@ __all__ = [
     "places",
     "raw_value",
     "read_policy_class",
+    "read_quantized_name",
     "read_unnamed_policy",
     "record_call",
     "record_no_auto_scale_loss",
