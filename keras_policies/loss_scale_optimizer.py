@@ -288,7 +288,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
             super().finalize_variable_values(var_list)
 
     def save_own_variables(self, store: Any) -> None:
-        saved: Any = self.inner_optimizer if self.saved_as_inner else super()
+        # A model drops the scale; what is restored in a running process keeps it.
+        is_inner = self.saved_as_inner and not keras_internals.is_saving_weights_only()
+        saved: Any = self.inner_optimizer if is_inner else super()
         saved.save_own_variables(store)
 
     def load_own_variables(self, store: Any) -> None:

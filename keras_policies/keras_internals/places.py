@@ -111,6 +111,7 @@ PLACES = (
         )
         for name, slots in SLOTS.items()
     ),
+    Place("saving.saving_lib", "save_weights_only", "model filepath"),
     Place("saving.serialization_lib", "SafeModeScope.__enter__", "self"),
     Place("saving.serialization_lib", "SafeModeScope.__exit__", "self"),
     Place("saving.serialization_lib", "serialize_dict", "obj"),

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import inspect
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
@@ -11,7 +12,7 @@ from keras.src import api_export, dtype_policies
 from keras.src.backend.common import global_state
 from keras.src.dtype_policies import dtype_policy
 from keras.src.legacy.saving import legacy_h5_format
-from keras.src.saving import serialization_lib
+from keras.src.saving import saving_lib, serialization_lib
 
 from keras_policies.keras_internals.layers import sublayers
 from keras_policies.keras_internals.policies import held_policy
@@ -27,6 +28,39 @@ class ReadsConfigs(Protocol):
     @staticmethod
     def from_config(config: Config) -> Any:
         """Return the object that a config describes."""
+
+
+class _SavingWeights(threading.local):
+    """Whether this thread is saving weights without their model."""
+
+    now = False
+
+
+_saving_weights = _SavingWeights()
+
+
+def is_saving_weights_only() -> bool:
+    """Return whether what is being saved is weights and optimizer, without a model.
+
+    Keras: src/saving/saving_lib.py, `save_weights_only`.
+    """
+    return _saving_weights.now
+
+
+def mark_saving_of_weights() -> None:
+    """Let `is_saving_weights_only` know."""
+
+    def make_wrapper(stock: Function) -> Function:
+        def save_weights_only(model: keras.Model, *args: Any, **kwargs: Any) -> None:
+            _saving_weights.now = True
+            try:
+                stock(model, *args, **kwargs)
+            finally:
+                _saving_weights.now = False
+
+        return save_weights_only
+
+    wrap(saving_lib, "save_weights_only", make_wrapper)
 
 
 class KeptPolicy(Config):
