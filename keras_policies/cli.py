@@ -10,7 +10,6 @@ import argparse
 import importlib
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,13 +19,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from keras_policies import terminal
+from keras_policies.loss_scale import in_short
 from keras_policies.version import __version__
 
 if TYPE_CHECKING:
     from keras_policies.legacy.inspection import ModelDescription
 
 OK, FAILED, WRONG, MISSING = 0, 1, 2, 3
-LOSS_SCALE = re.compile(r"(Fixed|Dynamic)LossScale\((?:\w+=)?([\d.e+]+)")
 
 EXAMPLES = """\
 examples:
@@ -147,12 +146,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise CommandLineError(str(error)) from error
 
 
-def _loss_scale(text: str) -> str:
-    """Return a loss scale in short, as `summary` prints it: `"dynamic, 32768"`."""
-    found = LOSS_SCALE.match(text)
-    return f"{found[1].lower()}, {float(found[2]):.9g}" if found else text
-
-
 def _table(description: "ModelDescription") -> Table:
     """Return a table of the layers."""
     title = f"{description.class_name} {description.name!r}"
@@ -193,7 +186,7 @@ def _summary(description: "ModelDescription") -> Iterator[str]:
         )
     if description.loss_scale is not None:
         kept = "kept" if description.keeps_loss_scale else "the policy's: dropped"
-        yield f"loss scale: {_loss_scale(description.loss_scale)} ({kept})"
+        yield f"loss scale: {in_short(description.loss_scale)} ({kept})"
     yield f"parameters: {description.parameters:,}"
     if description.missing:
         yield f"missing: {', '.join(description.missing)} (pass --custom-objects)"

@@ -80,12 +80,15 @@ def _config_of_keras_3(class_name: str, config: Config) -> Config:
     """Return a model's config converted to Keras 3, if it has a legacy policy."""
     if not _names_legacy_policy(config):
         return config
+    from keras_policies.legacy.base.errors import located
     from keras_policies.legacy.plan import layers
+    from keras_policies.legacy.plan.findings import Settings
 
-    conversion = layers.Conversion(f"the config of a {class_name}")
     written = {"class_name": class_name, "config": config}
-    converted = layers.convert(written, conversion, is_root=True)
-    conversion.raise_if_missing()
+    source = f"the config of a {class_name}"
+    with located(source):
+        converted, findings = layers.keras_model(written, Settings())
+        findings.raise_if_missing(source)
     found: Config = converted["config"]
     return found
 

@@ -1,17 +1,20 @@
-"""`inspect_model`: what is in a legacy file, without building anything of it."""
+"""`inspect_model`: describes a legacy file without building anything from it."""
 
 import dataclasses
 import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from keras_policies.annotations import Config, Path
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import corrupt
 from keras_policies.legacy.base.lookups import LOOKUPS
+from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.build import hints, weights
-from keras_policies.legacy.ops import layer as op_layers
-from keras_policies.legacy.plan import classes, plan, policies, training
+from keras_policies.legacy.plan import classes, layers, plan, policies, training
+from keras_policies.legacy.plan.findings import Findings
 from keras_policies.legacy.readers import near_misses, readers
+from keras_policies.loss_scale import LossScale
 
 # Layers that Keras 3 cannot make where TensorFlow is not installed.
 NEED_TENSORFLOW = "HashedCrossing", "Hashing", *LOOKUPS
@@ -25,9 +28,9 @@ class LayerDescription:
         path: str, its name, after those of the models around it.
         class_name: str, as written.
         policy: str, the policy as written, or None where none is recorded.
-        loss_scale: str, the loss scale that the policy brings, or None.
-        compute_dtype, variable_dtype: str, or None for a policy that waits.
-        parameters: int, the numbers in its weights.
+        loss_scale: `LossScale` that the policy brings, or None.
+        compute_dtype, variable_dtype: str, or None for a deferred policy.
+        parameters: int, the number of values in its weights.
         becomes: str, the class in Keras 3, `"keras.ops"` for a function that was called
             on a tensor, or None if it is missing.
     """
@@ -35,7 +38,7 @@ class LayerDescription:
     path: str
     class_name: str
     policy: str | None
-    loss_scale: str | None
+    loss_scale: LossScale | None
     compute_dtype: str | None
     variable_dtype: str | None
     parameters: int
@@ -50,19 +53,19 @@ class ModelDescription:
         path, format, written_by: str.
         class_name, name: str, of the model.
         policy: str, the model's own policy as recorded, or as its layers and its
-            optimizer tell; None where nothing tells.
+            optimizer suggest; None where nothing suggests one.
         records_policies: bool; TensorFlow 2.0 and older did not.
         becomes_policy: str, what the model's policy becomes.
         optimizer: str, the class of the inner optimizer, or None.
-        loss_scale: str, the loss scale of the optimizer in the file, or None.
+        loss_scale: `LossScale` of the optimizer in the file, or None.
         keeps_loss_scale: bool; the loss scale that a policy brought is dropped.
         iterations: int, or None.
         slots: int, the number of tensors in the optimizer's slots.
         layers: tuple of `LayerDescription`.
         parameters: int.
-        missing: tuple of str, the classes and functions that Keras 3 does not have, and
-            that `custom_objects` has to give: layers, losses, metrics, and by the names
-            of their layers Lambdas whose code cannot run here.
+        missing: tuple of str, the classes and functions that Keras 3 does not have and
+            `custom_objects` has to give: layers, losses, metrics, and Lambda layers by
+            their names if their code cannot run here.
         notes: tuple of str, what else the model needs, or cannot have.
     """
 
@@ -75,7 +78,7 @@ class ModelDescription:
     records_policies: bool
     becomes_policy: str | None
     optimizer: str | None
-    loss_scale: str | None
+    loss_scale: LossScale | None
     keeps_loss_scale: bool
     iterations: int | None
     slots: int
@@ -85,72 +88,80 @@ class ModelDescription:
     notes: tuple[str, ...] = ()
 
     def as_dict(self) -> Config:
-        """Return it as plain dicts, lists and values, as JSON has them."""
-        return dataclasses.asdict(self)
+        """Return it as plain dicts, lists and values for JSON; loss scales as texts."""
+        found = dataclasses.asdict(self) | {"loss_scale": _text(self.loss_scale)}
+        for plain, layer in zip(found["layers"], self.layers, strict=True):
+            plain["loss_scale"] = _text(layer.loss_scale)
+        return found
 
 
-def _count(found):
-    return sum(math.prod(w.shape) for w in found if not weights.is_unknown(w))
+def _text(rule: LossScale | None) -> str | None:
+    return None if rule is None else repr(rule)
 
 
-def _text(value):
-    return None if value is None else str(value)
-
-
-def _described(node, prefix, parameters, planned):
+def _described(
+    node: Config, prefix: str, parameters: Mapping[str, int], findings: Findings
+) -> Iterator[LayerDescription]:
     """Yield a `LayerDescription` for a layer, and for those of a nested model."""
     path = f"{prefix}{configs.name_of(node)}"
-    conversion = planned.conversion
-    written = conversion.dtypes.get(path)
-    dtypes = policies.dtypes_of(written)
+    written = findings.dtypes.get(path)
+    compute_dtype, variable_dtype = policies.dtypes_of(written)
     yield LayerDescription(
         path=path,
         class_name=node["class_name"],
         policy=policy_name(written),
-        loss_scale=_text(policies.loss_scale_of(written)),
-        compute_dtype=dtypes[0],
-        variable_dtype=dtypes[1],
+        loss_scale=policies.loss_scale_of(written),
+        compute_dtype=compute_dtype,
+        variable_dtype=variable_dtype,
         parameters=parameters.get(path, 0),
-        becomes=_becomes(node["class_name"], path, conversion),
+        becomes=_becomes(node["class_name"], path, findings),
     )
     for child in configs.inner_layers(node):
-        yield from _described(child, f"{path}/", parameters, planned)
+        yield from _described(child, f"{path}/", parameters, findings)
 
 
-def _becomes(class_name, path, conversion):
-    lost = conversion.missing_ops.values()
-    if class_name in conversion.missing or path in conversion.code:
+def _becomes(class_name: str, path: str, findings: Findings) -> str | None:
+    """Return the name of what a layer becomes, or None if that is missing."""
+    if class_name in dict(findings.missing) or path in findings.code:
         return None
-    if class_name in op_layers.CLASSES and classes.registered_name(class_name) is None:
-        return None if any(path in paths for paths in lost) else "keras.ops"
+    if layers.is_op(class_name):
+        is_missing = any(path == layer for _, layer in findings.missing_ops)
+        return None if is_missing else "keras.ops"
     return classes.keras_name(class_name)
 
 
-def _notes(conversion, layers):
+def _notes(
+    findings: Findings, described: Sequence[LayerDescription]
+) -> tuple[str, ...]:
     """Return what a model needs beside classes, in sentences."""
-    notes = [f"TensorFlow's {op} has no counterpart" for op in conversion.missing_ops]
-    lost = conversion.without_vocabulary.items()
+    ops = dict.fromkeys(op for op, _ in findings.missing_ops)
+    notes = [f"TensorFlow's {op} has no counterpart" for op in ops]
+    lost = findings.without_vocabulary.items()
     notes += [f"the layer {path!r} would be empty: {why}" for path, why in lost]
-    notes += [reason.partition(": ")[2] for reason in conversion.code.values()]
-    of_tensorflow = [layer.path for layer in layers if layer.becomes in NEED_TENSORFLOW]
+    notes += map(str, findings.code.values())
+    of_tensorflow = [one.path for one in described if one.becomes in NEED_TENSORFLOW]
     if of_tensorflow:
         named = ", ".join(map(repr, of_tensorflow))
         notes.append(f"{named} need TensorFlow, on any backend. {hints.TENSORFLOW}")
     return tuple(notes)
 
 
-def describe(planned):
-    """Return the `ModelDescription` of a `plan.Plan`."""
-    legacy, fitting = planned.legacy, planned.training
+def _count(found: Sequence[LegacyWeight]) -> int:
+    """Return the number of values in the weights that Keras 3 has as well."""
+    counts = [math.prod(w.shape) for w in found if not weights.is_unknown(w)]
+    return sum(counts)
+
+
+def describe(planned: plan.Plan) -> ModelDescription:
+    """Return the `ModelDescription` of a `Plan`."""
+    legacy, fitting, findings = planned.legacy, planned.training, planned.findings
     parameters = {name: _count(found) for name, found in legacy.weights.items()}
-    scale = fitting.loss_scale if fitting is not None else None
-    policy, conversion = planned.policy, planned.conversion
-    layers = tuple(
+    described = tuple(
         description
         for node in configs.inner_layers(legacy.config)
-        for description in _described(node, "", parameters, planned)
+        for description in _described(node, "", parameters, findings)
     )
-    functions = training.missing(fitting)
+    missing = {*dict(findings.missing), *findings.code, *training.missing(fitting)}
     return ModelDescription(
         path=legacy.path,
         format=legacy.format,
@@ -159,21 +170,21 @@ def describe(planned):
         name=configs.name_of(legacy.config),
         policy=policy_name(planned.model_dtype),
         records_policies=legacy.records_policies,
-        becomes_policy=getattr(policy, "name", policy),
-        optimizer=fitting and fitting.optimizer["class_name"],
-        loss_scale=_text(scale),
+        becomes_policy=getattr(planned.policy, "name", planned.policy),
+        optimizer=None if fitting is None else fitting.optimizer["class_name"],
+        loss_scale=None if fitting is None else fitting.loss_scale,
         keeps_loss_scale=planned.loss_scale is not None,
         iterations=legacy.optimizer.iterations,
         slots=len(legacy.optimizer.slots),
-        layers=layers,
+        layers=described,
         parameters=sum(parameters.values()),
-        missing=tuple(sorted({*conversion.missing, *conversion.code, *functions})),
-        notes=_notes(conversion, layers),
+        missing=tuple(sorted(missing)),
+        notes=_notes(findings, described),
     )
 
 
 def inspect_model(path: Path) -> ModelDescription:
-    """Return what is in a legacy file; nothing is built, no tensor read, no code run.
+    """Return a description of a legacy file, without running code or reading tensors.
 
     Args:
         path: str or path, as `load_model` takes it.
@@ -188,7 +199,7 @@ def inspect_model(path: Path) -> ModelDescription:
     Example:
         >>> found = inspect_model("model_of_2020")
         >>> found.written_by, found.policy, found.loss_scale
-        ('TensorFlow 2.4.4', 'mixed_float16', 'FixedLossScale(128.0)')
+        ('TensorFlow 2.4.4', 'mixed_float16', FixedLossScale(128.0))
     """
     near_misses.check(path)
     with readers.read(path) as legacy, corrupt(path):

@@ -4,10 +4,11 @@ import contextlib
 import os
 import pathlib
 import tempfile
+from collections.abc import Iterator
 
 import keras
 
-from keras_policies import keras_internals
+from keras_policies import keras_internals, warn
 from keras_policies.annotations import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import progress
 from keras_policies.legacy.base.errors import (
@@ -15,7 +16,7 @@ from keras_policies.legacy.base.errors import (
     LegacyModelError,
     corrupt,
 )
-from keras_policies.legacy.build import build, weights
+from keras_policies.legacy.build import build, values, weights
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
@@ -31,33 +32,33 @@ def load_model(
 ) -> keras.Model:
     """Open a model that tf.keras 2.0 to 2.15 wrote as an ordinary Keras 3 model.
 
-    Its policies become plain ones, and the loss scale that a policy brought is
-    dropped: Keras 3 scales the loss of a `mixed_float16` model by itself. An explicit
-    `LossScaleOptimizer` comes back, with its current scale. A loss, a metric or an
-    optimizer that is not known is left out, with one warning that lists them; without
-    its whole loss, or its optimizer, the model is not compiled.
+    Its policies become plain ones. The loss scale that a policy brought is dropped,
+    since Keras 3 scales the loss of a `mixed_float16` model by itself; an explicit
+    `LossScaleOptimizer` comes back with its current scale. Unknown losses, metrics and
+    optimizers are left out, with one warning that lists them. If the optimizer or a
+    loss is missing, the model is not compiled.
 
     Args:
-        path: str or path: a SavedModel folder, an HDF5 file, a `.keras` file. What is
-            in it decides, not what it is called. Files of Keras 3 go to
-            `keras.models.load_model`.
-        custom_objects: dict of the model's own classes and functions, by name. Layers
-            that such a class makes without `dtype=` get the policy of its config.
-        compile: bool, whether to compile the model with its optimizer, the
-            optimizer's slots and iterations, its losses and metrics.
-        safe_mode: bool, whether code in the file (a Lambda) is refused.
-        dtype_policy: a policy, or the name of one, or a `DTypePolicyMap`, for the
-            layers that had the model's own policy; layers with a dtype of their own
-            keep it. If none computes in float16 then, a `LossScaleOptimizer` of the
-            file is taken off. None keeps all.
+        path: str or path of a SavedModel folder, an HDF5 file or a `.keras` file,
+            whatever it is called. `keras.models.load_model` opens files of Keras 3.
+        custom_objects: dict `{name: class or function}` of those that the model needs.
+            Layers that such a class makes without `dtype=` get the policy in its
+            config.
+        compile: bool, whether to compile the model and restore its optimizer's state.
+        safe_mode: bool, whether to refuse code in the file (Lambda layers).
+        dtype_policy: a policy, its name, or a `DTypePolicyMap`, which replaces the
+            model's own policy; layers with a dtype of their own keep it. If no layer
+            computes in float16 then, a `LossScaleOptimizer` in the file is removed.
+            None keeps all policies.
 
     Returns:
         A `keras.Model`.
 
     Raises:
-        LegacyModelError: if the file is none of these, is corrupt, or holds what
-            Keras 3 has no counterpart for. The message says what.
-        TypeError: if `custom_objects` is no dict by name.
+        LegacyModelError: if there is no such model, or it is corrupt, or has parts
+            that Keras 3 cannot stand in for. The message names them.
+        TypeError: if `custom_objects` is not a dict of names.
+        TypeError, ValueError: if `dtype_policy` is not a policy.
 
     Example:
         >>> model = load_model("model_of_2020")  # a SavedModel folder
@@ -68,48 +69,72 @@ def load_model(
     """
     policy = checked_policy(dtype_policy)
     try:
-        return _load_legacy(path, custom_objects, compile, safe_mode, policy)
+        with keras_internals.custom_object_scope(checked_objects(custom_objects)):
+            built = rebuild(path, policy, safe_mode, compile)
     except Keras3ModelError:
         if policy is not None:
             raise LegacyModelError(
-                f"{path}: written by Keras 3; dtype_policy is for legacy models. Load "
-                "it without, and set the dtype_policy of its layers."
+                "written by Keras 3; dtype_policy is for legacy models.",
+                "Load it without, and set the dtype_policy of its layers.",
+                path=path,
             ) from None
+    else:
+        _warn_of_differences(path, built)
+        return built.model
     with _named_for_keras(path) as named:
         return keras.models.load_model(named, custom_objects, compile, safe_mode)
 
 
-def _load_legacy(path, custom_objects, compile, safe_mode, policy):
+def _warn_of_differences(path: Path, built: build.Built) -> None:
+    if built.left_out:
+        warn.warn(
+            f"{path}: the model was opened, but this was left out of its training "
+            f"configuration: {'; '.join(built.left_out)}. Call model.compile(...) with "
+            "what you want in its place."
+        )
+    if built.other_policies:
+        warn.warn(
+            f"{path}: your classes give these layers another policy than the file "
+            f"records: {', '.join(built.other_policies)}."
+        )
+
+
+def rebuild(
+    path: Path, policy: PolicyLike | None, safe_mode: bool, compile: bool = True
+) -> build.Built:
+    """Read a legacy file, plan its model and build it, with a progress bar.
+
+    User-defined classes are those of the surrounding `custom_object_scope`.
+
+    Raises:
+        Keras3ModelError: if Keras 3 wrote the file.
+        LegacyModelError: as from `load_model`.
+    """
     near_misses.check(path)
-    with (
-        readers.read(path) as legacy,
-        keras_internals.custom_object_scope(checked_objects(custom_objects)),
-    ):
+    with readers.read(path) as legacy:
         planned = plan.make(legacy, policy, safe_mode, compile)
         planned.raise_if_missing()
-        with progress.bar(f"Loading {path}", legacy.size) as advance:
-            return build.build(planned, compile, safe_mode, advance)
+        with progress.bar(f"Reading {path}", legacy.size) as advance:
+            return build.build(planned, compile, advance)
 
 
 @contextlib.contextmanager
-def _named_for_keras(path):
+def _named_for_keras(path: Path) -> Iterator[pathlib.Path]:
     """Yield the path, or a link to it with the ending that Keras 3 asks for."""
     path = pathlib.Path(path)
-    if path.is_dir():
-        yield path
-        return
-    is_archive = readers.is_archive(path)
-    if path.suffix in ((".keras",) if is_archive else (".h5", ".hdf5")):
+    is_keras = path.is_dir() or readers.is_archive(path)
+    endings = (".keras",) if is_keras else (".h5", ".hdf5")
+    if path.is_dir() or path.suffix in endings:
         yield path
         return
     with tempfile.TemporaryDirectory() as folder:
-        link = pathlib.Path(folder, "model.keras" if is_archive else "model.h5")
+        link = pathlib.Path(folder, f"model{endings[0]}")
         os.symlink(path.resolve(), link)
         yield link
 
 
 def load_weights(model: keras.Model, path: Path) -> None:
-    """Give a model the weights of a legacy file: all of them, or none.
+    """Load all weights of a legacy file into a model, or none.
 
     Args:
         model: `keras.Model`, built.
@@ -119,7 +144,7 @@ def load_weights(model: keras.Model, path: Path) -> None:
 
     Raises:
         LegacyModelError: if the file cannot be read, or its weights do not fit; the
-            message names what does not, with both shapes. The model is unchanged.
+            message names those, with both shapes. The model is unchanged.
 
     Example:
         >>> model = load_model("model_of_2020", compile=False)
@@ -127,15 +152,15 @@ def load_weights(model: keras.Model, path: Path) -> None:
     """
     if not model.built:
         raise LegacyModelError(
-            f"{path}: the model {model.name!r} has no weights yet, so nothing can be "
-            "compared. Call it on a batch, or model.build(input_shape), first."
+            f"the model {model.name!r} has no weights yet.",
+            "Call it on a batch, or model.build(input_shape), first.",
+            path=path,
         )
     near_misses.check(path, weights=True)
     with weights_only.read(path) as by_layer, corrupt(path):
-        named = weights.in_order(model, by_layer, path)
-        pairs = weights.match_model(model, named, str(path))
+        pairs = weights.pair(model, weights.by_model_names(model, by_layer))
         # Read, with checksums, before anything is changed.
-        values = [weights.value_for(*pair) for pair in pairs]
-    for (variable, _), value in zip(pairs, values, strict=True):
+        found = [values.value_for(*pair) for pair in pairs]
+    for (variable, _), value in zip(pairs, found, strict=True):
         variable.assign(value)
-    weights.settle(model)
+    values.settle(model)

@@ -1,19 +1,20 @@
-"""A progress bar for what takes longer than about a second."""
+"""A progress bar for work that takes longer than about a second."""
 
 import contextlib
 import sys
 import time
+from collections.abc import Callable, Iterator
 
 AFTER_SECONDS = 1.0
 
 
 @contextlib.contextmanager
-def bar(description, total):
-    """Yield `advance(count)`; a bar shows on a terminal's stderr after a second.
+def bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield `advance(count)`; stderr, if it is a terminal, shows a bar after a second.
 
     Args:
-        description: str.
-        total: int, what the counts add up to, in bytes.
+        description: str, the text beside the bar.
+        total: int, the sum of all counts, in bytes.
     """
     if not sys.stderr.isatty():
         yield lambda count: None
@@ -31,7 +32,7 @@ def bar(description, total):
     task = progress.add_task(description, total=total)
     started = time.monotonic()
 
-    def advance(count):
+    def advance(count: int) -> None:
         progress.advance(task, count)
         if time.monotonic() - started > AFTER_SECONDS:
             progress.start()

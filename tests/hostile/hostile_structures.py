@@ -132,7 +132,7 @@ HDF5 = {
 
 def message(kind, data):
     """Return the message `kind` in `data`."""
-    return protos.parse(kind, data, "the original")
+    return protos.parse(kind, data)
 
 
 def _messages(found):
@@ -146,8 +146,7 @@ def _messages(found):
 
 
 def _is_list(field):
-    known = protos._MESSAGES[field.containing_type.name][field.name][1]
-    return isinstance(known, list)
+    return field.default_value == []
 
 
 def change_message(rng, found):

@@ -218,7 +218,7 @@ def read(path):
         planned.raise_if_missing()
         every = [weight for found in legacy.weights.values() for weight in found]
         values = [weight.read() for weight in every]
-        return signature([planned.conversion.config, every], values)
+        return signature([planned.config, every], values)
 
 
 def with_weights(path):

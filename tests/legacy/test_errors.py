@@ -117,7 +117,7 @@ def test_a_class_without_a_counterpart_is_named(tmp_path):
         config["config"]["layers"][1]["class_name"] = "LocallyConnected1D"
 
     with pytest.raises(
-        LegacyModelError, match="'fc1' is a LocallyConnected1D: Keras 3"
+        LegacyModelError, match="'fc1': its class is LocallyConnected1D; Keras 3"
     ):
         load_model(edited_h5(tmp_path, edit))
 
@@ -127,7 +127,7 @@ def test_a_setting_that_keras_3_cannot_do_is_named(tmp_path):
         config["config"]["layers"][2]["config"]["virtual_batch_size"] = 4
 
     with pytest.raises(
-        LegacyModelError, match="'bn' .*virtual_batch_size=4, which Keras 3 cannot"
+        LegacyModelError, match="'bn': .*virtual_batch_size=4, which Keras 3 cannot"
     ):
         load_model(edited_h5(tmp_path, edit))
 
@@ -163,7 +163,7 @@ def test_an_unknown_policy_is_named(tmp_path):
         policy = {"class_name": "Policy", "config": {"name": "mixed_float99"}}
         config["config"]["layers"][1]["config"]["dtype"] = policy
 
-    with pytest.raises(LegacyModelError, match="'fc1' has the dtype .*mixed_float99"):
+    with pytest.raises(LegacyModelError, match="'fc1': its dtype is .*mixed_float99"):
         load_model(edited_h5(tmp_path, edit))
 
 
@@ -216,7 +216,9 @@ def test_code_in_a_file_is_refused(tmp_path):
             },
         }
 
-    with pytest.raises(LegacyModelError, match="Lambda layer 'evil' holds code"):
+    with pytest.raises(
+        LegacyModelError, match="the layer 'evil': this Lambda layer holds code"
+    ):
         load_model(edited_h5(tmp_path, edit))
 
 

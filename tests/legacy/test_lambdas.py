@@ -62,7 +62,7 @@ def file_with(tmp_path, function, kind="lambda", **settings):
 def test_code_in_a_file_is_refused_with_the_name_of_the_layer(tmp_path):
     path = file_with(tmp_path, written(lambda x: x * 2.0))
     with pytest.raises(
-        LegacyModelError, match="Lambda layer 'twice' holds code"
+        LegacyModelError, match="the layer 'twice': this Lambda layer holds code"
     ) as caught:
         load_model(path)
     assert ("safe_mode=False (--unsafe)" in str(caught.value)) == RUNS
@@ -73,7 +73,9 @@ def test_code_in_a_file_is_refused_with_the_name_of_the_layer(tmp_path):
 def test_what_this_python_cannot_run_is_not_said_to_be_run_by_safe_mode(tmp_path):
     path = file_with(tmp_path, [OF_3_7, None, None])
     match = "code that Python 3.7 or earlier compiled, which is not run from a file. "
-    with pytest.raises(LegacyModelError, match=f"{match}Write the function") as caught:
+    with pytest.raises(
+        LegacyModelError, match=f"{match}To replace the code, write the function"
+    ) as caught:
         load_model(path)
     assert "safe_mode" not in str(caught.value)
 
@@ -84,7 +86,10 @@ def test_inspect_lists_a_lambda_that_cannot_run_here(tmp_path):
     layer = found.layers[1]
     assert (layer.class_name, layer.becomes) == ("Lambda", None)
     (note,) = found.notes
-    assert "the Lambda layer 'twice' holds code that Python 3.7 or earlier" in note
+    assert (
+        "the layer 'twice': this Lambda layer holds code that Python 3.7 or earlier"
+        in note
+    )
 
 
 def test_inspect_takes_no_code_out_of_a_file(tmp_path, monkeypatch):
@@ -130,7 +135,9 @@ def test_code_of_this_python_runs_where_it_is_trusted(tmp_path):
 @pytest.mark.skipif(not RUNS, reason="tf.keras wrote no code of this Python")
 def test_names_that_code_takes_from_its_module_are_asked_for(tmp_path):
     path = file_with(tmp_path, written(lambda x: backend_of_2019.abs(x)))  # noqa: F821
-    expected = "'twice' uses backend_of_2019, which the file does not hold"
+    expected = (
+        "'twice': this Lambda layer uses backend_of_2019, which the file does not hold"
+    )
     with pytest.raises(LegacyModelError, match=expected):
         load_model(path, safe_mode=False)
     given = {"backend_of_2019": keras.ops}

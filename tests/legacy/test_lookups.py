@@ -237,9 +237,9 @@ def test_a_vocabulary_in_a_newer_table_than_its_layer(tmp_path):
 def change_graph(path, change):
     """Apply `change(meta_graph, graph)` to a SavedModel, in place."""
     file = path / "saved_model.pb"
-    parsed = protos.parse("SavedModel", file.read_bytes(), file)
+    parsed = protos.parse("SavedModel", file.read_bytes())
     meta_graph = parsed.meta_graphs[0]
-    graph = protos.parse("Graph", meta_graph.graph_def, file)
+    graph = protos.parse("Graph", meta_graph.graph_def)
     change(meta_graph, graph)
     meta_graph.graph_def = graph.SerializeToString()
     file.write_bytes(parsed.SerializeToString())
@@ -279,7 +279,7 @@ def no_constant(meta_graph, graph):
 def no_object(meta_graph, graph):
     functions = meta_graph.object_graph_def.concrete_functions
     for number, data in enumerate(functions):
-        function = protos.parse("NamedConcreteFunction", data, "test")
+        function = protos.parse("NamedConcreteFunction", data)
         if "_initializer_" in function.key and len(function.value.bound_inputs) == 3:
             function.value.bound_inputs[1] = 10**6
             functions[number] = function.SerializeToString()
@@ -310,9 +310,9 @@ def a_graph_of_noise(meta_graph, graph):
         (fewer_strings, r"Const_1: corrupt: 2 values for the shape \(3,\)"),
         (fewer_bytes, r"Const: corrupt: 0 values for the shape \(3,\)"),
         (another_shape, "Const: corrupt: 3 values for the shape"),
-        (another_type, "Const: corrupt: of the type float32"),
+        (another_type, "Const: corrupt: values of type float32, expected"),
         (no_constant, "the graph has no constant 'Const_1'"),
-        (no_object, "corrupt: its table is filled by nothing"),
+        (no_object, "corrupt: the inputs of its table are not in the file"),
         (equal_indices, "'layer': corrupt: 3 tokens for 1 indices"),
         (far_indices, "'layer': its vocabulary does not follow the special tokens"),
         (no_text, r"'layer': the token b'.xff.xfe': 'utf-8'"),
@@ -354,7 +354,7 @@ def test_a_vocabulary_of_2_5_may_be_one_longer_than_it_says():
     config = {"max_tokens": 3, "mask_token": None, "oov_token": "[UNK]"}
     config |= {"num_oov_indices": 1, "output_mode": "int", "vocabulary": None}
     learned = Vocabulary({1: b"a", 2: b"b", 3: b"c"})
-    found = lookups.lookup("StringLookup", config, learned, "here", True)
+    found = lookups.lookup_arguments("StringLookup", config, learned, True)
     assert found["vocabulary"] == ["[UNK]", "a", "b", "c"]
     assert found["max_tokens"] == 4
     assert config["max_tokens"] == 3

@@ -3,9 +3,12 @@
 Written by write_ops.py: the NodeDefs of TensorFlow 2.3.4, the function names of 2.15.1.
 """
 
+import base64
 import functools
+import inspect
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -17,7 +20,7 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies.legacy.ops import kinds, table
+from keras_policies.legacy.ops import nn, node_def, registry, table
 
 ARCHIVES = pathlib.Path(__file__).parents[1] / "data" / "legacy" / "ops"
 RELEASES = "2.3.4", "2.15.1"
@@ -284,9 +287,55 @@ def test_a_bias_of_channels_first_is_added_to_the_channels(rank):
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("name", ["DepthToSpace", "SpaceToDepth"])
+def test_a_node_with_channels_first_is_refused_where_only_last_is_known(name):
+    layout = {"s": base64.b64encode(b"NCHW").decode()}
+    node = {"op": name, "attr": {"block_size": {"i": "2"}, "data_format": layout}}
+    with pytest.raises(ValueError, match="channels_first.*; expected channels_last"):
+        node_def.call(node, [keras.Input((4, 6, 8))], {})
+
+
 def test_every_parameter_of_every_function_has_a_kind():
-    for name, function in table.FUNCTIONS.items():
-        annotations = function.__annotations__
-        assert set(annotations) == kinds.parameters(function), name
-    for name in table.ALIASES:
-        assert table.resolve(name) in table.FUNCTIONS, name
+    for name, op in registry.FUNCTIONS.items():
+        assert op.checks.keys() == op.signature.parameters.keys(), name
+        assert set(op.renamed.values()) <= op.checks.keys(), name
+
+
+def test_nodes_set_parameters_that_their_functions_have():
+    for name, (op, raw) in registry.NODES.items():
+        inputs = {parameter.removeprefix("*") for parameter in raw.inputs.split()}
+        assert inputs | raw.parameters().keys() <= op.checks.keys(), name
+
+
+# Names directly under tf, and those of two namespaces too small for a module.
+IN_ARRAY = {"", "__operators__", "dtypes"}
+
+
+# The first name in `op("nn.softmax", ...)`, or in the row of a table.
+FIRST_NAME = re.compile(r'\bop\(\s*"([\w.]+)|\("\w+", (?:[^"]+, )?"([a-z]\w+\.\w+)')
+
+
+@pytest.mark.parametrize(
+    "module",
+    [m for m in vars(table).values() if inspect.ismodule(m)],
+    ids=lambda module: module.__name__.rpartition(".")[2],
+)
+def test_a_function_is_in_the_module_of_its_namespace(module):
+    names = map("".join, FIRST_NAME.findall(inspect.getsource(module)))
+    found = {name.removeprefix("compat.v1.").rpartition(".")[0] for name in names}
+    starts = {"array" if name in IN_ARRAY else name.replace(".", "_") for name in found}
+    (start,) = starts
+    assert f"{module.__name__}_".rpartition(".")[2].startswith(f"{start}_")
+
+
+def test_a_name_is_entered_once():
+    with pytest.raises(ValueError, match=r"\['nn.gelu'\] are in the table already"):
+        registry.op("nn.gelu")(nn.gelu)
+
+
+def test_arguments_go_by_the_order_that_tensorflow_has():
+    inputs = keras.Input((3,))
+    found = table.call("gather", [inputs, [2, 0], None, 1], {})
+    assert found.shape == (None, 2)
+    targets = keras.Input((), dtype="int32")
+    assert table.call("math.in_top_k", [targets, inputs, 2], {}).shape == (None,)

@@ -56,7 +56,7 @@ def test_the_current_scale_of_an_explicit_optimizer_comes_back(tmp_path):
     with readers.read(path) as legacy:
         state = dataclasses.replace(legacy.optimizer, loss_scale=4096.0, good_steps=7)
         moved = dataclasses.replace(legacy, optimizer=state)
-        model = build.build(plan.make(moved))
+        model = build.build(plan.make(moved)).model
     assert float(model.optimizer.loss_scale) == 4096.0
     assert int(model.optimizer.step_counter) == 7
 
@@ -342,6 +342,23 @@ def test_a_class_of_loss_that_is_not_known_is_missing(tmp_path):
     path = edited(tmp_path, edit)
     assert keras_policies.inspect_model(path).missing == ("addons>Focal",)
     assert not load_with_one_warning(path, ["losses: 'addons>Focal'"]).compiled
+
+
+class Unfinished(keras.losses.Loss):
+    """Cannot be made, and does not say why."""
+
+    def __init__(self, **kwargs):
+        raise NotImplementedError
+
+
+def test_a_loss_that_cannot_be_made_is_left_out_even_if_it_gives_no_reason(tmp_path):
+    def edit(config):
+        config["loss"] = {"class_name": "Unfinished", "config": {}}
+
+    match = r"losses: 'Unfinished' \(NotImplementedError\); so the model is not"
+    with pytest.warns(UserWarning, match=match):
+        model = load_model(edited(tmp_path, edit), {"Unfinished": Unfinished})
+    assert not model.compiled
 
 
 def test_the_loss_scale_of_a_mixed_model_goes_with_its_float16():

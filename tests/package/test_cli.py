@@ -27,7 +27,7 @@ def test_inspect_describes_without_building():
     assert found.written_by == "TensorFlow 2.4.4"
     assert (found.class_name, found.name) == ("Functional", "conv_fixed")
     assert (found.policy, found.becomes_policy) == ("mixed_float16", "mixed_float16")
-    assert found.loss_scale == "FixedLossScale(128.0)"
+    assert found.loss_scale == keras_policies.FixedLossScale(128.0)
     assert not found.keeps_loss_scale
     assert (found.optimizer, found.iterations, found.slots) == ("Adam", 5, 16)
     assert found.parameters == 684
@@ -35,7 +35,7 @@ def test_inspect_describes_without_building():
     conv = found.layers[1]
     assert (conv.path, conv.class_name, conv.becomes) == ("conv_a", "Conv2D", "Conv2D")
     assert (conv.compute_dtype, conv.variable_dtype) == ("float16", "float32")
-    assert (conv.parameters, conv.loss_scale) == (168, "FixedLossScale(128.0)")
+    assert (conv.parameters, conv.loss_scale) == (168, found.loss_scale)
     with pytest.raises(AttributeError):
         found.policy = "float32"
 
@@ -86,6 +86,8 @@ def test_inspect_as_json(capsys):
     assert main(["inspect", MODEL, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["layers"][1]["policy"] == "mixed_float16"
+    assert found["loss_scale"] == "FixedLossScale(128.0)"
+    assert found["layers"][1]["loss_scale"] == "FixedLossScale(128.0)"
     assert found == json.loads(json.dumps(inspect_model(MODEL).as_dict()))
 
 

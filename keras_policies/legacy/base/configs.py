@@ -1,24 +1,25 @@
-"""Reads the structure of legacy configs: names, and the layers that a model lists."""
+"""Reads the structure of legacy configs, and writes the objects of Keras 3."""
 
 from typing import Any
 
+from keras_policies.annotations import Config
 from keras_policies.legacy.base.errors import LegacyModelError
 
 MAX_PATH = 2000  # characters
 
 
-def name_of(config):
+def name_of(config: Config) -> str:
     """Return the name of a layer or model from its config."""
     inner = config.get("config")
     name = inner.get("name") if isinstance(inner, dict) else None
     return str(config.get("name") or name or config.get("class_name"))
 
 
-def path(prefix, name):
-    """Return the path of a layer, of the models around it and its name.
+def path(prefix: str, name: str) -> str:
+    """Return the path of a layer: the names of the models around it, then its own.
 
     Raises:
-        LegacyModelError: if it is too long to be one; each layer below would repeat it.
+        LegacyModelError: if it is too long; the path of each layer below repeats it.
     """
     found = f"{prefix}{name}"
     if len(found) > MAX_PATH:
@@ -28,7 +29,7 @@ def path(prefix, name):
     return found
 
 
-def is_graph(config):
+def is_graph(config: Config) -> bool:
     """Return whether a model's config lists layers (Sequential or Functional)."""
     inner = config.get("config")
     return isinstance(inner, list) or (
@@ -36,11 +37,11 @@ def is_graph(config):
     )
 
 
-def inner_layers(config):
-    """Return the configs of the layers that a model lists; none of any other layer.
+def inner_layers(config: Config) -> list[Config]:
+    """Return the configs of the layers that a model lists; none for any other layer.
 
-    Up to Keras 2.2.2 the config of a Sequential is that list itself. What is no config
-    is passed over; `layers.convert` refuses it.
+    Up to Keras 2.2.2 the config of a Sequential is that list itself. Entries that are
+    no configs are left out; the plan refuses them.
     """
     if not is_graph(config):
         return []
@@ -52,9 +53,9 @@ def inner_layers(config):
 def keras_object(
     module: str | None,
     class_name: str,
-    config: object,
+    config: Any,
     registered_name: str | None = None,
-) -> dict[str, Any]:
+) -> Config:
     """Return the dict from which Keras 3 makes an object.
 
     Args:
@@ -72,3 +73,8 @@ def keras_object(
         "config": config,
         "registered_name": registered_name,
     }
+
+
+def keras_function(registered_name: str) -> Config:
+    """Return the dict from which Keras 3 takes a function in the registry."""
+    return keras_object("builtins", "function", registered_name, registered_name)

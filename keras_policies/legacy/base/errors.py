@@ -59,11 +59,10 @@ class LegacyModelError(ValueError):
 
     def __str__(self) -> str:
         file = [] if self.path is None else [str(self.path)]
-        if self.reason.startswith(tuple(file)):
-            return self.reason  # TRANSITION: until every reason leaves out the file
         layer = [] if self.layer is None else [f"the layer {self.layer!r}"]
         message = ": ".join([*file, *layer, self.reason])
-        return f"{message} {self.remedy}" if self.remedy else message
+        between = "\n" if "\n" in self.reason else " "
+        return f"{message}{between}{self.remedy}" if self.remedy else message
 
 
 class Keras3ModelError(LegacyModelError):

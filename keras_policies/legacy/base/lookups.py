@@ -1,41 +1,44 @@
-"""Layers that look words up, and the lines of a vocabulary file."""
+"""Layers that look words up, and the files of their vocabularies."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from keras_policies.legacy.base.errors import LegacyModelError
 
 LOOKUPS = "StringLookup", "IntegerLookup", "TextVectorization"
 MAX_TOKENS = 2_000_000
+MAX_VOCABULARY_BYTES = 128 * 1024 * 1024
 
 
-def special_tokens(class_name, config):
-    """Return the tokens ahead of a vocabulary: of the mask, and of what is not in it.
+def special_tokens(class_name: str, config: Mapping[str, Any]) -> list[Any]:
+    """Return the tokens before a vocabulary: the mask, then those for unknown words.
 
     Args:
         class_name: str, one of `LOOKUPS`.
         config: dict, by the names of Keras 3.
     """
-    given = {"mask_token": "", "oov_token": "[UNK]", "num_oov_indices": 1}
-    if class_name != "TextVectorization":
-        given = config
+    given: Mapping[str, Any] = config
+    if class_name == "TextVectorization":
+        given = {"mask_token": "", "oov_token": "[UNK]", "num_oov_indices": 1}
     has_mask = given["mask_token"] is not None and output_mode(config) == "int"
     mask = [given["mask_token"]] if has_mask else []
     return mask + [given["oov_token"]] * given["num_oov_indices"]
 
 
-def output_mode(config):
-    """Return what a lookup layer gives: `"int"` where its config does not say."""
-    return config.get("output_mode") or "int"
+def output_mode(config: Mapping[str, Any]) -> str:
+    """Return what a lookup layer outputs: `"int"` where its config does not say."""
+    return str(config.get("output_mode") or "int")
 
 
-def lines(text, where):
-    """Return the lines of a vocabulary file.
+def lines(text: bytes) -> list[bytes]:
+    r"""Return the lines of a vocabulary file, whose lines end in `\n`.
 
-    Args:
-        text: bytes.
-        where: str, the file, for errors.
+    Raises:
+        LegacyModelError: if there are more than `MAX_TOKENS`.
     """
     count = text.count(b"\n")
     if count > MAX_TOKENS:
         raise LegacyModelError(
-            f"{where}: {count} tokens, expected at most {MAX_TOKENS} in a vocabulary."
+            f"{count} tokens, expected at most {MAX_TOKENS} in a vocabulary."
         )
     return text.split(b"\n")

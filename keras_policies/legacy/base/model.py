@@ -1,23 +1,25 @@
-"""What a legacy file says, whatever its format: frozen values, nothing of Keras.
+"""What a legacy file holds, as frozen values that do not depend on its format.
 
-The readers make a `LegacyModel`; `convert` and `build` take it from there. Tensors
-are named and described here, and read one at a time through `LegacyWeight.read`.
+The readers make a `LegacyModel`; `plan/` and `build/` turn it into a Keras model.
+Tensors are only described here: `LegacyWeight.read` fetches one at a time.
 """
 
-import collections
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-# Of the name of an optimizer's variable: scopes, layers, the variable, the slot.
-MAX_PARTS = 100
+Array: TypeAlias = npt.NDArray[Any]
+Config: TypeAlias = dict[str, Any]  # decoded JSON
+Inputs: TypeAlias = dict[str, tuple[tuple[int | None, ...], str]]  # shape and dtype
 
 
 @dataclasses.dataclass(frozen=True)
 class LegacyWeight:
-    """A variable of a layer, or of an optimizer.
+    """A variable of a layer or of an optimizer.
 
     Args:
         path: str, the attributes that lead to it from its layer, `"cell/kernel"`, or
@@ -26,25 +28,29 @@ class LegacyWeight:
             where none is recorded.
         shape: tuple of ints.
         dtype: `np.dtype`.
-        read: callable, returns the array.
+        read: function without arguments that returns the array.
     """
 
     path: str
     name: str
     shape: tuple[int, ...]
-    dtype: np.dtype
-    read: Callable[[], np.ndarray] = dataclasses.field(repr=False, compare=False)
+    dtype: np.dtype[Any]
+    read: Callable[[], Array] = dataclasses.field(repr=False, compare=False)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.path or self.name} {self.shape}"
+
+
+# The weights of each layer, by its name.
+LayerWeights: TypeAlias = Mapping[str, tuple[LegacyWeight, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
 class LegacySlot:
-    """An optimizer's slot: its name, such as `"m"`, and whose it is.
+    """A variable that an optimizer keeps for one variable of the model.
 
     Args:
-        name: str, as tf.keras calls it.
+        name: str, the slot as tf.keras calls it, such as `"m"`.
         variable: `LegacyWeight`, or an int where the file gives only the position
             among the model's trainable variables.
         value: `LegacyWeight`, the tensor of the slot.
@@ -55,40 +61,6 @@ class LegacySlot:
     value: LegacyWeight
 
 
-class SlotNames:
-    """Tells from a slot's name whose it is; equal names count in order.
-
-    Up to 2.10 a slot is called `Adam/dense/kernel/m`, from 2.11 on
-    `Adam/m/dense/kernel`; a graph's own scopes, such as `training/`, may come first.
-
-    Args:
-        weights: iterable of `LegacyWeight`, the model's, in order.
-    """
-
-    def __init__(self, weights):
-        self._weights = collections.defaultdict(list)
-        for weight in weights:
-            self._weights[weight.name].append(weight)
-        self._seen = collections.Counter()
-
-    def slot(self, value):
-        """Return the `LegacySlot` of an optimizer's variable, or None."""
-        parts = value.name.split("/")[-MAX_PARTS:]
-        for start in range(len(parts)):
-            own = "/".join(parts[start:-1]), parts[-1]
-            if own[0] not in self._weights and start:
-                own = "/".join(parts[start:]), parts[start - 1]
-            if own[0] in self._weights:
-                return self._next(*own, value)
-        return None
-
-    def _next(self, name, slot, value):
-        number = self._seen[name, slot]
-        self._seen[name, slot] += 1
-        found = self._weights[name]
-        return LegacySlot(slot, found[number], value) if number < len(found) else None
-
-
 @dataclasses.dataclass(frozen=True)
 class LegacyOptimizerState:
     """The variables of an optimizer, as far as the file holds them.
@@ -96,10 +68,10 @@ class LegacyOptimizerState:
     Args:
         iterations: int, or None.
         slots: tuple of `LegacySlot`.
-        scalars: `{name: value}` of what belongs to no variable: Nadam's
-            `"momentum_cache"`.
+        scalars: `{name: value}` for scalars that belong to no variable of the model,
+            such as Nadam's `"momentum_cache"`.
         loss_scale: float, the current loss scale, or None.
-        good_steps: int, finite steps since it last changed, or None.
+        good_steps: int, finite steps since the loss scale last changed, or None.
     """
 
     iterations: int | None = None
@@ -111,18 +83,18 @@ class LegacyOptimizerState:
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """What a preprocessing layer has learned that Keras 3 keeps in its config.
+    """The learned state of a preprocessing layer that Keras 3 keeps in its config.
 
     Args:
-        tokens: `{index: bytes, str or int}` of a lookup layer, as stored, the special
-            tokens as far as the file has them; empty where it has none.
+        tokens: `{index: bytes, str or int}` of a lookup layer, as stored, with the
+            special tokens that the file has; empty where it has none.
         weights: tuple of `LegacyWeight`, such as the inverse document frequencies.
     """
 
     tokens: Mapping[int, bytes | str | int] = dataclasses.field(default_factory=dict)
     weights: tuple[LegacyWeight, ...] = ()
 
-    def weight(self, *names):
+    def weight(self, *names: str) -> Array | None:
         """Return the weight with one of these names as an array, or None."""
         for weight in self.weights:
             if (weight.path or weight.name).rpartition("/")[2] in names:
@@ -139,35 +111,39 @@ class LegacyModel:
         format: str, `"SavedModel"`, `"H5"` or `"Keras 2 .keras"`.
         written_by: str, such as `"TensorFlow 2.4.4"`.
         config: `{"class_name": str, "config": dict or None}` as written.
-        policy: the model's own policy as written (a name or a config), or None.
         records_policies: bool; TensorFlow 2.0 wrote only the variable dtypes.
         weights: `{layer: (LegacyWeight, ...)}` for each layer of a Sequential or
             Functional model, `{"": (...)}` for a subclassed one.
-        inputs: `{name: (shape, dtype)}` of the serving signature, or empty.
         training_config: dict as written, or None.
         optimizer: `LegacyOptimizerState`.
-        vocabularies: `{layer path: Vocabulary}`, by the names of the layers, after
-            those of the models around them, `"encoder/words"`; below another layer by
-            attributes, without leading underscores.
-        inner_policies: `{layer path: dtype as written}` by the same paths, of the
-            layers below others; a SavedModel records them.
+        is_optimizer_wrapped: bool, whether `compile` had put a dynamic loss scale
+            around the optimizer of `training_config`, which does not say so itself:
+            in a `.keras` file only the variables of the optimizer show it.
+        policy: the model's own policy as written (a name or a config), or None.
+        inputs: `{name: (shape, dtype)}` of the serving signature, or empty.
+        vocabularies: `{layer path: Vocabulary}`. A path has the names of the models
+            around a layer, then its own, `"encoder/words"`; inside another layer it
+            has attributes, without leading underscores.
+        inner_policies: `{layer path: dtype as written}` by the same paths, for the
+            layers inside other layers; only a SavedModel records them.
     """
 
     path: str
     format: str
     written_by: str
-    config: Mapping
-    policy: object
+    config: Config
     records_policies: bool
-    weights: Mapping[str, tuple[LegacyWeight, ...]]
-    inputs: Mapping[str, tuple[tuple, str]]
-    training_config: Mapping | None
+    weights: LayerWeights
+    training_config: Config | None
     optimizer: LegacyOptimizerState
+    is_optimizer_wrapped: bool = False
+    policy: Any = None
+    inputs: Inputs = dataclasses.field(default_factory=dict)
     vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
-    inner_policies: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    inner_policies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
-    def size(self):
+    def size(self) -> int:
         """int, the bytes of all weights."""
         return sum(
             math.prod(weight.shape) * weight.dtype.itemsize

@@ -2,6 +2,8 @@
 
 from keras_policies.legacy.base.errors import FilePath
 
+TRUST = "If you trust where it came from, pass safe_mode=False (--unsafe)."
+
 
 def load_weights_into_code(path: FilePath) -> str:
     """Return the remedy where a file holds weights but no model to be rebuilt."""

@@ -1,130 +1,108 @@
-"""Makes the Keras 3 model that a `Plan` describes: the only place that does.
+"""Makes the Keras 3 model of a `Plan`, fills in its weights, and compiles it.
 
-It gives the model its weights, and has it compiled. No backend draws, traces or
-compiles anything on the way. Custom classes are those of the surrounding
-`custom_object_scope`.
+On the way no backend draws random numbers, traces or compiles. User-defined classes
+are those of the surrounding `custom_object_scope`.
 """
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import keras
 
 from keras_policies import keras_internals, origins
+from keras_policies.annotations import PolicyLike
 from keras_policies.backends.running import backend
-from keras_policies.legacy.base.errors import LegacyModelError, corrupt
+from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
+from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.build import (
     compiling,
     held_lookups,
     hints,
     inner_policies,
     own_classes,
+    values,
     weights,
 )
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import policies
+from keras_policies.legacy.plan.plan import Plan
 from keras_policies.policy import Policy
-from keras_policies.warn import warn
 
 
-def build(planned, compile=True, safe_mode=True, advance=lambda size: None):
-    """Return the `keras.Model` of a `Plan`, with its weights, compiled.
+class Built(NamedTuple):
+    """The model of a plan, with its weights, and how it differs from the file's."""
 
-    Warns once, with a list, if something of the training configuration is left out, and
-    once if layers that a class of the user's makes have another policy than the file's.
+    model: keras.Model
+    plan: Plan
+    left_out: list[str]  # parts of the model and its training, each with a reason
+    other_policies: list[str]  # layers, each with its policy and the recorded one
 
-    Args:
-        planned: `Plan`, without missing classes.
-        compile: bool.
-        safe_mode: bool, whether code in the file is refused.
-        advance: callable, told the bytes of each tensor that has been read.
+
+def build(
+    plan: Plan, compile: bool = True, advance: Callable[[int], None] = lambda size: None
+) -> Built:
+    """Build the model of a `Plan` that lacks nothing, with its weights, compiled.
+
+    `advance` is called with the size of each tensor, in bytes, once it is read.
 
     Raises:
         LegacyModelError: if the model cannot be made, or its weights do not fit.
     """
-    model, left_out, different = build_and_report(planned, safe_mode, advance, compile)
-    if left_out:
-        warn(
-            f"{planned.legacy.path}: the model was opened, but this was left out of "
-            f"its training configuration: {'; '.join(left_out)}. Call "
-            "model.compile(...) with what you want in its place."
-        )
-    if different:
-        warn(
-            f"{planned.legacy.path}: your classes give these layers another policy "
-            f"than the file records: {', '.join(different)}."
-        )
-    return model
-
-
-def build_and_report(planned, safe_mode, advance, compile=True):
-    """Return `(model, left out, layers of another policy)`; see `build`."""
-    legacy = planned.legacy
+    legacy = plan.legacy
     blank = keras_internals.blank_variables(backend.place, budget.spend)
-    with budget.of(legacy.size), blank:
-        model = _make(planned, safe_mode)
+    with located(legacy.path), budget.of(legacy.size), blank:
+        model = _make(plan)
         with corrupt(legacy.path):
-            held_lookups.fill(model, legacy.vocabularies, legacy.path)
-            pairs = weights.match_model(model, legacy.weights, legacy.path)
-            weights.assign(pairs, advance)
-            weights.settle(model)
-            different = _mend_inner_policies(model, planned)
-            _make_policies_plain(model, planned)
-        left_out = list(planned.conversion.left_out)
-        if compile and planned.training is not None:
+            held_lookups.fill(model, legacy.vocabularies)
+            pairs = weights.pair(model, legacy.weights)
+            values.assign(pairs, advance)
+            values.settle(model)
+            recorded = legacy.inner_policies if legacy.records_policies else {}
+            different = inner_policies.restore(model, recorded, plan.policy_of)
+            _make_policies_plain(model, plan.policy)
+        left_out = [*plan.findings.left_out]
+        if compile:
             with corrupt(legacy.path, "its training_config"):
-                left_out += compiling.compile_model(model, planned, pairs)
-        return model, left_out, different
+                left_out += compiling.compile_model(model, plan, pairs)
+    return Built(model, plan, left_out, different)
 
 
-def _mend_inner_policies(model, planned):
-    legacy = planned.legacy
-    recorded = legacy.inner_policies if legacy.records_policies else {}
-    return inner_policies.mend(model, recorded, planned.conversion.policy_of)
-
-
-def _make(planned, safe_mode):
+def _make(plan: Plan) -> keras.Model:
     """Return the model, built, with variables that hold nothing yet."""
-    legacy = planned.legacy
     try:
-        config, makers = own_classes.with_makers(
-            planned.conversion.config, legacy.path, planned.policy
-        )
-        known = {**planned.conversion.functions, **makers}
+        config, makers = own_classes.with_makers(plan.config, plan.policy)
+        known = {**plan.findings.functions, **makers}
         with keras_internals.custom_object_scope(known):
-            model = keras.saving.deserialize_keras_object(config, safe_mode=safe_mode)
-        if not model.built and legacy.inputs:
-            with own_classes.scope(planned.policy):
-                _call_on_inputs(model, legacy.inputs)
+            model = keras.saving.deserialize_keras_object(
+                config, safe_mode=plan.settings.safe_mode
+            )
+        if not model.built and plan.legacy.inputs:
+            with own_classes.scope(plan.policy):
+                _call_on_inputs(model, plan.legacy)
+    except LegacyModelError:
+        raise
     except Exception as error:  # whatever a layer raises for a config not its own
-        message = str(error) if isinstance(error, LegacyModelError) else ""
-        if message.startswith(legacy.path):
-            raise
-        raise LegacyModelError(
-            f"{legacy.path}: the model could not be built from its config: "
-            f"{message or hints.explained(error)}"
-        ) from error
+        problem = "the model could not be built from its config"
+        raise hints.explained(problem, error) from error
     if not isinstance(model, keras.Model):
-        raise LegacyModelError(
-            f"{legacy.path}: it holds a {type(model).__name__}, expected a model."
-        )
+        raise LegacyModelError(f"it holds a {type(model).__name__}, expected a model.")
     return model
 
 
-def _call_on_inputs(model, inputs):
-    """Build a subclassed model by calling it on its recorded inputs."""
-    tensors = {
-        name: keras.KerasTensor(shape, dtype=dtype)
-        for name, (shape, dtype) in inputs.items()
-    }
-    values = list(tensors.values())
-    model(values[0] if len(values) == 1 else values)
+def _call_on_inputs(model: keras.Model, legacy: LegacyModel) -> None:
+    """Build a subclassed model by a call on symbolic tensors, as its file records."""
+    inputs = legacy.inputs.values()
+    tensors = [keras.KerasTensor(shape, dtype=dtype) for shape, dtype in inputs]
+    model(tensors[0] if len(tensors) == 1 else tensors)
 
 
-def _make_policies_plain(model, planned):
+def _make_policies_plain(model: keras.Model, own: PolicyLike | None) -> None:
     """Give the model its own policy, and every layer a policy of stock Keras."""
-    if planned.policy is not None:
-        model.dtype_policy = planned.policy
+    if own is not None:
+        model.dtype_policy = own
         origins.record(model, is_given=True, is_read=True)
     for layer in keras_internals.sublayers(model):
         policy = keras_internals.own_policy(layer)
-        if isinstance(policy, Policy) and policy is not planned.policy:
+        if isinstance(policy, Policy) and policy is not own:
             keras_internals.set_own_policy(layer, policies.settled(policy))
             origins.keep(layer)

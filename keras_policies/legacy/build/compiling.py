@@ -1,87 +1,35 @@
 """Compiles a model as it was in tf.keras, with the state of its optimizer."""
 
+from typing import Any
+
 import keras
 
+from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.build import optimizer_state
+from keras_policies.legacy.build.targets import Pairs
 from keras_policies.legacy.plan import graph, training
+from keras_policies.legacy.plan.plan import Plan
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
-
-def _deserialize(kind, value, left_out):
-    """Return the objects of a nest of configs; what is unknown is left out."""
-    if isinstance(value, dict) and "class_name" not in value:
-        return {key: _deserialize(kind, item, left_out) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_deserialize(kind, item, left_out) for item in value]
-    if value is None:
-        return value
-    unknown = training.unknown(kind, value)
-    if unknown is not None:
-        left_out.append(
-            f"{kind}: {unknown!r}, pass custom_objects={{{unknown!r}: ...}}"
-        )
-        return None
-    if isinstance(value, str):
-        return keras.saving.get_registered_object(value) or value
-    try:
-        return keras.saving.deserialize_keras_object(value)
-    except Exception as error:  # arguments that it no longer takes
-        name, reason = value.get("class_name"), str(error).splitlines()[0][:120]
-        left_out.append(f"{kind}: {name!r} ({reason})")
-        return None
+MAX_REASON = 120  # characters of an error that Keras raised
 
 
-def _for_every_output(losses, output_names):
-    """Return losses by output with None for those that have none."""
-    if isinstance(losses, dict) and set(losses) < set(output_names):
-        return {name: losses.get(name) for name in output_names}
-    return losses
-
-
-def _metrics(model, configs, left_out):
-    """Return the metrics of a nest of configs, without the unknown; None if empty."""
-    names = getattr(model, "output_names", [])  # a Functional's; others have one
-    named = training.without_output_names(configs, names)
-    return _without_none(_deserialize("metrics", named, left_out)) or None
-
-
-def _without_none(metrics):
-    if isinstance(metrics, dict):
-        return {key: _without_none(item) for key, item in metrics.items()}
-    if isinstance(metrics, list):
-        return [_without_none(item) for item in metrics if item is not None]
-    return metrics
-
-
-def compile_model(model, planned, pairs):
-    """Compile the model as it was; return what could not be brought back.
-
-    Args:
-        model: `keras.Model`, with its weights.
-        planned: `plan.Plan`.
-        pairs: `[(variable, LegacyWeight), …]` of the model.
-
-    Returns:
-        list of str, the parts that were left out, each with its reason.
-    """
-    fitting, left_out = planned.training, []
-    losses = _deserialize("losses", fitting.losses, left_out)
-    has_lost_a_loss = bool(left_out)
-    losses = _for_every_output(losses, getattr(model, "output_names", []))
-    config = planned.legacy.config.get("config")
-    fixed = list(graph.fixed_training(config)) if isinstance(config, dict) else []
-    if fixed:
-        left_out.append(
-            f"training=False in the calls of {', '.join(map(repr, fixed))}, which "
-            "Keras 3 overrides when it trains (set trainable=False instead)"
-        )
-    optimizer = _deserialize("optimizers", fitting.optimizer, left_out)
-    if optimizer is not None and planned.loss_scale is not None:
-        optimizer = LossScaleOptimizer(optimizer, planned.loss_scale)
-    metrics = _metrics(model, fitting.metrics, left_out)
-    weighted_metrics = _metrics(model, fitting.weighted_metrics, left_out)
-    if has_lost_a_loss:  # it would learn nothing, or something else, and not say so
-        left_out.append("so the model is not compiled, as it has no whole loss")
+def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
+    """Compile the model as it was; return what could not be restored, with reasons."""
+    fitting, made = plan.training, _Made()
+    if fitting is None:
+        return []
+    outputs = getattr(model, "output_names", [])  # other than Functional: one output
+    losses = _for_every_output(made.objects("losses", fitting.losses), outputs)
+    has_lost_a_loss = bool(made.left_out)
+    optimizer = made.objects("optimizers", fitting.optimizer)
+    if optimizer is not None and plan.loss_scale is not None:
+        optimizer = LossScaleOptimizer(optimizer, plan.loss_scale)
+    metrics = made.metrics(fitting.metrics, outputs)
+    weighted_metrics = made.metrics(fitting.weighted_metrics, outputs)
+    left_out = [*made.left_out, *_training_false(plan.legacy)]
+    if has_lost_a_loss:  # or it would silently learn nothing, or something else
+        left_out.append("so the model is not compiled, as it lacks a loss")
     if optimizer is None or has_lost_a_loss:
         return left_out
     model.compile(
@@ -92,12 +40,76 @@ def compile_model(model, planned, pairs):
         weighted_metrics=weighted_metrics,
         auto_scale_loss=fitting.loss_scale is not None,
     )
-    if planned.loss_scale is None and isinstance(model.optimizer, LossScaleOptimizer):
-        # Stock Keras, reading the saved model, wraps again only under mixed_float16,
-        # and would lose the state of a wrapped optimizer.
+    if plan.loss_scale is None and isinstance(model.optimizer, LossScaleOptimizer):
+        # Stock Keras wraps the optimizer of a saved model again only if the global
+        # policy is mixed_float16, and would lose the state of a wrapped one.
         model.optimizer.saved_as_inner = True
-    problems = optimizer_state.restore(model, planned.legacy.optimizer, pairs)
-    left_out += [f"the optimizer's state: {problem}" for problem in problems]
-    if planned.loss_scale is not None:
-        optimizer_state.restore_loss_scale(model.optimizer, planned.legacy.optimizer)
-    return left_out
+    problems = optimizer_state.restore(model, plan.legacy.optimizer, pairs)
+    if plan.loss_scale is not None:
+        optimizer_state.restore_loss_scale(model.optimizer, plan.legacy.optimizer)
+    return [*left_out, *(f"the optimizer's state: {problem}" for problem in problems)]
+
+
+class _Made:
+    """Makes objects from configs; `left_out` lists the ones that could not be made."""
+
+    def __init__(self) -> None:
+        self.left_out: list[str] = []
+
+    def objects(self, kind: str, nest: Any) -> Any:
+        """Return a nest of configs as one of objects, None where one was left out.
+
+        `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
+        """
+        if isinstance(nest, dict) and "class_name" not in nest:
+            return {key: self.objects(kind, item) for key, item in nest.items()}
+        if isinstance(nest, list):
+            return [self.objects(kind, item) for item in nest]
+        if nest is None:
+            return None
+        unknown = training.unknown(kind, nest)
+        if unknown is not None:
+            self.left_out.append(
+                f"{kind}: {unknown!r}, pass custom_objects={{{unknown!r}: ...}}"
+            )
+            return None
+        if isinstance(nest, str):
+            return keras.saving.get_registered_object(nest) or nest
+        try:
+            return keras.saving.deserialize_keras_object(nest)
+        except Exception as error:  # Keras 3 may not take the arguments any more
+            reason = f"{type(error).__name__}: {error}".splitlines()[0][:MAX_REASON]
+            name = nest.get("class_name")
+            self.left_out.append(f"{kind}: {name!r} ({reason.rstrip(': ')})")
+            return None
+
+    def metrics(self, configs: Any, output_names: list[str]) -> Any:
+        """Return a nest of metrics without those left out; None if there are none."""
+        named = training.without_output_names(configs, output_names)
+        return _without_none(self.objects("metrics", named)) or None
+
+
+def _without_none(metrics: Any) -> Any:
+    if isinstance(metrics, dict):
+        return {key: _without_none(item) for key, item in metrics.items()}
+    if isinstance(metrics, list):
+        return [_without_none(item) for item in metrics if item is not None]
+    return metrics
+
+
+def _for_every_output(losses: Any, output_names: list[str]) -> Any:
+    """Return losses by output, with None for outputs that have none."""
+    if isinstance(losses, dict) and set(losses) < set(output_names):
+        return {name: losses.get(name) for name in output_names}
+    return losses
+
+
+def _training_false(legacy: LegacyModel) -> list[str]:
+    """Return a note on layers that the model's graph calls with `training=False`."""
+    config = legacy.config.get("config")
+    fixed = list(graph.fixed_training(config)) if isinstance(config, dict) else []
+    note = (
+        f"training=False in the calls of {', '.join(map(repr, fixed))}, which "
+        "Keras 3 overrides when it trains (set trainable=False instead)"
+    )
+    return [note] if fixed else []

@@ -1,50 +1,58 @@
-"""Weights of CuDNNLSTM and CuDNNGRU, as those of LSTM and GRU.
+"""Turns the weights of CuDNNLSTM and CuDNNGRU into those of LSTM and GRU.
 
-cuDNN keeps the kernels of the gates transposed, and two biases, which LSTM adds up and
-GRU (`reset_after=True`) has as two rows. Source: tf.keras
+cuDNN keeps the kernels of the gates transposed, and two biases: LSTM has their sum, and
+GRU (`reset_after=True`) has them as two rows. Source: tf.keras
 saving/hdf5_format.py, `_convert_rnn_weights`.
 """
 
 import collections
 import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+
+from keras_policies.legacy.base.model import LegacyWeight
 
 NAMES = "kernel", "recurrent_kernel", "bias"
-# In a `.keras` file they are numbered.
+# A `.keras` file numbers the weights of a layer.
 NUMBERED = {str(number): name for number, name in enumerate(NAMES)}
 LSTM_GATES, GRU_GATES = 4, 3
 
 
-def as_keras(weights):
-    """Return a layer's weights with those of cuDNN layers laid out as Keras has them.
+def as_keras(weights: Sequence[LegacyWeight]) -> tuple[LegacyWeight, ...]:
+    """Return the weights of a layer, with those of cuDNN layers in Keras's layout.
 
-    Their biases tell: twice as long as the gates are, in one line.
-
-    Args:
-        weights: tuple of `LegacyWeight`.
+    A cuDNN layer is known by its bias: one row, twice as long as that of its gates.
     """
-    groups = collections.defaultdict(dict)
+    layers: dict[str, dict[str, LegacyWeight]] = collections.defaultdict(dict)
     for weight in weights:
         prefix, _, name = (weight.path or weight.name).rpartition("/")
-        groups[prefix][NUMBERED.get(name, name)] = weight
+        layers[prefix][NUMBERED.get(name, name)] = weight
     changed = {}
-    for prefix, group in groups.items():
-        gates = _gates(group)
-        for name in NAMES if gates is not None else ():
-            cell = f"{prefix.removesuffix('vars').rstrip('/')}/cell/{name}".lstrip("/")
-            converted = _convert(group[name], name, gates)
-            if converted.path:
-                converted = dataclasses.replace(converted, path=cell)
-            changed[id(group[name])] = converted
+    for prefix, layer in layers.items():
+        gates = _gates(layer)
+        if gates is None:
+            continue
+        cell = f"{prefix.removesuffix('vars').rstrip('/')}/cell".lstrip("/")
+        for name in NAMES:
+            weight = layer[name]
+            changed[id(weight)] = dataclasses.replace(
+                weight,
+                path=f"{cell}/{name}" if weight.path else "",
+                shape=_bias_shape(weight, gates) if name == "bias" else weight.shape,
+                read=functools.partial(_read, weight, name, gates),
+            )
     return tuple(changed.get(id(weight), weight) for weight in weights)
 
 
-def _gates(group):
-    """Return the number of gates if a group is that of a cuDNN layer, or None."""
-    if not set(NAMES) <= set(group):
+def _gates(layer: Mapping[str, LegacyWeight]) -> int | None:
+    """Return the number of gates in a cuDNN layer, or None for any other layer."""
+    if not set(NAMES) <= set(layer):
         return None
-    recurrent, bias = group["recurrent_kernel"].shape, group["bias"].shape
+    recurrent, bias = layer["recurrent_kernel"].shape, layer["bias"].shape
     if len(recurrent) != 2 or len(bias) != 1:
         return None
     for gates in LSTM_GATES, GRU_GATES:
@@ -53,23 +61,18 @@ def _gates(group):
     return None
 
 
-def _convert(weight, name, gates):
+def _bias_shape(bias: LegacyWeight, gates: int) -> tuple[int, ...]:
+    length = bias.shape[0] // 2
+    return (length,) if gates == LSTM_GATES else (2, length)
+
+
+def _read(weight: LegacyWeight, name: str, gates: int) -> npt.NDArray[Any]:
+    """Read a weight of a cuDNN layer, and return it in Keras's layout."""
+    value = weight.read()
     if name == "bias":
-        length = weight.shape[0] // 2
-        shape = (length,) if gates == LSTM_GATES else (2, length)
-    else:
-        shape = weight.shape
-
-    def read():
-        value = weight.read()
-        if name == "bias":
-            both = value.reshape(2, -1)
-            return both.sum(axis=0) if gates == LSTM_GATES else both
-        order = "F" if name == "kernel" else "C"
-        parts = [
-            part.T.reshape(part.shape, order=order) if name == "kernel" else part.T
-            for part in np.hsplit(value, gates)
-        ]
-        return np.hstack(parts)
-
-    return dataclasses.replace(weight, shape=shape, read=read)
+        both = value.reshape(2, -1)
+        return both.sum(axis=0) if gates == LSTM_GATES else both
+    parts = np.hsplit(value, gates)
+    if name == "kernel":  # each gate's part is transposed, and stored in that order
+        return np.hstack([part.T.reshape(part.shape, order="F") for part in parts])
+    return np.hstack([part.T for part in parts])

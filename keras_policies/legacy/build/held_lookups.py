@@ -1,12 +1,14 @@
-"""Gives lookup layers in a user's own layers and models their vocabularies.
+"""Gives vocabularies to lookup layers inside user-defined layers and models.
 
-Such a layer is made by code, empty, and not from a config. It is found by the
-attributes that lead to it.
+Code makes these layers, empty, and no config names them. Their vocabularies are found
+by the attributes that lead to them.
 """
+
+from collections.abc import Mapping
 
 import keras
 
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.lookups import LOOKUPS, special_tokens
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.build import targets
@@ -15,32 +17,32 @@ from keras_policies.legacy.plan import lookups
 CLASSES = tuple(getattr(keras.layers, name) for name in LOOKUPS)
 
 
-def fill(model, vocabularies, where):
-    """Fill the lookup layers of a model that are still empty.
-
-    Args:
-        model: `keras.Model`.
-        vocabularies: `{path: Vocabulary}`.
-        where: str, the file, for errors.
+def fill(model: keras.Model, vocabularies: Mapping[str, Vocabulary]) -> None:
+    """Fill the lookup layers of a model that are still empty, by their paths.
 
     Raises:
-        LegacyModelError: if there is none for a layer.
+        LegacyModelError: if the file has no vocabulary for such a layer.
     """
-    for paths, layer in targets.sublayers(model, CLASSES):
-        config = layer.get_config()
-        name = type(layer).__name__
-        kind = next(item for item in CLASSES if isinstance(layer, item)).__name__
-        if layer.vocabulary_size() > len(special_tokens(kind, config)):
-            continue
-        found = [vocabularies[path] for path in paths if path in vocabularies]
-        named = f"{where}: the layer {paths[0]!r} ({name})"
-        try:
-            learned = found[0] if found else Vocabulary()
-            filled = lookups.lookup(kind, config, learned, named, safe_mode=True)
-        except lookups.NothingLearnedError as error:
-            raise LegacyModelError(f"{named} would be empty: {error}.") from None
-        if filled.get("num_oov_indices") != config.get("num_oov_indices"):
-            raise LegacyModelError(
-                f"{named}: make it with num_oov_indices={filled['num_oov_indices']}."
-            )
-        layer.set_vocabulary(filled["vocabulary"], filled["idf_weights"])
+    for layer, *paths in targets.layers(model, leaves=CLASSES):
+        if isinstance(layer, CLASSES):
+            found = [vocabularies[path] for path in paths if path in vocabularies]
+            with located(layer=paths[0]):
+                _fill(layer, found[0] if found else Vocabulary())
+
+
+def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
+    kind = next(cls for cls in CLASSES if isinstance(layer, cls)).__name__
+    config = layer.get_config()
+    if layer.vocabulary_size() > len(special_tokens(kind, config)):
+        return
+    try:
+        filled = lookups.lookup_arguments(kind, config, learned, safe_mode=True)
+    except lookups.NothingLearnedError as error:
+        raise LegacyModelError(f"this {kind} would be empty: {error}.") from None
+    own, wanted = (item.get("num_oov_indices") for item in (config, filled))
+    if own != wanted:
+        raise LegacyModelError(
+            f"this {kind} has num_oov_indices={own}, the file's layer has {wanted}.",
+            f"Make it with num_oov_indices={wanted}.",
+        )
+    layer.set_vocabulary(filled["vocabulary"], filled["idf_weights"])

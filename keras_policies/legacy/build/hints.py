@@ -1,8 +1,11 @@
-"""What a user can do about an error that Keras raised while it made an object."""
+"""Explains errors that Keras raises while it makes an object from a config."""
 
 import re
 
 import keras
+
+from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.errors import LegacyModelError
 
 MAX_MESSAGE = 2000  # characters; a file can put megabytes of its own into one
 REFUSED = (
@@ -10,39 +13,40 @@ REFUSED = (
     re.compile(r"Unrecognized keyword arguments passed to (\w+)"),
 )
 TENSORFLOW = (
-    "TensorFlow must be installed beside (pip install tensorflow-cpu); the backend may "
-    "stay what it is."
+    "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is."
 )
 
 
-def innermost(error):
-    """Return how the message of the first error begins; Keras wraps it in its own."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__
-    return f"{type(error).__name__}: {error}"[:MAX_MESSAGE]
+def innermost(error: BaseException) -> str:
+    """Return the first error in a chain, cut and without a full stop.
 
-
-def explained(error):
-    """Return the message of an error, with what can be done about it.
-
-    Args:
-        error: exception that Keras raised.
+    Keras wraps the error of a layer in errors of its own.
     """
-    message = innermost(error)
-    if "requires TensorFlow" in message:
-        return f"{message.rstrip('.')}. {TENSORFLOW}"
-    found = (pattern.search(message) for pattern in REFUSED)
-    name = next((match.group(1) for match in found if match), None)
-    return f"{message.rstrip('.')}. {_cure(name)}" if name else message
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    return f"{type(error).__name__}: {error}"[:MAX_MESSAGE].rstrip(".: ")
 
 
-def _cure(class_name):
-    if hasattr(keras.layers, class_name):
+def explained(problem: str, error: BaseException) -> LegacyModelError:
+    """Return the error to raise for one of Keras, with its reason and a remedy."""
+    reason = innermost(error)
+    return LegacyModelError(f"{problem}: {reason}.", _remedy(reason))
+
+
+def _remedy(reason: str) -> str:
+    """Return what the user can do, or `""` if nothing is known."""
+    if "requires TensorFlow" in reason:
+        return TENSORFLOW
+    found = next((match for item in REFUSED if (match := item.search(reason))), None)
+    if found is None:
+        return ""
+    name = found[1]
+    if hasattr(keras.layers, name):
         return (
-            f"Keras has a layer {class_name} of its own: if the model's is a class of "
-            f"yours by that name, pass custom_objects={{{class_name!r}: ...}}."
+            f"Keras has a layer {name} of its own: the model's may be another class. "
+            f"{remedies.pass_custom_object(name)}"
         )
     return (
-        f"Give {class_name}.__init__ **kwargs, and pass them on to "
+        f"Give {name}.__init__ **kwargs, and pass them on to "
         "super().__init__(**kwargs)."
     )

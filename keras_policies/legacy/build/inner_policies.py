@@ -1,31 +1,32 @@
-"""The policies of the layers that a user's own layers and models make by code.
+"""Restores the policies of layers that a user's own layers and models make in code.
 
-No config of Keras 3 has them. A SavedModel records them in its graph of objects
-(`recorded_policies.py`).
+No config of Keras 3 has these policies; the object graph of a SavedModel records them.
 """
+
+from collections.abc import Callable, Iterator, Mapping
 
 import keras
 
 from keras_policies import keras_internals, origins
+from keras_policies.annotations import PolicyLike
 from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.own_classes import is_stock
 
 
-def mend(model, recorded, wanted):
-    """Give layers made by code the policies that a file records, where that is safe.
+def restore(
+    model: keras.Model,
+    recorded: Mapping[str, object],
+    policy_of: Callable[[object], PolicyLike | None],
+) -> list[str]:
+    """Give layers made in code the policies that a file records, where that is safe.
 
-    Args:
-        model: `keras.Model`, built.
-        recorded: `{path: dtype as written}`.
-        wanted: callable, gives the policy that a `dtype` becomes.
-
-    Returns:
-        list of str, the layers that keep another policy than the file's, with both.
+    `recorded` has the `dtype` as written by path, and `policy_of` returns the policy
+    that it becomes. Return the layers that keep another policy, each with both.
     """
     different = []
-    for layer, paths in _made_by_code(model):
+    for layer, *paths in _made_in_code(model):
         written = next((recorded[path] for path in paths if path in recorded), None)
-        policy = written and _floating(wanted(written))
+        policy = written and _floating(policy_of(written))
         own = _floating(keras_internals.own_policy(layer))
         if not policy or not own or policy.name == own.name:
             continue
@@ -37,54 +38,52 @@ def mend(model, recorded, wanted):
     return different
 
 
-def unrecorded(model):
-    """Return what is to be known of a `.keras` file of a model, in sentences.
+def unrecorded(model: keras.Model) -> list[str]:
+    """Return a note on the policies that the `.keras` file of a model lacks, if any.
 
-    Keras 3 records no policies of layers that a class makes by code.
+    Keras 3 records no policies of layers that a class makes in code.
     """
     lost = dict.fromkeys(
-        f"{paths[0]!r} ({policy.name})"
-        for layer, paths in _made_by_code(model)
+        f"{path!r} ({policy.name})"
+        for layer, path, _ in _made_in_code(model)
         if (policy := _floating(keras_internals.own_policy(layer)))
         and policy.name != keras.config.floatx()
         and not origins.is_given(layer)
     )
-    if not lost:
-        return []
-    return [
+    note = (
         f"the policies of {', '.join(lost)}, which a class of your own makes without "
-        "dtype=: where the new file is opened they take the global policy, "
+        "dtype=: opened from the new file, these layers take the global policy, "
         "keras.config.set_dtype_policy(...)"
-    ]
+    )
+    return [note] if lost else []
 
 
-def _made_by_code(model):
-    """Yield `(layer, paths)` below layers and models of classes not Keras's own."""
-    own = []
-    for layer, paths in targets.layers(model):
-        if any(paths[0].startswith(beginning) for beginning in own):
-            yield layer, paths
-        if not is_stock(layer):
-            own.append(f"{paths[0]}/" if paths[0] else "")
+def _made_in_code(model: keras.Model) -> Iterator[targets.Place]:
+    """Yield the layers inside layers and models of user-defined classes."""
+    own: list[str] = []
+    for place in targets.layers(model):
+        if place.path.startswith(tuple(own)):
+            yield place
+        if not is_stock(place.layer):
+            own.append(f"{place.path}/" if place.path else "")
 
 
-def _floating(policy):
-    """Return a policy of floats, or None for any other."""
+def _floating(policy: PolicyLike | None) -> keras.DTypePolicy | None:
+    """Return a floating-point policy, or None for any other."""
     if isinstance(policy, str):
         policy = keras.DTypePolicy(policy)
     dtype = getattr(policy, "compute_dtype", None)
     return policy if dtype and keras.backend.is_float_dtype(dtype) else None
 
 
-def _can_take(layer, own, policy):
-    """Return whether a policy can replace one that nobody gave: no part depends on it.
+def _can_take(
+    layer: keras.Layer, own: keras.DTypePolicy, policy: keras.DTypePolicy
+) -> bool:
+    """Return whether nobody chose the layer's own policy, and nothing depends on it.
 
-    Parts of a layer have policies of their own, and weights their dtype.
+    Parts of a stock layer took the same policy, and its weights the variable dtype.
     """
     is_alone = len(keras_internals.sublayers(layer)) == 1
     same_weights = not layer.weights or own.variable_dtype == policy.variable_dtype
-    return (
-        same_weights
-        and (is_alone or not is_stock(layer))
-        and not origins.is_given(layer)
-    )
+    is_free = same_weights and (is_alone or not is_stock(layer))
+    return is_free and not origins.is_given(layer)

@@ -1,68 +1,65 @@
-"""Has Keras make the objects of a user's own classes as tf.keras had made them.
+"""Builds objects of user-defined classes under the policy that their config records.
 
-A class makes layers of its own without `dtype=`, and they take the global policy of
-that moment: in tf.keras that of the program that made the model. Here it is the policy
-that the config of the object records, while the object is made and built.
+Such a class makes layers of its own without `dtype=`, and these take the global policy.
+In tf.keras that was the policy of the program that made the model. Here it is the
+policy in the object's config, while the object is made and built.
 """
 
 import contextlib
+import dataclasses
 import functools
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 
+from keras_policies.annotations import Config, PolicyLike
 from keras_policies.global_policy import policy_scope
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.build import hints
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class Maker:
-    """Stands for a user's class while Keras makes an object of a config.
+    """Takes the place of a user's class while Keras makes an object from a config."""
 
-    Args:
-        cls: class of the user's, of `keras.Layer`.
-        policy: what the config records: a name, a policy, or None.
-        where: str, file and layer, for errors.
-    """
+    cls: type[Any]
+    policy: PolicyLike | None  # of the config
+    layer: str | None  # its name, for errors; None for the model itself
 
-    def __init__(self, cls, policy, where):
-        self.cls = cls
-        self.policy = policy
-        self.where = where
-
-    def from_config(self, config):
-        """Return the object, made under its policy; Keras calls this.
-
-        Raises:
-            LegacyModelError: if the class does not take its config.
-        """
-        with scope(self.policy):
+    def from_config(self, config: Config) -> Any:
+        """Return the object, made under its policy; Keras calls this."""
+        with located(layer=self.layer), scope(self.policy):
             try:
                 made = self.cls.from_config(config)
             except TypeError as error:
-                raise LegacyModelError(self._refusal(config, error)) from error
+                raise _refusal(self.cls.__name__, config, error) from error
         if isinstance(made, keras.Layer) and not made.built:
             _build_under(made, self.policy)
         return made
 
-    def _refusal(self, config, error):
-        name, reason = self.cls.__name__, hints.innermost(error).rstrip(".")
-        cure = f"Give {name}.__init__ these arguments, and **kwargs that it passes to "
-        cure += "super().__init__(**kwargs)"
-        if "required positional argument" in reason:
-            cure = f"The file does not record them: give them defaults in {name}"
-        return (
-            f"{self.where}: {name} cannot be made from its config, with "
-            f"{sorted(config)}: {reason}. {cure}; if it is another class than the "
-            "model's, pass the right one in custom_objects."
-        )
+
+def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
+    """Return the error that says how a class can be changed to take a config."""
+    reason = hints.innermost(error)
+    change = (
+        f"Give {name}.__init__ these arguments, and **kwargs that it passes to "
+        "super().__init__(**kwargs)."
+    )
+    if "required positional argument" in reason:
+        change = f"The file does not record them: give them defaults in {name}."
+    return LegacyModelError(
+        f"{name} cannot be made from its config, with {sorted(config)}: {reason}.",
+        f"{change} If the model had another class, pass that one in custom_objects.",
+    )
 
 
-def _build_under(layer, policy):
-    """Have a layer built under a policy: some make their layers only then."""
+def _build_under(layer: keras.Layer, policy: PolicyLike | None) -> None:
+    """Let a layer be built under a policy: some make their own layers only then."""
     stock = layer.build
 
     @functools.wraps(stock)
-    def build(*args, **kwargs):
+    def build(*args: Any, **kwargs: Any) -> Any:
         layer.build = stock
         with scope(policy):
             return stock(*args, **kwargs)
@@ -70,17 +67,13 @@ def _build_under(layer, policy):
     layer.build = build
 
 
-def is_stock(layer):
+def is_stock(layer: keras.Layer) -> bool:
     """Return whether the class of a layer is Keras's own."""
     return type(layer).__module__.startswith("keras.")
 
 
-def scope(policy):
-    """Return a scope of the global policy; None, and one of integers, change nothing.
-
-    Args:
-        policy: a name of Keras's own, a `keras.DTypePolicy`, or None.
-    """
+def scope(policy: PolicyLike | None) -> contextlib.AbstractContextManager[None]:
+    """Return a scope of the global policy; None and integer policies change nothing."""
     if isinstance(policy, str):
         policy = keras.DTypePolicy(policy)
     dtype = getattr(policy, "compute_dtype", None)
@@ -89,19 +82,17 @@ def scope(policy):
     return policy_scope(policy)
 
 
-def with_makers(config, path, policy=None):
-    """Return `(config, {name: Maker})`: a config that names a `Maker` for each object.
+def with_makers(
+    config: Config, policy: PolicyLike | None
+) -> tuple[Config, dict[str, Maker]]:
+    """Return a config that names a `Maker` for each user-defined layer, and these.
 
-    Each has a name of its own, as Keras prefers a registered class to one of a scope.
-
-    Args:
-        config: nest of dicts, lists and values, converted for Keras 3.
-        path: str, the file, for errors.
-        policy: of the model itself, whose config does not record it.
+    Each gets a new name, since Keras prefers registered classes to those of a scope.
+    `policy` is that of the model itself, which its config does not record.
     """
-    makers = {}
+    makers: dict[str, Maker] = {}
 
-    def replaced(value):
+    def replaced(value: Any) -> Any:
         if isinstance(value, list | tuple):
             return [replaced(item) for item in value]
         if not isinstance(value, dict):
@@ -110,17 +101,18 @@ def with_makers(config, path, policy=None):
         cls = _own_class(value)
         if cls is None:
             return inner
-        settings = value.get("config") or {}
-        own = policy if value is config else settings.get("dtype")
-        where = f"{path}: the layer {settings.get('name', cls.__name__)!r}"
+        own, layer = policy, None
+        if value is not config:
+            settings = value["config"] or {}
+            own, layer = settings.get("dtype"), settings.get("name", cls.__name__)
         name = f"<{cls.__name__} {len(makers)}>"
-        makers[name] = Maker(cls, own, path if value is config else where)
+        makers[name] = Maker(cls, own, layer)
         return {**inner, "registered_name": name}
 
     return replaced(config), makers
 
 
-def _own_class(config):
+def _own_class(config: Mapping[str, Any]) -> type[Any] | None:
     """Return the user's class of layers that a config names, or None."""
     name = config.get("registered_name")
     if not isinstance(name, str) or "config" not in config:

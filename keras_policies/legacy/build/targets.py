@@ -1,119 +1,98 @@
-"""Describes the variables of a Keras 3 layer, as a legacy weight can name them."""
+"""Lists the layers and variables of a Keras 3 model by the names a legacy file uses."""
 
 import collections
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 import keras
 
 from keras_policies import keras_internals
+from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.names import numbered
+
+# Variables, each with the weight in the file that becomes its value.
+Pairs: TypeAlias = list[tuple[keras.Variable, LegacyWeight]]
+
+
+class Place(NamedTuple):
+    """A layer of a model, and the path that leads to it; `""` is the model itself."""
+
+    layer: keras.Layer
+    path: str  # of attributes, "blocks/0/first"
+    stored_path: str  # as a Keras-2 .keras file has it, "blocks/block/first"
 
 
 class Target(NamedTuple):
-    """A variable of a Keras 3 layer, as a legacy weight can be told to be it."""
+    """A variable of a Keras 3 layer, and what a legacy file can call it."""
 
-    variable: object
-    paths: tuple  # attributes; and attributes with the position, as in `.keras`
-    name: str
-
-
-def is_graph(layer):
-    """Return whether a layer is a model whose layers go by their names."""
-    return isinstance(layer, keras.Sequential) or (
-        isinstance(layer, keras.Model) and keras_internals.is_functional(layer)
-    )
+    variable: keras.Variable
+    paths: tuple[str, ...]  # from its layer, "cell/kernel" and "cell/vars/0"
+    name: str  # in Keras 3, "lstm/lstm_cell/kernel"
 
 
-def _children(layer):
-    """Yield `(attribute, name in a .keras file, layer or variable)` below a layer."""
-    if is_graph(layer):
-        for inner in layer.layers:
-            yield inner.name, inner.name, inner
-        return
-    for attribute, value in keras_internals.own_attributes(layer):
-        name = attribute.lstrip("_")
-        if isinstance(value, list | tuple | dict):
-            items = value.items() if isinstance(value, dict) else enumerate(value)
-            items = [(key, item) for key, item in items if _is_tracked(item)]
-            stored = numbered(type(item).__name__ for _, item in items)
-            for (key, item), own in zip(items, stored, strict=True):
-                yield f"{name}/{key}", f"{name}/{own}", item
-        elif _is_tracked(value):
-            yield name, name, value
+def layers(
+    model: keras.Layer, leaves: tuple[type[keras.Layer], ...] = ()
+) -> Iterator[Place]:
+    """Yield the places of a layer or model and of all layers in it, nearest first.
 
-
-def _is_tracked(value):
-    return isinstance(value, keras.Layer | keras.Variable)
-
-
-def _walk(layer, leaves=()):
-    """Yield `(path, stored path, layer)` of a layer and those below it, nearest first.
-
-    Args:
-        layer: `keras.Layer`.
-        leaves: tuple of classes below which it does not go.
+    The layers inside of those whose class is one of `leaves` are left out.
     """
-    seen, queue = {id(layer)}, collections.deque([("", "", layer)])
-    while queue:
-        path, stored_path, current = queue.popleft()
-        yield path, stored_path, current
-        if path and isinstance(current, leaves):
+    seen, waiting = {id(model)}, collections.deque([Place(model, "", "")])
+    while waiting:
+        place = waiting.popleft()
+        yield place
+        if isinstance(place.layer, leaves):
             continue
-        for name, stored, child in _children(current):
+        for name, stored, child in _children(place.layer):
             if not isinstance(child, keras.Variable) and id(child) not in seen:
                 seen.add(id(child))
-                queue.append((f"{path}{name}/", f"{stored_path}{stored}/", child))
+                paths = _join(place.path, name), _join(place.stored_path, stored)
+                waiting.append(Place(child, *paths))
 
 
-def _own_targets(layer, path, stored_path):
-    """Yield the `Target`s of a layer's own variables; those of attributes first."""
-    own = keras_internals.own_variables(layer)
-    positions = {
-        id(variable): f"{stored_path}vars/{n}" for n, variable in enumerate(own)
-    }
-    for name, _, child in _children(layer):
-        if isinstance(child, keras.Variable):
-            position = positions.get(id(child))
-            paths = (f"{path}{name}", *([position] if position else []))
-            yield Target(child, paths, child.path)
-    for variable in own:  # kept in lists that no attribute shows
-        yield Target(variable, (positions[id(variable)],), variable.path)
-
-
-def targets(layer):
-    """Return `[Target, …]` of a layer, in the order of `layer.weights`."""
-    found = {}
-    for path, stored_path, current in _walk(layer):
-        for target in _own_targets(current, path, stored_path):
+def targets(layer: keras.Layer) -> list[Target]:
+    """Return the targets of a layer, in the order of `layer.weights`."""
+    found: dict[int, Target] = {}
+    for place in layers(layer):
+        for target in _own_targets(place):
             found.setdefault(id(target.variable), target)
     return [found.get(id(item), Target(item, (), item.path)) for item in layer.weights]
 
 
-def layers(model):
-    """Yield `(layer, paths)` of a model and all layers in it, nearest first.
+def _own_targets(place: Place) -> Iterator[Target]:
+    """Yield the targets of a layer's own variables; those of attributes come first."""
+    positions = {
+        id(variable): (_join(place.stored_path, f"vars/{number}"),)
+        for number, variable in enumerate(keras_internals.own_variables(place.layer))
+    }
+    for name, _, child in _children(place.layer):
+        if isinstance(child, keras.Variable):
+            paths = (_join(place.path, name), *positions.get(id(child), ()))
+            yield Target(child, paths, child.path)
+    for variable in keras_internals.own_variables(place.layer):
+        yield Target(variable, positions[id(variable)], variable.path)
 
-    Args:
-        model: `keras.Model`.
 
-    Returns:
-        The paths are made of attributes, and of those as in a `.keras` file.
-    """
-    for path, stored_path, layer in _walk(model):
-        yield layer, (path.removesuffix("/"), stored_path.removesuffix("/"))
+def _children(layer: keras.Layer) -> Iterator[tuple[str, str, Any]]:
+    """Yield `(attribute, name in a .keras file, layer or variable)` below a layer."""
+    if isinstance(layer, keras.Sequential) or keras_internals.is_functional(layer):
+        yield from ((inner.name, inner.name, inner) for inner in layer.layers)
+        return
+    for attribute, value in keras_internals.own_attributes(layer):
+        name = attribute.lstrip("_")
+        if _is_tracked(value):
+            yield name, name, value
+        elif isinstance(value, list | tuple | dict):
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            tracked = [(key, item) for key, item in items if _is_tracked(item)]
+            stored = numbered(type(item).__name__ for _, item in tracked)
+            for (key, item), own in zip(tracked, stored, strict=True):
+                yield f"{name}/{key}", f"{name}/{own}", item
 
 
-def sublayers(model, kinds):
-    """Return `[(paths, layer), …]` of the layers of some classes, at any depth.
+def _is_tracked(value: object) -> bool:
+    return isinstance(value, keras.Layer | keras.Variable)
 
-    Args:
-        model: `keras.Model`.
-        kinds: tuple of classes.
 
-    Returns:
-        The paths are made of attributes, and of those as in a `.keras` file.
-    """
-    return [
-        ((path.removesuffix("/"), stored_path.removesuffix("/")), layer)
-        for path, stored_path, layer in _walk(model, leaves=kinds)
-        if layer is not model and isinstance(layer, kinds)
-    ]
+def _join(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name

@@ -1,25 +1,26 @@
-"""What building a model may fill memory with: some times what is in its file.
+"""Limits the memory that a model may take to what the size of its file explains.
 
 A config of a few bytes can ask for a layer of a billion units. No weight in the file
-fits it, but that shows only when the variable is there.
+fits it, but that shows only once the variable is there.
 """
 
 import contextlib
 import contextvars
 import math
+from collections.abc import Iterator
 
 from keras_policies.legacy.base.errors import LegacyModelError
 
-# A float16 weight as float32, with the slots of Adam, and those of its wrapper.
+# A float16 weight as float32, with the slots of Adam and of its loss-scale wrapper.
 TIMES = 16
 SMALL_BYTES = 256 * 1024 * 1024
 
-_left = contextvars.ContextVar("left", default=math.inf)
+_left: contextvars.ContextVar[float] = contextvars.ContextVar("left", default=math.inf)
 
 
 @contextlib.contextmanager
-def of(size):
-    """Within, `spend` raises if more is taken than weights of `size` bytes need."""
+def of(size: int) -> Iterator[None]:
+    """Let `spend` raise in this context for more than weights of `size` bytes need."""
     token = _left.set(TIMES * size + SMALL_BYTES)
     try:
         yield
@@ -27,15 +28,12 @@ def of(size):
         _left.reset(token)
 
 
-def spend(count, itemsize=4):
-    """Take the memory of an array, before it is made.
+def spend(count: float, itemsize: int = 4) -> None:
+    """Raise if the weights in the file do not explain the memory of an array.
 
     Args:
-        count: int, the numbers in it.
+        count: int, the numbers in it; a float where an op computes it.
         itemsize: int, bytes.
-
-    Raises:
-        LegacyModelError: if that is more than the file of the model explains.
     """
     left = _left.get() - count * itemsize
     if left < 0:

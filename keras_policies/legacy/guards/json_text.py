@@ -1,17 +1,20 @@
-"""Reads the JSON that tf.keras wrote: plain JSON, with tuples and shapes tagged."""
+"""Decodes the JSON that tf.keras wrote: plain JSON, with tuples and shapes tagged."""
 
 import json
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.model import Config
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-# Of one text, or of all in a file. A value takes a hundred bytes of memory at most.
+# Limits for one text, and for all in a file. A value takes up to 100 bytes of memory.
 MAX_JSON_BYTES = 32 * 1024 * 1024
 MAX_VALUES = 2_000_000
 
 
-def _untag(value):
+def _untag(value: Config) -> Any:
     """Return the Python value of an object that tf.keras tagged (json_utils.py)."""
     tag = value.get("class_name")
     if tag == "__tuple__":
@@ -24,7 +27,7 @@ def _untag(value):
     return value
 
 
-def _is_text(decoded):
+def _is_text(decoded: Any) -> bool:
     try:
         json.dumps(decoded, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:
@@ -32,46 +35,43 @@ def _is_text(decoded):
     return True
 
 
-def check_size(texts, where):
-    """Raise if the texts take too much memory as Python values.
-
-    Args:
-        texts: iterable of str or bytes.
-        where: str or path, for the error.
-    """
+def check_size(texts: Iterable[str | bytes], part: str) -> None:
+    """Raise if the texts in a part of a file take too much memory as Python values."""
     size = values = 0
     for text in texts:
         size += len(text)
-        marks = (",", "[", "{") if isinstance(text, str) else (b",", b"[", b"{")
-        values += sum(map(text.count, marks))
+        if isinstance(text, str):
+            values += sum(map(text.count, ",[{"))
+        else:
+            values += sum(map(text.count, b",[{"))  # bytes count a byte by its number
     if size > MAX_JSON_BYTES or values > MAX_VALUES:
         raise LegacyModelError(
-            f"{where}: {size} bytes of JSON with {values} values, expected at most "
+            f"{part}: {size} bytes of JSON with {values} values, expected at most "
             f"{MAX_JSON_BYTES} with {MAX_VALUES}."
         )
 
 
-def decode(text, where):
-    """Return the object in `text`, a str or bytes.
+def decode(text: str | bytes, part: str) -> Config:
+    """Return the object in a JSON text.
 
     Args:
-        text: str or bytes of JSON.
-        where: str, what it is, for the error.
+        text: str or bytes.
+        part: str, its part of the file, such as `"model_config"`.
 
     Raises:
         LegacyModelError: if it is no JSON object, too long or too deep.
     """
-    check_size([text], where)
+    check_size([text], part)
     try:
         decoded = json.loads(text, object_hook=_untag)
     except (ValueError, RecursionError) as error:
-        raise LegacyModelError(f"{where}: not readable as JSON: {error}.") from error
+        raise LegacyModelError(f"{part}: not readable as JSON: {error}.") from error
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     if SURROGATE.search(text) and not _is_text(decoded):
-        raise LegacyModelError(f"{where}: a name in it is no text (a lone surrogate).")
+        raise LegacyModelError(f"{part}: a name in it is no text (a lone surrogate).")
     if not isinstance(decoded, dict):
         raise LegacyModelError(
-            f"{where}: expected a JSON object, found a {type(decoded).__name__}."
+            f"{part}: expected a JSON object, found a {type(decoded).__name__}."
         )
     return decoded

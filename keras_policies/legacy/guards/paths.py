@@ -1,12 +1,14 @@
-"""Refuses files that a link leads to, outside of the folder that the user named."""
+"""Refuses files that are links out of the folder that the user named."""
+
+import pathlib
 
 from keras_policies.legacy.base.errors import LegacyModelError
 
 
-def check_inside(path, folder):
+def check_inside(path: pathlib.Path, folder: pathlib.Path) -> None:
     """Raise if a file of a folder is a link to somewhere outside of it.
 
-    Whoever made the folder would choose which file of this machine is read.
+    Otherwise the folder's author could choose any file of the user's machine.
 
     Args:
         path: `pathlib.Path`.
@@ -14,6 +16,8 @@ def check_inside(path, folder):
     """
     if not path.resolve().is_relative_to(folder.resolve()):
         raise LegacyModelError(
-            f"{path}: a link to a file outside of {folder}, which is not read. If it "
-            "is to be, copy the folder with what its links lead to (cp -rL)."
+            f"a link to a file outside of {folder}, which is not read.",
+            "If you trust it, copy the folder with the files its links lead to "
+            "(cp -rL).",
+            path=path,
         )

@@ -1,88 +1,91 @@
-"""Refuses what the config of a legacy model could have run, imported or read.
+"""Refuses configs that would run code, import modules or read other files.
 
-Keras 3 makes an object of each dict with a class name in a config, wherever it is. It
-has guards of its own, other ones in each release (up to 3.8 it imports any module that
-a file names), so nothing gets to it that has not passed here.
+Keras 3 makes an object of each dict with a class name, wherever it is in a config. Its
+own guards differ between releases (up to 3.8 it imports any module that a file names),
+so every config passes here before Keras sees it.
 """
+
+from typing import Any
 
 import keras
 
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.annotations import Config
+from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.errors import LegacyModelError, located
 
 CODE = "__lambda__"
-# Layers of Keras 3 that run what is in other files, or is code; tf.keras has none.
+# Layers of Keras 3 that run code or other files; tf.keras has none of them.
 OPENERS = "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"
-# Where functions may come from. Classes may come from all of `keras`.
+# Public modules whose functions a file may name. Classes may come from all of `keras`.
 FUNCTIONS = (
-    "activations",
-    "constraints",
-    "initializers",
-    "losses",
-    "metrics",
-    "ops",
-    "regularizers",
+    "keras.activations",
+    "keras.constraints",
+    "keras.initializers",
+    "keras.losses",
+    "keras.metrics",
+    "keras.ops",
+    "keras.regularizers",
 )
-# tf.keras has had its policies there; keras_policies reads them.
+# The module of tf.keras's policies; keras_policies reads them.
 POLICIES = "keras.mixed_precision"
 
 
-def check(config, where, safe_mode=True):
-    """Raise if there is something in a config that is not to be trusted.
+def check(config: Any, safe_mode: bool = True) -> None:
+    """Raise if a config contains something that is not to be trusted.
 
     Args:
         config: nest of dicts, lists and values, converted for Keras 3.
-        where: str, the file, for errors.
         safe_mode: bool, whether code, and files that it names, are refused.
 
     Raises:
         LegacyModelError: if it holds code, or names a module or a file that is not
-            part of it; naming the layer.
+            part of it; with the name of the layer.
     """
     if isinstance(config, list | tuple):
         for item in config:
-            check(item, where, safe_mode)
+            check(item, safe_mode)
     if not isinstance(config, dict):
         return
     inner = config.get("config")
-    if isinstance(inner, dict) and isinstance(inner.get("name"), str):
-        file, _, _ = where.partition(": the layer ")
-        where = f"{file}: the layer {inner['name']!r}"
-    if "class_name" in config:
-        _check_object(config, inner, where, safe_mode)
-    for value in config.values():
-        check(value, where, safe_mode)
+    name = inner.get("name") if isinstance(inner, dict) else None
+    with located(layer=name if isinstance(name, str) else None):
+        if "class_name" in config:
+            _check_object(config, safe_mode)
+        for value in config.values():
+            check(value, safe_mode)
 
 
-def _check_object(config, inner, where, safe_mode):
+def _check_object(config: Config, safe_mode: bool) -> None:
     """Raise if Keras must not make an object of this dict."""
-    class_name = config["class_name"]
+    class_name, inner = config["class_name"], config.get("config")
+    is_registered = keras.saving.get_registered_object(_name(config)) is not None
     if class_name == CODE and safe_mode:
         raise LegacyModelError(
-            f"{where} holds code, which is not run from a file. If you trust where it "
-            "came from, pass safe_mode=False."
+            "it holds code, which is not run from a file.", remedies.TRUST
         )
-    if class_name in OPENERS and not _is_registered(config):
+    if class_name in OPENERS and not is_registered:
         raise LegacyModelError(
-            f"{where} has a {class_name}, which runs what is outside of the file; no "
+            f"it has a {class_name}, which runs what is outside of the file; no "
             "tf.keras has written that."
         )
     vocabulary = inner.get("vocabulary") if isinstance(inner, dict) else None
     if isinstance(vocabulary, str) and safe_mode:
         raise LegacyModelError(
-            f"{where} takes its vocabulary from the file {vocabulary!r}, outside of "
-            "the model. If you trust where it came from, pass safe_mode=False."
+            f"it takes its vocabulary from the file {vocabulary!r}, outside of the "
+            "model.",
+            remedies.TRUST,
         )
-    if not _is_registered(config) and not _is_of_keras(config):
+    if not is_registered and not _is_of_keras(config):
         raise LegacyModelError(
-            f"{where} names {_name(config) or config['class_name']!r} of the module "
-            f"{config['module']!r}, and no module is imported because a file names it. "
-            "Import it, decorate the class or function with "
+            f"it names {_name(config) or class_name!r} of the module "
+            f"{config['module']!r}, and no module is imported because a file names it.",
+            "Import it and decorate the class or function with "
             "@keras.saving.register_keras_serializable(), or pass it in "
-            "custom_objects."
+            "custom_objects.",
         )
 
 
-def _name(config):
+def _name(config: Config) -> str | None:
     """Return the name that Keras looks up in the registry, or None."""
     if config["class_name"] == "function":
         found = config.get("config")
@@ -91,12 +94,8 @@ def _name(config):
     return found if isinstance(found, str) else None
 
 
-def _is_registered(config):
-    return keras.saving.get_registered_object(_name(config)) is not None
-
-
-def _is_of_keras(config):
-    """Return whether Keras finds it in itself, or looks for it nowhere."""
+def _is_of_keras(config: Config) -> bool:
+    """Return whether Keras has the object itself, or imports nothing to find it."""
     module, name = config.get("module"), config["class_name"]
     if module is None or module == POLICIES:
         return True
@@ -104,20 +103,19 @@ def _is_of_keras(config):
     if not isinstance(module, str) or not isinstance(name, str):
         return False
     if module == "builtins":
-        return any(_public(f"keras.{kind}", name) for kind in FUNCTIONS)
+        return any(_public(functions, name) for functions in FUNCTIONS)
     found = _public(module, name)
-    if found is None:  # Keras says so itself, of a module of its own
+    if found is None:  # Keras reports a class that a module of its own does not have
         return _public(*module.rpartition(".")[::2]) is not None
-    functions = [f"keras.{kind}" for kind in FUNCTIONS]
-    return isinstance(found, type) or module in functions
+    return isinstance(found, type) or module in FUNCTIONS
 
 
-def _public(module, name):
-    """Return what a public module of Keras has under a name, or None."""
+def _public(module: str, name: str) -> Any:
+    """Return the object of a name in a public module of Keras, or None."""
     root, *parts = module.split(".")
     if root != "keras" or "src" in (*parts, name):
         return None
-    found = keras
+    found: Any = keras
     for part in (*parts, name):
         found = getattr(found, part, None)
     return found

@@ -1,9 +1,10 @@
-"""TensorFlow functions that a legacy Functional model calls, as `keras.ops`.
+"""TensorFlow functions that legacy models call, as `keras.ops` and stock layers.
 
-`layer` turns the configs of op layers into nodes of `keras.ops` and stock layers, so
-that a converted model needs nothing of ours. What a function becomes stands by its
-TensorFlow name in `elementwise`, `mathematics`, `arrays`, `indexing`, `algebra`,
-`networks` and `images`; `table` has them all, and `raw` maps the NodeDefs of TF 2.0 to
-2.3 onto them.
-`kinds` checks arguments; `sizes` and `batch` follow what is known only when it runs.
+`table` finds a function by a name that files record. A name's namespace is the module's
+first word: `tf.nn.softmax` is in `nn_activations`, `tf.linalg.matmul` in `linalg`;
+names directly under `tf`, such as `tf.concat`, are in the `array_*` modules.
+
+`registry` has the decorator that enters a function, `kinds` checks its arguments, and
+`sizes` handles sizes that are known only when the model runs. `layer` puts op layers
+into a model, and `node_def` reads the NodeDefs of TF 2.0 to 2.3.
 """

@@ -1,182 +1,197 @@
-"""What kind of value an argument of a TensorFlow function has to be.
+"""The kinds of values that TensorFlow functions take, as types that carry a check.
 
-The functions of this package are annotated with these. Each returns the value as the
-function takes it, or raises ValueError: an attribute of another kind is not guessed.
+A parameter annotated `axis: Axes` is an int or a tuple of ints for the type checker;
+before the call, the function `axes` turns the value from the file into one, or raises
+ValueError. A value of another kind is never guessed at.
 """
 
-import inspect
-import numbers
+import typing
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeAlias
 
 import keras
 import ml_dtypes  # noqa: F401 (numpy knows bfloat16 by it)
 import numpy as np
+import numpy.typing as npt
 
 from keras_policies.legacy.ops.sizes import Size
 
+Check: TypeAlias = Callable[[Any], Any]
+
+NAMES = "bfloat16", "bool", "int16", "int32", "int64", "int8", "uint8"
+# Name of a dtype in TensorFlow's files -> name in numpy.
 DTYPES = {
-    "DT_HALF": "float16",
-    "DT_BFLOAT16": "bfloat16",
-    "DT_FLOAT": "float32",
-    "DT_DOUBLE": "float64",
-    "DT_UINT8": "uint8",
-    "DT_INT8": "int8",
-    "DT_INT16": "int16",
-    "DT_INT32": "int32",
-    "DT_INT64": "int64",
-    "DT_BOOL": "bool",
+    **{f"DT_{name.upper()}": name for name in NAMES},
+    **{"DT_HALF": "float16", "DT_FLOAT": "float32", "DT_DOUBLE": "float64"},
 }
+# Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
+DEFAULTS = {"float64": "float32", "int64": "int32"}
+CHANNELS_LAST = "NHWC", "NWC", "NDHWC", "channels_last"
+CHANNELS_FIRST = "NCHW", "NCW", "NCDHW", "channels_first"
 
 
-def is_tensor(value):
+def is_tensor(value: object) -> bool:
     """Return whether a value is a tensor of the model, not a constant or a size."""
     return isinstance(value, keras.KerasTensor)
 
 
-def _expected(what, value):
-    return ValueError(f"expected {what}, found {str(value)[:80]!r}")
+def _expected(kind: str, value: object) -> ValueError:
+    return ValueError(f"expected {kind}, found {str(value)[:80]!r}")
 
 
-def boolean(value):
-    """True or False."""
+def _scalar(value: Any) -> Any:
+    is_scalar = isinstance(value, np.generic | np.ndarray) and value.ndim == 0
+    return value.item() if is_scalar else value
+
+
+def boolean(value: object) -> bool:
+    """Return True or False."""
     if not isinstance(value, bool | np.bool_):
         raise _expected("True or False", value)
     return bool(value)
 
 
-def number(value):
-    """A Python number, not a bool."""
-    value = _scalar(value)
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise _expected("a number", value)
-    return value
+def number(value: object) -> float:
+    """Return a Python number that is not a bool."""
+    found = _scalar(value)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise _expected("a number", found)
+    return found
 
 
-def integer(value):
-    """A Python int."""
-    value = _scalar(value)
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise _expected("an integer", value)
-    return int(value)
+def integer(value: object) -> int:
+    """Return a Python int."""
+    found = _scalar(value)
+    if isinstance(found, bool) or not isinstance(found, int):
+        raise _expected("an integer", found)
+    return found
 
 
-def axes(value):
-    """An int, or a tuple of ints."""
-    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value):
-        return tuple(map(integer, value))
-    return integer(value)
-
-
-def integers(value):
-    """A tuple of ints."""
+def integers(value: object) -> tuple[int, ...]:
+    """Return a tuple of ints."""
     if not isinstance(value, list | tuple | np.ndarray) or not np.ndim(value):
         raise _expected("a list of integers", value)
     return tuple(map(integer, value))
 
 
-def pairs(value):
-    """A tuple of pairs of ints."""
+def axes(value: object) -> int | tuple[int, ...]:
+    """Return an int, or a tuple of ints."""
+    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value):
+        return integers(value)
+    return integer(value)
+
+
+def pairs(value: Any) -> tuple[tuple[int, ...], ...]:
+    """Return a tuple of pairs of ints."""
     found = tuple(map(integers, value)) if np.ndim(value) == 2 else ()
     if not found or any(len(pair) != 2 for pair in found):
         raise _expected("a list of pairs of integers", value)
     return found
 
 
-def sizes(value):
-    """A list of ints and sizes that are known only when the model runs."""
+def sizes(value: Any) -> list[int | Size]:
+    """Return a list of ints and of sizes that are known only when the model runs."""
     if is_tensor(value):
-        raise _expected("sizes that the graph tells", value)
+        raise _expected("sizes, not a tensor that is computed", value)
     if isinstance(value, Size) or not np.ndim(np.asarray(value, dtype=object)):
-        return [_size(value)]
-    return [_size(item) for item in value]
+        value = [value]
+    return [item if isinstance(item, Size) else integer(item) for item in value]
 
 
-def _size(value):
-    return value if isinstance(value, Size) else integer(value)
-
-
-def string(value):
-    """A str."""
+def string(value: object) -> str:
+    """Return a str."""
     if not isinstance(value, str):
         raise _expected("a string", value)
     return value
 
 
-def dtype(value):
-    """The name of a dtype, as TensorFlow writes it, or as NumPy does."""
+def dtype(value: object) -> str:
+    """Return the name of a dtype in numpy; TensorFlow's name is taken, too."""
     name = DTYPES.get(value, value) if isinstance(value, str) else value
     if name not in DTYPES.values():
         raise _expected("the name of a dtype of numbers", value)
-    return name
+    return str(name)
 
 
-def anything(value):
-    """Whatever it is; the function looks at it itself."""
-    return value
+def padding(value: object) -> str:
+    """Return `"same"` or `"valid"`."""
+    if not isinstance(value, str) or value.lower() not in ("same", "valid"):
+        raise ValueError(f"expected SAME or VALID, found {value!r}")
+    return value.lower()
 
 
-def operand(value):
-    """A tensor, a constant, a size, or a list of sizes."""
+def layout(value: object) -> str:
+    """Return `"channels_last"` or `"channels_first"`."""
+    if value in CHANNELS_LAST:
+        return "channels_last"
+    if value in CHANNELS_FIRST:
+        return "channels_first"
+    raise ValueError(f"expected NHWC or NCHW, found {value!r}")
+
+
+def operand(value: object) -> object:
+    """Return a tensor, a constant, a size, or a list of sizes."""
     if isinstance(value, str | dict) or value is None:
         raise _expected("a tensor or numbers", value)
     return value
 
 
-def tensor(value):
-    """A tensor of the model."""
-    if not is_tensor(value):
-        raise _expected("a tensor of the model", value)
-    return value
-
-
-# What TensorFlow makes of Python numbers.
-DEFAULTS = {"float64": "float32", "int64": "int32"}
-
-
-def array(value):
-    """Return a constant as an array, of the dtype that TensorFlow gives Python's."""
-    found = np.asarray(value)
-    if isinstance(value, np.ndarray | np.generic):
-        return found
-    return found.astype(DEFAULTS.get(found.dtype.name, found.dtype))
-
-
-def operands(value):
-    """A list of operands, at least one."""
+def operands(value: object) -> list[object]:
+    """Return a list of one or more operands."""
     if not isinstance(value, list | tuple | np.ndarray) or not len(value):
         raise _expected("a list of tensors", value)
     return [operand(item) for item in value]
 
 
-def _scalar(value):
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        return value.item()
-    return value.item() if isinstance(value, np.generic) else value
+def tensor(value: object) -> object:
+    """Return a tensor of the model."""
+    if not is_tensor(value):
+        raise _expected("a tensor of the model", value)
+    return value
 
 
-def parameters(function):
-    """Return the set of the names of what a function takes."""
-    return set(inspect.signature(function).parameters)
+Axes: TypeAlias = Annotated[int | tuple[int, ...], axes]
+DType: TypeAlias = Annotated[str, dtype]
+Layout: TypeAlias = Annotated[str, layout]
+Operand: TypeAlias = Annotated[Any, operand]
+Operands: TypeAlias = Annotated[list[Any], operands]
+Padding: TypeAlias = Annotated[str, padding]
+Pairs: TypeAlias = Annotated[tuple[tuple[int, ...], ...], pairs]
+Sizes: TypeAlias = Annotated[Sequence[int | Size], sizes]
+Tensor: TypeAlias = Annotated[Any, tensor]
+# Plain types are kinds, too; the function itself checks an `object`.
+PLAIN: dict[Any, Check] = {
+    bool: boolean,
+    float: number,
+    int: integer,
+    object: lambda value: value,
+    str: string,
+    tuple[int, ...]: integers,
+}
 
 
-def checked_call(function, args, kwargs):
-    """Call a function on arguments of the kinds that it is annotated with.
+def checks(function: Callable[..., Any]) -> dict[str, Check]:
+    """Return the check of each parameter of a function.
 
     Raises:
-        ValueError: naming an argument that it does not take, or its kind.
+        TypeError: if a parameter is not annotated with a kind.
     """
-    signature = inspect.signature(function)
-    try:
-        bound = signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
-    for name, value in bound.arguments.items():
-        kind = signature.parameters[name].annotation
-        try:
-            # tf.keras writes down as None what was not given.
-            bound.arguments[name] = None if value is None else kind(value)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from error
-    given = {
-        name: value for name, value in bound.arguments.items() if value is not None
-    }
-    return function(**given)
+    hints = typing.get_type_hints(function, include_extras=True)
+    return {name: _check(hint) for name, hint in hints.items() if name != "return"}
+
+
+def _check(hint: Any) -> Check:
+    for option in (hint, *typing.get_args(hint)):  # a kind, or a kind | None
+        if option in PLAIN:
+            return PLAIN[option]
+        for check in getattr(option, "__metadata__", ()):
+            return typing.cast(Check, check)
+    raise TypeError(f"{hint} is not one of the kinds")
+
+
+def array(value: Any) -> npt.NDArray[Any]:
+    """Return a constant as an array; Python numbers get TensorFlow's dtypes."""
+    found = np.asarray(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return found
+    return found.astype(DEFAULTS.get(found.dtype.name, found.dtype))

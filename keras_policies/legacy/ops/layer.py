@@ -3,27 +3,32 @@
 tf.keras put a layer around each TensorFlow function that was called on a tensor of a
 model: TensorFlowOpLayer (2.0 to 2.3, with a NodeDef), TFOpLambda, SlicingOpLambda,
 ClassMethod, InstanceMethod, InstanceProperty (2.4 on, with the function's name).
-An `OpCall` stands in the config in its place while Keras builds the model. It calls
-`keras.ops` on the tensors, whose history then leads past it: none is in the model.
+An `OpCall` replaces it in the config while Keras builds the model. It calls `keras.ops`
+on the tensors, whose history then leads past it: the model itself contains no `OpCall`.
 """
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
+from keras_policies.annotations import Config, Tensor
+from keras_policies.legacy.base.configs import keras_object
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, located
 from keras_policies.legacy.base.names import layer_name
-from keras_policies.legacy.ops import kinds, raw, sizes, table
+from keras_policies.legacy.ops import kinds, node_def, sizes, table
 
 GRAPH_OP = "TensorFlowOpLayer"
 FUNCTIONS = "TFOpLambda", "SlicingOpLambda"
 METHODS = "ClassMethod", "InstanceMethod", "InstanceProperty"
 CLASSES = frozenset((GRAPH_OP, *FUNCTIONS, *METHODS))
-# Under this name `keras.saving` finds the `OpCall` below.
+# `keras.saving` finds the `OpCall` below under this name.
 PACKAGE = "keras_policies"
 REGISTERED = f"{PACKAGE}>OpCall"
 
 
-def name_of_op(class_name, config):
+def name_of_op(class_name: str, config: Config) -> str:
     """Return what an op layer calls, as a user would name it."""
     if class_name == GRAPH_OP:
         return str((config.get("node_def") or {}).get("op"))
@@ -33,103 +38,102 @@ def name_of_op(class_name, config):
     return ".".join(str(config[part]) for part in parts if part in config)
 
 
-def is_known(class_name, config):
-    """Return whether there is a counterpart in `keras.ops` for an op layer."""
+def is_known(class_name: str, config: Config) -> bool:
+    """Return whether the function of an op layer has a counterpart in `keras.ops`."""
     if class_name == GRAPH_OP:
-        return (config.get("node_def") or {}).get("op") in raw.OPS
-    return class_name in FUNCTIONS and table.resolve(str(config.get("function")))
+        return table.raw(name_of_op(class_name, config)) is not None
+    name = str(config.get("function"))
+    return class_name in FUNCTIONS and table.resolve(name) is not None
 
 
-def convert(class_name, config, where):
-    """Return the config that stands for an op layer while its model is built.
+def op_call_config(class_name: str, config: Config, path: str) -> Config:
+    """Return the config of the `OpCall` that replaces an op layer.
 
     Args:
         class_name: str, one of `CLASSES`.
-        config: dict, as written.
-        where: str, file and layer, for errors.
+        config: dict, the op layer's own, as it is in the file.
+        path: str, the path of the layer in its model, for errors.
     """
     name = layer_name(str(config.get("name")))
-    own = {"name": name, "where": where, "op": name_of_op(class_name, config)}
+    own: Config = {"name": name, "path": path, "op": name_of_op(class_name, config)}
     if class_name == GRAPH_OP:
-        own |= {
-            "node_def": config["node_def"],
-            "constants": config.get("constants") or {},
-        }
-    return {
-        "module": None,
-        "class_name": "OpCall",
-        "config": own,
-        "registered_name": REGISTERED,
-    }
+        own["node_def"] = config["node_def"]
+        own["constants"] = config.get("constants") or {}
+    return keras_object(None, "OpCall", own, REGISTERED)
 
 
-def is_call(config):
-    """Return whether a converted config is what `convert` gave."""
+def is_call(config: Config) -> bool:
+    """Return whether a config is one that `op_call_config` returned."""
     return config.get("registered_name") == REGISTERED
 
 
 @keras.saving.register_keras_serializable(PACKAGE)
-class OpCall(keras.Operation):
+class OpCall(keras.Operation):  # type: ignore[misc]
     """Calls a TensorFlow function's counterpart whenever Keras calls the op layer.
 
     Args:
-        name: str, of the layer; the operations it makes are called after it.
-        where: str, file and layer, for errors.
+        name: str, of the layer; the operations that it makes are named after it.
+        path: str, the path of the layer in its model, for errors.
         op: str, what it calls, `"tf.math.add"` or the op of a NodeDef.
         node_def, constants: of a TensorFlowOpLayer.
-        is_output: bool, whether the model gives what it returns, so that sizes, too,
-            have to be tensors.
+        is_output: bool, whether the result is an output of the model, in which sizes,
+            too, have to be tensors.
     """
 
-    def __init__(self, name, where, op, node_def=None, constants=None, is_output=False):
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        op: str,
+        node_def: Mapping[str, Any] | None = None,
+        constants: Mapping[str, Any] | None = None,
+        is_output: bool = False,
+    ) -> None:
         super().__init__(name=name)
-        self.where = where
+        self.path = path
         self.op = op
         self.node_def = node_def
-        self.constants = constants
+        self.constants = constants or {}
         self.is_output = is_output
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the counterpart, and note the outputs where Keras looks for them."""
-        try:
-            found = self._apply(args, kwargs)
-        except UNEXPECTED as error:
-            raise LegacyModelError(
-                f"{self.where} calls {self.op} in a way that keras.ops has no "
-                f"counterpart for: {error}."
-            ) from error
-        outputs = found if isinstance(found, tuple) else (found,)
+        with located(layer=self.path):
+            found = self._found(args, kwargs)
+        outputs = list(found) if isinstance(found, tuple) else [found]
         if self.is_output:
             outputs = [_as_output(output) for output in outputs]
         self._name_operations(outputs, args, kwargs)
         keras_internals.record_call(self, outputs)
         return found
 
-    def call(self, *args, **kwargs):
+    def call(self, *args: Any, **kwargs: Any) -> Any:
         """Not used: nothing of this operation stays in a model."""
         raise NotImplementedError
 
-    def _apply(self, args, kwargs):
-        if self.node_def is None:
-            return table.call(self.op.removeprefix("tf."), args, kwargs)
-        node = raw.OPS[self.node_def["op"]]
-        (tensors,) = args or ([],)
-        tensors = tensors if isinstance(tensors, list) else [tensors]
-        inputs, attributes = self._inputs(tensors), self.node_def.get("attr", {})
-        return table.call(node.function, *raw.arguments(node, inputs, attributes))
+    def _found(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Return what the counterpart returns.
 
-    def _inputs(self, tensors):
-        """Return tensors and constants in the order of the NodeDef's inputs."""
-        constants = raw.constants(self.constants)
-        total = len(tensors) + len(constants)
-        places = [i for i in range(total) if i not in constants]
-        if len(places) != len(tensors):
-            raise ValueError(f"constants: at the positions {sorted(constants)}")
-        found = constants | dict(zip(places, tensors, strict=True))
-        return [found[i] for i in range(total)]
+        Raises:
+            LegacyModelError: if it cannot be called in this way.
+        """
+        try:
+            if self.node_def is None:
+                return table.call(self.op.removeprefix("tf."), args, kwargs)
+            tensors = args[0] if args and isinstance(args[0], list) else args
+            return node_def.call(self.node_def, tensors, self.constants)
+        except LegacyModelError:
+            raise
+        except UNEXPECTED as error:
+            raise LegacyModelError(
+                f"calls {self.op} in a way that keras.ops has no counterpart for: "
+                f"{error}."
+            ) from error
 
-    def _name_operations(self, outputs, args, kwargs):
-        """Call the operations that were made after this layer."""
+    def _name_operations(
+        self, outputs: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Name the operations that this call made after the layer."""
         given = {id(tensor) for tensor in keras_internals.flatten((args, kwargs))}
         made = {
             id(operation): operation
@@ -144,8 +148,8 @@ class OpCall(keras.Operation):
             operation.name = f"{self.name}{call}{part}"
 
 
-def _as_output(found):
-    """Return a tensor that a model may give: in Keras 3.12 no input of it is one."""
+def _as_output(found: Any) -> Tensor:
+    """Return a tensor that can be an output; in Keras 3.12 an input cannot."""
     tensor = sizes.as_tensor(found)
     if isinstance(keras_internals.maker_of(tensor), keras.layers.InputLayer):
         return keras.layers.Identity(dtype=tensor.dtype)(tensor)

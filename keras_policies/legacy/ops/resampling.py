@@ -1,18 +1,22 @@
-"""Resizing as TensorFlow computes it: a product with a matrix for rows and columns.
+"""The weights with which TensorFlow resizes images, one matrix per axis.
 
-The backends of Keras differ in all but bilinear resizing. Source:
-tensorflow/core/kernels/image/{resize_*_op,scale_and_translate_op,sampling_kernels}.
+Source: tensorflow/core/kernels/image/{resize_*_op,scale_and_translate_op,
+sampling_kernels}.
 """
 
-import numpy as np
-from keras import ops
+import dataclasses
+from collections.abc import Callable
+from typing import TypeAlias
 
-from keras_policies.legacy.guards import budget
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 KEYS_A = -0.5
 
 
-def _keys(x):
+def _keys(x: Floats) -> Floats:
     """Keys' cubic convolution kernel."""
     x = np.abs(x)
     near = ((KEYS_A + 2) * x - (KEYS_A + 3)) * x * x + 1
@@ -20,93 +24,79 @@ def _keys(x):
     return np.where(x < 1, near, np.where(x < 2, far, 0))
 
 
-def _mitchell(x):
+def _mitchell(x: Floats) -> Floats:
     x = np.abs(x)
     near = (7 * x / 6 - 2) * x * x + 8 / 9
     far = ((-7 / 18 * x + 2) * x - 10 / 3) * x + 16 / 9
     return np.where(x < 1, near, np.where(x < 2, far, 0))
 
 
-def _lanczos(radius):
+def _lanczos(radius: int) -> Callable[[Floats], Floats]:
     return lambda x: np.where(np.abs(x) < radius, np.sinc(x) * np.sinc(x / radius), 0)
 
 
-# Method -> (radius in pixels, weight of a pixel by its distance).
-KERNELS = {
-    "bilinear": (1, lambda x: np.maximum(1 - np.abs(x), 0)),
-    "bicubic": (2, _keys),
-    "mitchellcubic": (2, _mitchell),
-    "lanczos3": (3, _lanczos(3)),
-    "lanczos5": (5, _lanczos(5)),
-    "gaussian": (1.5, lambda x: np.where(np.abs(x) < 1.5, np.exp(-2 * x * x), 0)),
+# Method -> the weight of a pixel by its distance in pixels.
+KERNELS: dict[str, Callable[[Floats], Floats]] = {
+    "bilinear": lambda x: np.maximum(1 - np.abs(x), 0),
+    "bicubic": _keys,
+    "mitchellcubic": _mitchell,
+    "lanczos3": _lanczos(3),
+    "lanczos5": _lanczos(5),
+    "gaussian": lambda x: np.where(np.abs(x) < 1.5, np.exp(-2 * x * x), 0),
 }
 METHODS = "nearest", "area", *KERNELS
 
 
-def centers(align_corners, half_pixel_centers):
-    """Return `(number, length, wanted) -> position` of an output pixel in the input."""
+@dataclasses.dataclass(frozen=True)
+class Centers:
+    """Where in the input the centers of the output's pixels lie.
 
-    def position(number, length, wanted):
-        if align_corners and wanted > 1:
+    Args:
+        align_corners: bool, whether the first and last pixels keep their places.
+        half_pixels: bool, whether the center of a pixel is half a pixel from its edge.
+    """
+
+    align_corners: bool = False
+    half_pixels: bool = True
+
+    def positions(self, length: int, wanted: int) -> Floats:
+        """Return the positions of `wanted` pixels among `length`."""
+        number = np.arange(wanted, dtype="float64")
+        if self.align_corners and wanted > 1:
             return number * (length - 1) / (wanted - 1)
-        if half_pixel_centers:
+        if self.half_pixels:
             return (number + 0.5) * length / wanted - 0.5
         return number * length / wanted
 
-    # TensorFlow rounds half up where corners or halves are meant, else takes the floor.
-    position.rounds = align_corners or half_pixel_centers
-    return position
+    def nearest(self, length: int, wanted: int) -> npt.NDArray[np.int32]:
+        """Return the numbers of the pixels nearest to these positions.
+
+        TensorFlow rounds half up with either setting, and else takes the floor.
+        """
+        at = self.positions(length, wanted)
+        at += 0.5 if self.align_corners or self.half_pixels else 0
+        return np.clip(np.floor(at + 1e-9), 0, length - 1).astype(np.int32)
 
 
-# Of a matrix of weights, while it is reckoned.
-COPIES = 4
-HALVES = centers(align_corners=False, half_pixel_centers=True)
-
-
-def _nearest(length, wanted, position):
-    at = position(np.arange(wanted), length, wanted) + (0.5 if position.rounds else 0)
-    return np.clip(np.floor(at + 1e-9), 0, length - 1).astype("int32")
-
-
-def _area(length, wanted):
+def _area(length: int, wanted: int) -> Floats:
     ends = np.arange(wanted + 1) * length / wanted
     start, stop = ends[:-1, None], ends[1:, None]
     pixels = np.arange(length)[None]
-    return np.clip(np.minimum(stop, pixels + 1) - np.maximum(start, pixels), 0, None)
+    overlap: Floats = np.minimum(stop, pixels + 1) - np.maximum(start, pixels)
+    return np.maximum(overlap, 0)
 
 
-def matrix(length, wanted, method, position=HALVES, antialias=False):
+def matrix(
+    length: int, wanted: int, method: str, centers: Centers, antialias: bool
+) -> npt.NDArray[np.float32]:
     """Return the weights of input pixels for each output pixel: `(wanted, length)`."""
     if method == "area":
         weights = _area(length, wanted)
     else:
-        at = position(np.arange(wanted), length, wanted)[:, None]
+        at = centers.positions(length, wanted)[:, None]
         if method == "bilinear" and not antialias:
             at = np.clip(at, 0, length - 1)
         stretch = max(length / wanted, 1) if antialias else 1
-        weights = KERNELS[method][1]((at - np.arange(length)[None]) / stretch)
-    return (weights / weights.sum(axis=1, keepdims=True)).astype("float32")
-
-
-def resize(images, lengths, size, method, antialias=False, centers=HALVES):
-    """Resize images `(..., rows, columns, channels)`.
-
-    Args:
-        images: KerasTensor.
-        lengths: pair of ints, rows and columns now.
-        size: pair of ints, rows and columns wanted.
-        method: str, one of `METHODS`. All but `"nearest"` give float32.
-        antialias: bool, whether to weight by the distance in output pixels.
-        centers: callable, see `centers`.
-    """
-    if method not in METHODS:
-        raise ValueError(f"method: expected one of {METHODS}, found {method!r}")
-    for axis, length, wanted in zip((-3, -2), lengths, size, strict=True):
-        budget.spend(wanted * (1 if method == "nearest" else length), 8 * COPIES)
-        if method == "nearest":
-            images = ops.take(images, _nearest(length, wanted, centers), axis=axis)
-            continue
-        weights = matrix(length, wanted, method, centers, antialias)
-        last = ops.moveaxis(ops.cast(images, "float32"), axis, -1)
-        images = ops.moveaxis(ops.matmul(last, weights.T), -1, axis)
-    return images
+        weights = KERNELS[method]((at - np.arange(length)[None]) / stretch)
+    total: Floats = weights.sum(axis=1, keepdims=True)
+    return (weights / total).astype(np.float32)

@@ -1,80 +1,91 @@
-"""Sizes of axes that are known only when the model runs, such as the batch's.
+"""Sizes of axes that are known only when the model runs, such as the batch size.
 
-`tf.shape(x)` of a Functional model mostly goes into a reshape, a tile or a fill. In
-Keras 3 the sizes that are known are plain ints there, and the others `Size`.
+In a Functional model, `tf.shape(x)` mostly goes into a reshape, a tile or a fill. Here
+the shape is a list: known sizes are plain ints, the others are `Size` objects.
 """
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import keras
 from keras import ops
 
-from keras_policies.legacy.ops import batch
+from keras_policies import keras_internals
+from keras_policies.annotations import Tensor
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Size:
     """A size that is known only when the model runs.
 
     Args:
-        make: callable, returns the int32 scalar tensor of it.
-        tensor: the KerasTensor whose axis it is, or None.
+        make: function that returns it as an int32 scalar tensor.
+        tensor: the KerasTensor that has an axis of this size, or None.
         axis: int, that axis.
     """
 
-    def __init__(self, make, tensor=None, axis=None):
-        self.make = make
-        self.tensor = tensor
-        self.axis = axis
+    make: Callable[[], Tensor]
+    tensor: Tensor = None
+    axis: int = 0
 
-    def ones(self, dtype):
+    def ones(self, dtype: str) -> Tensor:
         """Return a tensor of ones as long as the axis.
 
         Raises:
-            ValueError: if it is the size of no axis, but reckoned from one.
+            ValueError: if no axis has this size, because it was computed from others.
         """
         if self.tensor is None:
             raise ValueError(
-                "a size that is reckoned from one known only when the model runs"
+                "a size computed from another that is known only when the model runs"
             )
-        first = [0] * len(self.tensor.shape)
-        first[self.axis] = slice(None)
-        return ops.cast(ops.ones_like(self.tensor[tuple(first)]), dtype)
+        return _ones_along(self.tensor, self.axis, dtype)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<a size known only when the model runs>"
 
 
-def shape(tensor):
+def _ones_along(tensor: Tensor, axis: int, dtype: str) -> Tensor:
+    first: list[int | slice] = [0] * len(tensor.shape)
+    first[axis] = slice(None)
+    return ops.cast(ops.ones_like(tensor[tuple(first)]), dtype)
+
+
+def shape(tensor: Tensor) -> list[int | Size]:
     """Return the shape of a KerasTensor: a list of ints and `Size`s."""
     return [
-        _axis(tensor, axis) if size is None else size
+        _size_of(tensor, axis) if size is None else size
         for axis, size in enumerate(tensor.shape)
     ]
 
 
-def _axis(tensor, axis):
-    def make():
-        return ops.sum(Size(None, tensor, axis).ones("int32"))
-
-    return Size(make, tensor, axis)
+def _size_of(tensor: Tensor, axis: int) -> Size:
+    return Size(lambda: ops.sum(_ones_along(tensor, axis, "int32")), tensor, axis)
 
 
-def as_tensor(value):
-    """Return a value as operations of Keras take it: the tensor of a `Size`."""
+def has_unknown(values: Iterable[object]) -> bool:
+    """Return whether a size among these is known only when the model runs."""
+    return any(isinstance(value, Size) for value in values)
+
+
+def known(values: Iterable[int | Size], instead: int) -> list[int]:
+    """Return sizes as ints, with another number for each that is not known."""
+    return [instead if isinstance(value, Size) else value for value in values]
+
+
+def as_tensor(value: Any) -> Any:
+    """Return an operand in a form that Keras takes: `Size`s as tensors."""
     if isinstance(value, Size):
         return value.make()
-    if isinstance(value, list) and any(isinstance(item, Size) for item in value):
-        items = [as_tensor(item) for item in value]
-        return ops.stack([ops.cast(i, "int32") for i in items])
+    if isinstance(value, list) and has_unknown(value):
+        return ops.stack([ops.cast(as_tensor(item), "int32") for item in value])
     return value
 
 
-def combine(symbolic, plain, *values):
-    """Return an arithmetic function of sizes and constants, item by item.
-
-    Args:
-        symbolic: callable, the operation of Keras, for a `Size`.
-        plain: callable, the same for numbers.
-        values: numbers, `Size`s, or lists of them.
-    """
+def combine(
+    symbolic: Callable[..., Tensor], plain: Callable[..., Any], *values: Any
+) -> Any:
+    """Apply `plain` to numbers or lists of them, `symbolic` where one is a `Size`."""
     lists = [value for value in values if isinstance(value, list)]
     if lists:
         spread = [
@@ -82,20 +93,14 @@ def combine(symbolic, plain, *values):
             for value in values
         ]
         return [combine(symbolic, plain, *items) for items in zip(*spread, strict=True)]
-    if not any(isinstance(value, Size) for value in values):
+    if not has_unknown(values):
         return plain(*values)
     return Size(lambda: symbolic(*map(as_tensor, values)))
 
 
-def has_unknown(values):
-    """Return whether a size among these is known only when the model runs."""
-    return any(isinstance(value, Size) for value in values)
-
-
-def filled(values, number, dtype):
-    """Return a tensor of these sizes, one of them unknown, full of a number."""
-    known = [1 if isinstance(value, Size) else value for value in values]
-    found = ops.full(known, number, dtype=dtype)
+def filled(values: Sequence[int | Size], number: object, dtype: str) -> Tensor:
+    """Return a tensor of these sizes, some of them unknown, filled with a number."""
+    found = ops.full(known(values, 1), number, dtype=dtype)
     for position, value in enumerate(values):
         if isinstance(value, Size):
             line = [1] * len(values)
@@ -106,21 +111,35 @@ def filled(values, number, dtype):
     return found
 
 
-def _is_batch(size):
-    is_axis = isinstance(size, Size) and size.tensor is not None
-    return is_axis and size.axis == 0 and batch.is_first(size.tensor)
-
-
-def reshape(tensor, values):
+def reshape(tensor: Tensor, values: Sequence[int | Size]) -> Tensor:
     """Reshape to sizes of which some are known only when the model runs.
 
     Raises:
-        ValueError: if more are unknown than Keras can find out by itself.
+        ValueError: if more are unknown than Keras can infer.
     """
-    unknown = [v for v in values if isinstance(v, Size) or v == -1]
-    if len(unknown) <= 1:
-        return ops.reshape(tensor, [-1 if isinstance(v, Size) else v for v in values])
-    rest = [-1 if isinstance(v, Size) else v for v in values[1:]]
-    if rest.count(-1) == 1 and _is_batch(values[0]) and batch.is_first(tensor):
+    shape = known(values, -1)
+    if shape.count(-1) <= 1:
+        return ops.reshape(tensor, shape)
+    rest = shape[1:]
+    if rest.count(-1) == 1 and _is_batch(values[0]) and _keeps_batch(tensor):
         return keras.layers.Reshape(rest)(tensor)
-    raise ValueError(f"shape: {len(unknown)} sizes of {values} are not known")
+    raise ValueError(f"shape: {shape.count(-1)} sizes of {values} are not known")
+
+
+def _is_batch(size: int | Size) -> bool:
+    if not isinstance(size, Size) or size.tensor is None or size.axis != 0:
+        return False
+    return _keeps_batch(size.tensor)
+
+
+def _keeps_batch(tensor: Tensor) -> bool:
+    """Return whether the first axis of a tensor is still that of the model's inputs.
+
+    Only then can each example be reshaped by itself, which is the way when the batch
+    size and one more size are unknown.
+    """
+    return tensor.shape[0] is None and all(
+        isinstance(operation, keras.Layer)
+        or keras_internals.keeps_first_axis(operation, inputs, outputs)
+        for operation, inputs, outputs in keras_internals.calls_before(tensor)
+    )

@@ -1,59 +1,49 @@
-"""What an activation's name in a legacy config becomes."""
+"""Converts the activations that a legacy config names."""
 
 import functools
 
 import keras
 
+from keras_policies.annotations import Config
+from keras_policies.legacy.base.configs import keras_function, keras_object
 from keras_policies.legacy.plan import arguments, classes
+from keras_policies.legacy.plan.findings import Converting, Findings
 
 
-def convert(name, dtype, notes, path):
-    """Return an activation by name: the user's own function first.
+def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Config]:
+    """Return the activation of a name; a user's function comes before Keras's.
 
-    Args:
-        name: str, as written.
-        dtype: dict, `{"dtype": ...}` of its layer, converted, or empty.
-        notes: list of str, told if a file of the model needs this package.
-        path: str, the layer.
+    Layers that compute it get the `{"dtype": ...}` of the layer that has it.
     """
     custom = classes.registered_name(name)
     if custom is not None:
-        return _function(custom)
+        return keras_function(custom)
     if name not in arguments.CHANGED_ACTIVATIONS:
         return name
     if _takes_layers():
-        return _layers(name, dtype)
-    notes.append(
+        return _as_layers(name, dtype)
+    note = (
         f"the layer {path!r} uses the {name} of tf.keras, which this Keras no longer "
         "has: a file of this model opens only after `import keras_policies`"
     )
-    return _function(arguments.REGISTERED_ACTIVATIONS[name])
+    yield Findings(notes=(note,))
+    return keras_function(arguments.REGISTERED_ACTIVATIONS[name])
 
 
-def _function(registered):
-    function = {"module": "builtins", "class_name": "function", "config": registered}
-    return {**function, "registered_name": registered}
-
-
-def _layers(name, dtype):
-    """Return the config of stock layers, one after the other, for an activation."""
+def _as_layers(name: str, dtype: Config) -> Config:
+    """Return the config of a Sequential that computes an activation."""
     inner = [
-        _stock("keras.layers", class_name, {**settings, **dtype})
+        keras_object("keras.layers", class_name, {**settings, **dtype})
         for class_name, settings in arguments.CHANGED_ACTIVATIONS[name]
     ]
-    return _stock("keras", "Sequential", {"name": name, "layers": inner})
-
-
-def _stock(module, class_name, config):
-    known = {"module": module, "class_name": class_name, "registered_name": None}
-    return {**known, "config": config}
+    return keras_object("keras", "Sequential", {"name": name, "layers": inner})
 
 
 @functools.cache
-def _takes_layers():
-    """Return whether this Keras reads layers as an activation, as 3.8 does not."""
+def _takes_layers() -> bool:
+    """Return whether this Keras accepts layers as an activation; 3.8 does not."""
     try:
-        keras.activations.get(_layers("hard_sigmoid", {}))
+        keras.activations.get(_as_layers("hard_sigmoid", {}))
     except ValueError:
         return False
     return True

@@ -1,77 +1,77 @@
-"""Arguments that Keras 3 layers no longer take, or take by another name: data.
+"""Tables of the arguments that Keras 3 layers dropped, renamed or refuse.
 
-Each entry was a setting of tf.keras. `DROPPED` holds, by class, the values that
-Keras 3 stands for without being told; any other value is an error that names it.
-`ANY` marks settings that never changed what a layer computes.
+Each entry was a setting of tf.keras. `DROPPED` holds, by class, the values that Keras 3
+uses without being told; any other value is an error that names it. `ANY` marks settings
+that never changed what a layer computes.
 """
 
+from collections.abc import Container
+from typing import Any, TypeAlias
+
+from keras_policies.annotations import Config
+from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.plan.findings import Converting, Findings
 
-ANY = object()
+Values: TypeAlias = dict[str, Container[Any]]
 
-# Of every layer.
-COMMON = {
+
+class _Anything:
+    def __contains__(self, value: Any) -> bool:
+        return True
+
+
+ANY = _Anything()
+
+# Settings of every layer.
+COMMON: Values = {
     "batch_input_shape": ANY,  # becomes an InputLayer
     "dynamic": (False,),
     "autocast": (True,),
     "expects_training_arg": ANY,
 }
 
-# What depthwise and separable convolutions wrote of the convolution they derive from.
-OF_CONVOLUTIONS = {
+# Depthwise and separable convolutions wrote these of the class that they derive from.
+OF_CONVOLUTIONS: Values = {
     "groups": (1,),
     "kernel_initializer": ANY,
     "kernel_regularizer": ANY,
     "kernel_constraint": ANY,
 }
-
-OF_RECURRENT = {"time_major": (False,), "implementation": ANY}
-
-# What TextVectorization and its like wrote of a vocabulary that they have anyhow.
-OF_LOOKUPS = {
-    "has_input_vocabulary": ANY,
-    "has_static_table": ANY,
-    "vocabulary_size": ANY,
+OF_RECURRENT: Values = {"time_major": (False,), "implementation": ANY}
+# Lookup layers wrote these about their vocabulary, which is in the file anyway.
+OF_LOOKUPS: Values = dict.fromkeys(
+    ("has_input_vocabulary", "has_static_table", "vocabulary_size"), ANY
+)
+OF_BATCH_NORMALIZATION: Values = {
+    "renorm": ANY,  # has no effect once trained
+    "renorm_clipping": ANY,
+    "renorm_momentum": ANY,
+    "fused": ANY,
+    "virtual_batch_size": (None,),
+    "adjustment": (None,),
 }
-
-DROPPED = {
-    "Attention": {"causal": ANY},  # becomes an argument of the call
-    "AdditiveAttention": {"causal": ANY},
-    "BatchNormalization": {
-        "renorm": ANY,  # it plays no part once trained
-        "renorm_clipping": ANY,
-        "renorm_momentum": ANY,
-        "fused": ANY,
-        "virtual_batch_size": (None,),
-        "adjustment": (None,),
-    },
-    "Conv1DTranspose": {"groups": (1,)},
-    "Conv2DTranspose": {"groups": (1,)},
-    "Conv3DTranspose": {"groups": (1,)},
-    "SeparableConv1D": OF_CONVOLUTIONS,
-    "SeparableConv2D": OF_CONVOLUTIONS,
-    "DepthwiseConv1D": {**OF_CONVOLUTIONS, "filters": ANY},
-    "DepthwiseConv2D": {**OF_CONVOLUTIONS, "filters": ANY},
-    "SpatialDropout1D": {"trainable": ANY, "noise_shape": ANY},
-    "SpatialDropout2D": {"trainable": ANY, "noise_shape": ANY},
-    "SpatialDropout3D": {"trainable": ANY, "noise_shape": ANY},
-    "MultiHeadAttention": {"query_shape": ANY, "key_shape": ANY, "value_shape": ANY},
-    "Embedding": {"input_length": ANY},
-    "InputLayer": {"ragged": (False, None)},
-    "StringLookup": OF_LOOKUPS,
-    "IntegerLookup": OF_LOOKUPS,
-    "TextVectorization": OF_LOOKUPS,
-    "Discretization": {"trainable": ANY},
-    "RNN": {**OF_RECURRENT, "input_shape": ANY},
-    "SimpleRNN": OF_RECURRENT,
-    "LSTM": OF_RECURRENT,
-    "GRU": OF_RECURRENT,
-    "LSTMCell": {"implementation": ANY},
-    "GRUCell": {"implementation": ANY},
-    "ConvLSTM1D": OF_RECURRENT,
-    "ConvLSTM2D": OF_RECURRENT,
-    "ConvLSTM3D": OF_RECURRENT,
-}
+# Classes -> the settings that they no longer take, with the values to be dropped.
+_DROPPED: tuple[tuple[str, Values], ...] = (
+    ("Attention AdditiveAttention", {"causal": ANY}),  # now given in each call
+    ("BatchNormalization", OF_BATCH_NORMALIZATION),
+    ("Conv1DTranspose Conv2DTranspose Conv3DTranspose", {"groups": (1,)}),
+    ("SeparableConv1D SeparableConv2D", OF_CONVOLUTIONS),
+    ("DepthwiseConv1D DepthwiseConv2D", {**OF_CONVOLUTIONS, "filters": ANY}),
+    (
+        "SpatialDropout1D SpatialDropout2D SpatialDropout3D",
+        {"trainable": ANY, "noise_shape": ANY},
+    ),
+    ("MultiHeadAttention", {"query_shape": ANY, "key_shape": ANY, "value_shape": ANY}),
+    ("Embedding", {"input_length": ANY}),
+    ("InputLayer", {"ragged": (False, None)}),
+    ("StringLookup IntegerLookup TextVectorization", OF_LOOKUPS),
+    ("Discretization", {"trainable": ANY}),
+    ("RNN", {**OF_RECURRENT, "input_shape": ANY}),
+    ("SimpleRNN LSTM GRU ConvLSTM1D ConvLSTM2D ConvLSTM3D", OF_RECURRENT),
+    ("LSTMCell GRUCell", {"implementation": ANY}),
+)
+DROPPED = {name: values for names, values in _DROPPED for name in names.split()}
 
 RENAMED = {
     "InputLayer": {"batch_input_shape": "batch_shape"},
@@ -86,24 +86,24 @@ RENAMED = {
     "ReLU": {"theta": "threshold"},  # of ThresholdedReLU
 }
 
-# Settings that became arguments of each call: by class, the name in the call.
+# Class -> the settings that are arguments of each call now, with their names there.
 OF_CALLS = {
     "Attention": {"causal": "use_causal_mask"},
     "AdditiveAttention": {"causal": "use_causal_mask"},
 }
 
-# Settings of training that Keras 3 does without, where they are on.
+# Settings that changed training and that Keras 3 does not have.
 LEFT_OUT = {"BatchNormalization": {"renorm": "the batch renormalization"}}
 
-# Values that Keras 3 takes no longer.
-REFUSED = {
+# Values that Keras 3 no longer takes.
+REFUSED: dict[str, Values] = {
     "Resizing": {"interpolation": ("area", "gaussian", "mitchellcubic")},
     "SeparableConv1D": {"padding": ("causal",)},
 }
 
 # Functions that Keras 3 computes by another formula: the stock layers that compute the
-# old one, where Keras takes layers for an activation, and where it is registered
-# (serialization.py), for a Keras that does not. It was clip(0.2 x + 0.5, 0, 1).
+# old one, and the old one's name in the registry (serialization.py), for a Keras that
+# takes no layers as an activation. This one was clip(0.2 x + 0.5, 0, 1).
 CHANGED_ACTIVATIONS = {
     "hard_sigmoid": (
         ("Rescaling", {"scale": 0.2, "offset": 0.5}),
@@ -112,46 +112,35 @@ CHANGED_ACTIVATIONS = {
 }
 REGISTERED_ACTIVATIONS = {"hard_sigmoid": "keras_policies>hard_sigmoid"}
 
-# Initializers of 2.0 wrote a dtype, which Keras 3 takes from the variable.
+# Initializers of 2.0 wrote the dtype of the variable.
 INITIALIZER_DROPPED = ("dtype",)
 
 
-def convert(class_name, config, where):
-    """Return the config of a stock layer with the arguments that Keras 3 takes.
-
-    Args:
-        class_name: str, the class in Keras 3.
-        config: dict, as written.
-        where: str, file and layer, for errors.
+def stock_arguments(class_name: str, config: Config, path: str) -> Converting[Config]:
+    """Return the arguments of a stock layer as Keras 3 takes them.
 
     Raises:
-        LegacyModelError: if an argument has a value that Keras 3 does not take.
+        LegacyModelError: if Keras 3 does not take the value of an argument.
     """
+    for name, part in LEFT_OUT.get(class_name, {}).items():
+        if config.get(name):
+            yield Findings(left_out=(f"{part} of {path!r}",))
     renamed = RENAMED.get(class_name, {})
     dropped = {**COMMON, **DROPPED.get(class_name, {})}
     refused = REFUSED.get(class_name, {})
     kept = {}
     for name, value in config.items():
-        settles = dropped.get(name, ANY)
-        if value in refused.get(name, ()) or (
-            settles is not ANY and value not in settles
-        ):
+        if value in refused.get(name, ()) or value not in dropped.get(name, ANY):
             raise LegacyModelError(
-                f"{where} ({class_name}) was made with {name}={value!r}, which Keras 3 "
-                f"cannot do. Pass a class of your own as "
-                f"custom_objects={{{class_name!r}: ...}}."
+                f"its class is {class_name}, made with {name}={value!r}, which Keras 3 "
+                "cannot do.",
+                remedies.pass_custom_object(class_name),
             )
         if name in renamed or name not in dropped:
             kept[renamed.get(name, name)] = value
     return kept
 
 
-def left_out(class_name, config):
-    """Return what a layer did in training and Keras 3 does not, in words."""
-    settings = LEFT_OUT.get(class_name, {})
-    return [words for name, words in settings.items() if config.get(name)]
-
-
-def of_custom(config):
-    """Return the config of a user's own layer without what `keras.Layer` takes not."""
+def custom_arguments(config: Config) -> Config:
+    """Return the arguments of a user's layer without those that Keras 3 dropped."""
     return {name: value for name, value in config.items() if name not in COMMON}

@@ -1,8 +1,15 @@
-"""Where Keras 3 finds the class that a legacy config names."""
+"""Finds the class in Keras 3 that a legacy config names."""
+
+from typing import Any, NamedTuple
 
 import keras
 
+from keras_policies.annotations import Config, CustomObjects
+from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.configs import keras_object
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.names import without_package
+from keras_policies.legacy.plan.findings import Converting, Findings
 
 RENAMED_CLASSES = {
     "BatchNormalizationV1": "BatchNormalization",
@@ -11,7 +18,7 @@ RENAMED_CLASSES = {
     "CuDNNLSTM": "LSTM",
     "Functional": "Model",
     "Network": "Model",
-    # On one device it is the same; Keras 3 has it on TensorFlow alone.
+    # The same on one device; Keras 3 has it on TensorFlow only.
     "SyncBatchNormalization": "BatchNormalization",
     "ThresholdedReLU": "ReLU",
 }
@@ -19,7 +26,7 @@ STRETCHING = "Keras 3 has no random stretching; without training it does nothing
 WITHOUT_COUNTERPART = {
     "LocallyConnected1D": "Keras 3 has no locally connected layers",
     "LocallyConnected2D": "Keras 3 has no locally connected layers",
-    "CategoryCrossing": "Keras 3 has HashedCrossing, which numbers otherwise",
+    "CategoryCrossing": "Keras 3 numbers crosses differently (HashedCrossing)",
     "DenseFeatures": "Keras 3 has no feature columns; it has FeatureSpace",
     "PeepholeLSTMCell": "Keras 3 has no LSTM with peepholes",
     "RandomFourierFeatures": "Keras 3 has no kernel approximation",
@@ -28,71 +35,95 @@ WITHOUT_COUNTERPART = {
 }
 
 
-def checked_objects(custom_objects):
-    """Return `custom_objects` as a dict.
+def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
+    """Return `custom_objects` as a dict, an empty one for None.
 
     Raises:
-        TypeError: if it is none, by names.
+        TypeError: if it is no dict by name.
     """
-    if custom_objects is None:
-        return {}
-    is_dict = isinstance(custom_objects, dict)
-    if not is_dict or not all(isinstance(name, str) for name in custom_objects):
+    given = {} if custom_objects is None else custom_objects
+    if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
         raise TypeError(
             "custom_objects must be a dict of names to classes and functions, such as "
             f"{{'Attention': Attention}}, received {custom_objects!r}."
         )
-    return custom_objects
+    return given
 
 
-def registered_name(class_name):
-    """Return the name under which a custom class is known in this scope, or None.
+def registered_name(class_name: str) -> str | None:
+    """Return the name under which this scope knows a user's class, or None.
 
-    A class that was registered in a package is written as `Package>Name`.
+    A class registered in a package is written as `Package>Name`.
     """
-    for name in (class_name, class_name.rpartition(">")[2]):
+    for name in (class_name, without_package(class_name)):
         if keras.saving.get_registered_object(name) is not None:
             return name
     return None
 
 
-def is_in(module, class_name):
-    """Return whether a public module of Keras has a class, or a function, by name."""
-    return hasattr(getattr(keras, module.rpartition(".")[2]), class_name)
+def is_in(module: str, name: str) -> bool:
+    """Return whether a public module of Keras has a class or function of this name."""
+    return hasattr(getattr(keras, module.rpartition(".")[2]), name)
 
 
-def keras_name(class_name):
+def keras_name(class_name: str) -> str:
     """Return the name of the class that a legacy class becomes."""
-    if registered_name(class_name) is not None:
-        return registered_name(class_name)
-    return RENAMED_CLASSES.get(class_name, class_name)
+    renamed = RENAMED_CLASSES.get(class_name, class_name)
+    return registered_name(class_name) or renamed
 
 
-def find(class_name, conversion, path, is_graph=False):
-    """Return where Keras 3 finds a class: module, class name, registered name.
+def object_in(module: str, written: Config) -> Config:
+    """Return the config of an object of a user's class, or of a module of Keras."""
+    class_name = str(written.get("class_name"))
+    custom = registered_name(class_name)
+    settings = dict(written.get("config") or {})
+    if settings.get("name", "") is None:
+        del settings["name"]
+    # From 2.11 on an optimizer is written as "Custom>Adam".
+    name = class_name.removeprefix("Custom>")
+    return keras_object(None if custom else module, name, settings, custom)
 
-    Args:
-        class_name: str, as written.
-        conversion: `layers.Conversion`, told if there is no such class.
-        path: str, the layer.
-        is_graph: bool, whether its config lists layers, as that of a stock model does.
+
+class KerasClass(NamedTuple):
+    """The names by which Keras 3 finds a class."""
+
+    module: str | None  # "keras.layers"; None for a user's class
+    name: str
+    registered_name: str | None = None  # None for a class of Keras's own
+
+    @property
+    def is_stock(self) -> bool:
+        """bool, whether the class is Keras's own."""
+        return self.registered_name is None
+
+    def with_config(self, config: Config) -> Config:
+        """Return the dict from which Keras 3 makes an object of the class."""
+        return keras_object(self.module, self.name, config, self.registered_name)
+
+
+def keras_class(
+    class_name: str, path: str, is_graph: bool = False
+) -> Converting[KerasClass]:
+    """Return the class in Keras 3 that a legacy config names.
+
+    `is_graph` says whether the config lists layers, as that of a stock model does.
+
+    Raises:
+        LegacyModelError: if Keras 3 has no counterpart.
     """
     custom = registered_name(class_name)
     if custom is not None:
-        return {"module": None, "class_name": custom, "registered_name": custom}
+        return KerasClass(None, custom, custom)
     stock = RENAMED_CLASSES.get(class_name, class_name)
-    for module in keras.layers, keras.models:
-        known = getattr(module, stock, None)
-        is_model = module is keras.models  # a user's own may be called Model, too
-        if isinstance(known, type) and (is_graph or not is_model):
-            name = module.__name__.rpartition(".")[2]
-            known = {"module": f"keras.{name}", "class_name": stock}
-            return {**known, "registered_name": None}
+    if isinstance(getattr(keras.layers, stock, None), type):
+        return KerasClass("keras.layers", stock)
+    # A "Model" whose config lists no layers is a user's class of that name.
+    if is_graph and isinstance(getattr(keras.models, stock, None), type):
+        return KerasClass("keras.models", stock)
     if class_name in WITHOUT_COUNTERPART:
         raise LegacyModelError(
-            f"{conversion.path}: the layer {path!r} is a {class_name}: "
-            f"{WITHOUT_COUNTERPART[class_name]}. Pass a class of your own as "
-            f"custom_objects={{{class_name!r}: ...}}."
+            f"its class is {class_name}; {WITHOUT_COUNTERPART[class_name]}.",
+            remedies.pass_custom_object(class_name),
         )
-    conversion.missing.setdefault(class_name, []).append(path)
-    return {"module": None, "class_name": class_name, "registered_name": class_name}
+    yield Findings(missing=((class_name, path),))
+    return KerasClass(None, class_name, class_name)

@@ -1,23 +1,29 @@
 """Turns the graph of a legacy Functional model into the form of Keras 3.
 
-In tf.keras a node is a nest of `[layer, node index, tensor index, kwargs]`, the
-arguments beside the first tensor in each `kwargs`. In Keras 3 it is `{"args",
+In tf.keras a node is a nest of `[layer, node index, tensor index, kwargs]`, and the
+`kwargs` of its first tensor are those of the call. In Keras 3 it is `{"args",
 "kwargs"}`, with a keras tensor wherever one was passed. A nested model that was built
 before it was called has a node 0 of its own in tf.keras, so its calls count from 1; in
-Keras 3 they count from 0 in `inbound_nodes`, from 1 in `output_layers` if it is a
+Keras 3 they count from 0 in `inbound_nodes`, and in `output_layers` from 1 if it is a
 Functional. Sources: tf.keras engine/functional.py `get_network_config`,
 keras/src/models/functional.py.
 """
 
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from keras_policies.annotations import Config
 from keras_policies.legacy.base.configs import name_of
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.ops import layer as op_layers
-from keras_policies.legacy.plan import arguments
+from keras_policies.legacy.plan.arguments import OF_CALLS
+
+Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON
 
 CONSTANT = "_CONSTANT_VALUE"
 ELLIPSIS = {"class_name": "__ellipsis__", "config": {}}
-# What added a loss or a metric to its model, and gave on what it took.
+# Layers that added a loss or a metric to their model, and passed on their input.
 ADDED = "AddLoss", "AddMetric"
 # Layers that tf.keras calls on [inputs, *initial_state], Keras 3 with a keyword.
 RECURRENT = frozenset(
@@ -36,74 +42,97 @@ RECURRENT = frozenset(
 )
 
 
-class _Graph:
-    """The layers of one Functional model, by name."""
+def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
+    """Return `layers`, `input_layers` and `output_layers` of a Keras 3 Functional.
 
-    def __init__(self, config, where):
-        self.where = where
-        self.classes = {
-            name_of(layer): layer["class_name"] for layer in config["layers"]
+    `layers` are the converted configs of the layers in the legacy config, in its order.
+    """
+    graph = _Graph(config)
+    ends = {name for name, _ in graph.calls(config["output_layers"])}
+    connected = []
+    for legacy, converted in zip(config["layers"], layers, strict=True):
+        if legacy["class_name"] in ADDED:
+            continue
+        name, nodes = name_of(legacy), legacy.get("inbound_nodes") or []
+        if op_layers.is_call(converted):
+            # A list of one tensor stays a list: `tf.concat([x], 1)`.
+            calls = [(graph.nest(node), graph.kwargs(node)) for node in nodes]
+            inner = {**converted["config"], "is_output": name in ends}
+            converted = {**converted, "config": inner}
+        else:
+            calls = [graph.layer_call(legacy, node) for node in nodes]
+        called = [{"args": [argument], "kwargs": kwargs} for argument, kwargs in calls]
+        connected.append(
+            {**converted, "name": layer_name(name), "inbound_nodes": called}
+        )
+    return {
+        "layers": connected,
+        "input_layers": graph.end(config["input_layers"]),
+        "output_layers": graph.end(config["output_layers"]),
+    }
+
+
+class _Graph:
+    """The layers of one Functional model by name, and the calls of them."""
+
+    def __init__(self, config: Config) -> None:
+        layers = {name_of(layer): layer for layer in config["layers"]}
+        self.names = {*layers}
+        # `output_layers` counts the calls of a nested Functional from 1.
+        self.first_output = {
+            name: int("input_layers" in layer["config"])
+            for name, layer in layers.items()
         }
-        self.functionals = {
-            name_of(layer)
-            for layer in config["layers"]
-            if "input_layers" in layer["config"]
-        }
-        # The number of each layer's first call: the lowest that anything refers to,
-        # as a call whose output nothing takes is not in the file.
-        self.first_call = {}
+        # The number of each layer's first call is the lowest that anything refers to: a
+        # call is not in the file if nothing takes its output.
+        self.first_call: dict[str, int] = {}
         nodes = [layer.get("inbound_nodes") for layer in config["layers"]]
         for name, node in self.calls([nodes, config["output_layers"]]):
             self.first_call[name] = min(node, self.first_call.get(name, node))
 
-    def calls(self, value):
+    def calls(self, nest: Nest) -> Iterator[tuple[str, int]]:
         """Yield `(layer, node index)` of each tensor in a nest, and in its kwargs."""
-        if self.is_tensor(value):
-            yield value[:2]
-            yield from self.calls(value[3:])
-        elif isinstance(value, list | tuple | dict):
-            for item in value.values() if isinstance(value, dict) else value:
+        if self.is_tensor(nest):
+            yield nest[0], nest[1]
+            yield from self.calls(nest[3:])
+        elif isinstance(nest, list | tuple | dict):
+            for item in nest.values() if isinstance(nest, dict) else nest:
                 yield from self.calls(item)
 
-    def call(self, name, node):
-        """Return the number of a layer's call, counted from 0."""
-        return node - self.first_call.get(name, 0)
-
-    def is_tensor(self, value):
+    def is_tensor(self, value: Nest) -> bool:
         """Return whether a value is `[layer, node index, tensor index, …]`."""
         return (
             isinstance(value, list | tuple)
             and len(value) in (3, 4)
             and isinstance(value[0], str)
-            and (value[0] in self.classes or value[0] == CONSTANT)
+            and (value[0] in self.names or value[0] == CONSTANT)
             and isinstance(value[1], int)
         )
 
-    def tensor(self, value):
-        """Return the Keras 3 form of a tensor, or of a constant in its place."""
-        name, node, index = value[:3]
-        if name == CONSTANT:
-            return index
-        if not isinstance(index, int) or node < 0 or index < 0:
-            raise LegacyModelError(
-                f"{self.where}: corrupt: a layer takes the tensor {value[:3]!r}."
-            )
-        # Shape and dtype are not looked at: the history tells which tensor it is.
-        history = [layer_name(name), self.call(name, node), index]
-        tensor = {"shape": [], "dtype": "float32", "keras_history": history}
-        return {"class_name": "__keras_tensor__", "config": tensor}
-
-    def nest(self, value):
+    def nest(self, value: Nest) -> Nest:
         """Return a nest of tensors and plain values in the Keras 3 form."""
         if self.is_tensor(value):
-            return self.tensor(value)
+            return self._tensor(*value[:3])
         if isinstance(value, dict) and "class_name" not in value:
             return {key: self.nest(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.nest(item) for item in value]
         return ELLIPSIS if value is Ellipsis else value
 
-    def kwargs(self, node):
+    def _tensor(self, name: str, node: int, index: Any) -> Any:
+        """Return the Keras 3 form of a tensor, or the constant in its place."""
+        if name == CONSTANT:
+            return index
+        if not isinstance(index, int) or node < 0 or index < 0:
+            raise LegacyModelError(
+                f"corrupt: a layer takes the tensor {[name, node, index]!r}."
+            )
+        # Keras ignores shape and dtype: the history says which tensor it is.
+        history = [layer_name(name), node - self.first_call.get(name, 0), index]
+        tensor = {"shape": [], "dtype": "float32", "keras_history": history}
+        return {"class_name": "__keras_tensor__", "config": tensor}
+
+    def kwargs(self, node: Nest) -> Config:
         """Return the keyword arguments of a node: those of its first tensor."""
         if self.is_tensor(node):
             kwargs = node[3] if len(node) == 4 else {}
@@ -113,58 +142,40 @@ class _Graph:
             return {}
         return next((found for found in map(self.kwargs, inner) if found), {})
 
-    def op_node(self, node):
-        """Return `{"args", "kwargs"}` of one call of an op layer.
-
-        A list of one tensor is such for it: `tf.concat([x], 1)`.
-        """
-        return {"args": [self.nest(node)], "kwargs": self.kwargs(node)}
-
-    def node(self, layer, node):
-        """Return `{"args", "kwargs"}` of one call of a layer."""
-        class_name = layer["class_name"]
+    def layer_call(self, layer: Config, node: Nest) -> tuple[Nest, Config]:
+        """Return the argument and the keyword arguments of one call of a layer."""
         first, kwargs = self.nest(node), self.kwargs(node)
         kwargs = {key: value for key, value in kwargs.items() if value is not None}
-        for setting, name in arguments.OF_CALLS.get(class_name, {}).items():
+        for setting, name in OF_CALLS.get(layer["class_name"], {}).items():
             if layer["config"].get(setting):
                 kwargs[name] = True
         if isinstance(first, list) and len(first) == 1:
             first = first[0]
-        if class_name in RECURRENT and isinstance(first, list):
+        if layer["class_name"] in RECURRENT and isinstance(first, list):
             first, *state = first
             kwargs.setdefault("initial_state", state)
-        return {"args": [first], "kwargs": kwargs}
+        return first, kwargs
 
-    def _offset(self, name):
-        """Return 1 for a nested Functional, whose calls `output_layers` counts so."""
-        return int(name in self.functionals)
-
-    def end(self, value):
+    def end(self, value: Nest) -> Nest:
         """Return an entry of `input_layers` or `output_layers`."""
         if self.is_tensor(value):
             name, node, index = value[:3]
-            if name not in self.classes:
-                raise LegacyModelError(
-                    f"{self.where}: corrupt: {name!r} is no layer of this model."
-                )
-            call = self.call(name, node) + self._offset(name)
+            if name not in self.names:
+                raise LegacyModelError(f"corrupt: {name!r} is no layer of this model.")
+            call = node - self.first_call.get(name, 0) + self.first_output[name]
             return [layer_name(name), call, index]
         if isinstance(value, dict):
             return {key: self.end(item) for key, item in value.items()}
         if not isinstance(value, list | tuple):
             raise LegacyModelError(
-                f"{self.where}: corrupt: {value!r} is no input or output of a model."
+                f"corrupt: {value!r} is no input or output of a model."
             )
         ends = [self.end(item) for item in value]
         return ends[0] if len(ends) == 1 else ends
 
 
-def fixed_training(config):
-    """Yield the names of layers that a model calls with `training=False`.
-
-    Args:
-        config: dict, the legacy config of a model, with its nested models.
-    """
+def fixed_training(config: Config) -> Iterator[str]:
+    """Yield the names of layers that a model or one in it calls with training=False."""
     for layer in config.get("layers", ()):
         if isinstance(layer.get("config"), dict):
             yield from fixed_training(layer["config"])
@@ -172,40 +183,7 @@ def fixed_training(config):
             yield name_of(layer)
 
 
-def _has_training_false(value):
+def _has_training_false(value: Any) -> bool:
     if isinstance(value, dict):
-        return value.get("training") is False or _has_training_false(
-            list(value.values())
-        )
+        return value.get("training") is False or _has_training_false([*value.values()])
     return isinstance(value, list | tuple) and any(map(_has_training_false, value))
-
-
-def convert(config, layers, where):
-    """Return `layers`, `input_layers` and `output_layers` of a Keras 3 Functional.
-
-    Args:
-        config: dict, the legacy config of the model.
-        layers: the configs of its layers, converted, in the same order.
-        where: str, file and model, for errors.
-    """
-    graph = _Graph(config, where)
-    ends = {name for name, _ in graph.calls(config["output_layers"])}
-    connected = []
-    for legacy, converted in zip(config["layers"], layers, strict=True):
-        if legacy["class_name"] in ADDED:
-            continue
-        nodes = legacy.get("inbound_nodes") or []
-        if op_layers.is_call(converted):
-            calls = [graph.op_node(node) for node in nodes]
-            is_output = name_of(legacy) in ends
-            inner = {**converted["config"], "is_output": is_output}
-            converted = {**converted, "config": inner}
-        else:
-            calls = [graph.node(legacy, node) for node in nodes]
-        name = layer_name(name_of(legacy))
-        connected.append({**converted, "name": name, "inbound_nodes": calls})
-    return {
-        "layers": connected,
-        "input_layers": graph.end(config["input_layers"]),
-        "output_layers": graph.end(config["output_layers"]),
-    }

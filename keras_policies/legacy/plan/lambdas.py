@@ -1,61 +1,52 @@
-"""Lambda layers: functions by name, of the user, or code in the file."""
+"""Converts Lambda layers: functions by name, and functions as code in the file."""
 
 import builtins
 import importlib
 import types
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import keras
 import numpy as np
 
+from keras_policies.annotations import Config
+from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import bytecode, classes
+from keras_policies.legacy.plan.findings import Converting, Findings, Settings
 
 FUNCTIONS = "function", "mask", "output_shape"
-SETTINGS = "name", "trainable", "arguments"
+KEPT = "name", "trainable", "arguments"
 
 
-def convert(config, conversion, path):
-    """Return the settings of a Lambda layer of Keras 3, but for its dtype.
+def lambda_arguments(
+    config: Config, settings: Settings, path: str
+) -> Converting[Config]:
+    """Return the arguments of a Lambda layer of Keras 3, all but its dtype.
 
-    A function that the user gives under the layer's name takes the place of all.
-
-    Args:
-        config: dict, as written.
-        conversion: `layers.Conversion`; is told the functions.
-        path: str, the layer.
-
-    Code that is not to be run, that another Python compiled, or that names what is not
-    known is noted in the conversion.
+    A function that the user gives under the layer's name replaces all of its functions.
     """
-    kept = {key: config[key] for key in SETTINGS if key in config}
+    kept = {key: config[key] for key in KEPT if key in config}
     own = classes.registered_name(str(config.get("name")))
     if own is not None:
-        return {**kept, "function": _reference(_checked(own, conversion, path))}
+        given = keras.saving.get_registered_object(own)
+        if not callable(given) or isinstance(given, type):
+            raise LegacyModelError(
+                f"custom_objects has {given!r} for this Lambda layer; expected a "
+                "function of the layer's input."
+            )
+        return {**kept, "function": keras_function(own)}
     for key in FUNCTIONS:
-        found = _function(key, config, conversion, path)
+        value, kind = config.get(key), config.get(f"{key}_type")
+        found = yield from _function(value, kind, settings.safe_mode, path)
         if found is not None:
             kept[key] = found
     return kept
 
 
-def _reference(name):
-    known = {"module": "builtins", "class_name": "function", "config": name}
-    return {**known, "registered_name": name}
-
-
-def _checked(name, conversion, path):
-    given = keras.saving.get_registered_object(name)
-    if not callable(given) or isinstance(given, type):
-        raise LegacyModelError(
-            f"{conversion.path}: custom_objects has {given!r} for the Lambda layer "
-            f"{path!r}; expected a function of the layer's input."
-        )
-    return name
-
-
-def _function(key, config, conversion, path):
+def _function(value: Any, kind: Any, safe_mode: bool, path: str) -> Converting[Any]:
     """Return what a function in a config becomes, or None if there is none."""
-    value, kind = config.get(key), config.get(f"{key}_type")
     if isinstance(value, dict) and value.get("class_name") == "__lambda__":
         inner = value.get("config") or {}
         value = [inner.get("code"), inner.get("defaults"), inner.get("closure")]
@@ -63,68 +54,63 @@ def _function(key, config, conversion, path):
     elif isinstance(value, dict) and value.get("class_name") == "function":
         value, kind = value.get("config"), "function"
     if kind == "lambda":
-        return _code(value, conversion, path)
+        return (yield from _code(value, safe_mode, path))
     if value is None or kind == "raw" or not isinstance(value, str):
         return value
-    if classes.registered_name(value) is None:
-        conversion.missing.setdefault(value, []).append(path)
-    return _reference(classes.registered_name(value) or value)
+    known = classes.registered_name(value)
+    if known is None:
+        yield Findings(missing=((value, path),))
+    return keras_function(known or value)
 
 
-def _code(value, conversion, path):
+def _code(value: Any, safe_mode: bool, path: str) -> Converting[Config | None]:
     """Return the reference to a function that is code in the file, or None.
 
-    What cannot be run here is an error only once the model is to be built.
+    Code that cannot run is an error only once the model is built.
     """
+    name = f"<lambda of {path}>"
     try:
-        return _run_code(value, conversion, path)
+        yield Findings(functions={name: _compiled(value, safe_mode)})
     except LegacyModelError as error:
-        conversion.code[path] = str(error)
+        remedy = (
+            f"{error.remedy} To replace the code, write the function anew and pass it "
+            f"as custom_objects={{{path!r}: function}} (--custom-objects "
+            f"{path}=module:function)."
+        )
+        refused = LegacyModelError(error.reason, remedy.lstrip(), layer=path)
+        yield Findings(code={path: refused})
         return None
+    return keras_function(name)
 
 
-def instead(path):
-    """Return how a function takes the place of a Lambda layer's code, in words."""
-    return (
-        f"write the function anew, and pass it as custom_objects={{{path!r}: "
-        f"function}} (--custom-objects {path}=module:function)."
-    )
+def _compiled(value: Any, safe_mode: bool) -> Callable[..., Any]:
+    """Return the function that code in a file defines.
 
-
-def _run_code(value, conversion, path):
-    where = f"{conversion.path}: the Lambda layer {path!r}"
+    Raises:
+        LegacyModelError: if the code must not or cannot run.
+    """
     text, defaults, closure = value if isinstance(value, list | tuple) else [None] * 3
-    if conversion.safe_mode:
+    if safe_mode:
         versions = bytecode.versions(text)
-        can = "Write"
-        if bytecode.runs_here(versions):
-            can = (
-                "If you trust where it came from, pass safe_mode=False (--unsafe), "
-                "which runs it; or write"
-            )
         by = f" that Python {versions} compiled" if versions else ""
         raise LegacyModelError(
-            f"{where} holds code{by}, which is not run from a file. "
-            f"{can}{instead(path).removeprefix('write')}"
+            f"this Lambda layer holds code{by}, which is not run from a file.",
+            remedies.TRUST if bytecode.runs_here(versions) else "",
         )
-    code = bytecode.load(text, where, instead(path))
+    code = bytecode.load(text)
     if closure or code.co_freevars:
-        names = ", ".join(code.co_freevars)
         raise LegacyModelError(
-            f"{where} takes {names} from the function around it: {instead(path)}"
+            f"this Lambda layer takes {', '.join(code.co_freevars)} from the function "
+            "around it, which the file does not hold."
         )
-    known = _globals(bytecode.global_names(code), where, path)
-    function = types.FunctionType(
-        code, known, "<lambda>", tuple(defaults or ()) or None
-    )
-    name = f"<lambda of {path}>"
-    conversion.functions[name] = function
-    return _reference(name)
+    known = _globals(bytecode.global_names(code))
+    return types.FunctionType(code, known, "<lambda>", tuple(defaults or ()) or None)
 
 
-def _globals(names, where, path):
-    """Return what the code's global names stand for: the user's objects first."""
-    found, missing = {"__builtins__": builtins}, []
+def _globals(names: Iterable[str]) -> dict[str, Any]:
+    """Return the objects that the code's global names stand for, the user's first."""
+    found: dict[str, Any] = {"__builtins__": builtins}
+    missing = []
     for name in names:
         custom = keras.saving.get_registered_object(name)
         if custom is not None:
@@ -133,18 +119,14 @@ def _globals(names, where, path):
             found[name] = np
         elif name == "keras":
             found[name] = keras
-        elif name in ("tf", "tensorflow") and _has_tensorflow():
+        elif name in ("tf", "tensorflow") and keras.backend.backend() == "tensorflow":
             found[name] = importlib.import_module("tensorflow")
         elif not hasattr(builtins, name):
             missing.append(name)
     if missing:
         raise LegacyModelError(
-            f"{where} uses {', '.join(missing)}, which the file does not hold. Pass "
-            f"custom_objects={{{missing[0]!r}: ...}}; or {instead(path)}"
+            f"this Lambda layer uses {', '.join(missing)}, which the file does not "
+            "hold.",
+            f"Pass custom_objects={{{missing[0]!r}: ...}}.",
         )
     return found
-
-
-def _has_tensorflow():
-    """Return whether TensorFlow is the backend: its functions take no other tensors."""
-    return keras.backend.backend() == "tensorflow"

@@ -1,68 +1,31 @@
-"""Turns the configs of preprocessing layers into configs of Keras 3.
+"""Gives a lookup layer of Keras 3 the vocabulary that its file holds.
 
-What such a layer has learned becomes part of its config: a vocabulary with the inverse
-document frequencies, or the boundaries of bins. Sources: keras/layers/preprocessing/
-{index_lookup, text_vectorization, category_encoding, discretization, hashing}.py of
-TensorFlow 2.4, Keras 2.10 and 2.15, Keras 3.
+Sources: keras/layers/preprocessing/{index_lookup,text_vectorization}.py of TensorFlow
+2.4, Keras 2.10 and 2.15, Keras 3.
 """
 
-import numpy as np
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from keras_policies.annotations import Config
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.lookups import LOOKUPS, output_mode, special_tokens
+from keras_policies.legacy.base.lookups import output_mode, special_tokens
 from keras_policies.legacy.base.model import Vocabulary
-from keras_policies.legacy.base.policies import policy_name
 
 TF_IDF = "tf_idf", "tf-idf"
-INTEGERS = "int32", "int64"
-# What Hashing of 2.4 wrote where it had no salt, and hashed without.
-NO_SALT = [0xDECAFCAFFE, 0xDECAFCAFFE]
-# Entries that CategoryEncoding of 2.4 left out, as sparse inputs have them.
-NO_ENTRY = -1
-
-
-def convert(found, config, conversion, path):
-    """Return the Keras 3 layer of a preprocessing layer, or of any other as it is.
-
-    Args:
-        found: dict, where its class is.
-        config: dict, by the names of Keras 3.
-        conversion: `layers.Conversion`; told if the layer has learned nothing.
-        path: str, the layer.
-    """
-    learned = conversion.vocabularies.get(path, Vocabulary())
-    where = f"{conversion.path}: the layer {path!r}"
-    class_name = found["class_name"]
-    try:
-        if class_name in LOOKUPS:
-            config = lookup(class_name, config, learned, where, conversion.safe_mode)
-        elif class_name == "CategoryEncoding" and output_mode(config) in TF_IDF:
-            found = {**found, "class_name": "IntegerLookup"}
-            config = _frequencies(config, learned, where)
-        elif class_name == "CategoryEncoding" and config.get("num_tokens") is None:
-            config = {**config, "num_tokens": _counted(learned)}
-        elif class_name == "Discretization":
-            config = _discretization(config, learned)
-        elif class_name == "Hashing":
-            config = _hashing(config)
-    except NothingLearnedError as error:
-        conversion.without_vocabulary[path] = str(error)
-    return {**found, "config": config}
 
 
 class NothingLearnedError(Exception):
-    """The file does not hold what a layer has learned; says why."""
+    """The file does not hold what a layer has learned; the message says why."""
 
 
-def lookup(class_name, config, learned, where, safe_mode):
-    """Return the config of a lookup layer with its vocabulary.
+def lookup_arguments(
+    class_name: str, config: Config, learned: Vocabulary, safe_mode: bool
+) -> Config:
+    """Return the arguments of a lookup layer with its vocabulary.
 
-    Args:
-        class_name: str, one of `LOOKUPS`.
-        config: dict, by the names of Keras 3.
-        learned: `Vocabulary`.
-        where: str, file and layer, for errors.
-        safe_mode: bool, whether no file is read that the config names.
+    `class_name` is one of `LOOKUPS`; `config` already has the names of Keras 3. In safe
+    mode, a vocabulary file that the config names is refused.
 
     Raises:
         NothingLearnedError: if there is no vocabulary.
@@ -73,26 +36,25 @@ def lookup(class_name, config, learned, where, safe_mode):
     if not learned.tokens:
         _check_given(config.get("vocabulary"), safe_mode)
         return config
-    kind = int if class_name == "IntegerLookup" else str
-    tokens = {index: _token(t, kind, where) for index, t in learned.tokens.items()}
+    is_integer = class_name == "IntegerLookup"
+    tokens = {i: _token(token, is_integer) for i, token in learned.tokens.items()}
     if config.get("invert"):
         config = _inverse(config, tokens)
     special = special_tokens(class_name, config)
-    vocabulary = _in_order(tokens, special, where)
+    vocabulary = _in_order(tokens, special)
     total = len(special) + len(vocabulary)
     if config.get("max_tokens") is not None and total > config["max_tokens"]:
         config = {**config, "max_tokens": total}  # 2.5 counted one less
-    weights = None
-    if output_mode(config) in TF_IDF:
-        weights = _idf_weights(learned, total, where)
+    has_weights = output_mode(config) in TF_IDF
+    weights = idf_weights(learned, total) if has_weights else None
     if None not in special:
         vocabulary = [*special, *vocabulary]
-    elif weights is not None:
-        raise LegacyModelError(f"{where} has weights for an oov_token that is None.")
+    elif has_weights:
+        raise LegacyModelError("it has weights for an oov_token that is None.")
     return {**config, "vocabulary": vocabulary, "idf_weights": weights}
 
 
-def _check_given(vocabulary, safe_mode):
+def _check_given(vocabulary: Any, safe_mode: bool) -> None:
     """Raise if the config itself gives no vocabulary that can be used."""
     if isinstance(vocabulary, str) and safe_mode:
         raise NothingLearnedError(
@@ -105,23 +67,24 @@ def _check_given(vocabulary, safe_mode):
         )
 
 
-def _token(token, kind, where):
-    """Return a token as the config of Keras 3 has it, an int or a str."""
+def _token(token: bytes | str | int, is_integer: bool) -> int | str:
+    """Return a token as the config of Keras 3 has it."""
     try:
-        return kind(token.decode() if isinstance(token, bytes) else token)
+        text = token.decode() if isinstance(token, bytes) else token
+        return int(text) if is_integer else str(text)
     except (TypeError, ValueError) as error:
-        raise LegacyModelError(f"{where}: the token {token!r}: {error}.") from error
+        raise LegacyModelError(f"the token {token!r}: {error}.") from error
 
 
-def _inverse(config, tokens):
-    """Return the config of an inverted layer, which up to 2.5 gave OOV no index."""
+def _inverse(config: Config, tokens: Mapping[int, int | str]) -> Config:
+    """Return the config of an inverted layer, whose OOV had no index up to 2.5."""
     first = int(config["mask_token"] is not None)
     has_oov = tokens.get(first, config["oov_token"]) == config["oov_token"]
     return config if has_oov else {**config, "num_oov_indices": 0}
 
 
-def _in_order(tokens, special, where):
-    """Return the tokens behind the special ones, in the order of their indices."""
+def _in_order(tokens: Mapping[int, int | str], special: Sequence[Any]) -> list[Any]:
+    """Return the tokens after the special ones, in the order of their indices."""
     start = len(special)
     own = sorted(index for index in tokens if index >= start)
     misplaced = [
@@ -132,7 +95,7 @@ def _in_order(tokens, special, where):
     ]
     if misplaced or own != list(range(start, start + len(own))):
         raise LegacyModelError(
-            f"{where}: its vocabulary does not follow the special tokens {special}: "
+            f"its vocabulary does not follow the special tokens {special}: "
             f"{misplaced[:3] or own[:3]}."
         )
     if not own:
@@ -140,74 +103,15 @@ def _in_order(tokens, special, where):
     return [tokens[index] for index in own]
 
 
-def _idf_weights(learned, size, where):
-    """Return the inverse document frequencies of `size` tokens, the special ones too.
+def idf_weights(learned: Vocabulary, size: int) -> list[float]:
+    """Return the inverse document frequencies of `size` tokens, with the special ones.
 
-    Those behind are of indices that no token has.
+    Weights after those belong to indices that no token has.
     """
     weights = learned.weight("idf_weights", "idf")
     if weights is None or weights.ndim != 1 or len(weights) < size:
         raise LegacyModelError(
-            f"{where}: corrupt: {size} tokens, with the idf_weights "
+            f"corrupt: {size} tokens, with the idf_weights "
             f"{'missing' if weights is None else weights.shape}."
         )
-    return weights[:size].tolist()
-
-
-def _frequencies(config, learned, where):
-    """Return the config of an IntegerLookup that gives tf-idf as the layer did."""
-    weights = learned.weight("idf")
-    size = config.get("num_tokens") or (0 if weights is None else weights.size)
-    return {
-        "name": config.get("name"),
-        "output_mode": "tf_idf",
-        "num_oov_indices": 0,
-        "mask_token": NO_ENTRY,
-        "oov_token": NO_ENTRY,
-        "vocabulary": list(range(size)),
-        "idf_weights": _idf_weights(learned, size, where),
-    }
-
-
-def _counted(learned):
-    """Return the number of tokens that a CategoryEncoding has found."""
-    count = learned.weight("num_elements")
-    if count is None or count.size != 1:
-        raise NothingLearnedError("the file holds no number of tokens: was it adapted?")
-    return int(count.reshape(()))
-
-
-def _discretization(config, learned):
-    """Return the config with the boundaries that the layer had, or had found."""
-    boundaries = config.get("bin_boundaries")
-    if boundaries is None:
-        summary = learned.weight("summary", "0")
-        if summary is None or summary.ndim != 2 or not summary.size:
-            raise NothingLearnedError("the file holds no boundaries: was it adapted?")
-        boundaries = _boundaries(summary, config["num_bins"])
-    finite = [value for value in boundaries if value != float("inf")]  # 2.4 added one
-    return {**config, "bin_boundaries": finite, "num_bins": None}
-
-
-def _boundaries(summary, bins):
-    """Return the boundaries of bins, as `Discretization` finds them on loading.
-
-    Args:
-        summary: array of shape (2, n): values and how often they came.
-        bins: int.
-    """
-    values, counts = summary
-    if len(values) < bins:
-        return values[:-1].tolist()
-    shares = counts.cumsum() / counts.sum()
-    wanted = 1.0 / bins + np.arange(0.0, 1.0, 1.0 / bins)
-    return np.interp(wanted, shares, values)[:-1].astype("float32").tolist()
-
-
-def _hashing(config):
-    kept = dict(config)
-    if kept.get("salt") == NO_SALT:
-        kept["salt"] = None
-    if output_mode(kept) == "int" and policy_name(kept.get("dtype")) not in INTEGERS:
-        kept.pop("dtype", None)
-    return kept
+    return list(weights[:size].tolist())

@@ -1,18 +1,24 @@
-"""Decides what a legacy model becomes: configs converted, nothing built.
+"""Decides what a legacy model becomes, without building anything.
 
-Custom classes are those of the surrounding `keras.saving.custom_object_scope`.
+Custom classes come from the surrounding `keras.saving.custom_object_scope`.
 """
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.legacy.base.errors import LegacyModelError, corrupt
+from keras_policies.annotations import Config, PolicyLike
+from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.guards import trust
-from keras_policies.legacy.plan import layers, policies, training
+from keras_policies.legacy.plan import layers, policies
+from keras_policies.legacy.plan.findings import Findings, Settings
+from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scale import LossScale
 
 # Models that consist of what their configs list.
@@ -21,139 +27,157 @@ GRAPHS = "Model", "Functional", "Sequential"
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A `LegacyModel`, converted: configs of Keras 3, nothing built yet.
+    """A converted `LegacyModel`: configs of Keras 3, from which nothing is built yet.
 
     Args:
         legacy: `LegacyModel`.
-        model_dtype: the model's own policy, as written or as its layers tell.
+        config: dict, the config of the model in Keras 3.
+        model_dtype: the model's own policy, as written or as its layers suggest.
         policy: what the model's own policy becomes: a name, a policy, or None.
-        training: `training.Training`, or None.
+        training: `Training`, or None.
         loss_scale: `LossScale` of an explicit LossScaleOptimizer, or None.
-        conversion: `layers.Conversion`; knows which classes are missing.
+        findings: `Findings`, with all that is missing.
+        settings: `Settings` of the conversion.
     """
 
     legacy: LegacyModel
-    model_dtype: object
-    policy: object
-    training: training.Training | None
+    config: Config
+    model_dtype: Any
+    policy: PolicyLike | None
+    training: Training | None
     loss_scale: LossScale | None
-    conversion: layers.Conversion
+    findings: Findings
+    settings: Settings
 
-    def raise_if_missing(self):
-        """Raise one error that names every class that is missing, and where.
+    def policy_of(self, written: Any) -> PolicyLike | None:
+        """Return the policy that a `dtype` as written becomes."""
+        return self.settings.policy_of(written)
 
-        Or an error that names what of it is not to be trusted.
-        """
-        self.conversion.raise_if_missing()
-        safe_mode = self.conversion.safe_mode
-        with keras_internals.custom_object_scope(self.conversion.functions):
-            trust.check(self.conversion.config, self.legacy.path, safe_mode)
+    def raise_if_missing(self) -> None:
+        """Raise an error if something is missing, or is not to be trusted."""
+        known = keras_internals.custom_object_scope(dict(self.findings.functions))
+        with located(self.legacy.path), known:
+            self.findings.raise_if_missing(self.legacy.path)
+            trust.check(self.config, self.settings.safe_mode)
 
 
-def make(legacy, dtype_policy=None, safe_mode=True, compile=True):
-    """Return the `Plan` for a `LegacyModel`; missing classes are listed in it.
+def make(
+    legacy: LegacyModel,
+    dtype_policy: PolicyLike | None = None,
+    safe_mode: bool = True,
+    compile: bool = True,
+) -> Plan:
+    """Return the `Plan` for a `LegacyModel`; its findings list what is missing.
 
     Args:
         legacy: `LegacyModel`.
-        dtype_policy: what takes the place of the model's own policy, or None.
+        dtype_policy: the policy that replaces the model's own, or None.
         safe_mode: bool, whether code in the file is refused.
-        compile: bool; if False, a training configuration that cannot be read is none.
+        compile: bool; if False, an unreadable training configuration counts as none.
 
     Raises:
         LegacyModelError: if something in it cannot be converted.
     """
     with corrupt(legacy.path):
-        return _make(legacy, dtype_policy, safe_mode, compile)
-
-
-def _make(legacy, dtype_policy, safe_mode, compile):
-    converted = _convert(legacy, None, safe_mode)
-    dtypes = list(converted.dtypes.values())
-    fitting = _training(legacy, compile)
-    scale = None if fitting is None else fitting.loss_scale
-    model_dtype = _model_dtype(legacy, dtypes, fitting)
-    policy = policies.plain(model_dtype)
-    if dtype_policy is not None:
-        own = policy_name(model_dtype) or keras.config.floatx()
-        converted = _convert(legacy, (own, dtype_policy), safe_mode)
-        policy = dtype_policy
-    is_explicit = scale is not None and not training.policy_brings(
-        fitting, [*dtypes, legacy.policy]
-    )
-    if is_explicit and dtype_policy is not None and not _needs_scale(converted):
-        is_explicit = False
-        converted.notes.append(
-            f"the loss scale {scale} of the optimizer: no layer computes in float16 now"
+        settings = Settings(safe_mode, vocabularies=legacy.vocabularies)
+        config, findings = layers.keras_model(_written(legacy), settings)
+        training = _training(legacy, compile)
+        dtypes = [*findings.dtypes.values(), legacy.policy]
+        model_dtype = _model_dtype(legacy, dtypes, training)
+        plan = Plan(
+            legacy=legacy,
+            config=config,
+            model_dtype=model_dtype,
+            policy=policies.plain(model_dtype),
+            training=training,
+            loss_scale=None if training is None else training.own_loss_scale(dtypes),
+            findings=findings,
+            settings=settings,
         )
-    return Plan(
-        legacy=legacy,
-        model_dtype=model_dtype,
+        return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
+
+
+def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
+    """Return a plan in which a policy replaces the model's own."""
+    own = policy_name(plan.model_dtype) or keras.config.floatx()
+    settings = dataclasses.replace(plan.settings, replace=(own, policy))
+    config, findings = layers.keras_model(_written(plan.legacy), settings)
+    loss_scale = plan.loss_scale
+    if loss_scale is not None and not _needs_scale(findings, settings):
+        note = f"the loss scale {loss_scale} of the optimizer: no layer computes in "
+        findings = dataclasses.replace(
+            findings, notes=(*findings.notes, f"{note}float16 now")
+        )
+        loss_scale = None
+    return dataclasses.replace(
+        plan,
+        config=config,
         policy=policy,
-        training=fitting,
-        loss_scale=scale if is_explicit else None,
-        conversion=converted,
+        loss_scale=loss_scale,
+        findings=findings,
+        settings=settings,
     )
 
 
-def _needs_scale(converted):
-    """Return whether a layer computes in float16, or did not and has not changed.
+def _needs_scale(findings: Findings, settings: Settings) -> bool:
+    """Return whether a layer computes in float16, or none did before either.
 
-    tf.keras put a LossScaleOptimizer around the optimizer of a mixed_float16 model; of
-    any other, it was the user's wish.
+    tf.keras itself wrapped the optimizer of a mixed_float16 model; around any other,
+    the LossScaleOptimizer is the user's wish.
     """
-    written = list(converted.dtypes.values())
+    written = findings.dtypes.values()
     was = any(map(policies.may_be_float16, map(policies.plain, written)))
     return not was or any(
-        map(policies.may_be_float16, map(converted.policy_of, written))
+        map(policies.may_be_float16, map(settings.policy_of, written))
     )
 
 
-def _convert(legacy, replace, safe_mode):
-    """Return the finished `layers.Conversion` of a model's config."""
-    config = legacy.config
-    if config.get("config") is None:
-        if config.get("class_name") in GRAPHS:
-            raise LegacyModelError(
-                f"{legacy.path}: it does not say of which layers it consists, as one "
-                "of them had no get_config. Build the model in code, and call "
-                f"keras_policies.load_weights(model, {legacy.path!r})."
-            )
-        config = {**config, "config": {}}  # a subclassed model without get_config
-    conversion = layers.Conversion(legacy.path, replace, safe_mode, legacy.vocabularies)
-    conversion.config = layers.convert(config, conversion, is_root=True)
-    return conversion
+def _written(legacy: LegacyModel) -> Config:
+    """Return the config of a model; an empty one for a subclass without get_config."""
+    config = dict(legacy.config)
+    if config.get("config") is not None:
+        return config
+    if config.get("class_name") in GRAPHS:
+        raise LegacyModelError(
+            "it does not say of which layers it consists, as one of them had no "
+            "get_config.",
+            remedies.load_weights_into_code(legacy.path),
+        )
+    return {**config, "config": {}}
 
 
-def _training(legacy, compile):
-    """Return the `training.Training` of a model that was compiled, or None.
+def _training(legacy: LegacyModel, compile: bool) -> Training | None:
+    """Return the `Training` of a model that was compiled, or None.
 
-    It is read even where nothing is to be compiled: it helps to tell the policy.
+    It is read even if nothing is to be compiled, because it helps to find the policy.
     """
     if not legacy.training_config:
         return None
     try:
-        found = training.convert(legacy.training_config)
-        configs = found.optimizer, found.losses, found.metrics, found.weighted_metrics
-        trust.check(configs, f"{legacy.path}: its training_config")
+        found = training_of(legacy.training_config, legacy.is_optimizer_wrapped)
+        losses_and_metrics = found.losses, found.metrics, found.weighted_metrics
+        trust.check([found.optimizer, *losses_and_metrics])
         return found
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         if not compile:
             return None
         raise LegacyModelError(
-            f"{legacy.path}: its training_config cannot be read: {error}. Open it with "
-            "compile=False."
+            f"its training_config cannot be read: {str(error).rstrip('.')}.",
+            "Open it with compile=False.",
         ) from error
 
 
-def _model_dtype(legacy, dtypes, fitting):
-    """Return the policy of the model itself, as written, or as its layers tell.
+def _model_dtype(
+    legacy: LegacyModel, dtypes: Sequence[Any], training: Training | None
+) -> Any:
+    """Return the model's own policy as written, or the one that its layers suggest.
 
-    Where it is not recorded, the optimizer tells as well: tf.keras scaled the loss
+    If none is recorded, the optimizer is asked as well: tf.keras scaled the loss
     whenever the model's policy had a loss scale.
     """
     if legacy.policy is not None:
         return legacy.policy
     mixed = policies.most_common_mixed(dtypes)
-    unscaled = fitting is not None and fitting.loss_scale is None
+    unscaled = training is not None and training.loss_scale is None
     has_loss_scale = mixed is not None and policies.loss_scale_of(mixed) is not None
     return None if unscaled and has_loss_scale else mixed

@@ -1,4 +1,4 @@
-"""What a policy in a legacy config says, and what it becomes in Keras 3.
+"""Reads the policies in legacy configs and converts them for Keras 3.
 
 A layer's `dtype` is a name (`"float32"`), or a config: class `Policy` (2.1 to 2.3
 with a loss scale, 2.4 and on without) or `PolicyV1` (2.4 to 2.8, with one).
@@ -6,33 +6,37 @@ with a loss scale, 2.4 and on without) or `PolicyV1` (2.4 to 2.8, with one).
 
 import collections
 import warnings
+from collections.abc import Iterable
+from typing import Any
 
 import keras
 
+from keras_policies.annotations import PolicyLike
 from keras_policies.legacy.base.policies import policy_name
+from keras_policies.loss_scale import LossScale
 from keras_policies.policy import Policy
 
 MIXED = "mixed_float16", "mixed_bfloat16"
 
 
-def _policy(dtype):
+def _policy(dtype: Any) -> Policy:
     """Return our `Policy` of a legacy `dtype`, with its loss scale."""
-    config = dtype.get("config") or {} if isinstance(dtype, dict) else {}
+    is_config = isinstance(dtype, dict)
+    config: Any = (dtype.get("config") or {}) if is_config else {"name": dtype}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the names are deprecated; the file is old
-        return Policy(policy_name(dtype), config.get("loss_scale", "auto"))
+        return Policy(config.get("name"), config.get("loss_scale", "auto"))
 
 
-def loss_scale_of(dtype):
+def loss_scale_of(dtype: Any) -> LossScale | None:
     """Return the `LossScale` that a policy brings, or None.
 
-    Only the experimental policies bring one; `float32` without a recorded loss
-    scale is no policy object at all.
+    Only the policy objects of the experimental API bring one; a name brings none.
     """
     return _policy(dtype).loss_scale if isinstance(dtype, dict) else None
 
 
-def dtypes_of(dtype):
+def dtypes_of(dtype: Any) -> tuple[str | None, str | None]:
     """Return `(compute dtype, variable dtype)`, None where they are not known."""
     if policy_name(dtype) is None:
         return None, None
@@ -40,53 +44,59 @@ def dtypes_of(dtype):
     return policy.compute_dtype, policy.variable_dtype
 
 
-def variable_dtype(dtype):
+def variable_dtype(dtype: Any) -> str:
     """Return the dtype of a layer's variables, `"float32"` where it is not known."""
     return dtypes_of(dtype)[1] or "float32"
 
 
-def plain(dtype):
-    """Return what a legacy `dtype` becomes: a name, a policy that waits, or None.
+def plain(dtype: Any) -> PolicyLike | None:
+    """Return what a legacy `dtype` becomes: a name, a deferred policy, or None.
 
-    The loss scale is dropped. A deferred policy stays one of ours until its layer
-    has been called, so that it takes its dtype from its input, as it used to.
+    The loss scale is dropped. A deferred policy stays one of ours until its layer has
+    been called, so that the layer takes its dtype from its input, as in tf.keras.
 
     Raises:
-        ValueError: if it is no policy of tf.keras.
+        ValueError: if tf.keras has no such policy.
     """
     if policy_name(dtype) is None:
         return None
     policy = _policy(dtype)
     if policy.is_deferred:
-        # By a config, so that no warning says that the name is deprecated.
+        # From a config, because the deprecated name alone would warn.
         return _policy({"config": {"name": policy.name, "loss_scale": None}})
-    return policy.get_config()["name"]
+    return str(policy.get_config()["name"])
 
 
-def may_be_float16(policy):
-    """Return whether a layer with a policy computes in float16, or may once called.
+def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
+    """Return the compute dtypes of a policy, or of all policies in a map.
 
-    Args:
-        policy: str, a `keras.DTypePolicy`, a `DTypePolicyMap`, or None.
+    None stands for a dtype that is not known before the layer is called.
     """
     if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
-        return any(map(may_be_float16, [policy.default_policy, *policy.values()]))
-    dtype = dtypes_of(policy)[0] if isinstance(policy, str) else policy
-    if isinstance(dtype, keras.DTypePolicy):
-        return dtype.compute_dtype in (None, "float16")
-    return dtype == "float16"
+        inner = [policy.default_policy, *policy.values()]
+        return {dtype for one in inner for dtype in compute_dtypes(one)}
+    if isinstance(policy, str):
+        return {dtypes_of(policy)[0]}
+    return {getattr(policy, "compute_dtype", None)}
 
 
-def settled(policy):
-    """Return the plain `keras.DTypePolicy` of a policy of ours, once it is settled."""
+def may_be_float16(policy: PolicyLike | None) -> bool:
+    """Return whether a layer with a policy computes in float16, or may do so later."""
+    return policy is not None and not compute_dtypes(policy).isdisjoint(
+        (None, "float16")
+    )
+
+
+def settled(policy: Policy) -> keras.DTypePolicy:
+    """Return the plain `keras.DTypePolicy` of a settled policy of ours."""
     return keras.DTypePolicy.from_config(policy.get_config())
 
 
-def most_common_mixed(dtypes):
+def most_common_mixed(dtypes: Iterable[Any]) -> Any:
     """Return the `dtype` of a mixed policy that most layers carry, or None.
 
-    H5 and `.keras` files do not record the model's own policy; a Keras model passes
-    it to its layers through the global policy, so they tell it.
+    H5 and `.keras` files do not record the model's own policy, but its layers usually
+    have the same: both come from the global policy.
     """
     mixed = [dtype for dtype in dtypes if policy_name(dtype) in MIXED]
     if not mixed:
@@ -95,11 +105,8 @@ def most_common_mixed(dtypes):
     return next(dtype for dtype in mixed if policy_name(dtype) == name)
 
 
-def checked_policy(dtype_policy):
-    """Return the policy that a user asks for: a policy object, or None.
-
-    Args:
-        dtype_policy: None, a name, a `keras.DTypePolicy` or a `DTypePolicyMap`.
+def checked_policy(dtype_policy: PolicyLike | None) -> keras.DTypePolicy | None:
+    """Return the policy that a user asks for as a policy object, None for None.
 
     Raises:
         TypeError: if it is something else.

@@ -1,45 +1,41 @@
-"""Tells which path was meant by one that is a part of a model, or a folder of it."""
+"""Recognizes a path to one part of a model, and names the path that was meant."""
 
 import pathlib
 
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 
 MODEL, VARIABLES, LIST = "saved_model.pb", "variables", "checkpoint"
 INDEX, DATA = ".index", ".data-"
 
 
-def check(path, weights=False):
-    """Raise if a path is a part of what can be opened, naming what can.
+def check(path: FilePath, weights: bool = False) -> None:
+    """Raise an error that names the right path if `path` is only a part of a model.
 
     Args:
         path: str or path.
-        weights: bool, whether weights alone are looked for.
-
-    Raises:
-        LegacyModelError: if so.
+        weights: bool, whether weights without a model are enough.
     """
     path = pathlib.Path(path)
     folder = _saved_model_around(path)
     if folder is not None:
         raise LegacyModelError(
-            f"{path}: a part of a SavedModel: pass the folder {str(folder)!r}."
+            "a part of a SavedModel.", f"Pass the folder {str(folder)!r}.", path=path
         )
     prefixes = _prefixes(path)
     if prefixes:
         named = " or ".join(repr(str(prefix)) for prefix in prefixes)
         raise LegacyModelError(
-            f"{path}: a part of a checkpoint, which holds weights alone, and goes by "
-            f"its name without an ending: "
-            + (
-                f"did you mean {named}?"
-                if weights
-                else "build the model in code, and call "
-                f"keras_policies.load_weights(model, {str(prefixes[0])!r})."
-            )
+            "a part of a checkpoint, which holds weights without a model, and is "
+            "named without an ending:",
+            f"did you mean {named}?"
+            if weights
+            else remedies.load_weights_into_code(prefixes[0]),
+            path=path,
         )
 
 
-def _saved_model_around(path):
+def _saved_model_around(path: pathlib.Path) -> pathlib.Path | None:
     """Return the folder of the SavedModel that a path is a part of, or None."""
     if path.name == MODEL and path.is_file():
         return path.parent
@@ -47,7 +43,7 @@ def _saved_model_around(path):
     return path.parent if inside and (path.parent / MODEL).is_file() else None
 
 
-def _prefixes(path):
+def _prefixes(path: pathlib.Path) -> list[pathlib.Path]:
     """Return the checkpoints that a path is a part of, or that lie in it."""
     if path.is_dir() and not (path / MODEL).is_file():
         if (path / VARIABLES / (VARIABLES + INDEX)).is_file():
@@ -63,5 +59,5 @@ def _prefixes(path):
     return [prefix] if name != path.name and has_index else []
 
 
-def _in_folder(folder):
+def _in_folder(folder: pathlib.Path) -> list[pathlib.Path]:
     return [path.with_suffix("") for path in sorted(folder.glob(f"*{INDEX}"))]

@@ -6,97 +6,67 @@ found under `layer-0`, `layer-1`, … as well. Source: tensorflow/core/protobuf/
 """
 
 import collections
-import functools
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
+from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import LegacyWeight
-from keras_policies.legacy.readers.checkpoint.checkpoint import read_tensor
+from keras_policies.legacy.base.model import Config, LegacyWeight
+from keras_policies.legacy.readers.checkpoint.protos import Message
 
+Edges: TypeAlias = dict[str, int]  # name of the edge -> number of the object
 LAYER = "layer-"
 LAYER_WITH_WEIGHTS = "layer_with_weights-"
 MAX_STEPS = 3_000_000
-MAX_PATH = 10_000  # characters
 # Edges of a layer that lead to no weights of its own.
-BOOKKEEPING = frozenset(
-    (
-        "_default_save_signature",
-        "_self_saveable_object_factories",
-        "call_and_return_all_conditional_losses",
-        "keras_api",
-        "non_trainable_variables",
-        "optimizer",
-        "regularization_losses",
-        "save_counter",
-        "signatures",
-        "trainable_variables",
-        "variables",
-        "__call__",
-    )
-)
+NO_WEIGHTS = """
+_default_save_signature _self_saveable_object_factories __call__ keras_api optimizer
+call_and_return_all_conditional_losses non_trainable_variables regularization_losses
+save_counter signatures trainable_variables variables
+"""
+BOOKKEEPING = frozenset(NO_WEIGHTS.split())
 
 
-def children_of(nodes, where):
-    """Return `[{edge: node}]` for protobuf nodes; edges to nowhere are refused."""
-    tables = []
-    for number, node in enumerate(nodes):
-        table = {child.local_name: child.node_id for child in node.children}
-        if any(not 0 <= child < len(nodes) for child in table.values()):
+def children_of(nodes: Sequence[Message]) -> list[Edges]:
+    """Return the edges of each message; edges to no object are refused."""
+    every = [{child.local_name: child.node_id for child in n.children} for n in nodes]
+    for number, edges in enumerate(every):
+        if any(not 0 <= child < len(nodes) for child in edges.values()):
             raise LegacyModelError(
-                f"{where}: corrupt: object {number} refers to an object beyond the "
+                f"corrupt: object {number} refers to an object beyond the "
                 f"{len(nodes)} there are."
             )
-        tables.append(table)
-    return tables
-
-
-def variable_entry(checkpoint, node):
-    """Return the `TensorEntry` of a variable's node in a checkpoint, or None."""
-    for attribute in node.attributes:
-        if attribute.name == "VARIABLE_VALUE":
-            return checkpoint.entries.get(attribute.checkpoint_key)
-    return None
-
-
-def weight(entry, path, name):
-    """Return the `LegacyWeight` of a tensor in a checkpoint, unread."""
-    return LegacyWeight(
-        path=path,
-        name=name.removesuffix(":0"),
-        shape=entry.shape,
-        dtype=entry.dtype,
-        read=functools.partial(read_tensor, entry),
-    )
+    return every
 
 
 class ObjectGraph:
     """Objects by number; 0 is the root.
 
     Args:
-        children: `[{edge: node}]`.
-        variables: `{node: (TensorEntry, variable name)}`.
-        metadata: `{node: dict}`, what Keras wrote about its objects.
+        children: list, the `Edges` of each object.
+        variables: `{object: LegacyWeight}`, those in the checkpoint.
+        metadata: `{object: dict}`, what Keras wrote about its objects.
     """
 
-    def __init__(self, children, variables, metadata):
-        self.steps = 0
+    def __init__(
+        self,
+        children: Sequence[Edges],
+        variables: Mapping[int, LegacyWeight],
+        metadata: Mapping[int, Config],
+    ) -> None:
         self.children = children
         self.variables = variables
         self.metadata = metadata
+        self._steps = 0
 
-    def weight(self, node, path=""):
-        """Return the `LegacyWeight` of a variable, or None if it is not stored."""
-        if node not in self.variables:
-            return None
-        entry, name = self.variables[node]
-        return weight(entry, path, name)
-
-    def is_graph(self, node):
-        """Return whether a node is a Sequential or Functional model."""
+    def is_graph(self, node: int) -> bool:
+        """Return whether an object is a Sequential or Functional model."""
         config = self.metadata.get(node, {}).get("config")
         return isinstance(config, dict) and "layers" in config
 
-    def layers(self, node):
-        """Return `{layer name: node}` of a Sequential or Functional model."""
+    def layers(self, node: int) -> Edges:
+        """Return `{layer name: object}` of a Sequential or Functional model."""
         return {
             self.metadata[child]["name"]: child
             for edge, child in self.children[node].items()
@@ -104,54 +74,74 @@ class ObjectGraph:
             and isinstance(self.metadata.get(child, {}).get("name"), str)
         }
 
-    def count(self, edges, path):
-        """Raise if walking takes too long: a few objects can be linked very often.
+    def inner_layers(self, node: int) -> Edges:
+        """Return `{name: object}`: layers by name, of other objects the attributes."""
+        if self.is_graph(node):
+            return self.layers(node)
+        numbered = LAYER, LAYER_WITH_WEIGHTS
+        return {
+            edge.lstrip("_"): child
+            for edge, child in self.children[node].items()
+            if edge not in BOOKKEEPING and not edge.startswith(numbered)
+        }
+
+    def _attributes(self, node: int) -> Edges:
+        """Return the edges that lead to weights, layers by their names first."""
+        named = self.layers(node) if self.is_graph(node) else {}
+        return {
+            edge: child
+            for edge, child in {**named, **self.children[node]}.items()
+            if edge not in BOOKKEEPING and not edge.startswith(LAYER_WITH_WEIGHTS)
+        }
+
+    def walk(
+        self,
+        start: int,
+        edges: Callable[[int], Edges],
+        is_leaf: Callable[[int], bool] = lambda node: False,
+    ) -> Iterator[tuple[str, int]]:
+        """Yield `(path, object)` for all objects below one, nearest first.
+
+        A leaf is yielded under each of its paths; any other object once.
 
         Args:
-            edges: int, those that are about to be looked at.
-            path: str, where.
+            start: int, the object to begin with.
+            edges: function, returns the edges to follow from an object.
+            is_leaf: function, returns whether to follow none from an object.
 
         Raises:
-            ValueError: whoever reads the file turns it into an error of ours.
+            LegacyModelError: if the walks in this graph take too long, or a path is
+                too long: a few objects can be linked very often.
         """
-        self.steps += edges
-        if self.steps > MAX_STEPS or len(path) > MAX_PATH:
-            raise ValueError(
-                f"the objects are linked more than {MAX_STEPS} times, or by "
-                f"more than {MAX_PATH} characters: {path[:80]!r}."
-            )
+        seen, queue = {start}, collections.deque([(start, "")])
+        while queue:
+            node, prefix = queue.popleft()
+            self._steps += len(self.children[node])
+            if self._steps > MAX_STEPS:
+                raise LegacyModelError(
+                    f"corrupt: the objects are linked more than {MAX_STEPS} times."
+                )
+            for edge, child in edges(node).items():
+                if child in seen:
+                    continue
+                path = configs.path(prefix, edge)
+                yield path, child
+                if not is_leaf(child):
+                    seen.add(child)
+                    queue.append((child, f"{path}/"))
 
-    def paths(self, node):
-        """Return `{variable: path}` for the variables below a layer, nearest first.
+    def weights(self, node: int) -> dict[int, LegacyWeight]:
+        """Return `{variable: LegacyWeight}` of a layer, in the order of its weights.
 
         A path is made of attribute names; a layer of a nested Sequential or
         Functional model goes by its own name instead.
         """
-        found, seen, queue = {}, {node}, collections.deque([(node, "")])
-        while queue:
-            current, prefix = queue.popleft()
-            edges = self.children[current]
-            self.count(len(edges), prefix)
-            if self.is_graph(current):
-                edges = {**self.layers(current), **edges}
-            for edge, child in edges.items():
-                is_alias = edge in BOOKKEEPING or edge.startswith(LAYER_WITH_WEIGHTS)
-                if is_alias or child in seen:
-                    continue
-                seen.add(child)
-                if child in self.variables:
-                    found[child] = f"{prefix}{edge}"
-                else:
-                    queue.append((child, f"{prefix}{edge}/"))
-        return found
-
-    def weights(self, node):
-        """Return `{variable: LegacyWeight}` of a layer, in the order of its weights."""
-        paths = self.paths(node)
+        found: dict[int, LegacyWeight] = {}
+        walk = self.walk(node, self._attributes, self.variables.__contains__)
+        for path, child in walk:
+            if child in self.variables and child not in found:
+                found[child] = dataclasses.replace(self.variables[child], path=path)
         listed = self.children[node].get("variables")
         order = () if listed is None else self.children[listed].values()
-        return {
-            child: self.weight(child, paths[child])
-            for child in dict.fromkeys((*order, *paths))
-            if child in paths
-        }
+        every = dict.fromkeys((*order, *found))
+        return {child: found[child] for child in every if child in found}

@@ -1,15 +1,22 @@
 """Reads the sorted string table that indexes a TensorFlow checkpoint.
 
 LevelDB's table format, uncompressed: data blocks of prefix-compressed keys, one
-index block, and a footer that says where it is. Every block carries a masked
+index block, and a footer that gives its place. Every block carries a masked
 CRC-32C. Source: leveldb doc/table_format.md, tensorflow/core/lib/io/format.cc.
 """
 
+import pathlib
 import struct
+from collections.abc import Iterator
 
 import google_crc32c
 
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.readers.checkpoint.wire import (
+    CorruptError,
+    mask,
+    read_varint,
+)
 
 FOOTER_BYTES = 48
 MAGIC = 0xDB4775248B80FB57
@@ -22,30 +29,7 @@ MAX_TOTAL_KEY_BYTES = 64 * 1024 * 1024
 MAX_ENTRIES = 250_000
 
 
-def mask(crc):
-    """Return the masked form of a CRC-32C, as stored (leveldb util/crc32c.h)."""
-    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-class CorruptError(Exception):
-    """A broken table; `read_table` adds the name of the file."""
-
-
-def read_varint(data, position):
-    """Return `(value, next position)` of an unsigned LEB128 integer in `data`."""
-    value = shift = 0
-    while True:
-        if position >= len(data) or shift > 63:
-            raise CorruptError(f"an integer at byte {position} does not end")
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        position += 1
-        if byte < 0x80:
-            return value, position
-        shift += 7
-
-
-def _block(data, handle):
+def _block(data: bytes, handle: bytes) -> bytes:
     """Return the bytes of the block at `handle`, its checksum verified."""
     offset, position = read_varint(handle, 0)
     size, _ = read_varint(handle, position)
@@ -63,7 +47,7 @@ def _block(data, handle):
     return data[offset:end]
 
 
-def _entries(block):
+def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield `(key, value)` of a block; a key shares a prefix with the one before."""
     if len(block) < 4:
         raise CorruptError(f"a block of {len(block)} bytes is too short")
@@ -86,7 +70,7 @@ def _entries(block):
         position += size
 
 
-def _read(data):
+def _read(data: bytes) -> dict[bytes, bytes]:
     if len(data) < FOOTER_BYTES:
         raise CorruptError(f"{len(data)} bytes are too few for a table")
     footer = data[-FOOTER_BYTES:]
@@ -95,7 +79,8 @@ def _read(data):
         raise CorruptError("it does not end as a table does")
     _, position = read_varint(footer, 0)  # the meta index: offset and size
     _, position = read_varint(footer, position)
-    table, key_bytes, last = {}, 0, None
+    table: dict[bytes, bytes] = {}
+    key_bytes, last = 0, None
     for _, handle in _entries(_block(data, footer[position:])):
         for key, value in _entries(_block(data, handle)):
             if last is not None and key <= last:  # so no block is read twice either
@@ -110,15 +95,10 @@ def _read(data):
     return table
 
 
-def read_table(path):
-    """Return the table in the file at `path` as a dict of bytes to bytes.
+def read_table(path: pathlib.Path) -> dict[bytes, bytes]:
+    """Return the table in a `.index` file.
 
-    Args:
-        path: `pathlib.Path` of a `.index` file. It is read whole: an index is
-            about a hundred bytes for each tensor.
-
-    Raises:
-        LegacyModelError: if it is no table, is truncated, or a checksum differs.
+    The file is read whole: it has about a hundred bytes for each tensor.
     """
     try:
         if path.stat().st_size > MAX_INDEX_BYTES:
@@ -126,6 +106,7 @@ def read_table(path):
         return _read(path.read_bytes())
     except (CorruptError, struct.error) as error:
         raise LegacyModelError(
-            f"{path}: not a readable checkpoint index: {error}. Copy the file again "
-            "from where it came from."
+            f"not a readable checkpoint index: {error}.",
+            "Copy the file again from where it came from.",
+            path=path,
         ) from error

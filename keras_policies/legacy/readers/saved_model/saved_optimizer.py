@@ -1,78 +1,76 @@
-"""The state of the optimizer in a SavedModel or a checkpoint."""
+"""The state of the optimizer in a SavedModel."""
 
-from keras_policies.legacy.base.model import LegacyOptimizerState, LegacySlot, SlotNames
-from keras_policies.legacy.readers.checkpoint import object_graph
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from keras_policies.legacy.base.model import (
+    LegacyOptimizerState,
+    LegacySlot,
+    LegacyWeight,
+)
+from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph
+from keras_policies.legacy.readers.saved_model.objects import SavedObjects
+from keras_policies.legacy.readers.slot_names import SlotNames
+
+Weights: TypeAlias = Mapping[int, LegacyWeight]  # by object
 
 
-def _scalar(graph, node, edges):
-    """Return the scalar at the end of `edges`, as a Python number, or None."""
+def _scalar(graph: ObjectGraph, node: int, *edges: str) -> Any:
+    """Return the scalar at the end of `edges` as a Python number, or None."""
     for edge in edges:
-        node = graph.children[node].get(edge)
-        if node is None:
+        if edge not in graph.children[node]:
             return None
-    weight = graph.weight(node)
+        node = graph.children[node][edge]
+    weight = graph.variables.get(node)
     return None if weight is None or weight.shape else weight.read().item()
 
 
-def _iterations(graph, optimizers):
-    for node in optimizers:
-        for edge in "iter", "_iterations":
-            found = _scalar(graph, node, [edge])
-            if found is not None:
-                return found
-    return None
-
-
-def _slot_variables(checkpoint, saved, by_saved_node):
-    """Yield the slots of the optimizers up to 2.10, which the file lists as such.
-
-    Args:
-        checkpoint: `Checkpoint`.
-        saved: the nodes of its object graph.
-        by_saved_node: `{node there: LegacyWeight}` of the model.
-    """
-    for node in saved:
+def _slot_variables(objects: SavedObjects, weights: Weights) -> Iterator[LegacySlot]:
+    """Yield the slots of the optimizers up to 2.10, which the file lists as such."""
+    nodes = objects.checkpoint_nodes
+    variables = {objects.in_checkpoint[node]: item for node, item in weights.items()}
+    for node in nodes:
         for slot in node.slot_variables:
-            variable = by_saved_node.get(slot.original_variable_node_id)
-            if variable is None or not 0 <= slot.slot_variable_node_id < len(saved):
+            variable = variables.get(slot.original_variable_node_id)
+            if variable is None or not 0 <= slot.slot_variable_node_id < len(nodes):
                 continue
-            there = saved[slot.slot_variable_node_id]
-            entry = object_graph.variable_entry(checkpoint, there)
-            if entry is not None:
-                value = object_graph.weight(entry, "", slot.slot_name)
-                yield LegacySlot(slot.slot_name, variable, value)
+            there, name = nodes[slot.slot_variable_node_id], slot.slot_name
+            value = objects.checkpoint.variable(there, name)
+            if value is not None:
+                yield LegacySlot(name, variable, value)
 
 
-def _named_slots(graph, optimizer, weights):
-    """Return the slots of the optimizers of 2.11 and on: `Adam/m/dense/kernel`."""
+def _named_slots(
+    graph: ObjectGraph, optimizer: int, weights: Weights
+) -> Iterator[LegacySlot]:
+    """Yield the slots of the optimizers of 2.11 and on: `Adam/m/dense/kernel`."""
     listed = graph.children[optimizer].get("_variables")
-    stored = graph.children[listed].values() if listed is not None else ()
-    names = SlotNames(weights)
-    slots = (names.slot(graph.weight(node)) for node in stored if graph.weight(node))
-    return tuple(slot for slot in slots if slot is not None)
+    names = SlotNames(weights.values())
+    for node in () if listed is None else graph.children[listed].values():
+        value = graph.variables.get(node)
+        slot = None if value is None else names.slot(value)
+        if slot is not None:
+            yield slot
 
 
-def read(graph, checkpoint, saved, saved_node, weights):
-    """Return the `LegacyOptimizerState` of the root's optimizer.
-
-    Args:
-        graph: `ObjectGraph`.
-        checkpoint: `Checkpoint`.
-        saved: the nodes of the checkpoint's own object graph.
-        saved_node: `{node of graph: node there}`.
-        weights: `{node of graph: LegacyWeight}` of the whole model.
-    """
+def read(objects: SavedObjects, weights: Weights) -> LegacyOptimizerState:
+    """Return the state of the root's optimizer; `weights` are the whole model's."""
+    graph = objects.graph
     optimizer = graph.children[0].get("optimizer")
     if optimizer is None:
         return LegacyOptimizerState()
     inner = graph.children[optimizer].get("base_optimizer", optimizer)
-    by_saved_node = {saved_node[node]: weight for node, weight in weights.items()}
-    slots = tuple(_slot_variables(checkpoint, saved, by_saved_node))
-    cache = _scalar(graph, inner, ["momentum_cache"])
+    iterations = [
+        _scalar(graph, node, edge)
+        for node in (inner, optimizer)
+        for edge in ("iter", "_iterations")
+    ]
+    slots = tuple(_slot_variables(objects, weights))
+    cache = _scalar(graph, inner, "momentum_cache")
     return LegacyOptimizerState(
-        iterations=_iterations(graph, (inner, optimizer)),
-        slots=slots or _named_slots(graph, optimizer, weights.values()),
+        iterations=next((item for item in iterations if item is not None), None),
+        slots=slots or tuple(_named_slots(graph, optimizer, weights)),
         scalars={} if cache is None else {"momentum_cache": cache},
-        loss_scale=_scalar(graph, optimizer, ["loss_scale", "current_loss_scale"]),
-        good_steps=_scalar(graph, optimizer, ["loss_scale", "good_steps"]),
+        loss_scale=_scalar(graph, optimizer, "loss_scale", "current_loss_scale"),
+        good_steps=_scalar(graph, optimizer, "loss_scale", "good_steps"),
     )

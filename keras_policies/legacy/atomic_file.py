@@ -1,0 +1,59 @@
+"""Writes a file whole or not at all: beside its destination, then in its place."""
+
+import contextlib
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+
+from keras_policies.legacy.base.errors import LegacyModelError
+
+NOTHING_WRITTEN = "Nothing was written."
+
+
+def check(destination: pathlib.Path, overwrite: bool) -> None:
+    """Raise if no file can be put at `destination`, before the work for it begins."""
+    if destination.exists() and not overwrite:
+        raise _exists(destination)
+    if not destination.parent.is_dir():
+        raise LegacyModelError(
+            f"there is no folder {str(destination.parent)!r} to put it in.",
+            "Make it first.",
+            path=destination,
+        )
+
+
+@contextlib.contextmanager
+def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path]:
+    """Yield a path to write to; put the finished file in the place of `destination`.
+
+    If the block raises, there is no new file, and a `LegacyModelError` says so.
+
+    Raises:
+        LegacyModelError: if the file cannot be written, or exists by now.
+    """
+    prefix = f".{destination.name}."
+    try:
+        with tempfile.TemporaryDirectory("", prefix, destination.parent) as folder:
+            written = pathlib.Path(folder, destination.name)
+            yield written
+            with written.open("rb") as file:
+                os.fsync(file.fileno())
+            # link fails if somebody else has written the file in the meantime
+            (os.replace if overwrite else os.link)(written, destination)
+    except LegacyModelError as error:
+        error.remedy = f"{error.remedy} {NOTHING_WRITTEN}".lstrip()
+        raise
+    except FileExistsError:
+        raise _exists(destination) from None
+    except OSError as error:
+        reason = f"cannot be written: {error}."
+        raise LegacyModelError(reason, NOTHING_WRITTEN, path=destination) from error
+
+
+def _exists(destination: pathlib.Path) -> LegacyModelError:
+    return LegacyModelError(
+        "it exists already.",
+        "Choose another name, or pass overwrite=True (--overwrite).",
+        path=destination,
+    )

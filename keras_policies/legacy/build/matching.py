@@ -1,0 +1,72 @@
+"""Matches the variables of one Keras 3 layer with its weights in a legacy file.
+
+SavedModel and `.keras` files record the attributes that lead to a variable, and these
+decide. HDF5 files record names: they are compared whole, then by their last three, two
+and one parts, where equal endings are counted. Position alone never decides.
+"""
+
+import collections
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import keras
+
+from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.base.names import layer_name
+from keras_policies.legacy.build.targets import Pairs, Target
+
+NAME_PARTS = (3, 2, 1)
+# Names in tf.keras -> names in Keras 3, of DepthwiseConv1D and 2D.
+RENAMED = {"depthwise_kernel": "kernel"}
+
+
+def match(held: Sequence[Target], weights: Sequence[LegacyWeight]) -> Pairs | None:
+    """Return the variables of a layer with their weights, or None if they differ."""
+    if len(held) != len(weights):
+        return None
+    for variables, wanted in _keys(held, weights):
+        if all(key in variables for key in wanted):
+            found = [variables[key] for key in wanted]
+            if len(set(map(id, found))) == len(held):
+                return list(zip(found, weights, strict=True))
+    return None
+
+
+def _keys(
+    held: Sequence[Target], weights: Sequence[LegacyWeight]
+) -> Iterator[tuple[Mapping[str, keras.Variable], list[str]]]:
+    """Yield `({key: variable}, [key of each weight])`, the most exact keys first."""
+    by_path = {_plain(path): item.variable for item in held for path in item.paths}
+    yield by_path, [_plain(weight.path) for weight in weights]
+    names = [weight.name or weight.path for weight in weights]
+    # `conv1/bn/gamma` of a layer `conv1/bn` is `model/conv1_bn/gamma` in Keras 3.
+    by_name = {_whole(item.name.partition("/")[2]): item.variable for item in held}
+    yield by_name, [_whole(name) for name in names]
+    renamed = [RENAMED.get(name.rpartition("/")[2], name) for name in names]
+    for names, parts in [(names, parts) for parts in NAME_PARTS] + [(renamed, 1)]:
+        own = _counted_endings((item.name for item in held), parts)
+        by_ending = {key: item.variable for key, item in zip(own, held, strict=True)}
+        yield by_ending, _counted_endings(names, parts)
+
+
+def _plain(path: str) -> str:
+    """Return a path in which a `/` in the name of a layer looks like any other."""
+    return "_".join(part.lstrip("_") for part in path.split("/"))
+
+
+def _whole(name: str) -> str:
+    return layer_name(name.partition(":")[0]).lower()
+
+
+def _counted_endings(names: Iterable[str], parts: int) -> list[str]:
+    """Return the last parts of names, each with the number of equal ones before it."""
+    seen: collections.Counter[str] = collections.Counter()
+    keys = []
+    for name in names:
+        *scopes, last = name.split("/")[-parts:]
+        # Unnamed variables are numbered: `variable_3`.
+        last = re.sub(r"^(variable)_\d+$", r"\1", last.lower())
+        ending = "/".join([*scopes, last])
+        keys.append(f"{seen[ending]} {ending}")
+        seen[ending] += 1
+    return keys

@@ -1,0 +1,170 @@
+"""`tf.linalg`: products of matrices, their parts, and norms."""
+
+from collections.abc import Callable
+
+import numpy as np
+from keras import ops
+
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops.elementwise import named, together
+from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Operands, Tensor
+from keras_policies.legacy.ops.math_reductions import euclidean_norm
+from keras_policies.legacy.ops.registry import Raw, op
+
+MATMUL = Raw("a b", "transpose_a transpose_b")
+BATCH_MATMUL = Raw("a b", "adjoint_a=adj_x adjoint_b=adj_y")
+
+
+@op(
+    "linalg.matmul", MatMul=MATMUL, BatchMatMul=BATCH_MATMUL, BatchMatMulV2=BATCH_MATMUL
+)
+def matmul(
+    a: Operand,
+    b: Operand,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    output_type: DType | None = None,
+) -> Tensor:
+    """Return the product of matrices; an adjoint of real numbers is a transpose."""
+    a, b = together(a, b)
+    a = _swapped(a) if transpose_a or adjoint_a else a
+    b = _swapped(b) if transpose_b or adjoint_b else b
+    return ops.matmul(a, b)
+
+
+@op("linalg.matvec")
+def matvec(a: Operand, b: Operand) -> Tensor:
+    """Return the product of a matrix and a vector."""
+    a, b = together(a, b)
+    return ops.squeeze(ops.matmul(a, ops.expand_dims(b, -1)), -1)
+
+
+def _swapped(x: Operand) -> Operand:
+    return ops.swapaxes(x, -1, -2) if kinds.is_tensor(x) else np.swapaxes(x, -1, -2)
+
+
+@op("linalg.tensordot", "tensordot")
+def tensordot(a: Operand, b: Operand, axes: Operand) -> Tensor:
+    """Return the product along pairs of axes, or along a number of axes."""
+    a, b = together(a, b)
+    if not isinstance(axes, int):
+        axes = [np.atleast_1d(kinds.axes(axis)).tolist() for axis in axes]
+    return ops.tensordot(a, b, axes=axes)
+
+
+@op("linalg.einsum", "einsum", Einsum=Raw("*inputs", "equation"))
+def einsum(equation: str, inputs: Operands | None = None) -> Tensor:
+    """Return a sum of products; TFOpLambda layers do not record its inputs."""
+    if inputs is None:
+        raise ValueError("tf.keras did not record the tensors it was called on")
+    return ops.einsum(equation, *together(*inputs))
+
+
+@op(
+    "linalg.diag",
+    MatrixDiag=Raw("diagonal"),
+    MatrixDiagV3=Raw("diagonal k num_rows num_cols padding_value"),
+)
+def diag(
+    diagonal: Tensor,
+    k: int = 0,
+    num_rows: int = -1,
+    num_cols: int = -1,
+    padding_value: float = 0,
+) -> Tensor:
+    """Return square matrices with these main diagonals."""
+    if (k, num_rows, num_cols, padding_value) != (0, -1, -1, 0):
+        raise ValueError(f"k: expected the main diagonal, found {k}")
+    length = kinds.integer(diagonal.shape[-1])
+    budget.spend(length * length, 8)
+    identity = np.eye(length, dtype=diagonal.dtype)
+    return ops.multiply(ops.expand_dims(diagonal, -1), identity)
+
+
+@op(
+    "linalg.diag_part",
+    MatrixDiagPart=Raw("input"),
+    MatrixDiagPartV3=Raw("input k padding_value"),
+)
+def diag_part(input: Tensor, k: int = 0, padding_value: float = 0) -> Tensor:
+    """Return one diagonal."""
+    return ops.diagonal(input, offset=k, axis1=-2, axis2=-1)
+
+
+@op("linalg.trace")
+def trace(x: Tensor) -> Tensor:
+    """Return the sum of the main diagonal."""
+    return ops.trace(x, axis1=-2, axis2=-1)
+
+
+@op("linalg.band_part", MatrixBandPart=Raw("input num_lower num_upper"))
+def band_part(input: Tensor, num_lower: int, num_upper: int) -> Tensor:
+    """Set to 0 all but some diagonals; a negative number keeps all on its side."""
+    if num_lower >= 0:
+        input = ops.triu(input, -num_lower)
+    return ops.tril(input, num_upper) if num_upper >= 0 else input
+
+
+@op("linalg.matrix_transpose", "linalg.adjoint")
+def matrix_transpose(a: Tensor, conjugate: bool = False) -> Tensor:
+    """Swap the last two axes; no tensor here is complex."""
+    return _swapped(a)
+
+
+@op("linalg.norm", "norm", v1=True, renamed={"keep_dims": "keepdims"})
+def norm(
+    tensor: Tensor,
+    ord: object = "euclidean",
+    axis: Axes | None = None,
+    keepdims: bool = False,
+) -> Tensor:
+    """Return the norms of vectors."""
+    if ord in ("euclidean", 2):
+        return euclidean_norm(tensor, axis, keepdims)
+    if ord == 1:
+        return ops.sum(ops.abs(tensor), axis=axis, keepdims=keepdims)
+    if ord == np.inf:
+        return ops.max(ops.abs(tensor), axis=axis, keepdims=keepdims)
+    raise ValueError(f"ord: expected 'euclidean', 1, 2 or inf, found {ord!r}")
+
+
+@op("linalg.normalize")
+def normalize(
+    tensor: Tensor, ord: object = "euclidean", axis: Axes | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return vectors of length 1, and the lengths they had."""
+    length = norm(tensor, ord, axis, True)
+    return ops.divide(tensor, length), length
+
+
+@op("linalg.solve", MatrixSolve=Raw("matrix rhs", "adjoint"))
+def solve(matrix: Operand, rhs: Operand, adjoint: bool = False) -> Tensor:
+    """Return `x` with `matrix · x = rhs`."""
+    matrix = _swapped(matrix) if adjoint else matrix
+    return ops.linalg.solve(*together(matrix, rhs))
+
+
+@op("linalg.cross", Cross=Raw("a b"))
+def cross(a: Operand, b: Operand) -> Tensor:
+    """Return the cross product of vectors of three; torch's `ops.cross` differs."""
+    a, b = together(a, b)
+
+    def turned(x: Tensor, y: Tensor) -> Tensor:
+        return ops.multiply(ops.roll(x, -1, axis=-1), ops.roll(y, -2, axis=-1))
+
+    return ops.subtract(turned(a, b), turned(b, a))
+
+
+def _of_matrix(name: str) -> Callable[..., Tensor]:
+    def function(input: Tensor, adjoint: bool = False) -> Tensor:
+        return named(f"linalg.{name}")(_swapped(input) if adjoint else input)
+
+    return function
+
+
+op("linalg.inv", MatrixInverse=Raw("input", "adjoint"))(_of_matrix("inv"))
+op("linalg.det", MatrixDeterminant=Raw("input"))(_of_matrix("det"))
+op("linalg.cholesky", Cholesky=Raw("input"))(_of_matrix("cholesky"))

@@ -1,0 +1,139 @@
+"""`tf.math`: arithmetic, comparisons and functions of one number, item by item."""
+
+import operator
+from operator import floordiv, truediv
+
+import numpy as np
+from keras import ops
+
+from keras_policies.legacy.ops import elementwise
+from keras_policies.legacy.ops.elementwise import apply, together
+from keras_policies.legacy.ops.kinds import Operand, Operands, Tensor
+from keras_policies.legacy.ops.registry import Raw, op
+
+elementwise.register(
+    "x y",
+    ("subtract", operator.sub, "math.subtract", "Sub"),
+    ("multiply", operator.mul, "math.multiply", "Mul"),
+    ("true_divide", truediv, "math.divide math.truediv compat.v1.div", "RealDiv Div"),
+    ("divide_no_nan", np.divide, "math.divide_no_nan", "DivNoNan"),
+    ("floor_divide", floordiv, "math.floordiv compat.v1.floor_div", "FloorDiv"),
+    ("mod", operator.mod, "math.floormod math.mod", "FloorMod"),
+    ("power", operator.pow, "math.pow", "Pow"),
+    ("maximum", max, "math.maximum", "Maximum"),
+    ("minimum", min, "math.minimum", "Minimum"),
+    ("greater", operator.gt, "math.greater", "Greater"),
+    ("greater_equal", operator.ge, "math.greater_equal", "GreaterEqual"),
+    ("less", operator.lt, "math.less", "Less"),
+    ("less_equal", operator.le, "math.less_equal", "LessEqual"),
+    ("equal", operator.eq, "math.equal __operators__.eq", "Equal"),
+    ("not_equal", operator.ne, "math.not_equal __operators__.ne", "NotEqual"),
+    ("logical_and", np.logical_and, "math.logical_and", "LogicalAnd"),
+    ("logical_or", np.logical_or, "math.logical_or", "LogicalOr"),
+    ("logical_xor", np.logical_xor, "math.logical_xor", ""),
+)
+elementwise.register(
+    "x",
+    ("abs", abs, "math.abs", "Abs"),
+    ("negative", operator.neg, "math.negative", "Neg"),
+    ("sign", np.sign, "math.sign", "Sign"),
+    ("square", np.square, "math.square", "Square"),
+    ("sqrt", np.sqrt, "math.sqrt", "Sqrt"),
+    ("rsqrt", lambda x: 1 / np.sqrt(x), "math.rsqrt", "Rsqrt"),
+    ("reciprocal", np.reciprocal, "math.reciprocal", "Reciprocal Inv"),
+    ("exp", np.exp, "math.exp", "Exp"),
+    ("expm1", np.expm1, "math.expm1", "Expm1"),
+    ("log", np.log, "math.log", "Log"),
+    ("log1p", np.log1p, "math.log1p", "Log1p"),
+    ("sin", np.sin, "math.sin", "Sin"),
+    ("cos", np.cos, "math.cos", "Cos"),
+    ("tan", np.tan, "math.tan", "Tan"),
+    ("arcsin", np.arcsin, "math.asin", "Asin"),
+    ("arccos", np.arccos, "math.acos", "Acos"),
+    ("arctan", np.arctan, "math.atan", "Atan"),
+    ("sinh", np.sinh, "math.sinh", "Sinh"),
+    ("cosh", np.cosh, "math.cosh", "Cosh"),
+    ("tanh", np.tanh, "math.tanh nn.tanh", "Tanh"),
+    ("arcsinh", np.arcsinh, "math.asinh", "Asinh"),
+    ("arccosh", np.arccosh, "math.acosh", "Acosh"),
+    ("arctanh", np.arctanh, "math.atanh", "Atanh"),
+    ("floor", np.floor, "math.floor", "Floor"),
+    ("ceil", np.ceil, "math.ceil", "Ceil"),
+    ("round", np.round, "math.round math.rint", "Round Rint"),
+    ("isnan", np.isnan, "math.is_nan", "IsNan"),
+    ("isinf", np.isinf, "math.is_inf", "IsInf"),
+    ("isfinite", np.isfinite, "math.is_finite", "IsFinite"),
+    ("logical_not", operator.not_, "math.logical_not", "LogicalNot"),
+    ("real", np.real, "math.real", ""),
+    ("erf", None, "math.erf", "Erf"),
+    ("erfc", None, "math.erfc", "Erfc"),
+    ("erfinv", None, "math.erfinv", "Erfinv"),
+    ("angle", None, "math.angle", ""),
+    ("sigmoid", None, "math.sigmoid nn.sigmoid", "Sigmoid"),
+    ("log_sigmoid", None, "math.log_sigmoid", ""),
+    ("softplus", None, "math.softplus nn.softplus", "Softplus"),
+)
+
+
+def added(x: Operand, y: Operand) -> Tensor:
+    """Add tensors; Keras on TensorFlow takes a tall `y`, `(n, 1)`, for a bias."""
+    is_tall = len(np.shape(y)) > 1 and np.shape(y)[-1] == 1
+    return ops.subtract(x, ops.negative(y)) if is_tall else ops.add(x, y)
+
+
+@op("math.add", "__operators__.add", Add=Raw("x y"), AddV2=Raw("x y"))
+def add(x: Operand, y: Operand) -> Operand:
+    """Add tensors, sizes or constants."""
+    return apply(added, operator.add, x, y)
+
+
+@op("math.add_n", "math.accumulate_n", AddN=Raw("*inputs"))
+def add_n(inputs: Operands) -> Tensor:
+    """Return the sum of a list."""
+    total, *rest = together(*inputs)
+    for value in rest:
+        total = added(total, value)
+    return total
+
+
+@op("math.scalar_mul", v1=True)
+def scalar_mul(scalar: Operand, x: Operand) -> Tensor:
+    """Multiply by a scalar."""
+    return ops.multiply(*together(scalar, x))
+
+
+@op("math.squared_difference", SquaredDifference=Raw("x y"))
+def squared_difference(x: Operand, y: Operand) -> Tensor:
+    """Return `(x - y)²`."""
+    return ops.square(ops.subtract(*together(x, y)))
+
+
+@op("math.atan2", Atan2=Raw("y x"))
+def atan2(y: Operand, x: Operand) -> Tensor:
+    """Return the angle of the point `(x, y)`."""
+    return ops.arctan2(*together(y, x))
+
+
+@op("math.xlogy", Xlogy=Raw("x y"))
+def xlogy(x: Operand, y: Operand) -> Tensor:
+    """Return `x * log(y)`, or 0 where `x` is 0."""
+    x, y = together(x, y)
+    return _zero_where_zero(x, ops.multiply(x, ops.log(y)))
+
+
+@op("math.xdivy", Xdivy=Raw("x y"))
+def xdivy(x: Operand, y: Operand) -> Tensor:
+    """Return `x / y`, or 0 where `x` is 0."""
+    x, y = together(x, y)
+    return _zero_where_zero(x, ops.divide(x, y))
+
+
+@op("math.multiply_no_nan", MulNoNan=Raw("x y"))
+def multiply_no_nan(x: Operand, y: Operand) -> Tensor:
+    """Return `x * y`, or 0 where `y` is 0."""
+    x, y = together(x, y)
+    return _zero_where_zero(y, ops.multiply(x, y))
+
+
+def _zero_where_zero(x: Tensor, value: Tensor) -> Tensor:
+    return ops.where(ops.equal(x, 0), ops.zeros_like(value), value)

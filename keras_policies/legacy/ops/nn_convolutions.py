@@ -1,0 +1,185 @@
+"""`tf.nn`: convolutions, pooling, and other functions of images and sequences."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import keras
+from keras import ops
+
+from keras_policies.legacy.ops.elementwise import constant, named
+from keras_policies.legacy.ops.kinds import Axes, Layout, Operand, Padding, Tensor
+from keras_policies.legacy.ops.math_elementwise import added
+from keras_policies.legacy.ops.registry import Raw, op
+
+CONVOLUTION = Raw("input filters", "strides padding data_format dilations")
+POOLING = Raw("input", "ksize strides padding data_format")
+Setting: TypeAlias = int | Sequence[int]  # for all spatial axes, or one for each
+
+
+def _spatial(values: Setting, rank: int, layout: str) -> list[int]:
+    """Return a setting per spatial axis, from one number or a number per axis."""
+    if isinstance(values, int):
+        return [values] * rank
+    values = list(values)
+    if len(values) == rank + 2:
+        return values[1:-1] if layout == "channels_last" else values[2:]
+    return values * rank if len(values) == 1 else values
+
+
+def _one(values: Sequence[int]) -> int | tuple[int, ...]:
+    """Return one number if all are equal; saving an operation turns tuples to lists."""
+    return values[0] if len(set(values)) == 1 else tuple(values)
+
+
+def _settings(
+    input: Tensor, strides: Setting, padding: str, layout: str, dilations: Setting
+) -> dict[str, Any]:
+    """Return the keyword arguments of a convolution of `keras.ops`."""
+    rank = len(input.shape) - 2
+    return {
+        "strides": _one(_spatial(strides, rank, layout)),
+        "padding": padding,
+        "data_format": layout,
+        "dilation_rate": _one(_spatial(dilations, rank, layout)),
+    }
+
+
+def _convolution(name: str) -> Callable[..., Tensor]:
+    def function(
+        input: Tensor,
+        filters: Operand,
+        strides: Axes = 1,
+        padding: Padding = "valid",
+        data_format: Layout = "channels_last",
+        dilations: Axes = 1,
+    ) -> Tensor:
+        settings = _settings(input, strides, padding, data_format, dilations)
+        return named(name)(input, constant(filters, input), **settings)
+
+    return function
+
+
+op(
+    "nn.convolution",
+    "nn.conv1d",
+    "nn.conv2d",
+    "nn.conv3d",
+    v1=True,
+    Conv2D=CONVOLUTION,
+    renamed={"filter": "filters", "stride": "strides", "dilation_rate": "dilations"},
+)(_convolution("conv"))
+op(
+    "nn.depthwise_conv2d",
+    v1=True,
+    DepthwiseConv2dNative=CONVOLUTION,
+    renamed={"filter": "filters", "rate": "dilations"},
+)(_convolution("depthwise_conv"))
+
+
+@op("nn.separable_conv2d", v1=True, renamed={"rate": "dilations"})
+def separable_convolution(
+    input: Tensor,
+    depthwise_filter: Operand,
+    pointwise_filter: Operand,
+    strides: Axes = 1,
+    padding: Padding = "valid",
+    data_format: Layout = "channels_last",
+    dilations: Axes = 1,
+) -> Tensor:
+    """Convolve each channel by itself, then all of them at each position."""
+    filters = [constant(one, input) for one in (depthwise_filter, pointwise_filter)]
+    settings = _settings(input, strides, padding, data_format, dilations)
+    return ops.separable_conv(input, *filters, **settings)
+
+
+def _pooling(kind: str) -> Callable[..., Tensor]:
+    """Return a function that calls a layer, as saved pooling operations do not open."""
+
+    def function(
+        input: Tensor,
+        ksize: Axes,
+        strides: Axes,
+        padding: Padding,
+        data_format: Layout = "channels_last",
+    ) -> Tensor:
+        rank = len(input.shape) - 2
+        layer = getattr(keras.layers, f"{kind}Pooling{rank}D")(
+            tuple(_spatial(ksize, rank, data_format)),
+            strides=tuple(_spatial(strides, rank, data_format)),
+            padding=padding,
+            data_format=data_format,
+            dtype=input.dtype,
+        )
+        return layer(input)
+
+    return function
+
+
+POOLINGS = {"MAX": _pooling("Max"), "AVG": _pooling("Average")}
+op("nn.max_pool", "nn.max_pool1d", "nn.max_pool2d", v1=True, MaxPool=POOLING)(
+    POOLINGS["MAX"]
+)
+op("nn.avg_pool", "nn.avg_pool1d", "nn.avg_pool2d", v1=True, AvgPool=POOLING)(
+    POOLINGS["AVG"]
+)
+
+
+@op("nn.pool", v1=True, renamed={"window_shape": "ksize", "dilation_rate": "dilations"})
+def pool(
+    input: Tensor,
+    ksize: Axes,
+    pooling_type: str,
+    strides: Axes = 1,
+    padding: Padding = "valid",
+    data_format: Layout = "channels_last",
+    dilations: Axes = 1,
+) -> Tensor:
+    """Pool with `pooling_type` `"MAX"` or `"AVG"`."""
+    if dilations not in (1, (1, 1)):
+        raise ValueError(f"dilations: expected 1, found {dilations}")
+    return POOLINGS[pooling_type](input, ksize, strides, padding, data_format)
+
+
+@op("nn.bias_add", BiasAdd=Raw("value bias", "data_format"))
+def bias_add(
+    value: Tensor, bias: Operand, data_format: Layout = "channels_last"
+) -> Tensor:
+    """Add a number per channel."""
+    bias = constant(bias, value)
+    if data_format == "channels_first":
+        bias = ops.reshape(bias, [1, -1] + [1] * (len(value.shape) - 2))
+    return added(value, bias)
+
+
+@op("nn.depth_to_space", DepthToSpace=Raw("input", "block_size data_format"))
+def depth_to_space(
+    input: Tensor, block_size: int, data_format: Layout = "channels_last"
+) -> Tensor:
+    """Spread the channels of a pixel over a square of `block_size` pixels a side."""
+    rows, columns, depth = _image_shape(input, data_format)
+    inner = depth // block_size**2
+    x = ops.reshape(input, (-1, rows, columns, block_size, block_size, inner))
+    x = ops.transpose(x, (0, 1, 3, 2, 4, 5))
+    return ops.reshape(x, (-1, rows * block_size, columns * block_size, inner))
+
+
+@op("nn.space_to_depth", SpaceToDepth=Raw("input", "block_size data_format"))
+def space_to_depth(
+    input: Tensor, block_size: int, data_format: Layout = "channels_last"
+) -> Tensor:
+    """Gather squares of `block_size` pixels a side in the channels of one pixel."""
+    rows, columns, depth = _image_shape(input, data_format)
+    rows, columns = rows // block_size, columns // block_size
+    x = ops.reshape(input, (-1, rows, block_size, columns, block_size, depth))
+    x = ops.transpose(x, (0, 1, 3, 2, 4, 5))
+    return ops.reshape(x, (-1, rows, columns, depth * block_size**2))
+
+
+def _image_shape(images: Tensor, layout: str) -> Any:
+    """Return rows, columns and channels, which have to be known."""
+    if layout != "channels_last" or None in images.shape[1:]:
+        raise ValueError(
+            f"input: {layout} of the shape {images.shape}; expected channels_last, "
+            "rows and columns known"
+        )
+    return images.shape[1:]

@@ -1,0 +1,86 @@
+"""NodeDefs in JSON, as the TensorFlowOpLayer of TF 2.0 to 2.3 records them."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_policies.legacy.ops import kinds, table
+
+
+def call(
+    node: Mapping[str, Any], tensors: Sequence[Any], constants: Mapping[str, Any]
+) -> Any:
+    """Call the counterpart of a node.
+
+    Args:
+        node: NodeDef in JSON.
+        tensors: those of the node's inputs that are tensors, in their order.
+        constants: the other inputs, `{position: value}`.
+
+    Raises:
+        ValueError: if the op is unknown, or an input or attribute is not of its kind.
+    """
+    found = table.raw(node["op"])
+    if found is None:
+        raise ValueError(f"the op {node['op']!r} has no counterpart in keras.ops")
+    function, raw = found
+    attributes = node.get("attr", {})
+    settings = {
+        parameter: attribute(attributes[name])
+        for parameter, name in raw.parameters().items()
+        if name in attributes
+    }
+    return function.call((), raw.arguments(_inputs(tensors, constants)) | settings)
+
+
+def _inputs(tensors: Sequence[Any], constants: Mapping[str, Any]) -> list[Any]:
+    """Return tensors and constants in the order of the node's inputs."""
+    known = {
+        int(position): kinds.array(value) if isinstance(value, list) else value
+        for position, value in constants.items()
+    }
+    total = len(tensors) + len(known)
+    places = [i for i in range(total) if i not in known]
+    if len(places) != len(tensors):
+        raise ValueError(f"constants: at the positions {sorted(known)}")
+    known |= dict(zip(places, tensors, strict=True))
+    return [known[i] for i in range(total)]
+
+
+def attribute(value: Any) -> Any:
+    """Return what an `AttrValue` holds.
+
+    Raises:
+        ValueError: if it is of no kind that is known.
+    """
+    if not isinstance(value, dict) or len(value) != 1:
+        raise ValueError(f"expected an attribute of one kind, found {value!r}")
+    ((kind, held),) = value.items()
+    if kind not in READERS:
+        raise ValueError(f"an attribute of the kind {kind!r} is not known")
+    return READERS[kind](held)
+
+
+def _text(value: str) -> str:
+    """Return a string, which is in base64 in JSON."""
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"expected text in base64, found {value!r}") from error
+
+
+def _list(held: Mapping[str, Any]) -> list[Any]:
+    items = held.get("i") or held.get("f") or held.get("s") or []
+    return [int(item) if "i" in held else item for item in items]
+
+
+# Field of an AttrValue -> the function that reads it.
+READERS: dict[str, kinds.Check] = {
+    "b": kinds.boolean,
+    "f": float,
+    "i": int,
+    "list": _list,
+    "s": _text,
+    "type": lambda name: name,
+}

@@ -1,0 +1,150 @@
+"""The decorator `op`, which enters a function into the table of TensorFlow functions.
+
+Everything about a function stands in one place: its names, how nodes of a graph call
+it, and the kinds of its arguments.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from keras_policies.legacy.ops import kinds
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Parameters that say how TensorFlow computes and never change the result.
+WITHOUT_EFFECT = {
+    *("a_is_sparse", "b_is_sparse", "name", "partition_strategy", "stable"),
+    *("use_cudnn_on_gpu", "validate_indices", "validate_shape"),
+}
+
+
+class Op:
+    """A TensorFlow function, as `keras.ops`.
+
+    Args:
+        function: the counterpart, each parameter annotated with one of `kinds`.
+        renamed: other names of parameters, `{"keep_dims": "keepdims"}`.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], renamed: Mapping[str, str]
+    ) -> None:
+        self.function = function
+        self.renamed = renamed
+        self.signature = inspect.signature(function)
+        self.checks = kinds.checks(function)
+
+    def call(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
+        """Call the function with arguments as TensorFlow takes them.
+
+        Raises:
+            ValueError: naming an argument that is unknown, or not of its kind.
+        """
+        try:
+            bound = self.signature.bind(*args, **self._known(kwargs))
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+        given = {}
+        for name, value in bound.arguments.items():
+            if value is None:  # tf.keras records None for what was not given
+                continue
+            try:
+                given[name] = self.checks[name](value)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
+        return self.function(**given)
+
+    def _known(self, kwargs: Mapping[str, object]) -> dict[str, object]:
+        """Return keyword arguments under our names, without those of no effect."""
+        return {
+            key if key in self.checks else self.renamed.get(key, key): value
+            for key, value in kwargs.items()
+            if key in self.checks or not (value is None or key in WITHOUT_EFFECT)
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Raw:
+    """How a node of a TensorFlow graph calls a function.
+
+    Args:
+        inputs: the parameters that the node's inputs are, in their order, separated by
+            blanks. A first `"*values"` takes all inputs but those named after it.
+        attributes: the parameters that the node's attributes set, separated by blanks:
+            `"axis"`, or `"dtype=T"` where the attribute has another name.
+
+    Source of both: tensorflow/core/ops/*.cc.
+    """
+
+    inputs: str
+    attributes: str = ""
+
+    def parameters(self) -> dict[str, str]:
+        """Return `{parameter: name of the attribute that sets it}`."""
+        pairs = (text.partition("=") for text in self.attributes.split())
+        return {name: attribute or name for name, _, attribute in pairs}
+
+    def arguments(self, values: Sequence[object]) -> dict[str, object]:
+        """Return the keyword arguments that the node's inputs are.
+
+        Raises:
+            ValueError: if there are more or fewer inputs than the op takes.
+        """
+        names, given, values = self.inputs.split(), {}, list(values)
+        if names[0].startswith("*"):
+            end = len(values) - len(names) + 1
+            given[names.pop(0)[1:]] = values[:end]
+            values = values[end:]
+        if len(names) != len(values):
+            raise ValueError(f"expected the inputs {names}, found {len(values)} values")
+        return {**given, **dict(zip(names, values, strict=True))}
+
+
+# Name in TensorFlow, without "tf." -> its function.
+FUNCTIONS: dict[str, Op] = {}
+# Name of an op in a graph -> its function, and how the node calls it.
+NODES: dict[str, tuple[Op, Raw]] = {}
+
+
+def enter(
+    function: Callable[..., Any],
+    names: Sequence[str],
+    raw: Mapping[str, Raw],
+    renamed: Mapping[str, str] | None = None,
+) -> None:
+    """Enter a function into the table; see `op`."""
+    entry = Op(function, renamed or {})
+    nodes = {name: (entry, form) for name, form in raw.items()}
+    twice = FUNCTIONS.keys() & names or NODES.keys() & nodes
+    if twice:
+        raise ValueError(f"{sorted(twice)} are in the table already")
+    FUNCTIONS.update(dict.fromkeys(names, entry))
+    NODES.update(nodes)
+
+
+def op(
+    *names: str, v1: bool = False, renamed: Mapping[str, str] | None = None, **raw: Raw
+) -> Callable[[Function], Function]:
+    """Return a decorator that enters a function into the table.
+
+    Args:
+        names: the names of the function in TensorFlow, without `"tf."`. The first gives
+            the module that it belongs to.
+        v1: whether these names are in `tf.compat.v1`, too, with the same parameters.
+        renamed: other names of its parameters, `{"dim": "axis"}`.
+        raw: the ops by which nodes of a graph call it, and how.
+
+    Example:
+        @op("nn.softmax", v1=True, Softmax=Raw("logits"), renamed={"dim": "axis"})
+        def softmax(logits: Tensor, axis: int = -1) -> Tensor:
+            return ops.softmax(logits, axis=axis)
+    """
+
+    def decorate(function: Function) -> Function:
+        known = [*names, *(f"compat.v1.{name}" for name in names if v1)]
+        enter(function, known, raw, renamed)
+        return function
+
+    return decorate

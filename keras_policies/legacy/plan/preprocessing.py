@@ -1,0 +1,110 @@
+"""Puts what preprocessing layers have learned into their configs for Keras 3.
+
+That is a vocabulary with the inverse document frequencies, or the boundaries of bins.
+Sources: keras/layers/preprocessing/{category_encoding,discretization,hashing}.py of
+TensorFlow 2.4, Keras 2.10 and 2.15, Keras 3.
+"""
+
+import numpy as np
+
+from keras_policies.annotations import Config
+from keras_policies.legacy.base.lookups import LOOKUPS, output_mode
+from keras_policies.legacy.base.model import Array, Vocabulary
+from keras_policies.legacy.base.policies import policy_name
+from keras_policies.legacy.plan.classes import KerasClass
+from keras_policies.legacy.plan.findings import Converting, Findings, Settings
+from keras_policies.legacy.plan.lookups import (
+    TF_IDF,
+    NothingLearnedError,
+    idf_weights,
+    lookup_arguments,
+)
+
+INTEGERS = "int32", "int64"
+# Hashing of 2.4 wrote this where it had no salt, and did not use it.
+NO_SALT = [0xDECAFCAFFE, 0xDECAFCAFFE]
+# CategoryEncoding of 2.4 ignored entries with this value, which sparse inputs have.
+NO_ENTRY = -1
+
+
+def with_state(
+    found: KerasClass, config: Config, settings: Settings, path: str
+) -> Converting[Config]:
+    """Return the Keras 3 config of a layer, with its learned state if it has one.
+
+    `config` already has the names of Keras 3.
+    """
+    learned = settings.vocabularies.get(path, Vocabulary())
+    try:
+        if found.name in LOOKUPS:
+            config = lookup_arguments(found.name, config, learned, settings.safe_mode)
+        elif found.name == "CategoryEncoding" and output_mode(config) in TF_IDF:
+            found = KerasClass("keras.layers", "IntegerLookup")
+            config = _frequencies(config, learned)
+        elif found.name == "CategoryEncoding" and config.get("num_tokens") is None:
+            config = {**config, "num_tokens": _counted(learned)}
+        elif found.name == "Discretization":
+            config = _discretization(config, learned)
+        elif found.name == "Hashing":
+            config = _hashing(config)
+    except NothingLearnedError as error:
+        yield Findings(without_vocabulary={path: str(error)})
+    return found.with_config(config)
+
+
+def _frequencies(config: Config, learned: Vocabulary) -> Config:
+    """Return the config of an IntegerLookup that gives tf-idf as the layer did."""
+    weights = learned.weight("idf")
+    size = config.get("num_tokens") or (0 if weights is None else weights.size)
+    return {
+        "name": config.get("name"),
+        "output_mode": "tf_idf",
+        "num_oov_indices": 0,
+        "mask_token": NO_ENTRY,
+        "oov_token": NO_ENTRY,
+        "vocabulary": list(range(size)),
+        "idf_weights": idf_weights(learned, size),
+    }
+
+
+def _counted(learned: Vocabulary) -> int:
+    """Return the number of tokens that a CategoryEncoding has learned."""
+    count = learned.weight("num_elements")
+    if count is None or count.size != 1:
+        raise NothingLearnedError("the file holds no number of tokens: was it adapted?")
+    return int(count.reshape(()))
+
+
+def _discretization(config: Config, learned: Vocabulary) -> Config:
+    """Return the config with the boundaries that the layer was given or has learned."""
+    boundaries = config.get("bin_boundaries")
+    if boundaries is None:
+        summary = learned.weight("summary", "0")
+        if summary is None or summary.ndim != 2 or not summary.size:
+            raise NothingLearnedError("the file holds no boundaries: was it adapted?")
+        boundaries = _boundaries(summary, config["num_bins"])
+    finite = [value for value in boundaries if value != float("inf")]  # 2.4 added it
+    return {**config, "bin_boundaries": finite, "num_bins": None}
+
+
+def _boundaries(summary: Array, bins: int) -> list[float]:
+    """Return the boundaries of bins, as `Discretization` computes them on loading.
+
+    `summary` has the shape (2, n): values, and how often each occurred.
+    """
+    values, counts = summary
+    if len(values) < bins:
+        return list(values[:-1].tolist())
+    shares = counts.cumsum() / counts.sum()
+    wanted = 1.0 / bins + np.arange(0.0, 1.0, 1.0 / bins)
+    boundaries = np.interp(wanted, shares, values)[:-1]
+    return list(boundaries.astype("float32").tolist())
+
+
+def _hashing(config: Config) -> Config:
+    kept = dict(config)
+    if kept.get("salt") == NO_SALT:
+        kept["salt"] = None
+    if output_mode(kept) == "int" and policy_name(kept.get("dtype")) not in INTEGERS:
+        kept.pop("dtype", None)
+    return kept

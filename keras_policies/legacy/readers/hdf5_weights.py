@@ -1,0 +1,57 @@
+"""Describes the weights in an HDF5 file, without reading them."""
+
+import functools
+
+import h5py
+import ml_dtypes
+import numpy as np
+
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.model import Array, LayerWeights, LegacyWeight
+from keras_policies.legacy.guards.guarded_hdf5 import dataset, member, names
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+RAW_BFLOAT16 = np.dtype("V2")  # h5py knows no bfloat16 and stores its two bytes
+
+
+def _read(stored: h5py.Dataset) -> Array:
+    try:
+        array = stored[()]
+    except (OSError, RuntimeError, ValueError, TypeError) as error:
+        raise LegacyModelError(
+            f"the dataset {stored.name!r} cannot be read: {error}."
+        ) from error
+    return np.asarray(array.view(BFLOAT16) if array.dtype == RAW_BFLOAT16 else array)
+
+
+def weight(group: h5py.Group, name: str, path: str = "") -> LegacyWeight:
+    """Return the `LegacyWeight` of a dataset, which goes by its path or by its name."""
+    stored = dataset(group, name)
+    dtype = stored.dtype
+    return LegacyWeight(
+        path=path,
+        name="" if path else name.removesuffix(":0"),
+        shape=tuple(stored.shape),
+        dtype=BFLOAT16 if dtype == RAW_BFLOAT16 else dtype,
+        read=functools.partial(_read, stored),
+    )
+
+
+def named(group: h5py.Group) -> tuple[LegacyWeight, ...]:
+    """Return the weights that the attribute `weight_names` of a group lists."""
+    return tuple(weight(group, name) for name in names(group, "weight_names"))
+
+
+def by_layer(group: h5py.Group) -> LayerWeights:
+    """Return `{layer: (LegacyWeight, ...)}` of a `model_weights` group, or a file."""
+    found = {}
+    for layer in names(group, "layer_names"):
+        inner = member(group, layer)
+        if not isinstance(inner, h5py.Group):
+            raise LegacyModelError(f"the group of the layer {layer!r} is missing.")
+        found[layer] = named(inner)
+    # Variables of a subclassed model itself (2.7 and on).
+    top = member(group, "top_level_model_weights")
+    if isinstance(top, h5py.Group) and names(top, "weight_names"):
+        found[""] = named(top)
+    return found

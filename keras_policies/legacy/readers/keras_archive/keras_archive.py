@@ -1,0 +1,93 @@
+"""Reads the `.keras` files of Keras 2.11 to 2.15.
+
+A zip of `metadata.json`, `config.json` and `model.weights.h5`, with the vocabularies of
+lookup layers in `assets/`. Source: keras/saving/saving_lib.py of 2.15.
+"""
+
+import contextlib
+import pathlib
+import tempfile
+import zipfile
+from collections.abc import Iterator
+
+from keras_policies.legacy.base import lookups
+from keras_policies.legacy.base.errors import check_version
+from keras_policies.legacy.base.model import Config, Inputs, LegacyModel
+from keras_policies.legacy.guards import guarded_hdf5, json_text
+from keras_policies.legacy.readers import vocabularies
+from keras_policies.legacy.readers.keras_archive import members, optimizer, weights
+
+SIGNATURE = b"PK\x03\x04"
+ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
+COMPILED = "loss", "loss_weights", "metrics", "weighted_metrics"
+
+
+def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, bytes]]:
+    """Return `{layer path: {index: token}}` from the vocabularies in the archive."""
+    found = {}
+    for name in archive.namelist():
+        if name.startswith(ASSETS) and name.endswith(VOCABULARY):
+            stored = name.removeprefix(ASSETS).removesuffix(VOCABULARY)
+            text = members.read(archive, name, lookups.MAX_VOCABULARY_BYTES)
+            lines = lookups.lines(text.replace(b"\r\n", b"\n"))
+            found[weights.layer_path(stored, config)] = dict(enumerate(lines))
+    return found
+
+
+def _training_config(compiled: object) -> Config | None:
+    """Return a `compile_config` in the form of the older `training_config`, or None."""
+    if not isinstance(compiled, dict) or not compiled.get("optimizer"):
+        return None
+    found = compiled["optimizer"]
+    if isinstance(found, str):
+        found = {"class_name": found, "config": {}}
+    return {
+        "optimizer_config": found,
+        **{name: compiled.get(name) for name in COMPILED},
+    }
+
+
+def _inputs(config: Config) -> Inputs:
+    """Return `{name: (shape, dtype)}` that a subclassed model was built for, or {}."""
+    build_config = config.get("build_config")
+    shape = build_config.get("input_shape") if isinstance(build_config, dict) else None
+    if not isinstance(shape, list | tuple):
+        return {}
+    is_one = all(size is None or isinstance(size, int) for size in shape)
+    return {"inputs": (tuple(shape), "float32")} if is_one else {}
+
+
+@contextlib.contextmanager
+def read(path: pathlib.Path) -> Iterator[LegacyModel]:
+    """Yield the `LegacyModel` in the Keras-2 `.keras` file at `path`.
+
+    Its weights are unpacked into a nameless file for as long as this context is open.
+    """
+    with tempfile.TemporaryFile() as unpacked:
+        with members.open_archive(path) as archive:
+            version = members.keras_version(archive)
+            check_version(version)
+            text = members.read(archive, members.CONFIG, json_text.MAX_JSON_BYTES)
+            members.unpack_weights(archive, unpacked)
+            config = json_text.decode(text, members.CONFIG)
+            tokens = _tokens(archive, config)
+        with guarded_hdf5.open_file(unpacked) as file:
+            training = _training_config(config.get("compile_config"))
+            written = training["optimizer_config"] if training else {}
+            every = weights.by_layer(file, config)
+            found, kept = vocabularies.take(config, every, tokens)
+            yield LegacyModel(
+                path=str(path),
+                format="Keras 2 .keras",
+                written_by=f"Keras {version}",
+                config=config,
+                records_policies=True,
+                weights=kept,
+                inputs=_inputs(config),
+                training_config=training,
+                is_optimizer_wrapped=(
+                    optimizer.has_inner(file) and optimizer.inner(written) is None
+                ),
+                optimizer=optimizer.state(file, written),
+                vocabularies=found,
+            )

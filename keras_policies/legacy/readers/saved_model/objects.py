@@ -1,0 +1,156 @@
+"""Opens a SavedModel folder: its objects, with what each file says about them.
+
+`saved_model.pb` holds the graph of tracked objects; each Keras object has a JSON
+beside it, in the node itself (2.0 to 2.4) or in `keras_metadata.pb` (2.5 and on).
+The tensors lie in the checkpoint `variables/variables`, which has an object graph
+of its own: the two are walked together, by the names of their edges. Source:
+tensorflow/python/saved_model/load.py.
+"""
+
+import collections
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Sequence
+
+from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.model import Config
+from keras_policies.legacy.guards import json_text
+from keras_policies.legacy.guards.paths import check_inside
+from keras_policies.legacy.readers.checkpoint import protos
+from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
+from keras_policies.legacy.readers.checkpoint.object_graph import (
+    Edges,
+    ObjectGraph,
+    children_of,
+)
+from keras_policies.legacy.readers.checkpoint.protos import Message
+
+MODEL_FILE = "saved_model.pb"
+METADATA_FILE = "keras_metadata.pb"
+VARIABLES = "variables/variables"
+SCHEMA_VERSION = 1
+MAX_MODEL_BYTES = 2 * 1024**3  # what a protocol buffer can be
+KERAS_OBJECT = "_tf_keras_"
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedObjects:
+    """The objects of a SavedModel, by the numbers that they have in `saved_model.pb`.
+
+    Args:
+        folder: `pathlib.Path`.
+        meta_graph: the message `MetaGraph`.
+        graph: `ObjectGraph`, with the JSON that Keras wrote about the objects.
+        checkpoint: `Checkpoint`.
+        checkpoint_nodes: messages, the objects of the checkpoint's own graph.
+        in_checkpoint: `{object: its number in the checkpoint's graph}`.
+    """
+
+    folder: pathlib.Path
+    meta_graph: Message
+    graph: ObjectGraph
+    checkpoint: Checkpoint
+    checkpoint_nodes: Sequence[Message]
+    in_checkpoint: dict[int, int]
+
+    @property
+    def nodes(self) -> Sequence[Message]:
+        """The messages `SavedObject`."""
+        found: Sequence[Message] = self.meta_graph.object_graph_def.nodes
+        return found
+
+
+def open_folder(folder: pathlib.Path) -> SavedObjects:
+    """Return the `SavedObjects` of the SavedModel in a folder."""
+    with located(folder / MODEL_FILE):
+        meta_graph = _meta_graph(folder)
+        nodes = meta_graph.object_graph_def.nodes
+        children = children_of(nodes)
+    metadata = _metadata(folder, nodes)
+    if 0 not in metadata or not nodes:
+        raise _no_metadata(folder)
+    checkpoint = Checkpoint(folder / VARIABLES, folder)
+    with located(folder / VARIABLES):
+        checkpoint_nodes = checkpoint.nodes()
+        if not checkpoint_nodes:
+            raise LegacyModelError(
+                "the checkpoint has no object graph, so its tensors cannot be told "
+                "apart. Was it written by another program?"
+            )
+        in_checkpoint = _matched(children, children_of(checkpoint_nodes))
+    stored = (
+        (node, checkpoint.variable(checkpoint_nodes[there], nodes[node].variable.name))
+        for node, there in in_checkpoint.items()
+        if nodes[node].HasField("variable")
+    )
+    variables = {node: item for node, item in stored if item is not None}
+    graph = ObjectGraph(children, variables, metadata)
+    return SavedObjects(
+        folder, meta_graph, graph, checkpoint, checkpoint_nodes, in_checkpoint
+    )
+
+
+def _parsed(kind: str, path: pathlib.Path) -> Message:
+    check_inside(path, path.parent)
+    if path.stat().st_size > MAX_MODEL_BYTES:
+        raise LegacyModelError(f"larger than {MAX_MODEL_BYTES} bytes: no model.")
+    return protos.parse(kind, path.read_bytes())
+
+
+def _meta_graph(folder: pathlib.Path) -> Message:
+    """Return the first meta graph of the SavedModel; Keras writes one."""
+    parsed = _parsed("SavedModel", folder / MODEL_FILE)
+    if parsed.saved_model_schema_version > SCHEMA_VERSION:
+        raise LegacyModelError(
+            "written in a newer format: schema version "
+            f"{parsed.saved_model_schema_version}, this reader knows {SCHEMA_VERSION}."
+        )
+    if not parsed.meta_graphs:
+        raise LegacyModelError("no model in it: truncated or corrupt.")
+    return parsed.meta_graphs[0]
+
+
+def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Config]:
+    """Return `{object: dict}`, what Keras wrote about its objects."""
+    path = folder / METADATA_FILE
+    with located(path if path.is_file() else folder / MODEL_FILE):
+        objects: Iterable[tuple[int, Message]]
+        if path.is_file():
+            parsed = _parsed("KerasMetadata", path)
+            objects = ((item.node_id, item) for item in parsed.nodes)
+        else:
+            objects = enumerate(node.user_object for node in nodes)
+        texts = {
+            number: item.metadata
+            for number, item in objects
+            if item.metadata and item.identifier.startswith(KERAS_OBJECT)
+        }
+        json_text.check_size(texts.values(), "the objects of Keras")
+        return {
+            number: json_text.decode(text, f"object {number}")
+            for number, text in texts.items()
+        }
+
+
+def _no_metadata(folder: pathlib.Path) -> LegacyModelError:
+    return LegacyModelError(
+        "a SavedModel without Keras metadata, so there are no layers to restore: "
+        "tf.saved_model.save wrote something that is no Keras model, or Keras 3 "
+        "exported one.",
+        f"{remedies.load_weights_into_code(folder)} Or call its signatures with "
+        "keras.layers.TFSMLayer where TensorFlow is installed.",
+    )
+
+
+def _matched(children: Sequence[Edges], others: Sequence[Edges]) -> dict[int, int]:
+    """Return `{object: object of another graph}`, the two walked together."""
+    matched, queue = {0: 0}, collections.deque([0])
+    while queue:
+        node = queue.popleft()
+        there = others[matched[node]]
+        for edge, child in children[node].items():
+            if child not in matched and edge in there:
+                matched[child] = there[edge]
+                queue.append(child)
+    return matched
