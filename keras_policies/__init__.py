@@ -10,6 +10,7 @@ from keras_policies import backend_missing as _first  # noqa: F401
 from keras_policies import compile as _compile
 from keras_policies import experimental
 from keras_policies import infer as _infer
+from keras_policies import loss_scale_optimizer as _loss_scale_optimizer
 from keras_policies import origins as _origins
 from keras_policies import serialization as _serialization
 from keras_policies.callbacks import LossScaleLogger
@@ -47,7 +48,7 @@ _FORMER = {
     "get_layer_policy": "layer.dtype_policy",
 }
 
-for _module in _infer, _compile, _serialization, _origins:
+for _module in _infer, _compile, _serialization, _origins, _loss_scale_optimizer:
     _module.install()
 
 __all__ = [

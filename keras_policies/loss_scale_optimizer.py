@@ -26,9 +26,6 @@ from keras_policies.loss_scale import (
 )
 from keras_policies.scaled_gradients import ScaledGradients
 
-# The growth period of a rule without one. Stock Keras knows no scale that never grows.
-NEVER = 2**31 - 1
-
 
 class LossScaleOptimizer(
     copies.Copyable,
@@ -97,7 +94,9 @@ class LossScaleOptimizer(
         super().__init__(
             inner_optimizer,
             initial_scale=rule.initial_loss_scale,
-            dynamic_growth_steps=NEVER if period is None else period,
+            dynamic_growth_steps=optimizer_arguments.NEVER
+            if period is None
+            else period,
             name=name,
         )
         self.rule: LossScale = rule
@@ -322,7 +321,9 @@ class LossScaleOptimizer(
             super().finalize_variable_values(var_list)
 
     def save_own_variables(self, store: Any) -> None:
-        saved: Any = self.inner_optimizer if self.saved_as_inner else super()
+        # A model drops the scale; what is restored in a running process keeps it.
+        is_inner = self.saved_as_inner and not keras_internals.is_saving_weights_only()
+        saved: Any = self.inner_optimizer if is_inner else super()
         saved.save_own_variables(store)
 
     def load_own_variables(self, store: Any) -> None:
@@ -344,11 +345,27 @@ class LossScaleOptimizer(
         cls, config: Config, custom_objects: CustomObjects = None
     ) -> keras.optimizers.LossScaleOptimizer:
         # Stock pops from the caller's dict.
-        return super().from_config(dict(config), custom_objects)
+        settings = optimizer_arguments.fixed_if_it_never_grows(dict(config))
+        return super().from_config(settings, custom_objects)
 
     def __repr__(self) -> str:
         inner = type(self.inner_optimizer).__name__
         return f"<{type(self).__name__} of {inner}, {self.rule!r}>"
+
+
+class _CreatedAsStock(LossScaleOptimizer):
+    """Takes the arguments of stock Keras's class, and becomes one of ours."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Before Keras's constructor has run, attributes cannot be set otherwise.
+        object.__setattr__(self, "__class__", LossScaleOptimizer)
+        arguments = optimizer_arguments.of_stock(args, kwargs)
+        LossScaleOptimizer.__init__(self, **arguments)
+
+
+def install() -> None:
+    """Let Keras create ours where it wraps, or reads, its own `LossScaleOptimizer`."""
+    keras_internals.create_instead(keras.optimizers.LossScaleOptimizer, _CreatedAsStock)
 
 
 def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:

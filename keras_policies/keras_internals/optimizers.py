@@ -13,6 +13,19 @@ from keras_policies.keras_internals.layers import no_automatic_dependency_tracki
 SHARED = {"iteration", "learning_rate"}
 
 
+def create_instead(cls: type, replacement: type) -> None:
+    """Let `cls(...)` create a `replacement`, a subclass that takes the same arguments.
+
+    Python then calls `replacement.__init__`. Subclasses of `cls` stay as they are.
+    """
+
+    def __new__(created: type, *args: Any, **kwargs: Any) -> Any:
+        made = replacement if created is cls else created
+        return object.__new__(made)
+
+    cls.__new__ = __new__  # type: ignore[assignment]
+
+
 def step_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
     """Return the variable in which an optimizer counts its own calls of `apply`.
 
