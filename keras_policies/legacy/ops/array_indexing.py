@@ -15,16 +15,12 @@ from keras_policies.legacy.ops.kinds import Operand, Sizes, Tensor
 from keras_policies.legacy.ops.registry import Raw, op
 
 Item: TypeAlias = int | slice | EllipsisType | None
+MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 
 
 @op("__operators__.getitem")
 def getitem(tensor: Operand, slice_spec: object = None) -> Operand:
-    """Return `tensor[slice_spec]`.
-
-    Args:
-        tensor: tensor, constant or list of sizes.
-        slice_spec: list of ints, `{"start", "stop", "step"}`, None, and `...`.
-    """
+    """Index by ints, `{"start", "stop", "step"}`, None and `...`, or a list of them."""
     spec = slice_spec if isinstance(slice_spec, list) else [slice_spec]
     return index(tensor, [_item(item) for item in spec])
 
@@ -46,12 +42,10 @@ def index(tensor: Operand, spec: Sequence[Item]) -> Operand:
     items = _without_ellipsis(spec, len(tensor.shape))
     axis = 0
     for position, item in enumerate(items):
-        if item is None:
-            continue
         if isinstance(item, slice) and (item.step or 1) < 0:
             tensor = ops.flip(tensor, axis)
             items[position] = _forwards(item, tensor.shape[axis])
-        axis += 1
+        axis += item is not None
     if all(item == slice(None) for item in items):
         return tensor
     return tensor[tuple(items)]
@@ -79,13 +73,7 @@ def _forwards(item: slice, length: int | None) -> slice:
     return slice(length - 1 - taken[0], length - taken[-1], -item.step)
 
 
-@op(
-    "strided_slice",
-    StridedSlice=Raw(
-        "input begin end strides",
-        "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
-    ),
-)
+@op("strided_slice", StridedSlice=Raw("input begin end strides", MASKS))
 def strided_slice(
     input: Operand,
     begin: Sizes,

@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.kinds import Operand, Tensor
-from keras_policies.legacy.ops.registry import Raw, enter
+from keras_policies.legacy.ops.registry import Op, Raw, enter
 
 Plain: TypeAlias = Callable[..., Any] | None
 # Name in keras.ops, the same function for numbers or None if it takes only tensors,
@@ -82,4 +82,4 @@ def register(parameters: str, *rows: Row) -> None:
     make = {"x": _unary, "x y": _binary}[parameters]
     for name, plain, names, nodes in rows:
         raw = dict.fromkeys(nodes.split(), Raw(parameters))
-        enter(make(name, plain), names.split(), raw)
+        enter(Op(make(name, plain), {}), names.split(), raw)

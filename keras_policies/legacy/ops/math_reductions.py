@@ -8,7 +8,7 @@ from keras import ops
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.elementwise import named
 from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Tensor
-from keras_policies.legacy.ops.registry import Raw, enter, op
+from keras_policies.legacy.ops.registry import Op, Raw, enter, op
 
 # Name in keras.ops, name in TensorFlow, op in a graph or "".
 REDUCTIONS = (
@@ -24,10 +24,7 @@ REDUCTIONS = (
     ("logsumexp", "math.reduce_logsumexp", ""),
 )
 # Reductions that also take lists of sizes: the function of two of them.
-STEPS: dict[str, tuple[str, Callable[..., int]]] = {
-    "prod": ("multiply", operator.mul),
-    "sum": ("add", operator.add),
-}
+STEPS = {"prod": ("multiply", operator.mul), "sum": ("add", operator.add)}
 ALONG_AXES = Raw("input_tensor axis", "keepdims=keep_dims")
 EXTREME = Raw("input axis", "output_type")
 CUMULATIVE = Raw("x axis", "exclusive reverse")
@@ -58,7 +55,8 @@ def _reduced(name: str, values: Operand) -> Operand:
 
 
 for _name, _function, _node in REDUCTIONS:
-    enter(_reduction(_name), [_function], dict.fromkeys(_node.split(), ALONG_AXES))
+    _raw = dict.fromkeys(_node.split(), ALONG_AXES)
+    enter(Op(_reduction(_name), {}), [_function], _raw)
 
 
 @op("math.reduce_euclidean_norm", EuclideanNorm=ALONG_AXES)

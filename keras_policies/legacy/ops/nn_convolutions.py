@@ -115,13 +115,9 @@ def _pooling(kind: str) -> Callable[..., Tensor]:
     return function
 
 
-POOLINGS = {"MAX": _pooling("Max"), "AVG": _pooling("Average")}
-op("nn.max_pool", "nn.max_pool1d", "nn.max_pool2d", v1=True, MaxPool=POOLING)(
-    POOLINGS["MAX"]
-)
-op("nn.avg_pool", "nn.avg_pool1d", "nn.avg_pool2d", v1=True, AvgPool=POOLING)(
-    POOLINGS["AVG"]
-)
+MAX, AVG = _pooling("Max"), _pooling("Average")
+op("nn.max_pool", "nn.max_pool1d", "nn.max_pool2d", v1=True, MaxPool=POOLING)(MAX)
+op("nn.avg_pool", "nn.avg_pool1d", "nn.avg_pool2d", v1=True, AvgPool=POOLING)(AVG)
 
 
 @op("nn.pool", v1=True, renamed={"window_shape": "ksize", "dilation_rate": "dilations"})
@@ -137,7 +133,8 @@ def pool(
     """Pool with `pooling_type` `"MAX"` or `"AVG"`."""
     if dilations not in (1, (1, 1)):
         raise ValueError(f"dilations: expected 1, found {dilations}")
-    return POOLINGS[pooling_type](input, ksize, strides, padding, data_format)
+    pooling = {"MAX": MAX, "AVG": AVG}[pooling_type]
+    return pooling(input, ksize, strides, padding, data_format)
 
 
 @op("nn.bias_add", BiasAdd=Raw("value bias", "data_format"))

@@ -13,18 +13,15 @@ def call(
 ) -> Any:
     """Call the counterpart of a node.
 
-    Args:
-        node: NodeDef in JSON.
-        tensors: those of the node's inputs that are tensors, in their order.
-        constants: the other inputs, `{position: value}`.
+    `tensors` are those of its inputs that are tensors, in their order; `constants` are
+    the others, `{position: value}`.
 
     Raises:
         ValueError: if the op is unknown, or an input or attribute is not of its kind.
     """
-    found = table.raw(node["op"])
-    if found is None:
+    if node["op"] not in table.NODES:
         raise ValueError(f"the op {node['op']!r} has no counterpart in keras.ops")
-    function, raw = found
+    function, raw = table.NODES[node["op"]]
     attributes = node.get("attr", {})
     settings = {
         parameter: attribute(attributes[name])

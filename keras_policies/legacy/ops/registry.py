@@ -20,6 +20,7 @@ WITHOUT_EFFECT = {
 }
 
 
+@dataclasses.dataclass
 class Op:
     """A TensorFlow function, as `keras.ops`.
 
@@ -28,13 +29,12 @@ class Op:
         renamed: other names of parameters, `{"keep_dims": "keepdims"}`.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], renamed: Mapping[str, str]
-    ) -> None:
-        self.function = function
-        self.renamed = renamed
-        self.signature = inspect.signature(function)
-        self.checks = kinds.checks(function)
+    function: Callable[..., Any]
+    renamed: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        self.signature = inspect.signature(self.function)
+        self.checks = kinds.checks(self.function)
 
     def call(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
         """Call the function with arguments as TensorFlow takes them.
@@ -108,20 +108,13 @@ FUNCTIONS: dict[str, Op] = {}
 NODES: dict[str, tuple[Op, Raw]] = {}
 
 
-def enter(
-    function: Callable[..., Any],
-    names: Sequence[str],
-    raw: Mapping[str, Raw],
-    renamed: Mapping[str, str] | None = None,
-) -> None:
+def enter(entry: Op, names: Sequence[str], raw: Mapping[str, Raw]) -> None:
     """Enter a function into the table; see `op`."""
-    entry = Op(function, renamed or {})
-    nodes = {name: (entry, form) for name, form in raw.items()}
-    twice = FUNCTIONS.keys() & names or NODES.keys() & nodes
+    twice = FUNCTIONS.keys() & names or NODES.keys() & raw
     if twice:
         raise ValueError(f"{sorted(twice)} are in the table already")
     FUNCTIONS.update(dict.fromkeys(names, entry))
-    NODES.update(nodes)
+    NODES.update({name: (entry, form) for name, form in raw.items()})
 
 
 def op(
@@ -144,7 +137,7 @@ def op(
 
     def decorate(function: Function) -> Function:
         known = [*names, *(f"compat.v1.{name}" for name in names if v1)]
-        enter(function, known, raw, renamed)
+        enter(Op(function, renamed or {}), known, raw)
         return function
 
     return decorate

@@ -49,15 +49,10 @@ METHODS = "nearest", "area", *KERNELS
 
 @dataclasses.dataclass(frozen=True)
 class Centers:
-    """Where in the input the centers of the output's pixels lie.
+    """Where in the input the centers of the output's pixels lie."""
 
-    Args:
-        align_corners: bool, whether the first and last pixels keep their places.
-        half_pixels: bool, whether the center of a pixel is half a pixel from its edge.
-    """
-
-    align_corners: bool = False
-    half_pixels: bool = True
+    align_corners: bool = False  # the first and last pixels keep their places
+    half_pixels: bool = True  # the center of a pixel is half a pixel from its edge
 
     def positions(self, length: int, wanted: int) -> Floats:
         """Return the positions of `wanted` pixels among `length`."""

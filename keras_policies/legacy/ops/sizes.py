@@ -19,10 +19,8 @@ from keras_policies.annotations import Tensor
 class Size:
     """A size that is known only when the model runs.
 
-    Args:
-        make: function that returns it as an int32 scalar tensor.
-        tensor: the KerasTensor that has an axis of this size, or None.
-        axis: int, that axis.
+    `make` returns it as an int32 scalar tensor. `axis` of the KerasTensor `tensor` has
+    this size, unless `tensor` is None.
     """
 
     make: Callable[[], Tensor]
