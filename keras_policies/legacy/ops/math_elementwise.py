@@ -15,6 +15,7 @@ from keras_policies.legacy.ops.registry import Raw, op
 SAME_NAME = {
     *("ceil", "cos", "cosh", "exp", "expm1", "floor", "log", "log1p", "sign", "sin"),
     *("sinh", "sqrt", "square", "tan"),
+    *("erf", "erfc", "erfinv"),  # not in NumPy
 }
 # Their inverses: `arcsin` in keras.ops and NumPy, `asin` in tf.math, `Asin` in graphs.
 INVERTED = "sin", "cos", "tan", "sinh", "cosh", "tanh"
@@ -52,14 +53,11 @@ elementwise.register(
     ("isfinite", np.isfinite, "math.is_finite", "IsFinite"),
     ("logical_not", operator.not_, "math.logical_not", "LogicalNot"),
     ("real", np.real, "math.real", ""),
-    ("erf", None, "math.erf", "Erf"),
-    ("erfc", None, "math.erfc", "Erfc"),
-    ("erfinv", None, "math.erfinv", "Erfinv"),
     ("angle", None, "math.angle", ""),
     ("sigmoid", None, "math.sigmoid nn.sigmoid", "Sigmoid"),
     ("log_sigmoid", None, "math.log_sigmoid", ""),
     ("softplus", None, "math.softplus nn.softplus", "Softplus"),
-    *((n, getattr(np, n), f"math.{n}", n.capitalize()) for n in SAME_NAME),
+    *((n, getattr(np, n, None), f"math.{n}", n.capitalize()) for n in SAME_NAME),
     *((f"arc{n}", getattr(np, f"arc{n}"), f"math.a{n}", f"A{n}") for n in INVERTED),
 )
 

@@ -11,14 +11,9 @@ from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Tensor
 from keras_policies.legacy.ops.registry import Op, Raw, enter, op
 
 # Name in keras.ops, name in TensorFlow, op in a graph or "".
+SAME_NAME = "all", "any", "max", "mean", "min", "prod", "sum"
 REDUCTIONS = (
-    ("sum", "math.reduce_sum", "Sum"),
-    ("mean", "math.reduce_mean", "Mean"),
-    ("max", "math.reduce_max", "Max"),
-    ("min", "math.reduce_min", "Min"),
-    ("prod", "math.reduce_prod", "Prod"),
-    ("any", "math.reduce_any", "Any"),
-    ("all", "math.reduce_all", "All"),
+    *((name, f"math.reduce_{name}", name.capitalize()) for name in SAME_NAME),
     ("std", "math.reduce_std", ""),
     ("var", "math.reduce_variance", ""),
     ("logsumexp", "math.reduce_logsumexp", ""),

@@ -8,7 +8,7 @@ value that somebody else holds:
 """
 
 import dataclasses
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from keras_policies.annotations import PolicyLike
@@ -26,10 +26,9 @@ Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 class Settings:
     """Choices that hold for all layers of a conversion.
 
-    Args:
-        safe_mode: bool, whether code in the file, and files that it names, are refused.
-        replace: `(name, policy)`; layers whose policy has this name get that policy.
-        vocabularies: `{layer: Vocabulary}`.
+    In safe mode, code in the file and files that it names are refused. `replace` is
+    `(name, policy)`: layers whose policy has this name get that policy. `vocabularies`
+    are by the paths of their layers.
     """
 
     safe_mode: bool = True
@@ -121,14 +120,11 @@ def collected(converting: Converting[Result]) -> tuple[Result, Findings]:
         try:
             parts.append(next(converting))
         except StopIteration as end:
-            fields = [field.name for field in dataclasses.fields(Findings)]
-            joined = {
-                name: _joined([getattr(p, name) for p in parts]) for name in fields
-            }
-            return end.value, Findings(**joined)
+            fields = zip(*(vars(part).values() for part in parts), strict=True)
+            return end.value, Findings(*map(_joined, fields))
 
 
-def _joined(values: list[Any]) -> Any:
+def _joined(values: Sequence[Any]) -> Any:
     if isinstance(values[0], tuple):
         return tuple(item for value in values for item in value)
     return {key: item for value in values for key, item in value.items()}

@@ -26,20 +26,10 @@ ELLIPSIS = {"class_name": "__ellipsis__", "config": {}}
 # Layers that added a loss or a metric to their model, and passed on their input.
 ADDED = "AddLoss", "AddMetric"
 # Layers that tf.keras calls on [inputs, *initial_state], Keras 3 with a keyword.
-RECURRENT = frozenset(
-    (
-        "Bidirectional",
-        "ConvLSTM1D",
-        "ConvLSTM2D",
-        "ConvLSTM3D",
-        "CuDNNGRU",
-        "CuDNNLSTM",
-        "GRU",
-        "LSTM",
-        "RNN",
-        "SimpleRNN",
-    )
-)
+RECURRENT = {
+    *("Bidirectional", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "CuDNNGRU"),
+    *("CuDNNLSTM", "GRU", "LSTM", "RNN", "SimpleRNN"),
+}
 
 
 def functional_graph(config: Config, layers: Sequence[Config]) -> Config:

@@ -109,18 +109,16 @@ def _compiled(value: Any, safe_mode: bool) -> Callable[..., Any]:
 
 def _globals(names: Iterable[str]) -> dict[str, Any]:
     """Return the objects that the code's global names stand for, the user's first."""
+    known = {"np": np, "numpy": np, "keras": keras}
+    if keras.backend.backend() == "tensorflow":
+        tensorflow = importlib.import_module("tensorflow")
+        known |= {"tf": tensorflow, "tensorflow": tensorflow}
     found: dict[str, Any] = {"__builtins__": builtins}
     missing = []
     for name in names:
         custom = keras.saving.get_registered_object(name)
-        if custom is not None:
-            found[name] = custom
-        elif name in ("np", "numpy"):
-            found[name] = np
-        elif name == "keras":
-            found[name] = keras
-        elif name in ("tf", "tensorflow") and keras.backend.backend() == "tensorflow":
-            found[name] = importlib.import_module("tensorflow")
+        if custom is not None or name in known:
+            found[name] = known[name] if custom is None else custom
         elif not hasattr(builtins, name):
             missing.append(name)
     if missing:

@@ -14,18 +14,14 @@ from keras_policies.legacy.plan import (
     activations,
     arguments,
     classes,
+    findings,
     graph,
     lambdas,
     policies,
     preprocessing,
 )
 from keras_policies.legacy.plan.classes import KerasClass
-from keras_policies.legacy.plan.findings import (
-    Converting,
-    Findings,
-    Settings,
-    collected,
-)
+from keras_policies.legacy.plan.findings import Converting, Findings, Settings
 
 # Keys under which a layer's config holds the config of another layer.
 INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"
@@ -42,7 +38,7 @@ def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
     Raises:
         LegacyModelError: if a layer cannot be converted.
     """
-    return collected(_keras_layer(written, settings, is_root=True))
+    return findings.collected(_keras_layer(written, settings, is_root=True))
 
 
 def _keras_layer(
@@ -146,7 +142,7 @@ def _known(
 ) -> Converting[Config]:
     """Return the arguments of a layer that its class in Keras 3 knows."""
     if not found.is_stock:
-        return arguments.custom_arguments(config)
+        return {k: v for k, v in config.items() if k not in arguments.COMMON}
     if found.name == "Lambda":
         return (yield from lambdas.lambda_arguments(config, settings, path))
     return (yield from arguments.stock_arguments(found.name, config, path))
@@ -193,8 +189,7 @@ def _inner_object(module: str, written: Config, path: str) -> Converting[Config]
     if not classes.is_in(module, class_name):
         yield Findings(missing=((class_name, path),))
     config = dict(written.get("config") or {})
-    for name in arguments.INITIALIZER_DROPPED:
-        config.pop(name, None)
+    config.pop("dtype", None)  # initializers of 2.0 wrote that of the variable
     return configs.keras_object(module, class_name, config)
 
 

@@ -29,15 +29,8 @@ GRAPHS = "Model", "Functional", "Sequential"
 class Plan:
     """A converted `LegacyModel`: configs of Keras 3, from which nothing is built yet.
 
-    Args:
-        legacy: `LegacyModel`.
-        config: dict, the config of the model in Keras 3.
-        model_dtype: the model's own policy, as written or as its layers suggest.
-        policy: what the model's own policy becomes: a name, a policy, or None.
-        training: `Training`, or None.
-        loss_scale: `LossScale` of an explicit LossScaleOptimizer, or None.
-        findings: `Findings`, with all that is missing.
-        settings: `Settings` of the conversion.
+    `model_dtype` is the model's own policy, as written or as its layers suggest, and
+    `policy` what that becomes; `loss_scale` is that of an explicit LossScaleOptimizer.
     """
 
     legacy: LegacyModel
@@ -69,11 +62,8 @@ def make(
 ) -> Plan:
     """Return the `Plan` for a `LegacyModel`; its findings list what is missing.
 
-    Args:
-        legacy: `LegacyModel`.
-        dtype_policy: the policy that replaces the model's own, or None.
-        safe_mode: bool, whether code in the file is refused.
-        compile: bool; if False, an unreadable training configuration counts as none.
+    `dtype_policy` replaces the model's own. In safe mode, code in the file is refused.
+    Without `compile`, an unreadable training configuration counts as none.
 
     Raises:
         LegacyModelError: if something in it cannot be converted.

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import keras
+from keras.dtype_policies import DTypePolicyMap
 
 from keras_policies.annotations import PolicyLike
 from keras_policies.legacy.base.policies import policy_name
@@ -72,7 +73,7 @@ def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
 
     None stands for a dtype that is not known before the layer is called.
     """
-    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+    if isinstance(policy, DTypePolicyMap):
         inner = [policy.default_policy, *policy.values()]
         return {dtype for one in inner for dtype in compute_dtypes(one)}
     if isinstance(policy, str):
@@ -82,9 +83,7 @@ def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
 
 def may_be_float16(policy: PolicyLike | None) -> bool:
     """Return whether a layer with a policy computes in float16, or may do so later."""
-    return policy is not None and not compute_dtypes(policy).isdisjoint(
-        (None, "float16")
-    )
+    return policy is not None and bool(compute_dtypes(policy) & {None, "float16"})
 
 
 def settled(policy: Policy) -> keras.DTypePolicy:
@@ -116,11 +115,9 @@ def checked_policy(dtype_policy: PolicyLike | None) -> keras.DTypePolicy | None:
         return None
     if isinstance(dtype_policy, str):
         return settled(Policy(dtype_policy, loss_scale=None))
-    if not isinstance(
-        dtype_policy, keras.DTypePolicy | keras.dtype_policies.DTypePolicyMap
-    ):
+    if not isinstance(dtype_policy, keras.DTypePolicy | DTypePolicyMap):
         raise TypeError(
-            f"dtype_policy must be the name of a policy, a keras.DTypePolicy or a "
+            "dtype_policy must be the name of a policy, a keras.DTypePolicy or a "
             f"DTypePolicyMap, received {dtype_policy!r}."
         )
     return dtype_policy
