@@ -16,6 +16,7 @@ from keras_policies.legacy.ops.registry import Raw, op
 
 Item: TypeAlias = int | slice | EllipsisType | None
 MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
+GATHER_V2 = Raw("params indices axis", "batch_dims")
 
 
 @op("__operators__.getitem")
@@ -120,12 +121,7 @@ def slice_(input_: Operand, begin: Sizes, size: Sizes) -> Operand:
     return index(input_, spec)
 
 
-@op(
-    "gather",
-    v1=True,
-    Gather=Raw("params indices"),
-    GatherV2=Raw("params indices axis", "batch_dims"),
-)
+@op("gather", v1=True, Gather=Raw("params indices"), GatherV2=GATHER_V2)
 def gather(
     params: Operand,
     indices: Operand,

@@ -3,6 +3,7 @@
 They are looked up when they are called: the oldest supported Keras lacks some.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -20,18 +21,16 @@ Row: TypeAlias = tuple[str, Plain, str, str]
 
 
 def named(name: str) -> Callable[..., Tensor]:
-    """Return a function of `keras.ops`, such as `"add"` or `"image.rgb_to_hsv"`.
+    """Return the function `"add"` or `"image.rgb_to_hsv"`, say, of `keras.ops`.
 
     Raises:
         ValueError: if this Keras does not have it.
     """
-    found: Any = ops
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is None:
-        raise ValueError(f"this Keras has no keras.ops.{name}")
-    function: Callable[..., Tensor] = found
-    return function
+    try:
+        found: Callable[..., Tensor] = operator.attrgetter(name)(ops)
+    except AttributeError as error:
+        raise ValueError(f"this Keras has no keras.ops.{name}") from error
+    return found
 
 
 def constant(value: Operand, like: Tensor) -> Operand:

@@ -104,11 +104,7 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         raise NotImplementedError
 
     def _found(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Return what the counterpart returns.
-
-        Raises:
-            LegacyModelError: if it cannot be called in this way.
-        """
+        """Return what the counterpart returns; raise LegacyModelError if it cannot."""
         try:
             if self.node_def is None:
                 return table.call(self.op.removeprefix("tf."), args, kwargs)

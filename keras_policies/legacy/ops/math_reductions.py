@@ -22,6 +22,7 @@ REDUCTIONS = (
 STEPS = {"prod": ("multiply", operator.mul), "sum": ("add", operator.add)}
 ALONG_AXES = Raw("input_tensor axis", "keepdims=keep_dims")
 EXTREME = Raw("input axis", "output_type")
+DIM = {"dim": "axis"}
 CUMULATIVE = Raw("x axis", "exclusive reverse")
 
 
@@ -80,12 +81,7 @@ def zero_fraction(value: Tensor) -> Tensor:
     return ops.mean(ops.cast(ops.equal(value, 0), "float32"))
 
 
-@op(
-    "math.l2_normalize",
-    "nn.l2_normalize",
-    "linalg.l2_normalize",
-    renamed={"dim": "axis"},
-)
+@op("math.l2_normalize", "nn.l2_normalize", "linalg.l2_normalize", renamed=DIM)
 def l2_normalize(x: Tensor, axis: Axes | None = None, epsilon: float = 1e-12) -> Tensor:
     """Return `x · rsqrt(max(Σx², epsilon))`."""
     total = ops.sum(ops.square(x), axis=axis, keepdims=True)

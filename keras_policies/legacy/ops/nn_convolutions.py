@@ -59,21 +59,13 @@ def _convolution(name: str) -> Callable[..., Tensor]:
     return function
 
 
-op(
-    "nn.convolution",
-    "nn.conv1d",
-    "nn.conv2d",
-    "nn.conv3d",
-    v1=True,
-    Conv2D=CONVOLUTION,
-    renamed={"filter": "filters", "stride": "strides", "dilation_rate": "dilations"},
-)(_convolution("conv"))
-op(
-    "nn.depthwise_conv2d",
-    v1=True,
-    DepthwiseConv2dNative=CONVOLUTION,
-    renamed={"filter": "filters", "rate": "dilations"},
-)(_convolution("depthwise_conv"))
+NAMES = "nn.convolution", "nn.conv1d", "nn.conv2d", "nn.conv3d"
+RENAMED = {"filter": "filters", "stride": "strides", "dilation_rate": "dilations"}
+op(*NAMES, v1=True, Conv2D=CONVOLUTION, renamed=RENAMED)(_convolution("conv"))
+RATE = {"filter": "filters", "rate": "dilations"}
+op("nn.depthwise_conv2d", v1=True, DepthwiseConv2dNative=CONVOLUTION, renamed=RATE)(
+    _convolution("depthwise_conv")
+)
 
 
 @op("nn.separable_conv2d", v1=True, renamed={"rate": "dilations"})

@@ -46,11 +46,7 @@ def _inputs(tensors: Sequence[Any], constants: Mapping[str, Any]) -> list[Any]:
 
 
 def attribute(value: Any) -> Any:
-    """Return what an `AttrValue` holds.
-
-    Raises:
-        ValueError: if it is of no kind that is known.
-    """
+    """Return what an `AttrValue` holds, or raise ValueError if its kind is unknown."""
     if not isinstance(value, dict) or len(value) != 1:
         raise ValueError(f"expected an attribute of one kind, found {value!r}")
     ((kind, held),) = value.items()

@@ -37,11 +37,7 @@ class Op:
         self.checks = kinds.checks(self.function)
 
     def call(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
-        """Call the function with arguments as TensorFlow takes them.
-
-        Raises:
-            ValueError: naming an argument that is unknown, or not of its kind.
-        """
+        """Call the function as TensorFlow does; a ValueError names a wrong argument."""
         try:
             bound = self.signature.bind(*args, **self._known(kwargs))
         except TypeError as error:
@@ -87,11 +83,7 @@ class Raw:
         return {name: attribute or name for name, _, attribute in pairs}
 
     def arguments(self, values: Sequence[object]) -> dict[str, object]:
-        """Return the keyword arguments that the node's inputs are.
-
-        Raises:
-            ValueError: if there are more or fewer inputs than the op takes.
-        """
+        """Return the inputs by parameter; raise ValueError if their number is wrong."""
         names, given, values = self.inputs.split(), {}, list(values)
         if names[0].startswith("*"):
             end = len(values) - len(names) + 1

@@ -24,11 +24,7 @@ from keras_policies.legacy.ops.registry import NODES as NODES
 
 
 def call(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
-    """Call a TensorFlow function, by name, with arguments as TensorFlow takes them.
-
-    Raises:
-        ValueError: if the function is unknown, or an argument is not of its kind.
-    """
+    """Call a TensorFlow function by name; see `Op.call`."""
     if name not in FUNCTIONS:
         raise ValueError(f"tf.{name} has no counterpart in keras.ops")
     return FUNCTIONS[name].call(args, kwargs)

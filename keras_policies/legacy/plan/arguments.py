@@ -106,11 +106,7 @@ REGISTERED_ACTIVATIONS = {"hard_sigmoid": "keras_policies>hard_sigmoid"}
 
 
 def stock_arguments(class_name: str, config: Config, path: str) -> Converting[Config]:
-    """Return the arguments of a stock layer as Keras 3 takes them.
-
-    Raises:
-        LegacyModelError: if Keras 3 does not take the value of an argument.
-    """
+    """Return the arguments, or raise LegacyModelError if Keras 3 refuses one."""
     for name, part in LEFT_OUT.get(class_name, {}).items():
         if config.get(name):
             yield Findings(left_out=(f"{part} of {path!r}",))

@@ -36,11 +36,7 @@ WITHOUT_COUNTERPART = {
 
 
 def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
-    """Return `custom_objects` as a dict, an empty one for None.
-
-    Raises:
-        TypeError: if it is no dict by name.
-    """
+    """Return a dict, empty for None, or raise TypeError if it is no dict by name."""
     given = {} if custom_objects is None else custom_objects
     if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
         raise TypeError(

@@ -36,11 +36,7 @@ class Settings:
     vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
 
     def policy_of(self, written: Any) -> PolicyLike | None:
-        """Return the policy that a `dtype` as written becomes.
-
-        Raises:
-            ValueError: if it is no policy of tf.keras.
-        """
+        """Return what a `dtype` becomes, or raise ValueError if it is no policy."""
         if self.replace is not None and policy_name(written) == self.replace[0]:
             return self.replace[1]
         return policies.plain(written)

@@ -84,11 +84,7 @@ def _code(value: Any, safe_mode: bool, path: str) -> Converting[Config | None]:
 
 
 def _compiled(value: Any, safe_mode: bool) -> Callable[..., Any]:
-    """Return the function that code in a file defines.
-
-    Raises:
-        LegacyModelError: if the code must not or cannot run.
-    """
+    """Return the function; raise LegacyModelError if it must not or cannot run."""
     text, defaults, closure = value if isinstance(value, list | tuple) else [None] * 3
     if safe_mode:
         versions = bytecode.versions(text)

@@ -33,11 +33,7 @@ INNER_MODULES = {
 
 
 def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
-    """Return the Keras 3 config of a legacy model, and the findings about it.
-
-    Raises:
-        LegacyModelError: if a layer cannot be converted.
-    """
+    """Return the config, or raise LegacyModelError if a layer cannot be converted."""
     return findings.collected(_keras_layer(written, settings, is_root=True))
 
 

@@ -74,16 +74,10 @@ def make(
         training = _training(legacy, compile)
         dtypes = [*findings.dtypes.values(), legacy.policy]
         model_dtype = _model_dtype(legacy, dtypes, training)
-        plan = Plan(
-            legacy=legacy,
-            config=config,
-            model_dtype=model_dtype,
-            policy=policies.plain(model_dtype),
-            training=training,
-            loss_scale=None if training is None else training.own_loss_scale(dtypes),
-            findings=findings,
-            settings=settings,
-        )
+        policy = policies.plain(model_dtype)
+        loss_scale = None if training is None else training.own_loss_scale(dtypes)
+        decided = model_dtype, policy, training, loss_scale
+        plan = Plan(legacy, config, *decided, findings, settings)
         return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
 
 

@@ -1,7 +1,7 @@
 """Converts a legacy `training_config` into the arguments of `Model.compile`."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -51,11 +51,7 @@ class Training:
 def training_of(
     written: Mapping[str, Any], is_optimizer_wrapped: bool = False
 ) -> Training:
-    """Return the `Training` of a legacy `training_config`.
-
-    Raises:
-        ValueError: if its loss scale is no loss scale.
-    """
+    """Return the `Training`, or raise ValueError if its loss scale is no loss scale."""
     optimizer = written.get("optimizer_config") or {}
     if isinstance(optimizer, str):
         optimizer = {"class_name": optimizer, "config": {}}
@@ -86,15 +82,11 @@ def mapped(change: Callable[[Any], Any], nest: Nest) -> Nest:
     return None if nest is None else change(nest)
 
 
-def leaves(nest: Nest) -> Iterator[Any]:
-    """Yield the configs and names in a nest."""
-    if isinstance(nest, dict) and "class_name" not in nest:
-        nest = list(nest.values())
-    if isinstance(nest, list | tuple):
-        for item in nest:
-            yield from leaves(item)
-    elif nest is not None:
-        yield nest
+def leaves(nest: Nest) -> list[Any]:
+    """Return the configs and names in a nest."""
+    found: list[Any] = []
+    mapped(found.append, nest)
+    return found
 
 
 def unknown(kind: str, value: str | Config) -> str | None:
