@@ -121,16 +121,14 @@ def _becomes(class_name: str, path: str, findings: Findings) -> str | None:
     return classes.keras_name(class_name)
 
 
-def _notes(
-    findings: Findings, described: Sequence[LayerDescription]
-) -> tuple[str, ...]:
+def _notes(findings: Findings, found: Sequence[LayerDescription]) -> tuple[str, ...]:
     """Return what a model needs beside classes, in sentences."""
     ops = dict.fromkeys(op for op, _ in findings.missing_ops)
     notes = [f"TensorFlow's {op} has no counterpart" for op in ops]
     lost = findings.without_vocabulary.items()
     notes += [f"the layer {path!r} would be empty: {why}" for path, why in lost]
     notes += map(str, findings.code.values())
-    of_tensorflow = [one.path for one in described if one.becomes in NEED_TENSORFLOW]
+    of_tensorflow = [one.path for one in found if one.becomes in NEED_TENSORFLOW]
     if of_tensorflow:
         named = ", ".join(map(repr, of_tensorflow))
         notes.append(f"{named} need TensorFlow, on any backend. {hints.TENSORFLOW}")

@@ -134,7 +134,7 @@ def gather(
     indices = indices if kinds.is_tensor(indices) else kinds.array(indices)
     if kinds.is_tensor(params):
         if batch_dims:
-            return _gather_in_batch(params, indices, axis, batch_dims)
+            return _gathered(params, indices, axis, batch_dims)
     elif kinds.is_tensor(indices):
         params = kinds.array(params)
     else:  # sizes
@@ -142,9 +142,7 @@ def gather(
     return ops.take(params, indices, axis=axis)
 
 
-def _gather_in_batch(
-    params: Tensor, indices: Operand, axis: int, batch_dims: int
-) -> Tensor:
+def _gathered(params: Tensor, indices: Operand, axis: int, batch_dims: int) -> Tensor:
     rank, found = len(params.shape), len(indices.shape)
     if found != batch_dims + 1 or axis % rank != batch_dims:
         raise ValueError(f"batch_dims: {batch_dims} with indices of rank {found}")

@@ -21,11 +21,7 @@ Row: TypeAlias = tuple[str, Plain, str, str]
 
 
 def named(name: str) -> Callable[..., Tensor]:
-    """Return the function `"add"` or `"image.rgb_to_hsv"`, say, of `keras.ops`.
-
-    Raises:
-        ValueError: if this Keras does not have it.
-    """
+    """Return a function of `keras.ops`, or raise ValueError if this Keras lacks it."""
     try:
         found: Callable[..., Tensor] = operator.attrgetter(name)(ops)
     except AttributeError as error:

@@ -64,12 +64,8 @@ def is_call(config: Config) -> bool:
 class OpCall(keras.Operation):  # type: ignore[misc]
     """Calls a TensorFlow function's counterpart whenever Keras calls the op layer.
 
-    Args:
-        name: the layer's; the operations that it makes are named after it.
-        path: the path of the layer in its model, for errors.
-        op: what it calls, `"tf.math.add"` or the op of a NodeDef.
-        node_def, constants: of a TensorFlowOpLayer.
-        is_output: whether the result is an output of the model; sizes become tensors.
+    The operations that it makes are named after the layer. `op` is `"tf.math.add"`, or
+    the op of the NodeDef. In an output of the model, sizes become tensors.
     """
 
     def __init__(
@@ -77,8 +73,8 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         name: str,
         path: str,
         op: str,
-        node_def: Mapping[str, Any] | None = None,
-        constants: Mapping[str, Any] | None = None,
+        node_def: Config | None = None,
+        constants: Config | None = None,
         is_output: bool = False,
     ) -> None:
         super().__init__(name=name)
@@ -98,10 +94,6 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         self._name_operations(outputs, args, kwargs)
         keras_internals.record_call(self, outputs)
         return found
-
-    def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Not used: nothing of this operation stays in a model."""
-        raise NotImplementedError
 
     def _found(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Return what the counterpart returns; raise LegacyModelError if it cannot."""

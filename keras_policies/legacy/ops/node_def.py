@@ -5,19 +5,15 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_policies.annotations import Config
 from keras_policies.legacy.ops import kinds, table
 
 
-def call(
-    node: Mapping[str, Any], tensors: Sequence[Any], constants: Mapping[str, Any]
-) -> Any:
-    """Call the counterpart of a node.
+def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
+    """Call the counterpart of a node, or raise ValueError if something is unknown.
 
     `tensors` are those of its inputs that are tensors, in their order; `constants` are
     the others, `{position: value}`.
-
-    Raises:
-        ValueError: if the op is unknown, or an input or attribute is not of its kind.
     """
     if node["op"] not in table.NODES:
         raise ValueError(f"the op {node['op']!r} has no counterpart in keras.ops")
@@ -31,7 +27,7 @@ def call(
     return function.call((), raw.arguments(_inputs(tensors, constants)) | settings)
 
 
-def _inputs(tensors: Sequence[Any], constants: Mapping[str, Any]) -> list[Any]:
+def _inputs(tensors: Sequence[Any], constants: Config) -> list[Any]:
     """Return tensors and constants in the order of the node's inputs."""
     known = {
         int(position): kinds.array(value) if isinstance(value, list) else value

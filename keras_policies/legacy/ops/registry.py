@@ -1,8 +1,4 @@
-"""The decorator `op`, which enters a function into the table of TensorFlow functions.
-
-Everything about a function stands in one place: its names, how nodes of a graph call
-it, and the kinds of its arguments.
-"""
+"""The decorator `op`, which enters TensorFlow functions into the table."""
 
 import dataclasses
 import inspect
@@ -22,15 +18,10 @@ WITHOUT_EFFECT = {
 
 @dataclasses.dataclass
 class Op:
-    """A TensorFlow function, as `keras.ops`.
+    """A TensorFlow function, as `keras.ops`."""
 
-    Args:
-        function: the counterpart, each parameter annotated with one of `kinds`.
-        renamed: other names of parameters, `{"keep_dims": "keepdims"}`.
-    """
-
-    function: Callable[..., Any]
-    renamed: Mapping[str, str]
+    function: Callable[..., Any]  # each parameter annotated with one of `kinds`
+    renamed: Mapping[str, str]  # other names of parameters, `{"keep_dims": "keepdims"}`
 
     def __post_init__(self) -> None:
         self.signature = inspect.signature(self.function)

@@ -79,10 +79,8 @@ RENAMED = {
 }
 
 # Class -> the settings that are arguments of each call now, with their names there.
-OF_CALLS = {
-    "Attention": {"causal": "use_causal_mask"},
-    "AdditiveAttention": {"causal": "use_causal_mask"},
-}
+CAUSAL = {"causal": "use_causal_mask"}
+OF_CALLS = {"Attention": CAUSAL, "AdditiveAttention": CAUSAL}
 
 # Settings that changed training and that Keras 3 does not have.
 LEFT_OUT = {"BatchNormalization": {"renorm": "the batch renormalization"}}
@@ -96,12 +94,8 @@ REFUSED: dict[str, Values] = {
 # Functions that Keras 3 computes by another formula: the stock layers that compute the
 # old one, and the old one's name in the registry (serialization.py), for a Keras that
 # takes no layers as an activation. This one was clip(0.2 x + 0.5, 0, 1).
-CHANGED_ACTIVATIONS = {
-    "hard_sigmoid": (
-        ("Rescaling", {"scale": 0.2, "offset": 0.5}),
-        ("ReLU", {"max_value": 1.0}),
-    )
-}
+CLIPPED = ("Rescaling", {"scale": 0.2, "offset": 0.5}), ("ReLU", {"max_value": 1.0})
+CHANGED_ACTIVATIONS = {"hard_sigmoid": CLIPPED}
 REGISTERED_ACTIVATIONS = {"hard_sigmoid": "keras_policies>hard_sigmoid"}
 
 

@@ -7,8 +7,8 @@ value that somebody else holds:
     found = yield from classes.keras_class(class_name, path)
 """
 
-import dataclasses
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from keras_policies.annotations import PolicyLike
@@ -22,18 +22,16 @@ Result = TypeVar("Result")
 Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Settings:
     """Choices that hold for all layers of a conversion.
 
-    In safe mode, code in the file and files that it names are refused. `replace` is
-    `(name, policy)`: layers whose policy has this name get that policy. `vocabularies`
-    are by the paths of their layers.
+    `replace` is `(name, policy)`: layers whose policy has this name get that policy.
     """
 
-    safe_mode: bool = True
+    safe_mode: bool = True  # refuses code in the file, and files that it names
     replace: tuple[str, PolicyLike] | None = None
-    vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
 
     def policy_of(self, written: Any) -> PolicyLike | None:
         """Return what a `dtype` becomes, or raise ValueError if it is no policy."""
@@ -42,7 +40,7 @@ class Settings:
         return policies.plain(written)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Findings:
     """Findings about a model; each layer is given by its path.
 
@@ -59,12 +57,10 @@ class Findings:
 
     missing: Named = ()
     missing_ops: Named = ()
-    without_vocabulary: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    dtypes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    code: Mapping[str, LegacyModelError] = dataclasses.field(default_factory=dict)
-    functions: Mapping[str, Callable[..., Any]] = dataclasses.field(
-        default_factory=dict
-    )
+    without_vocabulary: Mapping[str, str] = field(default_factory=dict)
+    dtypes: Mapping[str, Any] = field(default_factory=dict)
+    code: Mapping[str, LegacyModelError] = field(default_factory=dict)
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

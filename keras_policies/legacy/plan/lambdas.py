@@ -20,9 +20,7 @@ FUNCTIONS = "function", "mask", "output_shape"
 KEPT = "name", "trainable", "arguments"
 
 
-def lambda_arguments(
-    config: Config, settings: Settings, path: str
-) -> Converting[Config]:
+def arguments(config: Config, settings: Settings, path: str) -> Converting[Config]:
     """Return the arguments of a Lambda layer of Keras 3, all but its dtype.
 
     A function that the user gives under the layer's name replaces all of its functions.

@@ -46,10 +46,8 @@ def _keras_layer(
     of the root's layers do not contain its name.
     """
     if not isinstance(written, dict) or not isinstance(written.get("class_name"), str):
-        found = repr(str(written)[:80])
-        raise LegacyModelError(
-            f"corrupt: expected the config of a layer, found {found}."
-        )
+        text = f"corrupt: expected the config of a layer, found {str(written)[:80]!r}."
+        raise LegacyModelError(text)
     class_name, config = written["class_name"], written.get("config") or {}
     if isinstance(config, list):  # a Sequential, up to Keras 2.2.2
         config = {"name": "sequential", "layers": config}
@@ -140,7 +138,7 @@ def _known(
     if not found.is_stock:
         return {k: v for k, v in config.items() if k not in arguments.COMMON}
     if found.name == "Lambda":
-        return (yield from lambdas.lambda_arguments(config, settings, path))
+        return (yield from lambdas.arguments(config, settings, path))
     return (yield from arguments.stock_arguments(found.name, config, path))
 
 

@@ -42,10 +42,6 @@ class Plan:
     findings: Findings
     settings: Settings
 
-    def policy_of(self, written: Any) -> PolicyLike | None:
-        """Return the policy that a `dtype` as written becomes."""
-        return self.settings.policy_of(written)
-
     def raise_if_missing(self) -> None:
         """Raise an error if something is missing, or is not to be trusted."""
         known = keras_internals.custom_object_scope(dict(self.findings.functions))
@@ -60,13 +56,11 @@ def make(
     safe_mode: bool = True,
     compile: bool = True,
 ) -> Plan:
-    """Return the `Plan` for a `LegacyModel`; its findings list what is missing.
+    """Return the `Plan`, or raise LegacyModelError if something cannot be converted.
 
-    `dtype_policy` replaces the model's own. In safe mode, code in the file is refused.
-    Without `compile`, an unreadable training configuration counts as none.
-
-    Raises:
-        LegacyModelError: if something in it cannot be converted.
+    Its findings list what is missing. `dtype_policy` replaces the model's own. In safe
+    mode, code in the file is refused. Without `compile`, an unreadable training
+    configuration counts as none.
     """
     with corrupt(legacy.path):
         settings = Settings(safe_mode, vocabularies=legacy.vocabularies)
@@ -74,10 +68,11 @@ def make(
         training = _training(legacy, compile)
         dtypes = [*findings.dtypes.values(), legacy.policy]
         model_dtype = _model_dtype(legacy, dtypes, training)
-        policy = policies.plain(model_dtype)
+        own = policies.plain(model_dtype)
         loss_scale = None if training is None else training.own_loss_scale(dtypes)
-        decided = model_dtype, policy, training, loss_scale
-        plan = Plan(legacy, config, *decided, findings, settings)
+        plan = Plan(
+            legacy, config, model_dtype, own, training, loss_scale, findings, settings
+        )
         return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
 
 
@@ -89,9 +84,8 @@ def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
     loss_scale = plan.loss_scale
     if loss_scale is not None and not _needs_scale(findings, settings):
         note = f"the loss scale {loss_scale} of the optimizer: no layer computes in "
-        findings = dataclasses.replace(
-            findings, notes=(*findings.notes, f"{note}float16 now")
-        )
+        notes = *findings.notes, f"{note}float16 now"
+        findings = dataclasses.replace(findings, notes=notes)
         loss_scale = None
     return dataclasses.replace(
         plan,
@@ -110,10 +104,9 @@ def _needs_scale(findings: Findings, settings: Settings) -> bool:
     the LossScaleOptimizer is the user's wish.
     """
     written = findings.dtypes.values()
-    was = any(map(policies.may_be_float16, map(policies.plain, written)))
-    return not was or any(
-        map(policies.may_be_float16, map(settings.policy_of, written))
-    )
+    before = any(map(policies.may_be_float16, map(policies.plain, written)))
+    now = any(map(policies.may_be_float16, map(settings.policy_of, written)))
+    return now or not before
 
 
 def _written(legacy: LegacyModel) -> Config:

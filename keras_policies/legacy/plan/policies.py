@@ -54,10 +54,8 @@ def plain(dtype: Any) -> PolicyLike | None:
     """Return what a legacy `dtype` becomes: a name, a deferred policy, or None.
 
     The loss scale is dropped. A deferred policy stays one of ours until its layer has
-    been called, so that the layer takes its dtype from its input, as in tf.keras.
-
-    Raises:
-        ValueError: if tf.keras has no such policy.
+    been called, so that the layer takes its dtype from its input, as in tf.keras. Raise
+    ValueError if tf.keras has no such policy.
     """
     if policy_name(dtype) is None:
         return None
@@ -107,9 +105,7 @@ def most_common_mixed(dtypes: Iterable[Any]) -> Any:
 def checked_policy(dtype_policy: PolicyLike | None) -> keras.DTypePolicy | None:
     """Return the policy that a user asks for as a policy object, None for None.
 
-    Raises:
-        TypeError: if it is something else.
-        ValueError: if there is no policy of that name.
+    Raise ValueError for an unknown name, TypeError for something else.
     """
     if dtype_policy is None:
         return None

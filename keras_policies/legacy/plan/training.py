@@ -1,7 +1,7 @@
 """Converts a legacy `training_config` into the arguments of `Model.compile`."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -48,9 +48,7 @@ class Training:
         return None if is_brought else self.loss_scale
 
 
-def training_of(
-    written: Mapping[str, Any], is_optimizer_wrapped: bool = False
-) -> Training:
+def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training:
     """Return the `Training`, or raise ValueError if its loss scale is no loss scale."""
     optimizer = written.get("optimizer_config") or {}
     if isinstance(optimizer, str):
