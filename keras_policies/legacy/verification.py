@@ -38,7 +38,7 @@ def tolerance(plan: Plan) -> float:
     written = [*plan.findings.dtypes.values(), *plan.legacy.inner_policies.values()]
     dtypes = {policies.dtypes_of(dtype)[0] for dtype in written}
     for dtype in written:
-        dtypes |= policies.compute_dtypes(plan.policy_of(dtype))
+        dtypes |= policies.compute_dtypes(plan.settings.policy_of(dtype))
     return max([TOLERANCE, *(TOLERANCES.get(str(dtype), 0.0) for dtype in dtypes)])
 
 

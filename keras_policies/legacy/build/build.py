@@ -58,7 +58,7 @@ def build(
             values.assign(pairs, advance)
             values.settle(model)
             recorded = legacy.inner_policies if legacy.records_policies else {}
-            different = inner_policies.restore(model, recorded, plan.policy_of)
+            different = inner_policies.restore(model, recorded, plan.settings.policy_of)
             _make_policies_plain(model, plan.policy)
         left_out = [*plan.findings.left_out]
         if compile:
