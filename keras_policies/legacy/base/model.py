@@ -22,13 +22,9 @@ class LegacyWeight:
     """A variable of a layer or of an optimizer.
 
     Args:
-        path: str, the attributes that lead to it from its layer, `"cell/kernel"`, or
+        path: the attributes that lead to it from its layer, `"cell/kernel"`, or
             `"cell/vars/0"` in a Keras-2 `.keras` file; `""` where none are recorded.
-        name: str, the variable's name as written, `"lstm/lstm_cell/kernel"`; `""`
-            where none is recorded.
-        shape: tuple of ints.
-        dtype: `np.dtype`.
-        read: function without arguments that returns the array.
+        name: as written, `"lstm/lstm_cell/kernel"`; `""` where none is recorded.
     """
 
     path: str
@@ -47,38 +43,23 @@ LayerWeights: TypeAlias = Mapping[str, tuple[LegacyWeight, ...]]
 
 @dataclasses.dataclass(frozen=True)
 class LegacySlot:
-    """A variable that an optimizer keeps for one variable of the model.
+    """A variable that an optimizer keeps for one variable of the model."""
 
-    Args:
-        name: str, the slot as tf.keras calls it, such as `"m"`.
-        variable: `LegacyWeight`, or an int where the file gives only the position
-            among the model's trainable variables.
-        value: `LegacyWeight`, the tensor of the slot.
-    """
-
-    name: str
-    variable: LegacyWeight | int
+    name: str  # of the slot in tf.keras, such as "m"
+    variable: LegacyWeight | int  # or its position among the trainable variables
     value: LegacyWeight
 
 
 @dataclasses.dataclass(frozen=True)
 class LegacyOptimizerState:
-    """The variables of an optimizer, as far as the file holds them.
-
-    Args:
-        iterations: int, or None.
-        slots: tuple of `LegacySlot`.
-        scalars: `{name: value}` for scalars that belong to no variable of the model,
-            such as Nadam's `"momentum_cache"`.
-        loss_scale: float, the current loss scale, or None.
-        good_steps: int, finite steps since the loss scale last changed, or None.
-    """
+    """The variables of an optimizer, as far as the file holds them."""
 
     iterations: int | None = None
     slots: tuple[LegacySlot, ...] = ()
+    # Those that belong to no variable of the model, such as Nadam's "momentum_cache".
     scalars: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    loss_scale: float | None = None
-    good_steps: int | None = None
+    loss_scale: float | None = None  # the current one
+    good_steps: int | None = None  # finite ones since the loss scale last changed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,25 +88,24 @@ class LegacyModel:
     """A legacy file, read.
 
     Args:
-        path: str, the file or folder.
-        format: str, `"SavedModel"`, `"H5"` or `"Keras 2 .keras"`.
-        written_by: str, such as `"TensorFlow 2.4.4"`.
+        path: the file or folder.
+        format: `"SavedModel"`, `"H5"` or `"Keras 2 .keras"`.
+        written_by: such as `"TensorFlow 2.4.4"`.
         config: `{"class_name": str, "config": dict or None}` as written.
-        records_policies: bool; TensorFlow 2.0 wrote only the variable dtypes.
+        records_policies: False for TensorFlow 2.0: only the dtypes of variables.
         weights: `{layer: (LegacyWeight, ...)}` for each layer of a Sequential or
             Functional model, `{"": (...)}` for a subclassed one.
-        training_config: dict as written, or None.
-        optimizer: `LegacyOptimizerState`.
-        is_optimizer_wrapped: bool, whether `compile` had put a dynamic loss scale
-            around the optimizer of `training_config`, which does not say so itself:
-            in a `.keras` file only the variables of the optimizer show it.
+        training_config: as written.
+        is_optimizer_wrapped: whether `compile` had put a dynamic loss scale around the
+            optimizer of `training_config`, which does not say so itself: in a `.keras`
+            file only the variables of the optimizer show it.
         policy: the model's own policy as written (a name or a config), or None.
         inputs: `{name: (shape, dtype)}` of the serving signature, or empty.
         vocabularies: `{layer path: Vocabulary}`. A path has the names of the models
             around a layer, then its own, `"encoder/words"`; inside another layer it
             has attributes, without leading underscores.
-        inner_policies: `{layer path: dtype as written}` by the same paths, for the
-            layers inside other layers; only a SavedModel records them.
+        inner_policies: `{layer path: dtype as written}` for the layers inside other
+            layers; only a SavedModel records them.
     """
 
     path: str

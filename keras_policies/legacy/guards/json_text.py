@@ -52,11 +52,7 @@ def check_size(texts: Iterable[str | bytes], part: str) -> None:
 
 
 def decode(text: str | bytes, part: str) -> Config:
-    """Return the object in a JSON text.
-
-    Args:
-        text: str or bytes.
-        part: str, its part of the file, such as `"model_config"`.
+    """Return the object in the JSON text of a part of a file, as `"model_config"`.
 
     Raises:
         LegacyModelError: if it is no JSON object, too long or too deep.

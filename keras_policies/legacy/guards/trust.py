@@ -33,9 +33,7 @@ POLICIES = "keras.mixed_precision"
 def check(config: Any, safe_mode: bool = True) -> None:
     """Raise if a config contains something that is not to be trusted.
 
-    Args:
-        config: nest of dicts, lists and values, converted for Keras 3.
-        safe_mode: bool, whether code, and files that it names, are refused.
+    The config is converted for Keras 3; `safe_mode` refuses code, and files it names.
 
     Raises:
         LegacyModelError: if it holds code, or names a module or a file that is not

@@ -27,9 +27,7 @@ HEADER_KEY = b""
 class Checkpoint:
     """The tensors of a checkpoint by name; `read` fetches one.
 
-    Args:
-        prefix: path without ".index", such as `model/variables/variables`.
-        folder: `pathlib.Path` that no link may lead out of; None is that of the prefix.
+    No link may lead out of `folder`, which is that of the prefix unless it is given.
 
     Raises:
         LegacyModelError: if the index is missing or corrupt, of a newer format, or
@@ -67,8 +65,7 @@ class Checkpoint:
         for entry in self.entries.values():
             claimed[entry.shard] += entry.size
         for path, size in self._shards.values():
-            total = claimed[path]
-            if total > size:
+            if (total := claimed[path]) > size:
                 reason = f"corrupt: its tensors claim {total} bytes, it has {size}."
                 raise LegacyModelError(reason, path=path)
 
@@ -133,10 +130,7 @@ class Checkpoint:
             return nodes
 
     def variable(self, node: Message, name: str | None = None) -> LegacyWeight | None:
-        """Return the variable that one of `nodes` is, if it is stored, or None.
-
-        Its name is the one in the checkpoint unless another is given.
-        """
+        """Return the stored variable of a node, named as there or as given, or None."""
         for attribute in node.attributes:
             entry = self.entries.get(attribute.checkpoint_key)
             if attribute.name == "VARIABLE_VALUE" and entry is not None:

@@ -32,8 +32,8 @@ def check(kind: descriptor.Descriptor, data: bytes) -> None:
 @functools.cache
 def _inner_messages(kind: descriptor.Descriptor) -> dict[int, descriptor.Descriptor]:
     """Return `{number: its kind}` of the fields of a message that hold messages."""
-    inner = ((field.number, field.message_type) for field in kind.fields)
-    return {number: message for number, message in inner if message is not None}
+    fields = kind.fields
+    return {item.number: item.message_type for item in fields if item.message_type}
 
 
 def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:

@@ -1,18 +1,12 @@
 """The state of the optimizer in a SavedModel."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
-from keras_policies.legacy.base.model import (
-    LegacyOptimizerState,
-    LegacySlot,
-    LegacyWeight,
-)
-from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph
+from keras_policies.legacy.base.model import LegacyOptimizerState, LegacySlot
+from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
 from keras_policies.legacy.readers.saved_model.objects import SavedObjects
 from keras_policies.legacy.readers.slot_names import SlotNames
-
-Weights: TypeAlias = Mapping[int, LegacyWeight]  # by object
 
 
 def _scalar(graph: ObjectGraph, node: int, *edges: str) -> Any:
