@@ -18,8 +18,7 @@ MAX_STEPS = 2**31  # Keras counts in int32
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
     """Build the model's optimizer, and restore its slots and iterations, or neither.
 
-    Returns:
-        The reasons why the optimizer starts anew; empty if its state was restored.
+    Return the reasons why it starts anew; none if its state was restored.
     """
     optimizer, trainable = model.optimizer, model.trainable_variables
     optimizer.build(trainable)

@@ -36,10 +36,8 @@ def _known(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:
 def pair(model: keras.Model, by_layer: ByLayer) -> Pairs:
     """Return the variables of a whole model, each with its weight.
 
-    Args:
-        model: `keras.Model`, built.
-        by_layer: `{layer: weights}`. If `""` is the only name, it has the weights of
-            the whole model; else those that are in none of its layers.
+    If `""` is the only name in `by_layer`, it has the weights of the whole model; else
+    those that are in none of its layers.
 
     Raises:
         LegacyModelError: naming every layer whose weights do not fit.
@@ -80,12 +78,10 @@ def _whole_model(model: keras.Model) -> dict[str, list[Target]]:
         for name, layer in zip(names, model.layers, strict=True)
         for target in targets(layer)
     }
-    return {
-        "": [
-            item._replace(paths=item.paths + listed.get(id(item.variable), ()))
-            for item in targets(model)
-        ]
-    }
+    found = targets(model)
+    added = [listed.get(id(item.variable), ()) for item in found]
+    pairs = zip(found, added, strict=True)
+    return {"": [item._replace(paths=item.paths + more) for item, more in pairs]}
 
 
 def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
