@@ -111,9 +111,8 @@ def compare(
     shapes = [item.shape for item in found]
     expected = [item.shape for item in recorded.outputs]
     if shapes != expected:
-        raise LegacyModelError(
-            f"it predicts the shapes {shapes}, recorded: {expected}."
-        )
+        reason = f"it predicts the shapes {shapes}, recorded: {expected}."
+        raise LegacyModelError(reason)
     pairs = enumerate(zip(found, recorded.outputs, strict=True))
     compared = [_comparison(*pair, share, f"y_{number}") for number, pair in pairs]
     for difference, allowed in compared:

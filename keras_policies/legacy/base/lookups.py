@@ -32,7 +32,6 @@ def lines(text: bytes) -> list[bytes]:
     r"""Return the lines of a vocabulary file, at most `MAX_TOKENS` ending in `\n`."""
     count = text.count(b"\n")
     if count > MAX_TOKENS:
-        raise LegacyModelError(
-            f"{count} tokens, expected at most {MAX_TOKENS} in a vocabulary."
-        )
+        reason = f"{count} tokens, expected at most {MAX_TOKENS} in a vocabulary."
+        raise LegacyModelError(reason)
     return text.split(b"\n")

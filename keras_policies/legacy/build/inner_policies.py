@@ -20,8 +20,8 @@ def restore(
 ) -> list[str]:
     """Give layers made in code the policies that a file records, where that is safe.
 
-    `recorded` has the `dtype` as written by path, and `policy_of` returns the policy
-    that it becomes. Return the layers that keep another policy, each with both.
+    `policy_of` returns the policy that a `dtype` as written becomes. Return the layers
+    that keep another policy, each with both.
     """
     different = []
     for layer, *paths in _made_in_code(model):

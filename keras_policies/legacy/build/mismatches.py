@@ -28,12 +28,9 @@ def difference(
     """Return a sentence on a layer whose weights have other names in the file."""
     if held is None:
         return f"{layer!r} is no layer of the model"
-    has = ", ".join(f"{item.name} {tuple(item.variable.shape)}" for item in held)
-    holds = ", ".join(map(str, weights))
-    return (
-        f"{layer!r} has the weights [{has or 'none'}], the file holds "
-        f"[{holds or 'none'}]"
-    )
+    own = ", ".join(f"{item.name} {tuple(item.variable.shape)}" for item in held)
+    stored = ", ".join(map(str, weights)) or "none"
+    return f"{layer!r} has the weights [{own or 'none'}], the file holds [{stored}]"
 
 
 def other_layers(

@@ -44,14 +44,12 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     return []
 
 
-def restore_loss_scale(
-    optimizer: LossScaleOptimizer, state: LegacyOptimizerState
-) -> None:
+def restore_loss_scale(own: LossScaleOptimizer, state: LegacyOptimizerState) -> None:
     """Give a LossScaleOptimizer the scale that the file's optimizer had reached."""
     if state.loss_scale is not None:
-        optimizer.dynamic_scale.assign(state.loss_scale)
+        own.dynamic_scale.assign(state.loss_scale)
     if state.good_steps is not None:
-        optimizer.step_counter.assign(state.good_steps)
+        own.step_counter.assign(state.good_steps)
 
 
 def _slot_values(
@@ -81,11 +79,8 @@ def _slot_values(
         found[id(slot)] = slot, legacy.value
     every = (keras_internals.slot(optimizer, n, v) for n in names for v in trainable)
     missing = {id(slot): slot for slot in every if slot is not None}
-    problems += [
-        f"the file has no value for {slot.path}"
-        for key, slot in missing.items()
-        if key not in found
-    ]
+    absent = (slot.path for key, slot in missing.items() if key not in found)
+    problems += [f"the file has no value for {path}" for path in absent]
     return list(found.values()), problems
 
 

@@ -55,9 +55,8 @@ def pair(model: keras.Model, by_layer: ByLayer) -> Pairs:
             pairs += matched
     if problems:
         listed = "\n  ".join(problems)
-        raise LegacyModelError(
-            f"the weights do not fit the model, so none was loaded:\n  {listed}"
-        )
+        reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
+        raise LegacyModelError(reason)
     return pairs
 
 

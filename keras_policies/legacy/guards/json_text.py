@@ -27,14 +27,6 @@ def _untag(value: Config) -> Any:
     return value
 
 
-def _is_text(decoded: Any) -> bool:
-    try:
-        json.dumps(decoded, ensure_ascii=False, default=str).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def check_size(texts: Iterable[str | bytes], part: str) -> None:
     """Raise if the texts in a part of a file take too much memory as Python values."""
     size = values = 0
@@ -64,10 +56,13 @@ def decode(text: str | bytes, part: str) -> Config:
         raise LegacyModelError(f"{part}: not readable as JSON: {error}.") from error
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    if SURROGATE.search(text) and not _is_text(decoded):
-        raise LegacyModelError(f"{part}: a name in it is no text (a lone surrogate).")
+    if SURROGATE.search(text):
+        try:
+            json.dumps(decoded, ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError:
+            reason = f"{part}: a name in it is no text (a lone surrogate)."
+            raise LegacyModelError(reason) from None
     if not isinstance(decoded, dict):
-        raise LegacyModelError(
-            f"{part}: expected a JSON object, found a {type(decoded).__name__}."
-        )
+        reason = f"{part}: expected a JSON object, found a {type(decoded).__name__}."
+        raise LegacyModelError(reason)
     return decoded

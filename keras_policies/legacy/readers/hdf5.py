@@ -79,6 +79,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         by_layer = hdf5_weights.by_layer(group)
         found, weights = vocabularies.take(config, by_layer, {})
         compiled = attribute(file, TRAINING)
+        training = None if compiled is None else json_text.decode(compiled, TRAINING)
         yield LegacyModel(
             path=str(path),
             format="H5",
@@ -86,9 +87,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             config=config,
             records_policies=not version.startswith(WITHOUT_POLICIES),
             weights=weights,
-            training_config=(
-                None if compiled is None else json_text.decode(compiled, TRAINING)
-            ),
+            training_config=training,
             optimizer=_optimizer(file, weights),
             vocabularies=found,
         )

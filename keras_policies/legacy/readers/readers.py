@@ -72,6 +72,5 @@ def _reader(path: pathlib.Path) -> Reader:
         return saved_model.read(path)
     if all((path / name).is_file() for name in KERAS_3_FOLDER):
         raise errors.Keras3ModelError
-    raise LegacyModelError(
-        f"a folder without {objects.MODEL_FILE}. Expected {EXPECTED}."
-    )
+    reason = f"a folder without {objects.MODEL_FILE}. Expected {EXPECTED}."
+    raise LegacyModelError(reason)

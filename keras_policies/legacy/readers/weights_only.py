@@ -44,11 +44,8 @@ def _model_node(graph: ObjectGraph) -> int:
         return edges["model"]
     if _has_layers(edges):
         return 0
-    models = [
-        node
-        for edge, node in edges.items()
-        if edge not in NO_MODEL and _has_layers(graph.children[node])
-    ]
+    tracked = [node for edge, node in edges.items() if edge not in NO_MODEL]
+    models = [node for node in tracked if _has_layers(graph.children[node])]
     if len(models) > 1:
         raise LegacyModelError(
             f"the checkpoint tracks several models, {sorted(edges)}.",
@@ -95,7 +92,6 @@ def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
         group = guarded_hdf5.member(file, "model_weights")
         group = file if group is None else group
         if not guarded_hdf5.names(group, "layer_names"):
-            raise LegacyModelError(
-                "an HDF5 file without weights of tf.keras (no layer_names)."
-            )
+            reason = "an HDF5 file without weights of tf.keras (no layer_names)."
+            raise LegacyModelError(reason)
         yield hdf5_weights.by_layer(group)

@@ -121,10 +121,9 @@ class Checkpoint:
         entry = self.entries[OBJECT_GRAPH_KEY]
         with located(self._index):
             if entry.shape or entry.dtype != tensors.DTYPES[tensors.STRING]:
-                raise LegacyModelError(
-                    f"corrupt: the object graph is {entry.dtype} of shape "
-                    f"{entry.shape}, expected one string."
-                )
+                found = f"{entry.dtype} of shape {entry.shape}"
+                reason = f"corrupt: the object graph is {found}, expected one string."
+                raise LegacyModelError(reason)
             data: bytes = read_tensor(entry).item()
             nodes: Sequence[Message] = protos.parse("CheckpointGraph", data).nodes
             return nodes
@@ -150,7 +149,6 @@ def _read_header(data: bytes) -> Message:
             "Look for a newer keras-policies.",
         )
     if header.num_shards < 1:
-        raise LegacyModelError(
-            f"corrupt: it claims {header.num_shards} shards, expected at least 1."
-        )
+        reason = f"corrupt: it claims {header.num_shards} shards, expected at least 1."
+        raise LegacyModelError(reason)
     return header

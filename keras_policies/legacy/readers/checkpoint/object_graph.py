@@ -101,9 +101,8 @@ class ObjectGraph:
             node, prefix = queue.popleft()
             self._steps += len(self.children[node])
             if self._steps > MAX_STEPS:
-                raise LegacyModelError(
-                    f"corrupt: the objects are linked more than {MAX_STEPS} times."
-                )
+                reason = f"corrupt: the objects are linked more than {MAX_STEPS} times."
+                raise LegacyModelError(reason)
             for edge, child in edges(node).items():
                 if child in seen:
                     continue

@@ -105,9 +105,8 @@ def _read_strings(entry: TensorEntry, data: bytes) -> Array:
     """Return a string tensor: lengths, their checksum, then the bytes, joined."""
     count, position, crc = math.prod(entry.shape), 0, 0
     if count > entry.size:  # each length takes a byte at least
-        raise LegacyModelError(
-            f"corrupt: {entry.key!r} claims {count} strings in {entry.size} bytes."
-        )
+        reason = f"corrupt: {entry.key!r} claims {count} strings in {entry.size} bytes."
+        raise LegacyModelError(reason)
     lengths = []
     try:
         for _ in range(count):

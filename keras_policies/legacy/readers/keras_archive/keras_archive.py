@@ -41,10 +41,8 @@ def _training_config(compiled: object) -> Config | None:
     found = compiled["optimizer"]
     if isinstance(found, str):
         found = {"class_name": found, "config": {}}
-    return {
-        "optimizer_config": found,
-        **{name: compiled.get(name) for name in COMPILED},
-    }
+    others = {name: compiled.get(name) for name in COMPILED}
+    return {"optimizer_config": found, **others}
 
 
 def _inputs(config: Config) -> Inputs:
@@ -74,6 +72,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         with guarded_hdf5.open_file(unpacked) as file:
             training = _training_config(config.get("compile_config"))
             written = training["optimizer_config"] if training else {}
+            is_wrapped = optimizer.has_inner(file) and optimizer.inner(written) is None
             every = weights.by_layer(file, config)
             found, kept = vocabularies.take(config, every, tokens)
             yield LegacyModel(
@@ -85,9 +84,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
                 weights=kept,
                 inputs=_inputs(config),
                 training_config=training,
-                is_optimizer_wrapped=(
-                    optimizer.has_inner(file) and optimizer.inner(written) is None
-                ),
+                is_optimizer_wrapped=is_wrapped,
                 optimizer=optimizer.state(file, written),
                 vocabularies=found,
             )

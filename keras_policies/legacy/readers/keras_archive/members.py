@@ -16,9 +16,8 @@ def open_archive(path: FilePath) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise LegacyModelError(
-            f"not a readable .keras file: {error}. It is truncated or corrupt."
-        ) from error
+        reason = f"not a readable .keras file: {error}. It is truncated or corrupt."
+        raise LegacyModelError(reason) from error
 
 
 def _info(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:

@@ -45,7 +45,6 @@ def _by_index(
     found = dict(zip(indices, tokens, strict=False))
     are_numbers = all(isinstance(index, int) for index in indices)
     if not are_numbers or not len(tokens) == len(indices) == len(found):
-        raise LegacyModelError(
-            f"corrupt: {len(tokens)} tokens for {len(found)} indices."
-        )
+        reason = f"corrupt: {len(tokens)} tokens for {len(found)} indices."
+        raise LegacyModelError(reason)
     return found
