@@ -10,7 +10,7 @@ from keras_policies import keras_internals
 from keras_policies.annotations import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import atomic_file, inspection, loading, verification
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.build import hints, inner_policies
+from keras_policies.legacy.build import hints, made_in_code
 from keras_policies.legacy.build.build import Built
 from keras_policies.legacy.build.own_classes import is_stock
 from keras_policies.legacy.plan.classes import checked_objects
@@ -94,7 +94,7 @@ def convert_model(
         with atomic_file.writing(destination, overwrite) as written:
             built.model.save(written)
             compared = _verified(written, built, recorded)
-    notes = [*built.plan.findings.notes, *inner_policies.unrecorded(built.model)]
+    notes = [*built.plan.findings.notes, *made_in_code.unrecorded_policies(built.model)]
     return Converted(
         destination=str(destination),
         source=description,

@@ -15,9 +15,8 @@ from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.build import (
     compiling,
-    held_lookups,
     hints,
-    inner_policies,
+    made_in_code,
     own_classes,
     values,
     weights,
@@ -52,12 +51,12 @@ def build(
     with located(legacy.path), budget.of(legacy.size), blank:
         model = _make(plan)
         with corrupt(legacy.path):
-            held_lookups.fill(model, legacy.vocabularies)
+            made_in_code.fill_lookups(model, legacy.vocabularies)
             pairs = weights.pair(model, legacy.weights)
             values.assign(pairs, advance)
             values.settle(model)
             recorded = legacy.inner_policies if legacy.records_policies else {}
-            different = inner_policies.restore(model, recorded, plan.policy_of)
+            different = made_in_code.restore_policies(model, recorded, plan.policy_of)
             _make_policies_plain(model, plan.policy)
         left_out = [*plan.findings.left_out]
         if compile:

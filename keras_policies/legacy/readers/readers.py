@@ -9,12 +9,12 @@ from keras_policies.legacy.base import errors, remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.readers import hdf5
-from keras_policies.legacy.readers.keras_archive import keras_archive, members
+from keras_policies.legacy.readers.keras_archive import keras_archive
 from keras_policies.legacy.readers.saved_model import objects, saved_model
 
 Reader: TypeAlias = AbstractContextManager[LegacyModel]
 # What Keras 3 leaves when a .keras file is unpacked into a folder.
-KERAS_3_FOLDER = members.CONFIG, members.METADATA
+KERAS_3_FOLDER = keras_archive.CONFIG, keras_archive.METADATA
 EXPECTED = (
     "a SavedModel folder (with saved_model.pb), an .h5 file, or a .keras file, written "
     "by tf.keras 2.0 to 2.15 or by Keras 3"

@@ -53,10 +53,8 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         tokens.by_layer(opened),
     )
     walk = graph.walk(0, graph.inner_layers)
-    dtypes = {inner: graph.metadata.get(node, {}).get("dtype") for inner, node in walk}
-    inner = {
-        at: dtype for at, dtype in dtypes.items() if policy_name(dtype) is not None
-    }
+    dtypes = ((at, graph.metadata.get(node, {}).get("dtype")) for at, node in walk)
+    inner = {at: dtype for at, dtype in dtypes if policy_name(dtype) is not None}
     version = opened.meta_graph.meta_info_def.tensorflow_version
     yield LegacyModel(
         path=str(path),
@@ -70,7 +68,5 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         training_config=root.get("training_config"),
         optimizer=optimizer.read(opened, every),
         vocabularies=found,
-        inner_policies={
-            at: dtype for at, dtype in dtypes.items() if policy_name(dtype)
-        },
+        inner_policies=inner,
     )
