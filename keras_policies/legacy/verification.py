@@ -152,8 +152,7 @@ def _as_tensor(value: Array) -> Any:
 def _comparison(found: Array, wanted: Array, share: float, name: str) -> Comparison:
     """Compare two arrays. Integers and texts must be equal; NaN never is.
 
-    Raises:
-        LegacyModelError: if an output of any other input might be as near.
+    Refuse a recorded output that the output for any other input might be as near to.
     """
     if not wanted.size:
         return Comparison(0.0, 0.0)

@@ -19,16 +19,12 @@ Inputs: TypeAlias = dict[str, tuple[tuple[int | None, ...], str]]  # shape and d
 
 @dataclasses.dataclass(frozen=True)
 class LegacyWeight:
-    """A variable of a layer or of an optimizer.
+    """A variable of a layer or of an optimizer."""
 
-    Args:
-        path: the attributes that lead to it from its layer, `"cell/kernel"`, or
-            `"cell/vars/0"` in a Keras-2 `.keras` file; `""` where none are recorded.
-        name: as written, `"lstm/lstm_cell/kernel"`; `""` where none is recorded.
-    """
-
+    # The attributes that lead to it from its layer, "cell/kernel", or "cell/vars/0" in
+    # a Keras-2 .keras file; "" where none are recorded.
     path: str
-    name: str
+    name: str  # as written, "lstm/lstm_cell/kernel"; "" where none is recorded
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     read: Callable[[], Array] = dataclasses.field(repr=False, compare=False)
@@ -64,16 +60,11 @@ class LegacyOptimizerState:
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """The learned state of a preprocessing layer that Keras 3 keeps in its config.
+    """The learned state of a preprocessing layer that Keras 3 keeps in its config."""
 
-    Args:
-        tokens: `{index: bytes, str or int}` of a lookup layer, as stored, with the
-            special tokens that the file has; empty where it has none.
-        weights: tuple of `LegacyWeight`, such as the inverse document frequencies.
-    """
-
+    # By index, as stored, with the special tokens that the file has, if any.
     tokens: Mapping[int, bytes | str | int] = dataclasses.field(default_factory=dict)
-    weights: tuple[LegacyWeight, ...] = ()
+    weights: tuple[LegacyWeight, ...] = ()  # such as inverse document frequencies
 
     def weight(self, *names: str) -> Array | None:
         """Return the weight with one of these names as an array, or None."""
@@ -87,39 +78,28 @@ class Vocabulary:
 class LegacyModel:
     """A legacy file, read.
 
-    Args:
-        path: the file or folder.
-        format: `"SavedModel"`, `"H5"` or `"Keras 2 .keras"`.
-        written_by: such as `"TensorFlow 2.4.4"`.
-        config: `{"class_name": str, "config": dict or None}` as written.
-        records_policies: False for TensorFlow 2.0: only the dtypes of variables.
-        weights: `{layer: (LegacyWeight, ...)}` for each layer of a Sequential or
-            Functional model, `{"": (...)}` for a subclassed one.
-        training_config: as written.
-        is_optimizer_wrapped: whether `compile` had put a dynamic loss scale around the
-            optimizer of `training_config`, which does not say so itself: in a `.keras`
-            file only the variables of the optimizer show it.
-        policy: the model's own policy as written (a name or a config), or None.
-        inputs: `{name: (shape, dtype)}` of the serving signature, or empty.
-        vocabularies: `{layer path: Vocabulary}`. A path has the names of the models
-            around a layer, then its own, `"encoder/words"`; inside another layer it
-            has attributes, without leading underscores.
-        inner_policies: `{layer path: dtype as written}` for the layers inside other
-            layers; only a SavedModel records them.
+    The path of a layer has the names of the models around it, then its own,
+    `"encoder/words"`; inside another layer it has attributes, without leading
+    underscores.
     """
 
-    path: str
-    format: str
-    written_by: str
-    config: Config
-    records_policies: bool
+    path: str  # of the file or folder
+    format: str  # "SavedModel", "H5" or "Keras 2 .keras"
+    written_by: str  # such as "TensorFlow 2.4.4"
+    config: Config  # as written, {"class_name": str, "config": dict or None}
+    records_policies: bool  # TensorFlow 2.0 wrote only the dtypes of variables
+    # For each layer of a Sequential or Functional model, {"": (...)} for other models.
     weights: LayerWeights
-    training_config: Config | None
+    training_config: Config | None  # as written
     optimizer: LegacyOptimizerState
+    # Whether `compile` had put a dynamic loss scale around the optimizer; in a .keras
+    # file only the variables of the optimizer show it, not `training_config`.
     is_optimizer_wrapped: bool = False
-    policy: Any = None
-    inputs: Inputs = dataclasses.field(default_factory=dict)
+    policy: Any = None  # the model's own as written, a name or a config
+    inputs: Inputs = dataclasses.field(default_factory=dict)  # of the serving signature
+    # By the path of the layer.
     vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
+    # The dtype as written of layers inside other layers, which a SavedModel records.
     inner_policies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property

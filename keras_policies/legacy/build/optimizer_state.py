@@ -39,7 +39,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     steps = np.asarray(state.iterations, inner.iterations.dtype)
     inner.iterations.assign(backend.place(steps))
     if isinstance(inner, keras.optimizers.Nadam):
-        product = _nadam_product(inner, state, state.iterations)
+        product = _nadam_product(inner.beta_1, state, state.iterations)
         keras_internals.nadam_product(inner).assign(product)
     return []
 
@@ -99,9 +99,7 @@ def _with_variables(
             yield slot, variable
 
 
-def _nadam_product(
-    optimizer: keras.optimizers.Nadam, state: LegacyOptimizerState, iterations: int
-) -> float:
+def _nadam_product(beta_1: float, state: LegacyOptimizerState, steps: int) -> float:
     """Return the product of momenta that Nadam has reached.
 
     Files up to 2.10 record it; for others it is computed by the formula (Dozat, 2016,
@@ -110,5 +108,5 @@ def _nadam_product(
     recorded = state.scalars.get("momentum_cache", state.scalars.get("u_product"))
     if recorded is not None:
         return recorded
-    steps = np.arange(1, iterations + 1)
-    return float(np.prod(optimizer.beta_1 * (1 - 0.5 * 0.96**steps)))
+    powers = 0.96 ** np.arange(1, steps + 1)
+    return float(np.prod(beta_1 * (1 - 0.5 * powers)))

@@ -11,8 +11,7 @@ import keras
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.names import layer_name, numbered
-from keras_policies.legacy.build import cudnn, mismatches
-from keras_policies.legacy.build.matching import match
+from keras_policies.legacy.build import cudnn, matching
 from keras_policies.legacy.build.targets import Pairs, Target, targets
 
 # The state of TensorFlow's random generators, which no other generator can take, and
@@ -47,11 +46,11 @@ def pair(model: keras.Model, by_layer: ByLayer) -> Pairs:
     pairs, problems = [], []
     for name in dict.fromkeys((*held, *stored)):
         known, named = _known(stored.get(name, ())), name or model.name
-        matched = match(held.get(name, ()), known)
+        matched = matching.match(held.get(name, ()), known)
         if matched is None:
-            problems.append(mismatches.difference(named, held.get(name), known))
+            problems.append(matching.difference(named, held.get(name), known))
         else:
-            problems += mismatches.misfits(named, matched)
+            problems += matching.misfits(named, matched)
             pairs += matched
     if problems:
         listed = "\n  ".join(problems)
@@ -99,6 +98,6 @@ def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
     if set(stored) <= set(held):
         return by_layer
     if len(stored) != len(held):
-        raise mismatches.other_layers(held, stored)
+        raise matching.other_layers(held, stored)
     renamed = dict(zip(held, (by_layer[name] for name in stored), strict=True))
     return renamed | {name: by_layer[name] for name in by_layer if not name}

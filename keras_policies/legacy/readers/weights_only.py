@@ -89,8 +89,7 @@ def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
         yield _by_layer(_graph(path.with_name(path.name.removesuffix(".index"))))
         return
     with guarded_hdf5.open_file(path) as file:
-        group = guarded_hdf5.member(file, "model_weights")
-        group = file if group is None else group
+        group = guarded_hdf5.member(file, "model_weights") or file
         if not guarded_hdf5.names(group, "layer_names"):
             reason = "an HDF5 file without weights of tf.keras (no layer_names)."
             raise LegacyModelError(reason)

@@ -27,7 +27,6 @@ COPY_BYTES = 1024 * 1024
 
 
 def _open_archive(path: pathlib.Path) -> zipfile.ZipFile:
-    """Return the open zip at `path`."""
     try:
         return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
@@ -51,12 +50,6 @@ def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
         raise LegacyModelError(reason)
     with errors.corrupt(str(archive.filename), name), archive.open(info) as member:
         return member.read(limit)
-
-
-def _keras_version(archive: zipfile.ZipFile) -> str:
-    """Return the version of Keras that wrote the archive, such as `"2.15.0"`."""
-    text = _read_member(archive, METADATA, MAX_METADATA_BYTES)
-    return str(json_text.decode(text, METADATA).get("keras_version", "unknown"))
 
 
 def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
@@ -112,7 +105,9 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     """
     with tempfile.TemporaryFile() as unpacked:
         with _open_archive(path) as archive:
-            version = _keras_version(archive)
+            metadata = _read_member(archive, METADATA, MAX_METADATA_BYTES)
+            decoded = json_text.decode(metadata, METADATA)
+            version = str(decoded.get("keras_version", "unknown"))
             errors.check_version(version)
             text = _read_member(archive, CONFIG, json_text.MAX_JSON_BYTES)
             _unpack_weights(archive, unpacked)

@@ -1,5 +1,6 @@
 """The state of the optimizer in a SavedModel."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,11 +55,8 @@ def read(objects: SavedObjects, weights: Weights) -> LegacyOptimizerState:
     if optimizer is None:
         return LegacyOptimizerState()
     inner = graph.children[optimizer].get("base_optimizer", optimizer)
-    iterations = [
-        _scalar(graph, node, edge)
-        for node in (inner, optimizer)
-        for edge in ("iter", "_iterations")
-    ]
+    places = itertools.product((inner, optimizer), ("iter", "_iterations"))
+    iterations = [_scalar(graph, *place) for place in places]
     slots = tuple(_slot_variables(objects, weights))
     cache = _scalar(graph, inner, "momentum_cache")
     return LegacyOptimizerState(
