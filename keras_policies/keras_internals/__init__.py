@@ -29,8 +29,10 @@ from keras_policies.keras_internals.operations import (
     recorded_calls,
 )
 from keras_policies.keras_internals.optimizers import (
+    create_instead,
     shared_variables,
     step_count,
+    update_instead,
     updated_variables,
 )
 from keras_policies.keras_internals.places import UnsupportedKerasError
@@ -40,10 +42,15 @@ from keras_policies.keras_internals.policies import (
     set_own_policy,
 )
 from keras_policies.keras_internals.saving import (
+    after_deepcopy,
     around_load_from_hdf5,
     before_model_from_config,
     custom_object_scope,
+    is_saving_weights_only,
+    keep_policies_in_memory,
+    mark_saving_of_weights,
     read_policy_class,
+    read_quantized_name,
     read_unnamed_policy,
     save_class_as,
 )
@@ -56,7 +63,9 @@ from keras_policies.keras_internals.seams import (
 from keras_policies.keras_internals.slots import nadam_product, slot, slot_names
 from keras_policies.keras_internals.trainers import (
     around_compile,
+    before_training,
     build_for_batch,
+    is_compiled_by_a_file,
     record_no_auto_scale_loss,
 )
 from keras_policies.keras_internals.variables import blank_variables, raw_value
@@ -64,26 +73,33 @@ from keras_policies.keras_internals.variables import blank_variables, raw_value
 __all__ = [
     "UnsupportedKerasError",
     "after_bidirectional_init",
+    "after_deepcopy",
     "after_layer_init",
     "around_compile",
     "around_load_from_hdf5",
     "before_layer_call",
     "before_model_from_config",
     "before_sequential_build",
+    "before_training",
     "before_weight",
     "blank_variables",
     "build_for",
     "build_for_batch",
     "calls_before",
+    "create_instead",
     "custom_object_scope",
     "enclosing_layers",
     "first_dtype",
     "flatten",
     "held_policy",
+    "is_compiled_by_a_file",
     "is_functional",
+    "is_saving_weights_only",
+    "keep_policies_in_memory",
     "keeps_first_axis",
     "keeps_its_name",
     "maker_of",
+    "mark_saving_of_weights",
     "nadam_product",
     "no_automatic_dependency_tracking",
     "op_calls",
@@ -95,6 +111,7 @@ __all__ = [
     "places",
     "raw_value",
     "read_policy_class",
+    "read_quantized_name",
     "read_unnamed_policy",
     "record_call",
     "record_no_auto_scale_loss",
@@ -106,5 +123,6 @@ __all__ = [
     "slot_names",
     "step_count",
     "sublayers",
+    "update_instead",
     "updated_variables",
 ]
