@@ -18,8 +18,7 @@ def name_of(config: Config) -> str:
 def path(prefix: str, name: str) -> str:
     """Return the path of a layer: the names of the models around it, then its own.
 
-    Raises:
-        LegacyModelError: if it is too long; the path of each layer below repeats it.
+    One that is too long is refused, since the path of each layer below repeats it.
     """
     found = f"{prefix}{name}"
     if len(found) > MAX_PATH:

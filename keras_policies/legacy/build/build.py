@@ -13,14 +13,9 @@ from keras_policies import keras_internals, origins
 from keras_policies.annotations import PolicyLike
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
-from keras_policies.legacy.build import (
-    compiling,
-    hints,
-    made_in_code,
-    own_classes,
-    values,
-    weights,
-)
+from keras_policies.legacy.build import compiling, hints, made_in_code, own_classes
+from keras_policies.legacy.build.values import assign, settle
+from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
@@ -52,9 +47,9 @@ def build(
         model = _make(plan)
         with corrupt(legacy.path):
             made_in_code.fill_lookups(model, legacy.vocabularies)
-            pairs = weights.pair(model, legacy.weights)
-            values.assign(pairs, advance)
-            values.settle(model)
+            pairs = pair(model, legacy.weights)
+            assign(pairs, advance)
+            settle(model)
             recorded = legacy.inner_policies if legacy.records_policies else {}
             different = made_in_code.restore_policies(model, recorded, plan.policy_of)
             _make_policies_plain(model, plan.policy)

@@ -97,11 +97,7 @@ def _can_take(
 
 
 def fill_lookups(model: keras.Model, vocabularies: Mapping[str, Vocabulary]) -> None:
-    """Fill the lookup layers of a model that are still empty, by their paths.
-
-    Raises:
-        LegacyModelError: if the file has no vocabulary for such a layer.
-    """
+    """Fill the empty lookup layers of a model; refuse any without a vocabulary."""
     for layer, *paths in targets.layers(model, leaves=CLASSES):
         if isinstance(layer, CLASSES):
             found = [vocabularies[path] for path in paths if path in vocabularies]

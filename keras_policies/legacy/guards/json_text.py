@@ -44,10 +44,9 @@ def check_size(texts: Iterable[str | bytes], part: str) -> None:
 
 
 def decode(text: str | bytes, part: str) -> Config:
-    """Return the object in the JSON text of a part of a file, as `"model_config"`.
+    """Return the JSON object in a part of a file, such as `"model_config"`.
 
-    Raises:
-        LegacyModelError: if it is no JSON object, too long or too deep.
+    A text that is no such object, too long or too deep is refused.
     """
     check_size([text], part)
     try:

@@ -36,16 +36,11 @@ class SavedObjects:
 
     folder: pathlib.Path
     meta_graph: Message  # `MetaGraph`
+    nodes: Sequence[Message]  # `SavedObject`
     graph: ObjectGraph  # with the JSON that Keras wrote about the objects
     checkpoint: Checkpoint
     checkpoint_nodes: Sequence[Message]  # the objects of the checkpoint's own graph
     in_checkpoint: dict[int, int]  # object -> its number in the checkpoint's graph
-
-    @property
-    def nodes(self) -> Sequence[Message]:
-        """The messages `SavedObject`."""
-        found: Sequence[Message] = self.meta_graph.object_graph_def.nodes
-        return found
 
 
 def open_folder(folder: pathlib.Path) -> SavedObjects:
@@ -74,7 +69,7 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
     variables = {node: item for node, item in stored if item is not None}
     graph = ObjectGraph(children, variables, metadata)
     return SavedObjects(
-        folder, meta_graph, graph, checkpoint, checkpoint_nodes, in_checkpoint
+        folder, meta_graph, nodes, graph, checkpoint, checkpoint_nodes, in_checkpoint
     )
 
 
