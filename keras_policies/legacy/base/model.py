@@ -29,6 +29,11 @@ class LegacyWeight:
     dtype: np.dtype[Any]
     read: Callable[[], Array] = dataclasses.field(repr=False, compare=False)
 
+    @property
+    def size(self) -> int:
+        """int, its bytes."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
     def __str__(self) -> str:
         return f"{self.path or self.name} {self.shape}"
 
@@ -105,8 +110,4 @@ class LegacyModel:
     @property
     def size(self) -> int:
         """int, the bytes of all weights."""
-        return sum(
-            math.prod(weight.shape) * weight.dtype.itemsize
-            for weights in self.weights.values()
-            for weight in weights
-        )
+        return sum(item.size for items in self.weights.values() for item in items)

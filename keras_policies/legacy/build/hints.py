@@ -42,8 +42,6 @@ def _remedy(reason: str) -> str:
         return ""
     name = found[1]
     if hasattr(keras.layers, name):
-        return (
-            f"Keras has a layer {name} of its own: the model's may be another class. "
-            f"{remedies.pass_custom_object(name)}"
-        )
+        own = f"Keras has a layer {name} of its own: the model's may be another class."
+        return f"{own} {remedies.pass_custom_object(name)}"
     return f"Give {name}.__init__ **kwargs, and pass them on to {SUPER}."

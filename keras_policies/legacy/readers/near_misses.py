@@ -23,12 +23,11 @@ def check(path: FilePath, weights: bool = False) -> None:
     prefixes = _prefixes(path)
     if prefixes:
         named = " or ".join(repr(str(prefix)) for prefix in prefixes)
+        into_code = remedies.load_weights_into_code(prefixes[0])
         raise LegacyModelError(
             "a part of a checkpoint, which holds weights without a model, and is "
             "named without an ending:",
-            f"did you mean {named}?"
-            if weights
-            else remedies.load_weights_into_code(prefixes[0]),
+            f"did you mean {named}?" if weights else into_code,
             path=path,
         )
 
