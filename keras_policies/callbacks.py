@@ -104,11 +104,10 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
 
 def _nothing_to_log(optimizer: keras.optimizers.Optimizer) -> ValueError:
     found = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
+    inner = "model.optimizer"
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         found = "stock Keras's LossScaleOptimizer"
         inner = "model.optimizer.inner_optimizer"
-    else:
-        inner = "model.optimizer"
     return ValueError(
         f"LossScaleLogger has nothing to log: the model's optimizer is {found}, not a "
         "keras_policies.LossScaleOptimizer. Set the policy by its name, with "

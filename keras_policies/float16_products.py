@@ -27,10 +27,8 @@ PRODUCTS = {
 def wrong_products() -> tuple[str, ...]:
     """Return the names of the float16 products that this backend computes wrongly.
 
-    Each product is computed once per process and compared with NumPy's in float32.
-
-    Returns:
-        A tuple with `"einsum"`, `"matmul"`, both or, on most machines, nothing.
+    Each product is computed once per process and compared with NumPy's in float32. On
+    most machines none is wrong.
 
     Example:
         >>> set(wrong_products()) <= {"einsum", "matmul"}

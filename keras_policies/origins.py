@@ -18,17 +18,11 @@ _RECORD = "_self_keras_policies_origin"
 
 
 class Creation(NamedTuple):
-    """How a layer got its policy.
+    """How a layer got its policy."""
 
-    Args:
-        is_given: whether its constructor was given a dtype.
-        is_read: whether the layer was made from a config.
-        policy: the policy that the layer then had.
-    """
-
-    is_given: bool
-    is_read: bool
-    policy: keras.DTypePolicy
+    is_given: bool  # whether its constructor was given a dtype
+    is_read: bool  # whether the layer was made from a config
+    policy: keras.DTypePolicy  # the one that the layer then had
 
 
 def _created(layer: keras.Layer) -> Creation | None:
@@ -57,21 +51,16 @@ def is_given(layer: keras.Layer) -> bool:
 
 
 def origin_of(layer: keras.Layer, parent: keras.Layer | None = None) -> str:
-    """Return where a layer's policy came from.
+    """Return where the policy of a layer, which may be part of a parent, came from.
 
-    Args:
-        layer: the layer.
-        parent: the layer that it is part of, or None.
+    It is the first of these that is true, and the entry of a `DTypePolicyMap`:
 
-    Returns:
-        str, the first of these that is true, and the entry of a `DTypePolicyMap`:
-
-        - `"unknown"`: the layer was made before this package was imported.
-        - `"set later"`: the layer's `dtype_policy` was assigned, or it was quantized.
-        - `"global"`: no `dtype=` was given; the global policy of that moment.
-        - `"parent"`: part of a layer (not a model), and given the same dtypes.
-        - `"config"`: made from a config.
-        - `"own"`: given as `dtype=`, also by a `from_config` called by hand.
+    - `"unknown"`: the layer was made before this package was imported.
+    - `"set later"`: the layer's `dtype_policy` was assigned, or it was quantized.
+    - `"global"`: no `dtype=` was given; the global policy of that moment.
+    - `"parent"`: part of a layer (not a model), and given the same dtypes.
+    - `"config"`: made from a config.
+    - `"own"`: given as `dtype=`, also by a `from_config` called by hand.
 
     Example:
         >>> origin_of(keras.layers.Dense(2))

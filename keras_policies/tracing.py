@@ -14,10 +14,8 @@ def warn_if_constant(scale: keras.Variable | None, loss: Tensor, method: str) ->
     `keras.StatelessScope` gives the variable a value: `stateless_apply` would move the
     scale, and the loss would be multiplied by the old one for ever.
 
-    Args:
-        scale: the variable of the loss scale, or None before there is one.
-        loss: tensor that is about to be multiplied by it, or divided.
-        method: name of the optimizer's method that was called.
+    `loss` is about to be multiplied by the scale, or divided, in an optimizer's method.
+    There may be no variable of the loss scale yet.
     """
     if not backend.is_constant(scale, loss):
         return

@@ -33,11 +33,8 @@ class TorchBackend(Backend):
     """torch: fused kernels, `.grad`s divided in place, and scalars on the CPU."""
 
     def unscale(self, gradients: Tensors, scale: Tensor) -> list[Tensor]:
-        if not {gradient.dtype for gradient in gradients} <= WIDE:
-            # A torch scalar never widens a torch tensor.
-            gradients = [
-                g if g.dtype in WIDE else g.to(torch.float32) for g in gradients
-            ]
+        # A torch scalar never widens a torch tensor.
+        gradients = [g if g.dtype in WIDE else g.float() for g in gradients]
         if {gradient.layout for gradient in gradients} == {torch.strided}:
             return list(torch._foreach_div(gradients, scale))
         return [torch.div(gradient, scale) for gradient in gradients]

@@ -9,25 +9,18 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_policies.keras_internals.slots import SLOTS
+from keras_policies.keras_internals.optimizers import SLOTS
 
 KNOWN_TO_WORK = "3.8 to 3.15"
 
 
 class Place(NamedTuple):
-    """A private name of Keras, and what this package knows of it.
+    """A private name of Keras, and what this package knows of it."""
 
-    Args:
-        module: str, below `keras.src`.
-        name: str; of a member of a class, dotted, and not inherited.
-        takes: str, names of parameters, if it is a function or a class.
-        uses: str, names that the code of a function sets or reads.
-    """
-
-    module: str
-    name: str
-    takes: str = ""
-    uses: str = ""
+    module: str  # below `keras.src`
+    name: str  # a member of a class is dotted, and not inherited
+    takes: str = ""  # names of parameters, if it is a function or a class
+    uses: str = ""  # names that the code of a function sets or reads
 
     def __str__(self) -> str:
         return f"keras.src.{self.module}.{self.name}"
@@ -125,19 +118,17 @@ class UnsupportedKerasError(ImportError):
 
 
 def check() -> None:
-    """Check that every place is as the package knows it.
-
-    Raises:
-        UnsupportedKerasError: at the first place that Keras has moved.
-    """
+    """Raise `UnsupportedKerasError` at the first place that Keras has moved."""
     for place in PLACES:
         found = find(place)
         if place.takes:
-            parameters = inspect.signature(found).parameters
-            if not set(place.takes.split()) <= set(parameters):
+            expected, parameters = (
+                place.takes.split(),
+                inspect.signature(found).parameters,
+            )
+            if not set(expected) <= set(parameters):
                 there = f"{place.name}({', '.join(parameters)})"
-                expected = ", ".join(place.takes.split())
-                raise _moved(f"{place}({expected})", there)
+                raise _moved(f"{place}({', '.join(expected)})", there)
         if place.uses:
             code = inspect.unwrap(found).__code__
             for name in place.uses.split():

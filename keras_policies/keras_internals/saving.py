@@ -1,8 +1,9 @@
 """What Keras writes for our classes, and reads for those of tf.keras."""
 
 import contextlib
+import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import keras
@@ -10,7 +11,7 @@ from keras.src import api_export, dtype_policies
 from keras.src.backend.common import global_state
 from keras.src.legacy.saving import legacy_h5_format
 
-from keras_policies.keras_internals.wrapping import Function, MakeWrapper, wrap
+from keras_policies.keras_internals.wrapping import Function, wrap
 
 Config = dict[str, Any]
 
@@ -19,8 +20,7 @@ class ReadsConfigs(Protocol):
     """A class whose `from_config` makes an object of a config."""
 
     @staticmethod
-    def from_config(config: Config) -> Any:
-        """Return the object that a config describes."""
+    def from_config(config: Config) -> Any: ...
 
 
 def read_unnamed_policy(choose: Callable[[], keras.DTypePolicy | None]) -> None:
@@ -49,19 +49,16 @@ def before_model_from_config(hook: Callable[[str, Config], Config]) -> None:
     Keras: src/models/{model,sequential}.py, `from_config`.
     """
 
-    def make_wrapper_for(class_name: str) -> MakeWrapper:
-        def make_wrapper(stock: Function) -> Function:
-            def from_config(
-                cls: type, config: Config, custom_objects: Config | None = None
-            ) -> keras.Model:
-                return stock(cls, hook(class_name, config), custom_objects)
+    def make_wrapper(class_name: str, stock: Function) -> Function:
+        def from_config(
+            cls: type, config: Config, custom_objects: Config | None = None
+        ) -> keras.Model:
+            return stock(cls, hook(class_name, config), custom_objects)
 
-            return from_config
-
-        return make_wrapper
+        return from_config
 
     for owner in keras.Model, keras.Sequential:
-        wrap(owner, "from_config", make_wrapper_for(owner.__name__))
+        wrap(owner, "from_config", functools.partial(make_wrapper, owner.__name__))
 
 
 def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
@@ -81,18 +78,15 @@ def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
     wrap(legacy_h5_format, "load_model_from_hdf5", make_wrapper)
 
 
-def custom_object_scope(
-    custom_objects: Config | None,
-) -> contextlib.AbstractContextManager[None]:
-    """Return a scope of custom objects that adds to the scope around it.
+@contextlib.contextmanager
+def custom_object_scope(custom_objects: Config | None) -> Iterator[None]:
+    """Open a scope of custom objects that adds to the scope around it.
 
     Keras: src/saving/object_registration.py; its own scope replaces the one around it.
     """
     around = global_state.get_global_attribute("custom_objects_scope_dict", {})
-    scope: contextlib.AbstractContextManager[None] = keras.saving.custom_object_scope(
-        {**around, **(custom_objects or {})}
-    )
-    return scope
+    with keras.saving.custom_object_scope({**around, **(custom_objects or {})}):
+        yield
 
 
 def save_class_as(cls: type, name: str) -> None:

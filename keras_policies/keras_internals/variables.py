@@ -16,7 +16,7 @@ from keras_policies.keras_internals.wrapping import Function, wrap
 
 # Turns a numpy array into what the constructor of a variable takes without computing.
 Place = Callable[["np.ndarray[Any, Any]"], Any]
-# Takes the size and the item size (bytes) of an array before it is made.
+# Takes the size and the item size (bytes) of each array before it is made.
 Spend = Callable[[int, int], None]
 
 
@@ -43,11 +43,7 @@ def blank_variables(place: Place, spend: Spend) -> Iterator[None]:
 
     A variable with a constant initializer (an optimizer's slot, for example) gets its
     value from numpy. One with a random initializer is zero until it is assigned.
-
-    Args:
-        place: callable, turns a numpy array into what a variable takes at once.
-        spend: callable, is passed the size and the item size (bytes) of each array
-            before it is made, and raises if there are too many.
+    `spend` raises if the arrays become too large.
     """
     _blank.given = place, spend
     try:

@@ -95,12 +95,7 @@ def _scale(model: keras.Model, given: float | None) -> float:
 
 
 def _labels(sizes: dict[float, Magnitudes], stay_zero: int) -> list[str]:
-    """Return the label of each series in the legend.
-
-    Args:
-        sizes: dict of loss scale to `Magnitudes`, scale 1 first.
-        stay_zero: int, how many gradients are zero in both.
-    """
+    """Return the label of each series; `stay_zero` gradients are zero in all series."""
     labels = []
     for scale, found in sizes.items():
         is_scaled = scale != 1
