@@ -145,8 +145,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _table(description: "ModelDescription") -> Table:
     """Return a table of the layers."""
-    title = f"{description.class_name} {description.name!r}"
-    table = Table(title=escape(title))
+    table = Table(title=escape(f"{description.class_name} {description.name!r}"))
     for heading in "layer", "class", "policy", "dtypes":
         table.add_column(heading, overflow="fold")
     table.add_column("parameters", justify="right", overflow="fold")

@@ -9,7 +9,7 @@ def words_on_weights(model: keras.Model) -> str:
 
     Example:
         >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-        >>> model.layers[0].bias.assign([np.inf])
+        >>> _ = model.layers[0].bias.assign([np.inf])
         >>> words_on_weights(model)
         '1 of 2 weights hold inf or NaN'
     """

@@ -11,8 +11,6 @@ import keras
 
 from keras_policies import keras_internals
 
-PolicyMap = keras.dtype_policies.DTypePolicyMap
-
 # An attribute of the layer. TensorFlow does not track names with this prefix.
 _RECORD = "_self_keras_policies_origin"
 
@@ -68,9 +66,7 @@ def origin_of(layer: keras.Layer, parent: keras.Layer | None = None) -> str:
         >>> origin_of(keras.layers.Dense(2, dtype="float16"))
         'own'
     """
-    found = _plain_origin(layer, parent)
-    policy = keras_internals.held_policy(layer)
-    return found + _entry(layer, policy) if isinstance(policy, PolicyMap) else found
+    return _plain_origin(layer, parent) + _entry(layer)
 
 
 def _plain_origin(layer: keras.Layer, parent: keras.Layer | None) -> str:
@@ -92,7 +88,10 @@ def _dtypes(layer: keras.Layer) -> tuple[str | None, ...]:
     return policy.compute_dtype, policy.variable_dtype, policy.quantization_mode
 
 
-def _entry(layer: keras.Layer, policies: keras.dtype_policies.DTypePolicyMap) -> str:
+def _entry(layer: keras.Layer) -> str:
+    policies = keras_internals.held_policy(layer)
+    if not isinstance(policies, keras.dtype_policies.DTypePolicyMap):
+        return ""
     own = keras_internals.own_policy(layer)
     keys = [key for key, policy in policies.items() if policy is own]
     return f", map's {keys[0]!r}" if keys else ", map's default"

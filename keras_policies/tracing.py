@@ -15,14 +15,12 @@ def warn_if_constant(scale: keras.Variable | None, loss: Tensor, method: str) ->
     scale, and the loss would be multiplied by the old one for ever.
 
     `loss` is about to be multiplied by the scale, or divided, in an optimizer's method.
-    There may be no variable of the loss scale yet.
     """
-    if not backend.is_constant(scale, loss):
-        return
-    warn(
-        f"{method} is compiled with the loss scale of this moment as a constant, and "
-        "will not see it move. Build the optimizer, and call the method in `with "
-        "keras.StatelessScope(state_mapping=[*zip(optimizer.variables, "
-        "optimizer_variables)]):`, where optimizer_variables are those that "
-        "stateless_apply is given."
-    )
+    if backend.is_constant(scale, loss):
+        warn(
+            f"{method} is compiled with the loss scale of this moment as a constant, "
+            "and will not see it move. Build the optimizer, and call the method in "
+            "`with keras.StatelessScope(state_mapping=[*zip(optimizer.variables, "
+            "optimizer_variables)]):`, where optimizer_variables are those that "
+            "stateless_apply is given."
+        )

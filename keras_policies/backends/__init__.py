@@ -1,8 +1,6 @@
-"""What each backend does its own way.
+"""What each backend does its own way; `running.backend` is the one in use.
 
-`running.backend` does it for the backend that Keras runs on. To add a backend, write
-a module that is named as Keras names the backend, with a `backend` that fulfils
-`protocol.Backend`, and enter the name here.
+CONTRIBUTING.md says how to add a backend.
 """
 
 # The backends with a module of their own. Others, such as numpy, have no gradients.

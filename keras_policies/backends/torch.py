@@ -72,7 +72,9 @@ class TorchBackend(Backend):
                 (overflow,) = _multiply({device: group}, torch.ones((), device=device))
                 checks.append(overflow == 0)
             else:
-                checks.append(self.all_finite([_numbers(g) for g in group]))
+                is_sparse = layout == torch.sparse_coo
+                numbers = [g.coalesce().values() if is_sparse else g for g in group]
+                checks.append(self.all_finite(numbers))
         if len(checks) < 2:
             return checks[0] if checks else None
         return torch.stack([check.to(checks[0].device) for check in checks]).all()
@@ -149,8 +151,3 @@ def _multiply(gradients: ByDevice, factor: Tensor) -> list[Tensor]:
             )
             overflows.append(overflow)
     return overflows
-
-
-def _numbers(gradient: Tensor) -> Tensor:
-    is_sparse = gradient.layout == torch.sparse_coo
-    return gradient.coalesce().values() if is_sparse else gradient

@@ -2,9 +2,6 @@
 
 import keras
 
-# Names of the variables that `apply` reads again for each variable that it updates.
-SHARED = {"iteration", "learning_rate"}
-
 # Optimizer -> {slot name in tf.keras: attribute in Keras 3}. Names of tf.keras up to
 # 2.10 stand beside those from 2.11 on. `places` checks that Keras sets the attributes.
 SLOTS = {
@@ -47,7 +44,8 @@ def updated_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Varia
 
 def shared_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Return the variables that `apply` reads again for each variable it updates."""
-    return [v for v in optimizer.variables if v.name in SHARED]
+    shared = "iteration", "learning_rate"
+    return [v for v in optimizer.variables if v.name in shared]
 
 
 def slot_names(optimizer: keras.optimizers.Optimizer) -> list[str]:

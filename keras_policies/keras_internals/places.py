@@ -78,10 +78,7 @@ PLACES = (
     Place("ops.node", "KerasHistory", "operation node_index"),
     Place("ops.node", "Node.__init__", uses="_inbound_nodes _keras_history outputs"),
     Place("ops.node", "Node.output_tensors"),
-    Place("ops.numpy", "Exp"),
-    Place("ops.numpy", "GetItem"),
-    Place("ops.numpy", "Log"),
-    Place("ops.numpy", "Reshape"),
+    *(Place("ops.numpy", name) for name in ("Exp", "GetItem", "Log", "Reshape")),
     Place("ops.numpy", "Tile.__init__", uses="repeats"),
     Place("ops.numpy", "Transpose.__init__", uses="axes"),
     Place("ops.operation", "Operation.__init__", uses="_inbound_nodes"),
@@ -122,18 +119,15 @@ def check() -> None:
     for place in PLACES:
         found = find(place)
         if place.takes:
-            expected, parameters = (
-                place.takes.split(),
-                inspect.signature(found).parameters,
-            )
+            expected = place.takes.split()
+            parameters = inspect.signature(found).parameters
             if not set(expected) <= set(parameters):
                 there = f"{place.name}({', '.join(parameters)})"
                 raise _moved(f"{place}({', '.join(expected)})", there)
-        if place.uses:
+        for name in place.uses.split():
             code = inspect.unwrap(found).__code__
-            for name in place.uses.split():
-                if name not in code.co_names + code.co_consts:
-                    raise _moved(f"{name} in {place}", "none there")
+            if name not in code.co_names + code.co_consts:
+                raise _moved(f"{name} in {place}", "none there")
 
 
 def find(place: Place) -> Any:
