@@ -43,7 +43,7 @@ class TensorflowBackend(Backend):
         # Keras compiles with XLA, which would divide again for each slot it updates.
         check = check and bool(gradients)
         stacks = _stacked(gradients)
-        if all(d.device_type == "CPU" for d in tf.config.list_logical_devices()):
+        if _is_cpu():
             finite = _are_finite_divided(stacks, scale) if check else None
             found = StepGradients(lambda: _unstacked(_divided(stacks, scale)), finite)
         else:
@@ -80,6 +80,10 @@ class TensorflowBackend(Backend):
 
 
 backend: Backend = TensorflowBackend()
+
+
+def _is_cpu() -> bool:
+    return all(d.device_type == "CPU" for d in tf.config.list_logical_devices())
 
 
 def _stacked(gradients: Tensors) -> Stacks:
