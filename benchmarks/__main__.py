@@ -20,9 +20,9 @@ from pathlib import Path
 import keras
 
 from tools import readme_table
+from tools.all_backends import BACKENDS
 
 QUESTIONS = "step", "call", "compile", "memory", "growth"
-BACKENDS = "jax", "tensorflow", "torch"
 HEAD = (
     "| backend | what | ratio | median | quartiles | target | | measured |",
     "|---|---|---|---|---|---|---|---|",

@@ -24,7 +24,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
 
     Raises:
         ValueError: when training begins, if the model's optimizer is not a
-            `keras_policies.LossScaleOptimizer`; a stock one does not count.
+            `keras_policies.LossScaleOptimizer`.
 
     Example:
     ```python
@@ -103,10 +103,8 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
 
 def _nothing_to_log(optimizer: keras.optimizers.Optimizer) -> ValueError:
     found = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
-    inner = "model.optimizer"
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        found = "stock Keras's LossScaleOptimizer"
-        inner = "model.optimizer.inner_optimizer"
+    is_wrapper = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    inner = "model.optimizer" + (".inner_optimizer" if is_wrapper else "")
     return ValueError(
         f"LossScaleLogger has nothing to log: the model's optimizer is {found}, not a "
         "keras_policies.LossScaleOptimizer. Set the policy by its name, with "

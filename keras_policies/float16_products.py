@@ -51,18 +51,14 @@ def _is_wrong(name: str, shape: tuple[int, ...]) -> bool:
     return not error <= TOLERANCE * np.abs(expected).max()
 
 
-def advice() -> str:
-    """Return the sentence for users on what is wrong and what helps, or `""`."""
+def problem() -> str:
+    """Return what is wrong and what helps, after a semicolon; `""` if nothing is."""
     wrong = wrong_products()
     if not wrong:
         return ""
-    remedy = (
-        "Set the environment variable TF_ENABLE_ONEDNN_OPTS=0 before Python starts, or "
-        "compute in float32 or bfloat16."
-        if keras.backend.backend() == "tensorflow"
-        else "Compute in float32 or bfloat16."
-    )
-    return (
-        f"On this machine, {keras.backend.backend()} computes {' and '.join(wrong)} of "
-        f"float16 wrongly, so EinsumDense and MultiHeadAttention do too. {remedy}"
-    )
+    name = keras.backend.backend()
+    remedy = "compute in float32 or bfloat16"
+    if name == "tensorflow":
+        remedy = f"set TF_ENABLE_ONEDNN_OPTS=0 before Python starts, or {remedy}"
+    products = " and ".join(wrong)
+    return f"{name} computes {products} of float16 wrongly on this machine; {remedy}"

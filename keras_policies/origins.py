@@ -10,6 +10,7 @@ from typing import NamedTuple
 import keras
 
 from keras_policies import keras_internals
+from keras_policies.global_policy import with_its_loss_scale
 
 # An attribute of the layer. TensorFlow does not track names with this prefix.
 _RECORD = "_self_keras_policies_origin"
@@ -30,8 +31,15 @@ def _created(layer: keras.Layer) -> Creation | None:
 
 
 def record(layer: keras.Layer, is_given: bool, is_read: bool) -> None:
-    """Record how a layer got its policy."""
+    """Record how a layer got its policy.
+
+    The plain policy of a model that was read becomes the global `Policy` before, if
+    the dtypes are the same: a file holds no loss scale.
+    """
     policy = keras_internals.held_policy(layer)
+    if is_read and isinstance(layer, keras.Model):
+        policy = with_its_loss_scale(policy)
+        keras_internals.set_own_policy(layer, policy)
     vars(layer)[_RECORD] = Creation(is_given, is_read, policy)
 
 
@@ -46,6 +54,12 @@ def is_given(layer: keras.Layer) -> bool:
     """Return whether a layer's constructor was given a dtype; True if unknown."""
     created = _created(layer)
     return created is None or created.is_given
+
+
+def is_read(layer: keras.Layer) -> bool:
+    """Return whether a layer was made from a config; False if unknown."""
+    created = _created(layer)
+    return created is not None and created.is_read
 
 
 def origin_of(layer: keras.Layer, parent: keras.Layer | None = None) -> str:

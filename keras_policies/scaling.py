@@ -55,9 +55,9 @@ def scaling_of(model: keras.Model) -> Scaling:
 
 def _by_policy(policy: keras.DTypePolicy) -> Scaling:
     """Return the `Scaling` that `compile` will give to a model with a policy."""
-    is_stock = not isinstance(policy, Policy)
+    is_ours = isinstance(policy, Policy)
     # Stock `compile` looks at the name alone.
-    rule = loss_scales.get(auto(policy.name)) if is_stock else policy.loss_scale
+    rule = policy.loss_scale if is_ours else loss_scales.get(auto(policy.name))
     if rule is None:
         return Scaling(None, None, is_compiled=False)
-    return Scaling(rule, rule.initial_loss_scale, False, is_stock)
+    return Scaling(rule, rule.initial_loss_scale, is_compiled=False)

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 import readme_table
+from all_backends import BACKENDS
 
 TESTS = Path(__file__).parents[1] / "tests"
 README = TESTS / "README.md"
-BACKENDS = "jax", "tensorflow", "torch"
 
 
 def check(path):

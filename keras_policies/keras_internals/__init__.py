@@ -32,11 +32,10 @@ from keras_policies.keras_internals.operations import (
     recorded_calls,
 )
 from keras_policies.keras_internals.optimizers import (
-    nadam_product,
+    create_instead,
     shared_variables,
-    slot,
-    slot_names,
     step_count,
+    update_instead,
     updated_variables,
 )
 from keras_policies.keras_internals.places import UnsupportedKerasError
@@ -47,10 +46,15 @@ from keras_policies.keras_internals.policies import (
     set_own_policy,
 )
 from keras_policies.keras_internals.saving import (
+    after_deepcopy,
     around_load_from_hdf5,
     before_model_from_config,
     custom_object_scope,
+    is_saving_weights_only,
+    keep_policies_in_memory,
+    mark_saving_of_weights,
     read_policy_class,
+    read_quantized_name,
     read_unnamed_policy,
     save_class_as,
 )
@@ -60,9 +64,12 @@ from keras_policies.keras_internals.seams import (
     before_sequential_build,
     before_weight,
 )
+from keras_policies.keras_internals.slots import nadam_product, slot, slot_names
 from keras_policies.keras_internals.trainers import (
     around_compile,
+    before_training,
     build_for_batch,
+    is_compiled_by_a_file,
     record_no_auto_scale_loss,
 )
 from keras_policies.keras_internals.variables import blank_variables, raw_value

@@ -1,31 +1,29 @@
-"""Accessors of optimizers: their step count, their variables, and their slots."""
+"""Small accessors of optimizers, for what has no public name.
+
+Keras: src/optimizers/base_optimizer.py.
+"""
+
+from typing import Any
 
 import keras
 
-# Optimizer -> {slot name in tf.keras: attribute in Keras 3}. Names of tf.keras up to
-# 2.10 stand beside those from 2.11 on. `places` checks that Keras sets the attributes.
-SLOTS = {
-    "SGD": {"momentum": "momentums", "m": "momentums"},
-    "RMSprop": {
-        "rms": "_velocities",
-        "velocity": "_velocities",
-        "momentum": "_momentums",
-        "mg": "_average_gradients",
-        "average_gradient": "_average_gradients",
-    },
-    "Adam": {"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
-    "Adagrad": {"accumulator": "_accumulators"},
-    "Adadelta": {
-        "accum_grad": "_accumulated_grads",
-        "accum_var": "_accumulated_delta_vars",
-        "accumulated_grad": "_accumulated_grads",
-        "accumulated_delta_var": "_accumulated_delta_vars",
-    },
-    "Adamax": {"m": "_m", "v": "_u", "u": "_u"},
-    "Nadam": {"m": "_momentums", "v": "_velocities"},
-    "Ftrl": {"accumulator": "_accumulators", "linear": "_linears"},
-    "Lion": {"m": "_momentums"},
-}
+from keras_policies.keras_internals.layers import no_automatic_dependency_tracking
+
+# Names of the variables that `apply` reads again for each variable that it updates.
+SHARED = {"iteration", "learning_rate"}
+
+
+def create_instead(cls: type, replacement: type) -> None:
+    """Let `cls(...)` create a `replacement`, a subclass that takes the same arguments.
+
+    Python then calls `replacement.__init__`. Subclasses of `cls` stay as they are.
+    """
+
+    def __new__(created: type, *args: Any, **kwargs: Any) -> Any:
+        made = replacement if created is cls else created
+        return object.__new__(made)
+
+    cls.__new__ = __new__  # type: ignore[assignment]
 
 
 def step_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
@@ -42,35 +40,20 @@ def updated_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Varia
     return list(optimizer._trainable_variables)
 
 
+@no_automatic_dependency_tracking
+def update_instead(wrapper: Any, variables: list[keras.Variable]) -> None:
+    """Let a wrapper and its inner optimizer, both built, update other variables.
+
+    Args:
+        wrapper: a built `LossScaleOptimizer`.
+        variables: as many as it was built with, of the same shapes.
+    """
+    for optimizer in wrapper, wrapper.inner_optimizer:
+        optimizer._trainable_variables = list(variables)
+        indices = {optimizer._var_key(v): i for i, v in enumerate(variables)}
+        optimizer._trainable_variables_indices = indices
+
+
 def shared_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Return the variables that `apply` reads again for each variable it updates."""
-    shared = "iteration", "learning_rate"
-    return [v for v in optimizer.variables if v.name in shared]
-
-
-def slot_names(optimizer: keras.optimizers.Optimizer) -> list[str]:
-    """Return the names in tf.keras of an optimizer's slots; none if it is not known."""
-    return list(_attributes(optimizer))
-
-
-def slot(
-    optimizer: keras.optimizers.Optimizer, name: str, variable: keras.Variable
-) -> keras.Variable | None:
-    """Return a built optimizer's slot for a variable, or None if it keeps none.
-
-    `name` is one of `slot_names(optimizer)`. Keras: src/optimizers/*.py keep the slots
-    in lists, which are empty or missing where a setting, such as a momentum of 0, makes
-    them useless.
-    """
-    slots = getattr(optimizer, _attributes(optimizer)[name], None)
-    return slots[optimizer._get_variable_index(variable)] if slots else None
-
-
-def nadam_product(optimizer: keras.optimizers.Nadam) -> keras.Variable:
-    """Return the variable in which Nadam keeps the product of its momenta."""
-    return optimizer._u_product
-
-
-def _attributes(optimizer: keras.optimizers.Optimizer) -> dict[str, str]:
-    classes = (base.__name__ for base in type(optimizer).__mro__)
-    return next((SLOTS[name] for name in classes if name in SLOTS), {})
+    return [v for v in optimizer.variables if v.name in SHARED]

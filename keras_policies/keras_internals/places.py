@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_policies.keras_internals.optimizers import SLOTS
+from keras_policies.keras_internals.slots import SLOTS
 
 KNOWN_TO_WORK = "3.8 to 3.15"
 
@@ -39,6 +39,9 @@ PLACES = (
     Place("dtype_policies.dtype_policy", "DTypePolicy.from_config"),
     Place("dtype_policies.dtype_policy", "DTypePolicy.name.fget", uses="_name"),
     Place(
+        "dtype_policies.dtype_policy", "_get_quantized_dtype_policy_by_str", "policy"
+    ),
+    Place(
         "dtype_policies.dtype_policy_map",
         "DTypePolicyMap.__init__",
         uses="_default_policy_arg _policy_map",
@@ -58,6 +61,7 @@ PLACES = (
     Place("layers.layer", "Layer._maybe_build", "call_spec"),
     Place("layers.layer", "Layer._open_name_scope"),
     Place("layers.layer", "Layer.add_weight", "shape initializer dtype"),
+    Place("layers.layer", "Layer.get_config", "self"),
     Place("layers.layer", "Layer.dtype_policy.fget", uses="_dtype_policy"),
     Place(
         "layers.preprocessing.image_preprocessing.base_image_preprocessing_layer",
@@ -81,6 +85,7 @@ PLACES = (
     *(Place("ops.numpy", name) for name in ("Exp", "GetItem", "Log", "Reshape")),
     Place("ops.numpy", "Tile.__init__", uses="repeats"),
     Place("ops.numpy", "Transpose.__init__", uses="axes"),
+    Place("ops.operation", "Operation.from_config"),
     Place("ops.operation", "Operation.__init__", uses="_inbound_nodes"),
     Place("ops.symbolic_arguments", "SymbolicArguments.__init__", uses="keras_tensors"),
     Place("optimizers.base_optimizer", "BaseOptimizer._get_variable_index"),
@@ -89,6 +94,11 @@ PLACES = (
         "BaseOptimizer.__init__",
         uses="_iterations _trainable_variables iteration learning_rate",
     ),
+    Place(
+        "optimizers.base_optimizer",
+        "BaseOptimizer.build",
+        uses="_trainable_variables _trainable_variables_indices _var_key",
+    ),
     Place("optimizers.nadam", "Nadam.build", uses="_u_product"),
     *(
         Place(
@@ -96,9 +106,12 @@ PLACES = (
         )
         for name, slots in SLOTS.items()
     ),
+    Place("saving.saving_lib", "save_weights_only", "model filepath"),
     Place("saving.serialization_lib", "SafeModeScope.__enter__", "self"),
     Place("saving.serialization_lib", "SafeModeScope.__exit__", "self"),
+    Place("saving.serialization_lib", "serialize_dict", "obj"),
     Place("saving.serialization_lib", "SerializableDict.__init__", uses="config"),
+    Place("trainers.trainer", "Trainer._assert_compile_called", "method_name"),
     Place("trainers.trainer", "Trainer._symbolic_build", "data_batch"),
     Place(
         "trainers.trainer",
@@ -106,6 +119,7 @@ PLACES = (
         "optimizer auto_scale_loss",
         "_compile_config",
     ),
+    Place("trainers.trainer", "Trainer.compile_from_config", "config"),
     Place("utils.tracking", "no_automatic_dependency_tracking"),
 )
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from keras_policies import float16_products
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.build import hints
 from keras_policies.legacy.plan import policies
@@ -73,9 +74,16 @@ def compare(
         if not difference <= allowed:  # NaN is not <= anything
             raise LegacyModelError(
                 "it predicts something else: the largest difference from the recorded "
-                f"outputs is {difference:.3g}, allowed {allowed:.3g}."
+                f"outputs is {difference:.3g}, allowed {allowed:.3g}.",
+                _machine_at_fault(share),
             )
     return max(compared, key=lambda item: item.difference / (item.allowed or 1.0))
+
+
+def _machine_at_fault(share: float) -> str:
+    """Return the sentence on a machine that computes the model's float16 wrongly."""
+    problem = float16_products.problem() if share == TOLERANCES["float16"] else ""
+    return f"The machine may be at fault: {problem}." if problem else ""
 
 
 def _predicted(model: keras.Model, values: list[Any]) -> list[Array]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
-from keras_policies import keras_internals, origins
+from keras_policies import float16_products, keras_internals, origins
 from keras_policies import loss_scale as loss_scales
 from keras_policies.loss_scale import LossScale
 from keras_policies.policy import Policy, auto
@@ -23,6 +23,8 @@ OUTPUT = {
     "float16": "nothing above 65504, about 3 decimal digits",
     "bfloat16": "2 to 3 decimal digits",
 }
+# Layers that multiply by einsum, themselves or in their parts.
+EINSUM = keras.layers.EinsumDense, keras.layers.MultiHeadAttention
 ATTENTION = keras.layers.Attention, keras.layers.AdditiveAttention
 HEADED = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
 # Their exponentials overflow, and their sums lose small terms.
@@ -46,6 +48,8 @@ def of_layer(
     if dtype in NARROW:
         place = f"{dtype}{_condition(parent)}"
         found = [f"{name} in {place}; {USE_FLOAT32}" for name in _activations(layer)]
+    if dtype == "float16" and isinstance(layer, EINSUM):
+        found += filter(None, [float16_products.problem()])
     found += [*_ops(layer), *_weights(layer)]
     origin = origins.origin_of(layer, parent)
     if dtype == "float16" and _is_ignored(policy, origin, scale):

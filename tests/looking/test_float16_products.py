@@ -4,9 +4,13 @@ import subprocess
 import sys
 
 import keras
+import numpy as np
 import pytest
 
-from keras_policies import float16_products
+from keras_policies import LegacyModelError, float16_products
+from keras_policies.legacy import verification
+from keras_policies.legacy.recording import Recording
+from keras_policies.summaries import risks
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +24,7 @@ def _forgotten():
 def test_this_machine_computes_float16_products_as_numpy_does():
     """The suite depends on it: where TensorFlow does not, conftest turns oneDNN off."""
     assert float16_products.wrong_products() == ()
-    assert float16_products.advice() == ""
+    assert float16_products.problem() == ""
 
 
 @pytest.mark.parametrize(
@@ -40,13 +44,13 @@ def test_a_product_that_differs_from_numpy_is_named(monkeypatch, broken, expecte
     assert float16_products.wrong_products() == expected
 
 
-def test_the_advice_names_the_product_and_what_helps(monkeypatch):
+def test_the_problem_names_the_product_and_what_helps(monkeypatch):
     monkeypatch.setitem(
         float16_products.PRODUCTS, "einsum", lambda x, y: keras.ops.matmul(x, y) * 2
     )
-    advice = float16_products.advice()
-    assert f"{keras.backend.backend()} computes einsum of float16 wrongly" in advice
-    helps = "TF_ENABLE_ONEDNN_OPTS=0" in advice
+    problem = float16_products.problem()
+    assert f"{keras.backend.backend()} computes einsum of float16 wrongly" in problem
+    helps = "TF_ENABLE_ONEDNN_OPTS=0" in problem
     assert helps == (keras.backend.backend() == "tensorflow")
 
 
@@ -74,3 +78,61 @@ def test_the_suite_runs_without_onednn_where_tensorflow_is_wrong():
     )
     assert "wrongly on this CPU, so the suite runs with TF_ENABLE" in done.stdout
     assert "oneDNN custom operations are on" not in done.stderr
+
+
+@pytest.fixture
+def _wrong_einsum(monkeypatch):
+    def broken(x, y):
+        return keras.ops.matmul(x, y) * 2
+
+    monkeypatch.setitem(float16_products.PRODUCTS, "einsum", broken)
+
+
+@pytest.mark.parametrize(
+    ("layer", "dtype", "expected"),
+    [
+        pytest.param(
+            lambda dtype: keras.layers.EinsumDense("ab,bc->ac", 3, dtype=dtype),
+            "mixed_float16",
+            True,
+            id="EinsumDense",
+        ),
+        pytest.param(
+            lambda dtype: keras.layers.MultiHeadAttention(2, 2, dtype=dtype),
+            "mixed_float16",
+            True,
+            id="MultiHeadAttention",
+        ),
+        pytest.param(
+            lambda dtype: keras.layers.EinsumDense("ab,bc->ac", 3, dtype=dtype),
+            "mixed_bfloat16",
+            False,
+            id="bfloat16",
+        ),
+        pytest.param(
+            lambda dtype: keras.layers.Dense(3, dtype=dtype),
+            "mixed_float16",
+            False,
+            id="Dense",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("_wrong_einsum")
+def test_summary_warns_of_layers_that_this_machine_computes_wrongly(
+    layer, dtype, expected
+):
+    found = risks.of_layer(layer(dtype), None, None)
+    assert (
+        any("computes einsum of float16 wrongly" in risk for risk in found) is expected
+    )
+
+
+@pytest.mark.usefixtures("_wrong_einsum")
+def test_a_failed_comparison_in_float16_names_the_machine():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Rescaling(2.0)])
+    x = np.array([[1.0], [3.0]], "float32")
+    recorded = Recording([x], [x])
+    with pytest.raises(LegacyModelError, match="machine may be at fault: .* einsum"):
+        verification.compare(model, recorded, 1e-2, 1)
+    with pytest.raises(LegacyModelError, match=r"allowed 0.003.$"):
+        verification.compare(model, recorded, 1e-3, 1)

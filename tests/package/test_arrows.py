@@ -88,6 +88,21 @@ def test_keras_internals_imports_nothing_of_ours():
 
 
 @pytest.mark.parametrize(
+    ("room", "above"),
+    [
+        pytest.param("legacy", ("summaries", "plots", "cli"), id="legacy"),
+        pytest.param("summaries", ("legacy", "plots", "cli"), id="summaries"),
+        pytest.param("plots", ("legacy", "summaries", "cli"), id="plots"),
+        pytest.param("backends", ("legacy", "summaries", "plots"), id="backends"),
+    ],
+)
+def test_rooms_beside_each_other_do_not_import_one_another(room, above):
+    beginnings = tuple(f"keras_policies.{name}" for name in above)
+    for path, names in modules(room):
+        assert {name for name in names if name.startswith(beginnings)} == set(), path
+
+
+@pytest.mark.parametrize(
     ("room", "source"),
     [
         pytest.param(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies import cli
+from keras_policies import backends, cli
 
 ROOT = pathlib.Path(__file__).parents[2]
 # The pages whose examples run.
@@ -90,8 +90,7 @@ def test_examples_of_a_page_run(page, old_files, capsys):
 def test_the_pages_have_a_loop_for_each_backend():
     first_lines = [text.split("\n")[0] for page in PAGES for text in examples(page)]
     loops = sorted(line for line in first_lines if line.startswith("# KERAS_BACKEND="))
-    backends = "jax", "tensorflow", "torch"
-    assert loops == [f"# KERAS_BACKEND={backend}" for backend in backends]
+    assert loops == [f"# KERAS_BACKEND={backend}" for backend in backends.NAMES]
 
 
 def test_readme_leads_to_every_page():

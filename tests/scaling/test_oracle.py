@@ -23,7 +23,7 @@ FITS = {
     "jax": [(1, "auto"), (4, "auto")],
     "tensorflow": [(1, False), (1, True), (4, False), (4, True)],
     "torch": [(1, "auto")],
-}[BACKEND]
+}.get(BACKEND, [(1, False)])
 # Examples of each test, in the long form 5, 65 and 30 % of the sequences: what takes
 # compiling is tried on ten sequences at once.
 EAGER, COMPILED = (LONG // 20, LONG * 65 // 1000) if LONG else (15, 6)
