@@ -92,13 +92,12 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         if self._warned or np.isfinite(float(loss)):
             return
         self._warned = True
-        rule = self.model.optimizer.rule
         weights = finite.words_on_weights(self.model) or "all of them are still finite"
         warn(
-            f"The loss of epoch {epoch + 1} is {float(loss)}. {rule!r} never skips a "
-            "step, so gradients that overflow turn weights into NaN for good; now "
-            f"{weights}. Create or load the model again, with the loss scale "
-            "'dynamic' or a lower one."
+            f"The loss of epoch {epoch + 1} is {float(loss)}. "
+            f"{self.model.optimizer.rule!r} never skips a step, so gradients that "
+            f"overflow turn weights into NaN for good; now {weights}. Create or load "
+            "the model again, with the loss scale 'dynamic' or a lower one."
         )
 
 

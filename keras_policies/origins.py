@@ -12,24 +12,16 @@ import keras
 from keras_policies import keras_internals
 from keras_policies.global_policy import with_its_loss_scale
 
-PolicyMap = keras.dtype_policies.DTypePolicyMap
-
 # An attribute of the layer. TensorFlow does not track names with this prefix.
 _RECORD = "_self_keras_policies_origin"
 
 
 class Creation(NamedTuple):
-    """How a layer got its policy.
+    """How a layer got its policy."""
 
-    Args:
-        is_given: whether its constructor was given a dtype.
-        is_read: whether the layer was made from a config.
-        policy: the policy that the layer then had.
-    """
-
-    is_given: bool
-    is_read: bool
-    policy: keras.DTypePolicy
+    is_given: bool  # whether its constructor was given a dtype
+    is_read: bool  # whether the layer was made from a config
+    policy: keras.DTypePolicy  # the one that the layer then had
 
 
 def _created(layer: keras.Layer) -> Creation | None:
@@ -71,21 +63,16 @@ def is_read(layer: keras.Layer) -> bool:
 
 
 def origin_of(layer: keras.Layer, parent: keras.Layer | None = None) -> str:
-    """Return where a layer's policy came from.
+    """Return where the policy of a layer, which may be part of a parent, came from.
 
-    Args:
-        layer: the layer.
-        parent: the layer that it is part of, or None.
+    It is the first of these that is true, and the entry of a `DTypePolicyMap`:
 
-    Returns:
-        str, the first of these that is true, and the entry of a `DTypePolicyMap`:
-
-        - `"unknown"`: the layer was made before this package was imported.
-        - `"set later"`: the layer's `dtype_policy` was assigned, or it was quantized.
-        - `"global"`: no `dtype=` was given; the global policy of that moment.
-        - `"parent"`: part of a layer (not a model), and given the same dtypes.
-        - `"config"`: made from a config.
-        - `"own"`: given as `dtype=`, also by a `from_config` called by hand.
+    - `"unknown"`: the layer was made before this package was imported.
+    - `"set later"`: the layer's `dtype_policy` was assigned, or it was quantized.
+    - `"global"`: no `dtype=` was given; the global policy of that moment.
+    - `"parent"`: part of a layer (not a model), and given the same dtypes.
+    - `"config"`: made from a config.
+    - `"own"`: given as `dtype=`, also by a `from_config` called by hand.
 
     Example:
         >>> origin_of(keras.layers.Dense(2))
@@ -93,9 +80,7 @@ def origin_of(layer: keras.Layer, parent: keras.Layer | None = None) -> str:
         >>> origin_of(keras.layers.Dense(2, dtype="float16"))
         'own'
     """
-    found = _plain_origin(layer, parent)
-    policy = keras_internals.held_policy(layer)
-    return found + _entry(layer, policy) if isinstance(policy, PolicyMap) else found
+    return _plain_origin(layer, parent) + _entry(layer)
 
 
 def _plain_origin(layer: keras.Layer, parent: keras.Layer | None) -> str:
@@ -117,7 +102,10 @@ def _dtypes(layer: keras.Layer) -> tuple[str | None, ...]:
     return policy.compute_dtype, policy.variable_dtype, policy.quantization_mode
 
 
-def _entry(layer: keras.Layer, policies: keras.dtype_policies.DTypePolicyMap) -> str:
+def _entry(layer: keras.Layer) -> str:
+    policies = keras_internals.held_policy(layer)
+    if not isinstance(policies, keras.dtype_policies.DTypePolicyMap):
+        return ""
     own = keras_internals.own_policy(layer)
     keys = [key for key, policy in policies.items() if policy is own]
     return f", map's {keys[0]!r}" if keys else ", map's default"

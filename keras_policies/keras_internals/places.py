@@ -15,19 +15,12 @@ KNOWN_TO_WORK = "3.8 to 3.15"
 
 
 class Place(NamedTuple):
-    """A private name of Keras, and what this package knows of it.
+    """A private name of Keras, and what this package knows of it."""
 
-    Args:
-        module: str, below `keras.src`.
-        name: str; of a member of a class, dotted, and not inherited.
-        takes: str, names of parameters, if it is a function or a class.
-        uses: str, names that the code of a function sets or reads.
-    """
-
-    module: str
-    name: str
-    takes: str = ""
-    uses: str = ""
+    module: str  # below `keras.src`
+    name: str  # a member of a class is dotted, and not inherited
+    takes: str = ""  # names of parameters, if it is a function or a class
+    uses: str = ""  # names that the code of a function sets or reads
 
     def __str__(self) -> str:
         return f"keras.src.{self.module}.{self.name}"
@@ -89,10 +82,7 @@ PLACES = (
     Place("ops.node", "KerasHistory", "operation node_index"),
     Place("ops.node", "Node.__init__", uses="_inbound_nodes _keras_history outputs"),
     Place("ops.node", "Node.output_tensors"),
-    Place("ops.numpy", "Exp"),
-    Place("ops.numpy", "GetItem"),
-    Place("ops.numpy", "Log"),
-    Place("ops.numpy", "Reshape"),
+    *(Place("ops.numpy", name) for name in ("Exp", "GetItem", "Log", "Reshape")),
     Place("ops.numpy", "Tile.__init__", uses="repeats"),
     Place("ops.numpy", "Transpose.__init__", uses="axes"),
     Place("ops.operation", "Operation.from_config"),
@@ -139,24 +129,19 @@ class UnsupportedKerasError(ImportError):
 
 
 def check() -> None:
-    """Check that every place is as the package knows it.
-
-    Raises:
-        UnsupportedKerasError: at the first place that Keras has moved.
-    """
+    """Raise `UnsupportedKerasError` at the first place that Keras has moved."""
     for place in PLACES:
         found = find(place)
         if place.takes:
+            expected = place.takes.split()
             parameters = inspect.signature(found).parameters
-            if not set(place.takes.split()) <= set(parameters):
+            if not set(expected) <= set(parameters):
                 there = f"{place.name}({', '.join(parameters)})"
-                expected = ", ".join(place.takes.split())
-                raise _moved(f"{place}({expected})", there)
-        if place.uses:
+                raise _moved(f"{place}({', '.join(expected)})", there)
+        for name in place.uses.split():
             code = inspect.unwrap(found).__code__
-            for name in place.uses.split():
-                if name not in code.co_names + code.co_consts:
-                    raise _moved(f"{name} in {place}", "none there")
+            if name not in code.co_names + code.co_consts:
+                raise _moved(f"{name} in {place}", "none there")
 
 
 def find(place: Place) -> Any:

@@ -2,9 +2,10 @@
 
 import contextlib
 import copy
+import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 import keras
@@ -17,7 +18,7 @@ from keras.src.saving import saving_lib, serialization_lib
 from keras_policies.keras_internals.layers import sublayers
 from keras_policies.keras_internals.policies import held_policy
 from keras_policies.keras_internals.trainers import opening_a_file
-from keras_policies.keras_internals.wrapping import Function, MakeWrapper, wrap
+from keras_policies.keras_internals.wrapping import Function, wrap
 
 Config: TypeAlias = dict[str, Any]
 
@@ -26,8 +27,7 @@ class ReadsConfigs(Protocol):
     """A class whose `from_config` makes an object of a config."""
 
     @staticmethod
-    def from_config(config: Config) -> Any:
-        """Return the object that a config describes."""
+    def from_config(config: Config) -> Any: ...
 
 
 class _SavingWeights(threading.local):
@@ -178,19 +178,16 @@ def before_model_from_config(hook: Callable[[str, Config], Config]) -> None:
     Keras: src/models/{model,sequential}.py, `from_config`.
     """
 
-    def make_wrapper_for(class_name: str) -> MakeWrapper:
-        def make_wrapper(stock: Function) -> Function:
-            def from_config(
-                cls: type, config: Config, custom_objects: Config | None = None
-            ) -> keras.Model:
-                return stock(cls, hook(class_name, config), custom_objects)
+    def make_wrapper(class_name: str, stock: Function) -> Function:
+        def from_config(
+            cls: type, config: Config, custom_objects: Config | None = None
+        ) -> keras.Model:
+            return stock(cls, hook(class_name, config), custom_objects)
 
-            return from_config
-
-        return make_wrapper
+        return from_config
 
     for owner in keras.Model, keras.Sequential:
-        wrap(owner, "from_config", make_wrapper_for(owner.__name__))
+        wrap(owner, "from_config", functools.partial(make_wrapper, owner.__name__))
 
 
 def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
@@ -211,18 +208,15 @@ def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
     wrap(legacy_h5_format, "load_model_from_hdf5", make_wrapper)
 
 
-def custom_object_scope(
-    custom_objects: Config | None,
-) -> contextlib.AbstractContextManager[None]:
-    """Return a scope of custom objects that adds to the scope around it.
+@contextlib.contextmanager
+def custom_object_scope(custom_objects: Config | None) -> Iterator[None]:
+    """Open a scope of custom objects that adds to the scope around it.
 
     Keras: src/saving/object_registration.py; its own scope replaces the one around it.
     """
     around = global_state.get_global_attribute("custom_objects_scope_dict", {})
-    scope: contextlib.AbstractContextManager[None] = keras.saving.custom_object_scope(
-        {**around, **(custom_objects or {})}
-    )
-    return scope
+    with keras.saving.custom_object_scope({**around, **(custom_objects or {})}):
+        yield
 
 
 def save_class_as(cls: type, name: str) -> None:

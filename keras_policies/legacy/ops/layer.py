@@ -114,7 +114,7 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         self, outputs: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         """Name the operations that this call made after the layer."""
-        given = {id(tensor) for tensor in keras_internals.flatten((args, kwargs))}
+        given = {id(tensor) for tensor in keras.tree.flatten((args, kwargs))}
         made = {
             id(operation): operation
             for tensor in outputs
