@@ -31,16 +31,21 @@ def _created(layer: keras.Layer) -> Creation | None:
 
 
 def record(layer: keras.Layer, is_given: bool, is_read: bool) -> None:
-    """Record how a layer got its policy.
+    """Record how a layer got its policy."""
+    policy = keras_internals.held_policy(layer)
+    vars(layer)[_RECORD] = Creation(is_given, is_read, policy)
+
+
+def _record_new(layer: keras.Layer, is_given: bool, is_read: bool) -> None:
+    """Record how a new layer got its policy.
 
     The plain policy of a model that was read becomes the global `Policy` before, if
     the dtypes are the same: a file holds no loss scale.
     """
-    policy = keras_internals.held_policy(layer)
     if is_read and isinstance(layer, keras.Model):
-        policy = with_its_loss_scale(policy)
+        policy = with_its_loss_scale(keras_internals.held_policy(layer))
         keras_internals.set_own_policy(layer, policy)
-    vars(layer)[_RECORD] = Creation(is_given, is_read, policy)
+    record(layer, is_given, is_read)
 
 
 def keep(layer: keras.Layer) -> None:
@@ -113,4 +118,4 @@ def _entry(layer: keras.Layer) -> str:
 
 def install() -> None:
     """Let the constructors of layers record."""
-    keras_internals.after_layer_init(record)
+    keras_internals.after_layer_init(_record_new)

@@ -51,7 +51,9 @@ def build(
             assign(pairs, advance)
             settle(model)
             recorded = legacy.inner_policies if legacy.records_policies else {}
-            different = made_in_code.restore_policies(model, recorded, plan.settings.policy_of)
+            different = made_in_code.restore_policies(
+                model, recorded, plan.settings.policy_of
+            )
             _make_policies_plain(model, plan.policy)
         left_out = [*plan.findings.left_out]
         if compile:
