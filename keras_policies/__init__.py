@@ -10,6 +10,7 @@ from keras_policies import backend_missing as _first  # noqa: F401
 from keras_policies import compile as _compile
 from keras_policies import infer as _infer
 from keras_policies import origins as _origins
+from keras_policies import rnn_states as _rnn_states
 from keras_policies import serialization as _serialization
 from keras_policies.callbacks import LossScaleLogger
 from keras_policies.global_policy import global_policy, policy_scope, set_policy
@@ -46,7 +47,7 @@ _FORMER = {
     "set_global_policy": "set_policy",
 }
 
-for _module in _infer, _compile, _serialization, _origins:
+for _module in _infer, _compile, _serialization, _origins, _rnn_states:
     _module.install()
 
 __all__ = [

@@ -126,6 +126,8 @@ class LegacyModel:
             has attributes, without leading underscores.
         inner_policies: `{layer path: dtype as written}` by the same paths, for the
             layers inside other layers; only a SavedModel records them.
+        states: `{layer path: (LegacyWeight, ...)}` by the same paths, the states of
+            stateful RNNs; only a SavedModel records them.
     """
 
     path: str
@@ -141,6 +143,7 @@ class LegacyModel:
     inputs: Inputs = dataclasses.field(default_factory=dict)
     vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
     inner_policies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    states: LayerWeights = dataclasses.field(default_factory=dict)
 
     @property
     def size(self) -> int:

@@ -20,6 +20,7 @@ from keras_policies.legacy.build import (
     hints,
     inner_policies,
     own_classes,
+    rnn_states,
     values,
     weights,
 )
@@ -57,6 +58,7 @@ def build(
             pairs = weights.pair(model, legacy.weights)
             values.assign(pairs, advance)
             values.settle(model)
+            rnn_states.restore(model, legacy.states)
             recorded = legacy.inner_policies if legacy.records_policies else {}
             different = inner_policies.restore(model, recorded, plan.policy_of)
             _make_policies_plain(model, plan.policy)

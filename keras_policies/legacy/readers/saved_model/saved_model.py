@@ -15,6 +15,7 @@ from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
 from keras_policies.legacy.readers.saved_model import (
     objects,
     saved_optimizer,
+    saved_states,
     saved_vocabularies,
 )
 
@@ -76,4 +77,5 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         inner_policies={
             inner: dtype for inner, dtype in dtypes if policy_name(dtype) is not None
         },
+        states=saved_states.by_layer(graph),
     )
