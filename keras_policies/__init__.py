@@ -12,6 +12,7 @@ from keras_policies import experimental
 from keras_policies import infer as _infer
 from keras_policies import loss_scale_optimizer as _loss_scale_optimizer
 from keras_policies import origins as _origins
+from keras_policies import rnn_states as _rnn_states
 from keras_policies import serialization as _serialization
 from keras_policies.callbacks import LossScaleLogger
 from keras_policies.global_policy import global_policy, policy_scope, set_policy
@@ -48,7 +49,15 @@ _FORMER = {
     "get_layer_policy": "layer.dtype_policy",
 }
 
-for _module in _infer, _compile, _serialization, _origins, _loss_scale_optimizer:
+_INSTALLED = (
+    _infer,
+    _compile,
+    _serialization,
+    _origins,
+    _loss_scale_optimizer,
+    _rnn_states,
+)
+for _module in _INSTALLED:
     _module.install()
 
 __all__ = [

@@ -106,6 +106,8 @@ class LegacyModel:
     vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
     # The dtype as written of layers inside other layers, which a SavedModel records.
     inner_policies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    # Of stateful RNNs, which a SavedModel records.
+    states: LayerWeights = dataclasses.field(default_factory=dict)
 
     @property
     def size(self) -> int:

@@ -13,7 +13,13 @@ from keras_policies import keras_internals, origins
 from keras_policies.annotations import PolicyLike
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
-from keras_policies.legacy.build import compiling, hints, made_in_code, own_classes
+from keras_policies.legacy.build import (
+    compiling,
+    hints,
+    made_in_code,
+    own_classes,
+    rnn_states,
+)
 from keras_policies.legacy.build.values import assign, settle
 from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.guards import budget
@@ -50,6 +56,7 @@ def build(
             pairs = pair(model, legacy.weights)
             assign(pairs, advance)
             settle(model)
+            rnn_states.restore(model, legacy.states)
             recorded = legacy.inner_policies if legacy.records_policies else {}
             different = made_in_code.restore_policies(
                 model, recorded, plan.settings.policy_of

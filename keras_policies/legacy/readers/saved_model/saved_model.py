@@ -12,7 +12,12 @@ from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
-from keras_policies.legacy.readers.saved_model import objects, optimizer, tokens
+from keras_policies.legacy.readers.saved_model import (
+    objects,
+    optimizer,
+    saved_states,
+    tokens,
+)
 
 # The releases that wrote the dtypes of variables, but no policies.
 WITHOUT_POLICIES = "1.", "2.0."
@@ -69,4 +74,5 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         optimizer=optimizer.read(opened, every),
         vocabularies=found,
         inner_policies=inner,
+        states=saved_states.by_layer(graph),
     )
