@@ -58,6 +58,9 @@ def build(
             values.assign(pairs, advance)
             values.settle(model)
             recorded = legacy.inner_policies if legacy.records_policies else {}
+            inner_policies.restore_models(
+                model, recorded, plan.nested_dtypes, plan.policy_of
+            )
             different = inner_policies.restore(model, recorded, plan.policy_of)
             _make_policies_plain(model, plan.policy)
         left_out = [*plan.findings.left_out]

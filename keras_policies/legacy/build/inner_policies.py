@@ -1,16 +1,45 @@
-"""Restores the policies of layers that a user's own layers and models make in code.
+"""Restores the policies of nested models, and of layers that a user's classes make.
 
 No config of Keras 3 has these policies; the object graph of a SavedModel records them.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 
 import keras
 
 from keras_policies import keras_internals, origins
 from keras_policies.annotations import PolicyLike
+from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.own_classes import is_stock
+
+
+def restore_models(
+    model: keras.Model,
+    recorded: Mapping[str, object],
+    suggested: Mapping[str, object],
+    policy_of: Callable[[object], PolicyLike | None],
+) -> None:
+    """Give nested Sequential and Functional models their own policies.
+
+    `recorded` has the `dtype` as written by the path of attributes. `suggested` has
+    what the layers of a model suggest, by the names of the layers that lead to it.
+    """
+    named = {"": ""}
+    for layer, path, _ in targets.layers(model):
+        if layer is model:
+            continue
+        around = os.path.dirname(path)
+        while around not in named:
+            around = os.path.dirname(around)
+        named[path] = "/".join(filter(None, (named[around], layer.name)))
+        if isinstance(layer, keras.Sequential) or keras_internals.is_functional(layer):
+            written = recorded.get(path) or suggested.get(layer_name(named[path]))
+            policy = _floating(policy_of(written))
+            if policy is not None:
+                layer.dtype_policy = policy
+                origins.record(layer, is_given=True, is_read=True)
 
 
 def restore(

@@ -4,7 +4,7 @@ Custom classes come from the surrounding `keras.saving.custom_object_scope`.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -14,6 +14,7 @@ from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import layers, policies
@@ -33,6 +34,8 @@ class Plan:
         legacy: `LegacyModel`.
         config: dict, the config of the model in Keras 3.
         model_dtype: the model's own policy, as written or as its layers suggest.
+        nested_dtypes: `{path: dtype}`, what the layers of the models inside the
+            model suggest; a path has the names that layers have in Keras 3.
         policy: what the model's own policy becomes: a name, a policy, or None.
         training: `Training`, or None.
         loss_scale: `LossScale` of an explicit LossScaleOptimizer, or None.
@@ -43,6 +46,7 @@ class Plan:
     legacy: LegacyModel
     config: Config
     model_dtype: Any
+    nested_dtypes: Mapping[str, Any]
     policy: PolicyLike | None
     training: Training | None
     loss_scale: LossScale | None
@@ -84,10 +88,15 @@ def make(
         training = _training(legacy, compile)
         dtypes = [*findings.dtypes.values(), legacy.policy]
         model_dtype = _model_dtype(legacy, dtypes, training)
+        nested = policies.by_model(findings.dtypes, findings.models)
         plan = Plan(
             legacy=legacy,
             config=config,
             model_dtype=model_dtype,
+            nested_dtypes={
+                layer_name(path): _suggested(inside, training)
+                for path, inside in nested.items()
+            },
             policy=policies.plain(model_dtype),
             training=training,
             loss_scale=None if training is None else training.own_loss_scale(dtypes),
@@ -112,6 +121,10 @@ def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
     return dataclasses.replace(
         plan,
         config=config,
+        nested_dtypes={
+            path: keras.config.floatx() if dtype is None else dtype
+            for path, dtype in plan.nested_dtypes.items()
+        },
         policy=policy,
         loss_scale=loss_scale,
         findings=findings,
@@ -170,13 +183,16 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
 def _model_dtype(
     legacy: LegacyModel, dtypes: Sequence[Any], training: Training | None
 ) -> Any:
-    """Return the model's own policy as written, or the one that its layers suggest.
+    """Return the model's own policy as written, or the one that its layers suggest."""
+    return _suggested(dtypes, training) if legacy.policy is None else legacy.policy
 
-    If none is recorded, the optimizer is asked as well: tf.keras scaled the loss
-    whenever the model's policy had a loss scale.
+
+def _suggested(dtypes: Sequence[Any], training: Training | None) -> Any:
+    """Return the policy of a model that its layers suggest, or None.
+
+    The optimizer is asked as well: tf.keras scaled the loss whenever the model's policy
+    had a loss scale, and models inside a model usually have the same policy.
     """
-    if legacy.policy is not None:
-        return legacy.policy
     mixed = policies.most_common_mixed(dtypes)
     unscaled = training is not None and training.loss_scale is None
     has_loss_scale = mixed is not None and policies.loss_scale_of(mixed) is not None
