@@ -17,7 +17,7 @@ from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.guards import trust
-from keras_policies.legacy.plan import layers, policies
+from keras_policies.legacy.plan import input_sizes, layers, policies
 from keras_policies.legacy.plan.findings import Findings, Settings
 from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scale import LossScale
@@ -149,7 +149,7 @@ def _written(legacy: LegacyModel) -> Config:
     """Return the config of a model; an empty one for a subclass without get_config."""
     config = dict(legacy.config)
     if config.get("config") is not None:
-        return config
+        return input_sizes.known(config, legacy.weights)
     if config.get("class_name") in GRAPHS:
         raise LegacyModelError(
             "it does not say of which layers it consists, as one of them had no "
