@@ -8,7 +8,9 @@ import typing as _typing
 
 from keras_policies import backend_missing as _first  # noqa: F401
 from keras_policies import compile as _compile
+from keras_policies import experimental
 from keras_policies import infer as _infer
+from keras_policies import loss_scale_optimizer as _loss_scale_optimizer
 from keras_policies import origins as _origins
 from keras_policies import serialization as _serialization
 from keras_policies.callbacks import LossScaleLogger
@@ -26,6 +28,8 @@ if _typing.TYPE_CHECKING:
     from keras_policies.plots import plot_gradients, plot_loss_scale
     from keras_policies.summaries import summary
 
+set_global_policy = set_policy  # its name in TF 2.4
+
 # Imported when first used: training needs neither readers nor tables.
 _LATER = {
     "LegacyModelError": "legacy.base.errors",
@@ -41,12 +45,10 @@ _LATER = {
 # Names of tf.keras -> what replaces them.
 _FORMER = {
     "enable_mixed_precision_graph_rewrite": 'set_policy("mixed_float16")',
-    "experimental": "the module itself: `import keras_policies as mixed_precision`",
     "get_layer_policy": "layer.dtype_policy",
-    "set_global_policy": "set_policy",
 }
 
-for _module in _infer, _compile, _serialization, _origins:
+for _module in _infer, _compile, _serialization, _origins, _loss_scale_optimizer:
     _module.install()
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "Policy",
     "__version__",
     "convert_model",
+    "experimental",
     "global_policy",
     "inspect_model",
     "load_model",
@@ -66,6 +69,7 @@ __all__ = [
     "plot_gradients",
     "plot_loss_scale",
     "policy_scope",
+    "set_global_policy",
     "set_policy",
     "summary",
 ]

@@ -24,7 +24,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
 
     Raises:
         ValueError: when training begins, if the model's optimizer is not a
-            `keras_policies.LossScaleOptimizer`; a stock one does not count.
+            `keras_policies.LossScaleOptimizer`.
 
     Example:
     ```python
@@ -92,23 +92,19 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         if self._warned or np.isfinite(float(loss)):
             return
         self._warned = True
-        rule = self.model.optimizer.rule
         weights = finite.words_on_weights(self.model) or "all of them are still finite"
         warn(
-            f"The loss of epoch {epoch + 1} is {float(loss)}. {rule!r} never skips a "
-            "step, so gradients that overflow turn weights into NaN for good; now "
-            f"{weights}. Create or load the model again, with the loss scale "
-            "'dynamic' or a lower one."
+            f"The loss of epoch {epoch + 1} is {float(loss)}. "
+            f"{self.model.optimizer.rule!r} never skips a step, so gradients that "
+            f"overflow turn weights into NaN for good; now {weights}. Create or load "
+            "the model again, with the loss scale 'dynamic' or a lower one."
         )
 
 
 def _nothing_to_log(optimizer: keras.optimizers.Optimizer) -> ValueError:
     found = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        found = "stock Keras's LossScaleOptimizer"
-        inner = "model.optimizer.inner_optimizer"
-    else:
-        inner = "model.optimizer"
+    is_wrapper = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    inner = "model.optimizer" + (".inner_optimizer" if is_wrapper else "")
     return ValueError(
         f"LossScaleLogger has nothing to log: the model's optimizer is {found}, not a "
         "keras_policies.LossScaleOptimizer. Set the policy by its name, with "

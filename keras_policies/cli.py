@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from keras_policies.legacy.inspection import ModelDescription
 
 OK, FAILED, WRONG, MISSING = 0, 1, 2, 3
+MODEL_FILE = "a SavedModel folder, .h5 or .keras"
 
 EXAMPLES = """\
 examples:
@@ -58,9 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         help="say what is in a file, without building anything",
         epilog="example: keras-policies inspect model_of_2020 --json",
     )
-    inspect.add_argument(
-        "path", metavar="PATH", help="a SavedModel folder, .h5 or .keras"
-    )
+    inspect.add_argument("path", metavar="PATH", help=MODEL_FILE)
     inspect.add_argument("--json", action="store_true", help="as JSON, for scripts")
     inspect.set_defaults(run=_inspect)
 
@@ -69,9 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         help="write a .keras file that stock Keras 3 opens",
         epilog="example: keras-policies convert model_of_2020 model.keras",
     )
-    convert.add_argument(
-        "source", metavar="SOURCE", help="a SavedModel folder, .h5 or .keras"
-    )
+    convert.add_argument("source", metavar="SOURCE", help=MODEL_FILE)
     convert.add_argument("destination", metavar="DEST.keras", help="the file to write")
     convert.add_argument(
         "--policy",
@@ -148,8 +145,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _table(description: "ModelDescription") -> Table:
     """Return a table of the layers."""
-    title = f"{description.class_name} {description.name!r}"
-    table = Table(title=escape(title))
+    table = Table(title=escape(f"{description.class_name} {description.name!r}"))
     for heading in "layer", "class", "policy", "dtypes":
         table.add_column(heading, overflow="fold")
     table.add_column("parameters", justify="right", overflow="fold")
@@ -240,11 +236,7 @@ def _print_lines(lines: Iterable[str], console: Console) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code.
-
-    Args:
-        arguments: list of str, or None for the arguments of the process.
-    """
+    """Run the command line, by default that of the process; return the exit code."""
     parsed = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace, Console], int] = parsed.run
     try:

@@ -4,12 +4,15 @@ from collections.abc import Callable
 
 import keras
 
-from keras_policies import keras_internals
+from keras_policies import keras_internals, origins
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer, rule_of
-from keras_policies.policy import Policy
+from keras_policies.policy import Policy, auto
 from keras_policies.warn import warn
 
 StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
+
+# An attribute of a model that a file has compiled. TensorFlow does not track it.
+_UNCHECKED = "_self_keras_policies_unchecked"
 
 
 def compile_with_policy(
@@ -22,6 +25,7 @@ def compile_with_policy(
         compile_model: stock `compile`; takes `auto_scale_loss`.
         auto_scale_loss: as the user passed it.
     """
+    vars(model).pop(_UNCHECKED, None)
     policy = model.dtype_policy
     if not isinstance(policy, Policy):
         compile_model(auto_scale_loss)
@@ -45,7 +49,7 @@ def _warn_if_scales_differ(
     optimizer: keras.optimizers.LossScaleOptimizer, policy: Policy
 ) -> None:
     scale = rule_of(optimizer)
-    if policy.loss_scale not in (None, scale):
+    if policy.has_own_scale and policy.loss_scale not in (None, scale):
         warn(
             f"The optimizer passed to compile is already a LossScaleOptimizer, with "
             f"{scale}; it is kept, and the model's policy {policy!r} is ignored. "
@@ -56,24 +60,39 @@ def _warn_if_scales_differ(
 def _warn_if_only_layers_scale(model: keras.Model) -> None:
     if model.optimizer is None or isinstance(model.optimizer, StockLossScaleOptimizer):
         return
-    for layer in keras_internals.sublayers(model):
-        policy = layer.dtype_policy
-        if (
-            layer is not model
-            and isinstance(policy, Policy)
-            and policy.loss_scale is not None
-            and policy.compute_dtype == "float16"
-        ):
+    if keras_internals.is_compiled_by_a_file():
+        # Most models that are opened only predict: wait until this one is trained.
+        vars(model)[_UNCHECKED] = True
+        return
+    layers = keras_internals.sublayers(model)
+    for layer in sorted(layers, key=lambda layer: layer is model):
+        if _asks_for_a_scale(layer):
+            policy = keras_internals.own_policy(layer)
             warn(
-                f"The policy of layer '{layer.name}' has a loss scale, {policy!r}, "
-                f"but the policy of the model '{model.name}' has none, so its loss "
-                "will not be scaled: only the model's own policy counts. Create the "
-                "model under keras_policies.set_policy(...), or wrap the optimizer "
-                "in a keras_policies.LossScaleOptimizer."
+                f"The policy of layer '{layer.name}', {policy!r}, asks for a loss "
+                f"scale, but the model '{model.name}' has the policy "
+                f"{keras_internals.held_policy(model)!r}, so its loss will not be "
+                "scaled: only the model's own policy counts. Create or load the model "
+                "under keras_policies.set_policy(...), or wrap the optimizer in a "
+                "keras_policies.LossScaleOptimizer."
             )
             return
+
+
+def _asks_for_a_scale(layer: keras.Layer) -> bool:
+    policy = keras_internals.own_policy(layer)
+    if isinstance(policy, Policy):
+        return policy.loss_scale is not None and policy.compute_dtype == "float16"
+    # A file holds the plain policy, whatever loss scale it was saved with.
+    return origins.is_read(layer) and auto(policy.name) is not None
+
+
+def _warn_if_only_layers_scale_when_trained(model: keras.Model) -> None:
+    if vars(model).pop(_UNCHECKED, False):
+        _warn_if_only_layers_scale(model)
 
 
 def install() -> None:
     """Let `Model.compile` ask this module."""
     keras_internals.around_compile(compile_with_policy)
+    keras_internals.before_training(_warn_if_only_layers_scale_when_trained)

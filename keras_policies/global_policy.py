@@ -8,6 +8,8 @@ import keras
 from keras_policies.annotations import PolicyLike
 from keras_policies.policy import Policy
 
+PLAIN = keras.DTypePolicy, keras.dtype_policies.FloatDTypePolicy
+
 
 def set_policy(policy: PolicyLike | None) -> None:
     """Set the policy of layers that get no `dtype=`.
@@ -19,7 +21,7 @@ def set_policy(policy: PolicyLike | None) -> None:
     Args:
         policy: the name of a `Policy`, or a `Policy`, or None for the default, a
             policy of `keras.config.floatx()`; or a stock `keras.DTypePolicy`, under
-            which stock Keras scales the loss, and `LossScaleLogger` cannot log.
+            which stock `compile` decides whether to scale the loss.
 
     Raises:
         TypeError, ValueError: as from `Policy`.
@@ -49,9 +51,26 @@ def global_policy() -> keras.DTypePolicy:
     <Policy "float32", loss_scale=None>
     """
     policy = keras.config.dtype_policy()
-    if type(policy) in (keras.DTypePolicy, keras.dtype_policies.FloatDTypePolicy):
+    if type(policy) in PLAIN:
         return Policy(policy.name)
     return policy
+
+
+def with_its_loss_scale(policy: keras.DTypePolicy) -> keras.DTypePolicy:
+    """Return the global `Policy` for a plain policy of the same dtypes, else `policy`.
+
+    A file holds the plain policy, whatever loss scale it was saved with.
+
+    Args:
+        policy: a policy that was read from a file.
+    """
+    chosen = keras.config.dtype_policy()
+    are_comparable = type(policy) in PLAIN and isinstance(chosen, Policy)
+    is_same = are_comparable and (policy.compute_dtype, policy.variable_dtype) == (
+        chosen.compute_dtype,
+        chosen.variable_dtype,
+    )
+    return chosen if is_same else policy
 
 
 @contextlib.contextmanager

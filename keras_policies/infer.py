@@ -24,7 +24,10 @@ _called_on_integers = threading.local()
 
 
 def _is_deferred(layer: keras.Layer) -> bool:
-    policy = keras_internals.own_policy(layer)
+    return _is_deferred_policy(keras_internals.own_policy(layer))
+
+
+def _is_deferred_policy(policy: keras.DTypePolicy) -> bool:
     return isinstance(policy, Policy) and policy.is_deferred
 
 
@@ -113,3 +116,5 @@ def install() -> None:
     keras_internals.before_weight(settle_on_weight)
     keras_internals.before_sequential_build(settle)
     keras_internals.after_bidirectional_init(keep_deferred)
+    keras_internals.after_deepcopy(keep_deferred)
+    keras_internals.keep_policies_in_memory(_is_deferred_policy)

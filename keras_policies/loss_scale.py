@@ -10,7 +10,7 @@ import abc
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 from keras import ops
@@ -20,6 +20,10 @@ from keras_policies.annotations import Config, Tensor
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 HOST_BOOLS = bool, np.bool_  # their value is known, without a device
+CURRENT = (
+    "A loss scale holds settings only. The current scale belongs to the optimizer: "
+    "float(optimizer.loss_scale)"
+)
 Kind = TypeVar("Kind", bound="LossScale")
 State: TypeAlias = tuple[Tensor, Tensor]  # loss scale and good steps
 Values: TypeAlias = tuple[Tensor, ...]  # scalars
@@ -76,6 +80,19 @@ class LossScale(abc.ABC):
     def from_config(cls: type[Kind], config: Config) -> Kind:
         """Return the loss scale that `get_config` described."""
         return cls(**config)
+
+    if not TYPE_CHECKING:  # what tf.keras had, answered with what replaces it
+
+        def __call__(self):
+            raise TypeError(f"{type(self).__name__} is not callable. {CURRENT}.")
+
+        def __getattr__(self, name):
+            hint = f" {CURRENT}, and apply moves it." if name == "update" else ""
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}.{hint}",
+                name=name,
+                obj=self,
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LossScale):

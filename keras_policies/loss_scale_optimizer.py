@@ -1,14 +1,17 @@
 """`LossScaleOptimizer`: the variables of a loss scale, and the training step."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_policies import (
+    copies,
+    hyperparameters,
     keras_internals,
     optimizer_arguments,
+    overrides,
     step_gradients,
     tracing,
 )
@@ -23,11 +26,12 @@ from keras_policies.loss_scale import (
 )
 from keras_policies.scaled_gradients import ScaledGradients
 
-# The growth period of a rule without one. Stock Keras knows no scale that never grows.
-NEVER = 2**31 - 1
 
-
-class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
+class LossScaleOptimizer(
+    copies.Copyable,
+    hyperparameters.InnerHyperparameters,
+    keras.optimizers.LossScaleOptimizer,  # type: ignore[misc]
+):
     """An optimizer that scales the loss, by any `LossScale`.
 
     `scale_loss`, `apply`, `apply_gradients` and `stateless_apply` are those of
@@ -36,7 +40,7 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
     `apply_gradients` takes *unscaled* gradients, clipped or not. An optimizer
     that has been asked for unscaled gradients expects them until `scale_loss` is
     called again; a gradient that was itself passed to `get_unscaled_gradients`
-    still counts as scaled.
+    still counts as scaled. A subclass may override both, also for `fit`.
 
     A step with a NaN or infinite gradient changes nothing but the loss scale. What the
     forward pass has already changed (the statistics of batch normalization, the seeds
@@ -44,12 +48,14 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
 
     Args:
         inner_optimizer: `keras.optimizers.Optimizer` that makes the updates.
-        loss_scale: as for `Policy`, except that None and `"auto"` are errors.
-        name: str or None, the optimizer's name.
+        loss_scale: as for `Policy`, except that None and `"auto"` are errors. A bool
+            is `dynamic`, which came second in TF 2.4.
+        name: str or None, the optimizer's name. A number after a bool is
+            `initial_scale`.
+        dynamic_growth_steps: int, deprecated: `increment_period` of the scale.
         dynamic: bool, deprecated, in place of `loss_scale`: whether the loss
             scale is dynamic.
         initial_scale: float, deprecated: the first, or the fixed, loss scale.
-        dynamic_growth_steps: int, deprecated: `increment_period` of the scale.
 
     Raises:
         TypeError: if `inner_optimizer` is not an optimizer, or is itself a
@@ -68,15 +74,18 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
         self,
         inner_optimizer: keras.optimizers.Optimizer,
         loss_scale: LossScaleLike = "dynamic",
-        name: str | None = None,
+        name: str | float | None = None,
+        dynamic_growth_steps: int | None = None,
         *,
         dynamic: bool | None = None,
         initial_scale: float | None = None,
-        dynamic_growth_steps: int | None = None,
         **kwargs: Any,
     ) -> None:
         optimizer_arguments.check_inner(inner_optimizer)
         optimizer_arguments.check_others(kwargs)
+        loss_scale, name, dynamic, initial_scale = optimizer_arguments.of_tf_24(
+            loss_scale, name, dynamic, initial_scale
+        )
         rule = optimizer_arguments.rule(
             loss_scale, dynamic, initial_scale, dynamic_growth_steps
         )
@@ -85,12 +94,19 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
         super().__init__(
             inner_optimizer,
             initial_scale=rule.initial_loss_scale,
-            dynamic_growth_steps=NEVER if period is None else period,
+            dynamic_growth_steps=optimizer_arguments.NEVER
+            if period is None
+            else period,
             name=name,
         )
         self.rule: LossScale = rule
         self.saved_as_inner = False
         self._scaled = ScaledGradients()
+        self.is_wrapping = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        overrides.record(cls, LossScaleOptimizer)
 
     @classmethod
     def for_policy(
@@ -154,11 +170,14 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
         )
         if not self.inner_optimizer.built:
             self.inner_optimizer.build(var_list)
-        keras.optimizers.Optimizer.build(self, var_list)
+        with hyperparameters.of_the_wrapper(self):
+            keras.optimizers.Optimizer.build(self, var_list)
 
     def scale_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in float32 if `loss` is narrower."""
         self._scaled.expect_scaled()
+        if self._overrides("get_scaled_loss"):
+            return self.get_scaled_loss(loss)
         return ops.multiply(loss, self._scale_for(loss, "scale_loss"))
 
     def get_scaled_loss(self, loss: Tensor) -> Tensor:
@@ -176,19 +195,20 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
         scale = self._scale_for(loss, "get_scaled_loss")
         return loss * ops.cast(scale, loss.dtype)
 
-    def get_unscaled_gradients(self, grads: Sequence[Tensor]) -> list[Tensor]:
+    def get_unscaled_gradients(self, grads: Iterable[Tensor]) -> list[Tensor]:
         """Return gradients of the scaled loss, divided by the loss scale.
 
         Args:
-            grads: list of tensors, of any floating dtype, or None.
+            grads: iterable of tensors, of any floating dtype, or None.
 
         Returns:
             A list of tensors of the same dtypes, with None for None.
         """
+        grads = list(grads)
         present = [g for g in grads if g is not None]
         self._scaled.expect_unscaled(present)
         if not present:
-            return list(grads)
+            return grads
         scale = self._scale_for(present[0], "get_unscaled_gradients")
         divided = iter(backend.unscale(present, scale))
         return [None if g is None else ops.cast(next(divided), g.dtype) for g in grads]
@@ -211,12 +231,19 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
         if not self.built and given is not None:
             with keras.name_scope(self.name):
                 self.build(given)
+        if self.updates_stand_ins and given is not None:
+            self.take_for_stand_ins(given)
         variables = keras_internals.updated_variables(self) if given is None else given
         if not self.built or len(grads) != len(variables):
             # Keras says what is wrong.
             self.inner_optimizer.apply(grads, given)
             return
         are_scaled = self._scaled.are_scaled(grads, variables)
+        if any(are_scaled) and self._overrides("get_unscaled_gradients"):
+            with self._scaled.unchanged():
+                unscale = self.get_unscaled_gradients
+                grads = step_gradients.unscaled_by(unscale, grads, are_scaled)
+            are_scaled = [False] * len(grads)
         with step_gradients.unscaled_in_step(
             grads, variables, are_scaled, self.loss_scale, self.rule.skips_nonfinite
         ) as found:
@@ -241,6 +268,11 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
             self, optimizer_variables, grads, trainable_variables
         )
         return applied
+
+    def _overrides(self, method: str) -> bool:
+        """Return whether to call the method of a subclass, unless it calls us."""
+        overridden = overrides.overrides(self, LossScaleOptimizer, method)
+        return overridden and not self._scaled.is_in_override
 
     def _scale_for(self, loss: Tensor, method: str) -> Tensor:
         """Return the loss scale for a loss, or for one of its gradients."""
@@ -289,7 +321,9 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
             super().finalize_variable_values(var_list)
 
     def save_own_variables(self, store: Any) -> None:
-        saved: Any = self.inner_optimizer if self.saved_as_inner else super()
+        # A model drops the scale; what is restored in a running process keeps it.
+        is_inner = self.saved_as_inner and not keras_internals.is_saving_weights_only()
+        saved: Any = self.inner_optimizer if is_inner else super()
         saved.save_own_variables(store)
 
     def load_own_variables(self, store: Any) -> None:
@@ -311,11 +345,27 @@ class LossScaleOptimizer(keras.optimizers.LossScaleOptimizer):  # type: ignore[m
         cls, config: Config, custom_objects: CustomObjects = None
     ) -> keras.optimizers.LossScaleOptimizer:
         # Stock pops from the caller's dict.
-        return super().from_config(dict(config), custom_objects)
+        settings = optimizer_arguments.fixed_if_it_never_grows(dict(config))
+        return super().from_config(settings, custom_objects)
 
     def __repr__(self) -> str:
         inner = type(self.inner_optimizer).__name__
         return f"<{type(self).__name__} of {inner}, {self.rule!r}>"
+
+
+class _CreatedAsStock(LossScaleOptimizer):
+    """Takes the arguments of stock Keras's class, and becomes one of ours."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Before Keras's constructor has run, attributes cannot be set otherwise.
+        object.__setattr__(self, "__class__", LossScaleOptimizer)
+        arguments = optimizer_arguments.of_stock(args, kwargs)
+        LossScaleOptimizer.__init__(self, **arguments)
+
+
+def install() -> None:
+    """Let Keras create ours where it wraps, or reads, its own `LossScaleOptimizer`."""
+    keras_internals.create_instead(keras.optimizers.LossScaleOptimizer, _CreatedAsStock)
 
 
 def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:

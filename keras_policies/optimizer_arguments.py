@@ -5,7 +5,10 @@ from typing import Any
 import keras
 
 from keras_policies import loss_scale as loss_scales
+from keras_policies.annotations import Config
+from keras_policies.hyperparameters import SETTINGS
 from keras_policies.loss_scale import (
+    HOST_BOOLS,
     DynamicLossScale,
     FixedLossScale,
     LossScale,
@@ -13,18 +16,11 @@ from keras_policies.loss_scale import (
 )
 from keras_policies.warn import warn
 
+# The growth period of a rule without one. Stock Keras knows no scale that never grows.
+NEVER = 2**31 - 1
+
 # What Keras up to 3.5 wrote into the config, and never used.
-IGNORED_DEFAULTS = {
-    "weight_decay": None,
-    "clipnorm": None,
-    "global_clipnorm": None,
-    "clipvalue": None,
-    "use_ema": False,
-    "ema_momentum": 0.99,
-    "ema_overwrite_frequency": None,
-    "loss_scale_factor": None,
-    "gradient_accumulation_steps": None,
-}
+IGNORED_DEFAULTS = {**SETTINGS, "loss_scale_factor": None}
 
 
 def check_inner(inner: object) -> None:
@@ -61,6 +57,60 @@ def check_others(arguments: dict[str, Any]) -> None:
                 f"LossScaleOptimizer does not take {argument}={value!r}. Set it "
                 "on the inner optimizer."
             )
+
+
+def of_tf_24(
+    loss_scale: LossScaleLike,
+    name: str | float | None,
+    dynamic: bool | None,
+    initial_scale: float | None,
+) -> tuple[LossScaleLike, str | float | None, bool | None, float | None]:
+    """Return these arguments, with positional ones of TF 2.4 where they belong.
+
+    Its second and third argument were `dynamic` and `initial_scale`. A bool tells.
+    """
+    if not isinstance(loss_scale, HOST_BOOLS):
+        return loss_scale, name, dynamic, initial_scale
+    if dynamic is not None:
+        raise ValueError(
+            "Pass dynamic once. Received it as the second argument, "
+            f"{loss_scale!r}, and by name, dynamic={dynamic!r}."
+        )
+    if name is None or isinstance(name, str):
+        return "dynamic", name, bool(loss_scale), initial_scale
+    if initial_scale is not None:
+        raise ValueError(
+            "Pass initial_scale once. Received it as the third argument, "
+            f"{name!r}, and by name, initial_scale={initial_scale!r}."
+        )
+    return "dynamic", None, bool(loss_scale), name
+
+
+def of_stock(given: tuple[Any, ...], arguments: Config) -> Config:
+    """Return the arguments of stock Keras's class as keywords of ours.
+
+    Args:
+        given: those given by position; a bool in second place is `dynamic`, as in
+            tf.keras 2.4.
+        arguments: those given by name.
+    """
+    is_2_4 = len(given) > 1 and isinstance(given[1], bool)
+    by_position = "initial_scale", "dynamic_growth_steps", "name"
+    if is_2_4:
+        by_position = "dynamic", "initial_scale", "dynamic_growth_steps"
+    names = "inner_optimizer", *by_position
+    return fixed_if_it_never_grows(
+        {**dict(zip(names, given, strict=False)), **arguments}
+    )
+
+
+def fixed_if_it_never_grows(config: Config) -> Config:
+    """Return a config of stock Keras's class; a scale that never grows is fixed."""
+    steps, scale = config.get("dynamic_growth_steps"), config.get("initial_scale")
+    if steps is None or 0 < steps < NEVER or scale is None or scale < 1:
+        return config
+    rest = {k: v for k, v in config.items() if k != "dynamic_growth_steps"}
+    return {**rest, "dynamic": False}
 
 
 def rule(

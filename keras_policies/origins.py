@@ -10,25 +10,18 @@ from typing import NamedTuple
 import keras
 
 from keras_policies import keras_internals
-
-PolicyMap = keras.dtype_policies.DTypePolicyMap
+from keras_policies.global_policy import with_its_loss_scale
 
 # An attribute of the layer. TensorFlow does not track names with this prefix.
 _RECORD = "_self_keras_policies_origin"
 
 
 class Creation(NamedTuple):
-    """How a layer got its policy.
+    """How a layer got its policy."""
 
-    Args:
-        is_given: whether its constructor was given a dtype.
-        is_read: whether the layer was made from a config.
-        policy: the policy that the layer then had.
-    """
-
-    is_given: bool
-    is_read: bool
-    policy: keras.DTypePolicy
+    is_given: bool  # whether its constructor was given a dtype
+    is_read: bool  # whether the layer was made from a config
+    policy: keras.DTypePolicy  # the one that the layer then had
 
 
 def _created(layer: keras.Layer) -> Creation | None:
@@ -38,8 +31,15 @@ def _created(layer: keras.Layer) -> Creation | None:
 
 
 def record(layer: keras.Layer, is_given: bool, is_read: bool) -> None:
-    """Record how a layer got its policy."""
+    """Record how a layer got its policy.
+
+    The plain policy of a model that was read becomes the global `Policy` before, if
+    the dtypes are the same: a file holds no loss scale.
+    """
     policy = keras_internals.held_policy(layer)
+    if is_read and isinstance(layer, keras.Model):
+        policy = with_its_loss_scale(policy)
+        keras_internals.set_own_policy(layer, policy)
     vars(layer)[_RECORD] = Creation(is_given, is_read, policy)
 
 
@@ -56,22 +56,23 @@ def is_given(layer: keras.Layer) -> bool:
     return created is None or created.is_given
 
 
+def is_read(layer: keras.Layer) -> bool:
+    """Return whether a layer was made from a config; False if unknown."""
+    created = _created(layer)
+    return created is not None and created.is_read
+
+
 def origin_of(layer: keras.Layer, parent: keras.Layer | None = None) -> str:
-    """Return where a layer's policy came from.
+    """Return where the policy of a layer, which may be part of a parent, came from.
 
-    Args:
-        layer: the layer.
-        parent: the layer that it is part of, or None.
+    It is the first of these that is true, and the entry of a `DTypePolicyMap`:
 
-    Returns:
-        str, the first of these that is true, and the entry of a `DTypePolicyMap`:
-
-        - `"unknown"`: the layer was made before this package was imported.
-        - `"set later"`: the layer's `dtype_policy` was assigned, or it was quantized.
-        - `"global"`: no `dtype=` was given; the global policy of that moment.
-        - `"parent"`: part of a layer (not a model), and given the same dtypes.
-        - `"config"`: made from a config.
-        - `"own"`: given as `dtype=`, also by a `from_config` called by hand.
+    - `"unknown"`: the layer was made before this package was imported.
+    - `"set later"`: the layer's `dtype_policy` was assigned, or it was quantized.
+    - `"global"`: no `dtype=` was given; the global policy of that moment.
+    - `"parent"`: part of a layer (not a model), and given the same dtypes.
+    - `"config"`: made from a config.
+    - `"own"`: given as `dtype=`, also by a `from_config` called by hand.
 
     Example:
         >>> origin_of(keras.layers.Dense(2))
@@ -79,9 +80,7 @@ def origin_of(layer: keras.Layer, parent: keras.Layer | None = None) -> str:
         >>> origin_of(keras.layers.Dense(2, dtype="float16"))
         'own'
     """
-    found = _plain_origin(layer, parent)
-    policy = keras_internals.held_policy(layer)
-    return found + _entry(layer, policy) if isinstance(policy, PolicyMap) else found
+    return _plain_origin(layer, parent) + _entry(layer)
 
 
 def _plain_origin(layer: keras.Layer, parent: keras.Layer | None) -> str:
@@ -103,7 +102,10 @@ def _dtypes(layer: keras.Layer) -> tuple[str | None, ...]:
     return policy.compute_dtype, policy.variable_dtype, policy.quantization_mode
 
 
-def _entry(layer: keras.Layer, policies: keras.dtype_policies.DTypePolicyMap) -> str:
+def _entry(layer: keras.Layer) -> str:
+    policies = keras_internals.held_policy(layer)
+    if not isinstance(policies, keras.dtype_policies.DTypePolicyMap):
+        return ""
     own = keras_internals.own_policy(layer)
     keys = [key for key, policy in policies.items() if policy is own]
     return f", map's {keys[0]!r}" if keys else ", map's default"

@@ -10,6 +10,9 @@ from keras_policies.annotations import Config, Tensor
 from keras_policies.loss_scale import LossScale, LossScaleLike
 from keras_policies.warn import warn
 
+# Names of the loss scale that the policy's name decides; tf.keras had the second.
+AUTO = "auto", "USE_DEFAULT"
+
 
 @keras_internals.keeps_its_name
 class Policy(keras.DTypePolicy):  # type: ignore[misc]
@@ -54,6 +57,7 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
             raise policy_names.not_a_string(name)
         self._own_name = policy_names.full_name(name)
         self._dtypes = policy_names.dtypes_of(self._own_name)
+        self._has_own_scale = loss_scale not in AUTO
         self._loss_scale = _loss_scale_for(self, loss_scale)
         policy_names.warn_if_deprecated(self._own_name)
 
@@ -81,6 +85,11 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
     def loss_scale(self) -> LossScale | None:
         """The `LossScale` that `Model.compile` obeys, or None."""
         return self._loss_scale
+
+    @property
+    def has_own_scale(self) -> bool:
+        """bool, whether the loss scale was given, and not left at `"auto"`."""
+        return self._has_own_scale
 
     @property
     def is_deferred(self) -> bool:
@@ -157,7 +166,7 @@ def auto(name: str | None) -> str | None:
 
 
 def _loss_scale_for(policy: Policy, identifier: LossScaleLike) -> LossScale | None:
-    if isinstance(identifier, str) and identifier in ("auto", "USE_DEFAULT"):
+    if identifier in AUTO:
         identifier = auto(policy.name)
     loss_scale = loss_scales.get(identifier)
     if loss_scale is not None and policy.compute_dtype not in ("float16", None):

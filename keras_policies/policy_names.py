@@ -93,6 +93,21 @@ def warn_if_deprecated(name: str) -> None:
     )
 
 
+def quantized_name(name: str) -> str:
+    """Return the name of a quantized policy with the stock name of its source.
+
+    Example:
+        >>> quantized_name("float8_from_float16_with_float32_vars")
+        'float8_from_mixed_float16'
+    """
+    mode, _, source = name.partition("_from_")
+    try:
+        stock = stock_name(source, dtypes_of(source))
+    except ValueError:
+        return name
+    return name if stock is None else f"{mode}_from_{stock}"
+
+
 def stock_name(name: str, dtypes: Dtypes) -> str | None:
     """Return the name under which stock Keras knows the dtypes of a policy.
 

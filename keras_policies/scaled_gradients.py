@@ -1,7 +1,8 @@
 """Which gradients are still scaled: a loop of tf.keras 2 unscales them itself."""
 
+import contextlib
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -21,6 +22,25 @@ class ScaledGradients:
     def __init__(self) -> None:
         self._expects_unscaled = False
         self._passed: dict[int, weakref.ref[Any]] = {}
+        self.is_in_override = False
+
+    @contextlib.contextmanager
+    def in_override(self) -> Iterator[None]:
+        """Run a method of a subclass, which may call the one that it overrides."""
+        before, self.is_in_override = self.is_in_override, True
+        try:
+            yield
+        finally:
+            self.is_in_override = before
+
+    @contextlib.contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Expect afterwards what was expected before."""
+        before = self._expects_unscaled, self._passed
+        try:
+            yield
+        finally:
+            self._expects_unscaled, self._passed = before
 
     def expect_scaled(self) -> None:
         """Take gradients for scaled from now on."""

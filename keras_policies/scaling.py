@@ -13,33 +13,22 @@ from keras_policies.policy import Policy, auto
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-    """What the loss of a model is multiplied by.
+    """What the loss of a model is multiplied by."""
 
-    Args:
-        rule: how the scale moves; None if the loss is not scaled.
-        value: the scale of the next step (unitless), or None.
-        is_compiled: whether the model is compiled; if not, `compile` will scale so.
-        is_stock: whether stock Keras scales, and not our `LossScaleOptimizer`.
-    """
-
-    rule: LossScale | None
-    value: float | None
-    is_compiled: bool
-    is_stock: bool = False
+    rule: LossScale | None  # how the scale moves; None if the loss is not scaled
+    value: float | None  # the scale of the next step (unitless)
+    is_compiled: bool  # if the model is not, `compile` will scale so
+    is_stock: bool = False  # stock Keras scales, and not our `LossScaleOptimizer`
 
     def __str__(self) -> str:
-        if self.rule is None:
+        if self.rule is None or self.value is None:
             return "none"
+        minimum = None if self.is_stock else self.rule.minimum  # stock Keras has none
+        is_lowest = minimum is not None and self.value <= minimum
         notes = [" (stock Keras)"] if self.is_stock else []
-        notes += [" (at its minimum)"] if self._is_at_minimum() else []
+        notes += [" (at its minimum)"] if is_lowest else []
         notes += [] if self.is_compiled else [", once compiled"]
         return loss_scales.in_short(self.rule, self.value) + "".join(notes)
-
-    def _is_at_minimum(self) -> bool:
-        # Stock Keras has no minimum.
-        if self.is_stock or self.rule is None or self.value is None:
-            return False
-        return self.rule.minimum is not None and self.value <= self.rule.minimum
 
 
 def scaling_of(model: keras.Model) -> Scaling:
@@ -66,9 +55,9 @@ def scaling_of(model: keras.Model) -> Scaling:
 
 def _by_policy(policy: keras.DTypePolicy) -> Scaling:
     """Return the `Scaling` that `compile` will give to a model with a policy."""
-    is_stock = not isinstance(policy, Policy)
+    is_ours = isinstance(policy, Policy)
     # Stock `compile` looks at the name alone.
-    rule = loss_scales.get(auto(policy.name)) if is_stock else policy.loss_scale
+    rule = policy.loss_scale if is_ours else loss_scales.get(auto(policy.name))
     if rule is None:
         return Scaling(None, None, is_compiled=False)
-    return Scaling(rule, rule.initial_loss_scale, False, is_stock)
+    return Scaling(rule, rule.initial_loss_scale, is_compiled=False)

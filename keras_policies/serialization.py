@@ -4,7 +4,7 @@
 |---|---|
 | `Policy("mixed_float16", loss_scale=anything)` | `{"name": "mixed_float16"}` |
 | an infer policy settled on float16 | `{"name": "float16"}` |
-| an unsettled infer policy | `{"name": None}`: the global policy, when read |
+| an unsettled infer policy | `{"name": None}`: the global policy, once read |
 | `float16_with_float32_vars` | `{"name": "mixed_float16"}` |
 | another `<dtype>_with_float32_vars` | `{"name": "<dtype>"}`, with a warning |
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import keras
 
-from keras_policies import keras_internals
+from keras_policies import keras_internals, policy_names
 from keras_policies.annotations import Config, Path, Tensor
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 from keras_policies.policy import Policy
@@ -111,7 +111,9 @@ def install() -> None:
     keras_internals.save_class_as(
         LossScaleOptimizer, "keras.optimizers.LossScaleOptimizer"
     )
+    keras_internals.mark_saving_of_weights()
     keras_internals.read_unnamed_policy(_unnamed_policy)
+    keras_internals.read_quantized_name(policy_names.quantized_name)
     modules = "keras.mixed_precision", "keras.dtype_policies"
     for class_name in LEGACY_POLICIES:
         keras_internals.read_policy_class(class_name, modules, LegacyPolicy)

@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 from keras import ops
@@ -46,6 +46,17 @@ def unscaled_in_step(
             checked = backend.all_finite(others)
             finite = checked if finite is None else ops.logical_and(finite, checked)
         yield StepGradients(make, finite)
+
+
+def unscaled_by(
+    unscale: Callable[[list[Tensor]], Sequence[Tensor]],
+    grads: Sequence[Tensor],
+    are_scaled: Sequence[bool],
+) -> list[Tensor]:
+    """Return gradients of which `unscale` has divided the scaled ones."""
+    unscaled = iter(unscale(list(itertools.compress(grads, are_scaled))))
+    pairs = zip(grads, are_scaled, strict=True)
+    return [next(unscaled) if is_scaled else grad for grad, is_scaled in pairs]
 
 
 def in_dtypes_of(

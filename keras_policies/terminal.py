@@ -9,11 +9,7 @@ PIPED_WIDTH = 160  # characters
 
 
 def console(**options: Any) -> rich.console.Console:
-    """Return a rich console that fits the screen; for a pipe, as wide as COLUMNS says.
-
-    Args:
-        **options: arguments of `rich.console.Console`.
-    """
+    """Return a rich console as wide as the screen; for a pipe, as COLUMNS says."""
     found = rich.console.Console(**options)
     # rich obeys COLUMNS, unless it is given a width.
     is_given = os.environ.get("COLUMNS", "").isdigit()

@@ -14,17 +14,13 @@ def warn_if_constant(scale: keras.Variable | None, loss: Tensor, method: str) ->
     `keras.StatelessScope` gives the variable a value: `stateless_apply` would move the
     scale, and the loss would be multiplied by the old one for ever.
 
-    Args:
-        scale: the variable of the loss scale, or None before there is one.
-        loss: tensor that is about to be multiplied by it, or divided.
-        method: name of the optimizer's method that was called.
+    `loss` is about to be multiplied by the scale, or divided, in an optimizer's method.
     """
-    if not backend.is_constant(scale, loss):
-        return
-    warn(
-        f"{method} is compiled with the loss scale of this moment as a constant, and "
-        "will not see it move. Build the optimizer, and call the method in `with "
-        "keras.StatelessScope(state_mapping=[*zip(optimizer.variables, "
-        "optimizer_variables)]):`, where optimizer_variables are those that "
-        "stateless_apply is given."
-    )
+    if backend.is_constant(scale, loss):
+        warn(
+            f"{method} is compiled with the loss scale of this moment as a constant, "
+            "and will not see it move. Build the optimizer, and call the method in "
+            "`with keras.StatelessScope(state_mapping=[*zip(optimizer.variables, "
+            "optimizer_variables)]):`, where optimizer_variables are those that "
+            "stateless_apply is given."
+        )

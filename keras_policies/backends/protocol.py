@@ -31,11 +31,9 @@ ScalarFunction: TypeAlias = Callable[[list[Tensor]], Tensor]  # returns a scalar
 class StepGradients:
     """The gradients that a training step applies.
 
-    Args:
-        make: returns the gradients of the unscaled loss, a list of tensors or None. To
-            be called inside the step: a backend may leave the division to it.
-        finite: bool scalar tensor, whether every gradient is finite; None where this
-            was not asked, or where there is no gradient.
+    `make` returns those of the unscaled loss, tensors or None. Call it inside the step:
+    a backend may leave the division to it. `finite` is a bool scalar tensor, whether
+    every gradient is finite; None if nobody asked, or if there is no gradient.
     """
 
     make: Callable[[], list[Tensor]]
@@ -61,16 +59,10 @@ class Backend(Protocol):
     def unscaled_in_step(
         self, gradients: Tensors, variables: Variables, scale: Tensor, check: bool
     ) -> AbstractContextManager[StepGradients]:
-        """Divide gradients by the loss scale for the length of a training step.
+        """Return a context in which to take a training step with divided gradients.
 
-        Args:
-            gradients: of the scaled loss; no None among them.
-            variables: as many, the one of each gradient.
-            scale: float32 scalar, the loss scale.
-            check: whether to check the quotients.
-
-        Returns:
-            A context manager that gives `StepGradients`. The step is taken inside it.
+        The gradients, none of them None, are those of the scaled loss, one for each
+        variable. The loss scale is a float32 scalar. `check` asks for `finite`.
         """
         divided = self.unscale(gradients, scale)
         finite = self.all_finite(divided) if check and divided else None
@@ -79,16 +71,9 @@ class Backend(Protocol):
     def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
         """Run `step()` only where a condition holds, on every replica.
 
-        Here this waits for the device to give the value of the condition.
-
-        Args:
-            condition: bool scalar tensor.
-            step: assigns to `variables()` and to nothing else.
-            variables: returns the variables that exist when it is called.
-
-        Returns:
-            Whether the condition holds: an `np.bool_` if that is known by then, else a
-            bool scalar tensor.
+        The condition, a bool scalar tensor, is returned as an `np.bool_` if its value
+        is known by then; here this waits for the device to give the value. The step
+        assigns to nothing but `variables()`, the variables that exist at the call.
         """
         holds = np.bool_(bool(condition))
         if holds:
@@ -98,10 +83,7 @@ class Backend(Protocol):
     def update(self, variables: Variables, rule: Rule) -> None:
         """Assign to scalar variables what a rule makes of their values.
 
-        Args:
-            variables: the variables.
-            rule: takes a scalar per variable, a tensor or a NumPy one, and returns as
-                many.
+        The rule gets tensors or NumPy scalars.
         """
         values = rule(*map(ops.convert_to_tensor, variables))
         for variable, value in zip(variables, values, strict=True):
@@ -110,10 +92,8 @@ class Backend(Protocol):
     def is_constant(self, variable: keras.Variable | None, tensor: Tensor) -> bool:
         """Return whether code that is being compiled holds a variable's present value.
 
-        Args:
-            variable: the variable, or None before there is one.
-            tensor: a tensor that the code has made. Compiled code may read the
-                variable each time it runs; then the answer is False.
+        It does not if it reads the variable each time it runs. `tensor` is one that the
+        code has made; the variable is None before there is one.
         """
         return False
 

@@ -42,8 +42,16 @@ class TensorflowBackend(Backend):
         # On a CPU the step divides, so that nothing is held in memory before. Elsewhere
         # Keras compiles with XLA, which would divide again for each slot it updates.
         check = check and bool(gradients)
-        found = _divided_in_step if _is_cpu() else _divided_before
-        return contextlib.nullcontext(found(_stacked(gradients), scale, check))
+        stacks = _stacked(gradients)
+        if _is_cpu():
+            finite = _are_finite_divided(stacks, scale) if check else None
+            found = StepGradients(lambda: _unstacked(_divided(stacks, scale)), finite)
+        else:
+            divided = _divided(stacks, scale)
+            unstacked = _unstacked(divided)
+            finite = _are_finite(divided.values()) if check else None
+            found = StepGradients(lambda: unstacked, finite)
+        return contextlib.nullcontext(found)
 
     def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
         if tf.distribute.in_cross_replica_context():
@@ -76,18 +84,6 @@ backend: Backend = TensorflowBackend()
 
 def _is_cpu() -> bool:
     return all(d.device_type == "CPU" for d in tf.config.list_logical_devices())
-
-
-def _divided_in_step(stacks: Stacks, scale: Tensor, check: bool) -> StepGradients:
-    finite = _are_finite_divided(stacks, scale) if check else None
-    return StepGradients(lambda: _unstacked(_divided(stacks, scale)), finite)
-
-
-def _divided_before(stacks: Stacks, scale: Tensor, check: bool) -> StepGradients:
-    divided = _divided(stacks, scale)
-    unstacked = _unstacked(divided)
-    finite = _are_finite(divided.values()) if check else None
-    return StepGradients(lambda: unstacked, finite)
 
 
 def _stacked(gradients: Tensors) -> Stacks:

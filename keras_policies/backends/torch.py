@@ -33,11 +33,8 @@ class TorchBackend(Backend):
     """torch: fused kernels, `.grad`s divided in place, and scalars on the CPU."""
 
     def unscale(self, gradients: Tensors, scale: Tensor) -> list[Tensor]:
-        if not {gradient.dtype for gradient in gradients} <= WIDE:
-            # A torch scalar never widens a torch tensor.
-            gradients = [
-                g if g.dtype in WIDE else g.to(torch.float32) for g in gradients
-            ]
+        # A torch scalar never widens a torch tensor.
+        gradients = [g if g.dtype in WIDE else g.float() for g in gradients]
         if {gradient.layout for gradient in gradients} == {torch.strided}:
             return list(torch._foreach_div(gradients, scale))
         return [torch.div(gradient, scale) for gradient in gradients]
@@ -75,7 +72,9 @@ class TorchBackend(Backend):
                 (overflow,) = _multiply({device: group}, torch.ones((), device=device))
                 checks.append(overflow == 0)
             else:
-                checks.append(self.all_finite([_numbers(g) for g in group]))
+                is_sparse = layout == torch.sparse_coo
+                numbers = [g.coalesce().values() if is_sparse else g for g in group]
+                checks.append(self.all_finite(numbers))
         if len(checks) < 2:
             return checks[0] if checks else None
         return torch.stack([check.to(checks[0].device) for check in checks]).all()
@@ -152,8 +151,3 @@ def _multiply(gradients: ByDevice, factor: Tensor) -> list[Tensor]:
             )
             overflows.append(overflow)
     return overflows
-
-
-def _numbers(gradient: Tensor) -> Tensor:
-    is_sparse = gradient.layout == torch.sparse_coo
-    return gradient.coalesce().values() if is_sparse else gradient

@@ -8,17 +8,13 @@ import numpy as np
 from keras import backend, ops, tree
 from keras.src.layers import layer as layer_module
 
-flatten = tree.flatten
-
 
 def first_dtype(structure: Any) -> str | None:
-    """Return the dtype name of the first tensor in a structure, or None.
+    """Return the dtype name of the first tensor in a nested structure, or None.
 
-    Args:
-        structure: nested; its tensors are those of the backend, symbolic ones, and
-            any object with `__array__`, whose dtype is the one Keras converts it to.
+    Any object with `__array__` counts, with the dtype that Keras converts it to.
     """
-    for x in flatten(structure):
+    for x in tree.flatten(structure):
         if ops.is_tensor(x) or backend.is_keras_tensor(x):
             return str(backend.standardize_dtype(x.dtype))
         if isinstance(x, np.ndarray) and x.dtype.kind in "OSTU":

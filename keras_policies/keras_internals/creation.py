@@ -1,5 +1,6 @@
 """How a layer came to be: whether its constructor was given a dtype, or a config."""
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +9,7 @@ import keras
 from keras.src.models import cloning
 from keras.src.saving import serialization_lib
 
-from keras_policies.keras_internals.wrapping import Function, MakeWrapper, wrap
+from keras_policies.keras_internals.wrapping import Function, wrap
 
 
 class _Reading(threading.local):
@@ -48,18 +49,15 @@ def _count_readings() -> None:
     called `enable_unsafe_deserialization`.) src/models/cloning.py, `clone_model`.
     """
 
-    def count(step: int) -> MakeWrapper:
-        def make_wrapper(stock: Function) -> Function:
-            def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
-                _reading.depth += step
-                return stock(self, *args, **kwargs)
+    def count(step: int, stock: Function) -> Function:
+        def counted(*args: Any) -> Any:
+            _reading.depth += step
+            return stock(*args)
 
-            return counted
+        return counted
 
-        return make_wrapper
-
-    wrap(serialization_lib.SafeModeScope, "__enter__", count(1))
-    wrap(serialization_lib.SafeModeScope, "__exit__", count(-1))
+    for method, step in ("__enter__", 1), ("__exit__", -1):
+        wrap(serialization_lib.SafeModeScope, method, functools.partial(count, step))
     wrap(cloning, "_wrap_clone_function", _count_clones)
 
 

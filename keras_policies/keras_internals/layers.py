@@ -18,18 +18,16 @@ no_automatic_dependency_tracking = tracking.no_automatic_dependency_tracking
 
 # Attributes that Keras and its backends set on every layer, beside those of its class.
 _TRACKING_PREFIX = "_self_"  # of TensorFlow's trackable objects
-_TRACKING = frozenset(
-    (
-        "_layers",
-        "_metrics",
-        "_modules",
-        "_non_trainable_variables",
-        "_seed_generators",
-        "_torch_params",
-        "_tracked",
-        "_trainable_variables",
-    )
-)
+_TRACKING = {
+    "_layers",
+    "_metrics",
+    "_modules",
+    "_non_trainable_variables",
+    "_seed_generators",
+    "_torch_params",
+    "_tracked",
+    "_trainable_variables",
+}
 
 
 def enclosing_layers() -> list[keras.Layer]:

@@ -44,13 +44,7 @@ def calls_before(
 ) -> list[Call]:
     """Return the calls that led to a symbolic tensor, the last one first.
 
-    Args:
-        tensor: `KerasTensor`.
-        given: set of int, the ids of tensors at which to stop, in addition to the
-            outputs of InputLayers.
-
-    Returns:
-        List of `(operation, inputs, outputs)`, with lists of `KerasTensor`.
+    `given` has the ids of tensors at which to stop, as at the outputs of InputLayers.
 
     Keras: src/backend/common/keras_tensor.py, src/ops/node.py.
     """
@@ -69,13 +63,9 @@ def calls_before(
 
 
 def op_calls(model: keras.Model) -> list[tuple[str, str, str]]:
-    """Return the calls of the functions in `OPS` in the graph of a functional model.
+    """Return `[(function, name of the operation, dtype of its output), …]`.
 
-    Args:
-        model: `keras.Model`; one that is not functional has no graph.
-
-    Returns:
-        List of `(function, name of the operation, dtype of its output)`, of str.
+    The functions are those in `OPS`. A model that is not functional has no graph.
 
     Keras: src/ops/nn.py, src/ops/numpy.py, src/ops/node.py.
     """
@@ -92,12 +82,7 @@ def keeps_first_axis(
     inputs: list[keras.KerasTensor],
     outputs: list[keras.KerasTensor],
 ) -> bool:
-    """Return whether a call of `keras.ops` leaves the first axis as it is.
-
-    Args:
-        operation: `keras.Operation`, no layer.
-        inputs: list of `KerasTensor`, of one call of the operation.
-        outputs: list of `KerasTensor`, of the same call.
+    """Return whether a call of an operation of `keras.ops` keeps the first axis.
 
     Keras: src/ops/numpy.py.
     """

@@ -15,19 +15,12 @@ KNOWN_TO_WORK = "3.8 to 3.15"
 
 
 class Place(NamedTuple):
-    """A private name of Keras, and what this package knows of it.
+    """A private name of Keras, and what this package knows of it."""
 
-    Args:
-        module: str, below `keras.src`.
-        name: str; of a member of a class, dotted, and not inherited.
-        takes: str, names of parameters, if it is a function or a class.
-        uses: str, names that the code of a function sets or reads.
-    """
-
-    module: str
-    name: str
-    takes: str = ""
-    uses: str = ""
+    module: str  # below `keras.src`
+    name: str  # a member of a class is dotted, and not inherited
+    takes: str = ""  # names of parameters, if it is a function or a class
+    uses: str = ""  # names that the code of a function sets or reads
 
     def __str__(self) -> str:
         return f"keras.src.{self.module}.{self.name}"
@@ -45,6 +38,9 @@ PLACES = (
     Place("dtype_policies", "ALL_OBJECTS_DICT"),
     Place("dtype_policies.dtype_policy", "DTypePolicy.from_config"),
     Place("dtype_policies.dtype_policy", "DTypePolicy.name.fget", uses="_name"),
+    Place(
+        "dtype_policies.dtype_policy", "_get_quantized_dtype_policy_by_str", "policy"
+    ),
     Place(
         "dtype_policies.dtype_policy_map",
         "DTypePolicyMap.__init__",
@@ -65,6 +61,7 @@ PLACES = (
     Place("layers.layer", "Layer._maybe_build", "call_spec"),
     Place("layers.layer", "Layer._open_name_scope"),
     Place("layers.layer", "Layer.add_weight", "shape initializer dtype"),
+    Place("layers.layer", "Layer.get_config", "self"),
     Place("layers.layer", "Layer.dtype_policy.fget", uses="_dtype_policy"),
     Place(
         "layers.preprocessing.image_preprocessing.base_image_preprocessing_layer",
@@ -85,12 +82,10 @@ PLACES = (
     Place("ops.node", "KerasHistory", "operation node_index"),
     Place("ops.node", "Node.__init__", uses="_inbound_nodes _keras_history outputs"),
     Place("ops.node", "Node.output_tensors"),
-    Place("ops.numpy", "Exp"),
-    Place("ops.numpy", "GetItem"),
-    Place("ops.numpy", "Log"),
-    Place("ops.numpy", "Reshape"),
+    *(Place("ops.numpy", name) for name in ("Exp", "GetItem", "Log", "Reshape")),
     Place("ops.numpy", "Tile.__init__", uses="repeats"),
     Place("ops.numpy", "Transpose.__init__", uses="axes"),
+    Place("ops.operation", "Operation.from_config"),
     Place("ops.operation", "Operation.__init__", uses="_inbound_nodes"),
     Place("ops.symbolic_arguments", "SymbolicArguments.__init__", uses="keras_tensors"),
     Place("optimizers.base_optimizer", "BaseOptimizer._get_variable_index"),
@@ -99,6 +94,11 @@ PLACES = (
         "BaseOptimizer.__init__",
         uses="_iterations _trainable_variables iteration learning_rate",
     ),
+    Place(
+        "optimizers.base_optimizer",
+        "BaseOptimizer.build",
+        uses="_trainable_variables _trainable_variables_indices _var_key",
+    ),
     Place("optimizers.nadam", "Nadam.build", uses="_u_product"),
     *(
         Place(
@@ -106,9 +106,12 @@ PLACES = (
         )
         for name, slots in SLOTS.items()
     ),
+    Place("saving.saving_lib", "save_weights_only", "model filepath"),
     Place("saving.serialization_lib", "SafeModeScope.__enter__", "self"),
     Place("saving.serialization_lib", "SafeModeScope.__exit__", "self"),
+    Place("saving.serialization_lib", "serialize_dict", "obj"),
     Place("saving.serialization_lib", "SerializableDict.__init__", uses="config"),
+    Place("trainers.trainer", "Trainer._assert_compile_called", "method_name"),
     Place("trainers.trainer", "Trainer._symbolic_build", "data_batch"),
     Place(
         "trainers.trainer",
@@ -116,6 +119,7 @@ PLACES = (
         "optimizer auto_scale_loss",
         "_compile_config",
     ),
+    Place("trainers.trainer", "Trainer.compile_from_config", "config"),
     Place("utils.tracking", "no_automatic_dependency_tracking"),
 )
 
@@ -125,24 +129,19 @@ class UnsupportedKerasError(ImportError):
 
 
 def check() -> None:
-    """Check that every place is as the package knows it.
-
-    Raises:
-        UnsupportedKerasError: at the first place that Keras has moved.
-    """
+    """Raise `UnsupportedKerasError` at the first place that Keras has moved."""
     for place in PLACES:
         found = find(place)
         if place.takes:
+            expected = place.takes.split()
             parameters = inspect.signature(found).parameters
-            if not set(place.takes.split()) <= set(parameters):
+            if not set(expected) <= set(parameters):
                 there = f"{place.name}({', '.join(parameters)})"
-                expected = ", ".join(place.takes.split())
-                raise _moved(f"{place}({expected})", there)
-        if place.uses:
+                raise _moved(f"{place}({', '.join(expected)})", there)
+        for name in place.uses.split():
             code = inspect.unwrap(found).__code__
-            for name in place.uses.split():
-                if name not in code.co_names + code.co_consts:
-                    raise _moved(f"{name} in {place}", "none there")
+            if name not in code.co_names + code.co_consts:
+                raise _moved(f"{name} in {place}", "none there")
 
 
 def find(place: Place) -> Any:

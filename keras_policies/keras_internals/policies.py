@@ -1,9 +1,12 @@
-"""The policy that a layer holds, and the one that applies to it."""
+"""The policy that a layer holds or that applies to it, and the name of a policy."""
+
+from typing import TypeVar
 
 import keras
 from keras.src.backend.common import name_scope
 
 PolicyMap = keras.dtype_policies.DTypePolicyMap
+Kind = TypeVar("Kind", bound=keras.DTypePolicy)
 
 
 def held_policy(layer: keras.Layer) -> keras.DTypePolicy:
@@ -31,3 +34,13 @@ def _path(layer: keras.Layer) -> str:
         return str(layer.path)
     parent = name_scope.current_path()
     return f"{parent}/{layer.name}" if parent else str(layer.name)
+
+
+def keeps_its_name(cls: type[Kind]) -> type[Kind]:
+    """Class decorator: `_name`, which Keras reads and sets, is always `name`.
+
+    Keras: src/dtype_policies/dtype_policy_map.py, `get_config` sets `_name` of the
+    policies in the map to None.
+    """
+    cls._name = property(lambda self: self.name, lambda self, value: None)
+    return cls

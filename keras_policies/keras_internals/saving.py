@@ -1,26 +1,153 @@
 """What Keras writes for our classes, and reads for those of tf.keras."""
 
 import contextlib
+import copy
+import functools
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeAlias
 
 import keras
 from keras.src import api_export, dtype_policies
 from keras.src.backend.common import global_state
+from keras.src.dtype_policies import dtype_policy
 from keras.src.legacy.saving import legacy_h5_format
+from keras.src.saving import saving_lib, serialization_lib
 
-from keras_policies.keras_internals.wrapping import Function, MakeWrapper, wrap
+from keras_policies.keras_internals.layers import sublayers
+from keras_policies.keras_internals.policies import held_policy
+from keras_policies.keras_internals.trainers import opening_a_file
+from keras_policies.keras_internals.wrapping import Function, wrap
 
-Config = dict[str, Any]
+Config: TypeAlias = dict[str, Any]
 
 
 class ReadsConfigs(Protocol):
     """A class whose `from_config` makes an object of a config."""
 
     @staticmethod
-    def from_config(config: Config) -> Any:
-        """Return the object that a config describes."""
+    def from_config(config: Config) -> Any: ...
+
+
+class _SavingWeights(threading.local):
+    """Whether this thread is saving weights without their model."""
+
+    now = False
+
+
+_saving_weights = _SavingWeights()
+
+
+def is_saving_weights_only() -> bool:
+    """Return whether what is being saved is weights and optimizer, without a model.
+
+    Keras: src/saving/saving_lib.py, `save_weights_only`.
+    """
+    return _saving_weights.now
+
+
+def mark_saving_of_weights() -> None:
+    """Let `is_saving_weights_only` know."""
+
+    def make_wrapper(stock: Function) -> Function:
+        def save_weights_only(model: keras.Model, *args: Any, **kwargs: Any) -> None:
+            _saving_weights.now = True
+            try:
+                stock(model, *args, **kwargs)
+            finally:
+                _saving_weights.now = False
+
+        return save_weights_only
+
+    wrap(saving_lib, "save_weights_only", make_wrapper)
+
+
+class KeptPolicy(Config):
+    """The config of a policy, which also holds the policy until it goes into a file."""
+
+    def __init__(self, config: Config, policy: keras.DTypePolicy) -> None:
+        super().__init__(config)
+        self.policy = policy
+
+
+def keep_policies_in_memory(is_kept: Callable[[keras.DTypePolicy], bool]) -> None:
+    """Let the configs of layers hold the policies for which `is_kept(policy)` holds.
+
+    A layer that is made from such a config in the same process gets the policy itself.
+    JSON has the plain config.
+
+    Keras: src/layers/layer.py, `Layer.get_config`; src/saving/serialization_lib.py,
+    `serialize_dict` copies the configs of layers inside others.
+    """
+
+    def keep(stock: Function) -> Function:
+        def get_config(self: keras.Layer) -> Config:
+            config: Config = stock(self)
+            policy, written = held_policy(self), config.get("dtype")
+            if not is_kept(policy) or not isinstance(written, dict):
+                return config
+            kept = KeptPolicy(written["config"], policy)
+            return {**config, "dtype": {**written, "config": kept}}
+
+        return get_config
+
+    def copy_others(stock: Function) -> Function:
+        def serialize_dict(obj: Config) -> Any:
+            return obj if isinstance(obj, KeptPolicy) else stock(obj)
+
+        return serialize_dict
+
+    wrap(keras.Layer, "get_config", keep)
+    wrap(serialization_lib, "serialize_dict", copy_others)
+    wrap(keras.Operation, "from_config", _pass_unnamed_policies)
+
+
+def _pass_unnamed_policies(stock: Function) -> Function:
+    """Make layers from unnamed policies themselves: Keras would take their names.
+
+    Keras: src/ops/operation.py, `Operation.from_config`.
+    """
+
+    def from_config(cls: type, config: Config) -> Any:
+        dtype = config.get("dtype")
+        written = dtype.get("config") if isinstance(dtype, dict) else None
+        if isinstance(written, dict) and written.get("name", "") is None:
+            config = {**config, "dtype": keras.dtype_policies.deserialize(dtype)}
+        return stock(cls, config)
+
+    return from_config
+
+
+def read_quantized_name(translate: Callable[[str], str]) -> None:
+    """Read names such as "float8_from_mixed_float16" as `translate(name)` says.
+
+    Keras: src/dtype_policies/dtype_policy.py.
+    """
+
+    def make_wrapper(stock: Function) -> Function:
+        def _get_quantized_dtype_policy_by_str(policy: Any) -> Any:
+            return stock(translate(policy) if isinstance(policy, str) else policy)
+
+        return _get_quantized_dtype_policy_by_str
+
+    wrap(dtype_policy, "_get_quantized_dtype_policy_by_str", make_wrapper)
+
+
+def after_deepcopy(hook: Callable[[keras.Layer, keras.Layer], None]) -> None:
+    """Call `hook(original, copied)` for each layer inside one that `deepcopy` copies.
+
+    Keras: src/saving/keras_saveable.py copies by way of a file.
+    """
+
+    def __deepcopy__(self: keras.Layer, memo: dict[int, Any]) -> Any:
+        reconstruct = vars(copy)["_reconstruct"]  # what deepcopy itself does
+        copied = reconstruct(self, memo, *self.__reduce_ex__(4))
+        for original, clone in zip(sublayers(self), sublayers(copied), strict=False):
+            hook(original, clone)
+        return copied
+
+    keras.Layer.__deepcopy__ = __deepcopy__
 
 
 def read_unnamed_policy(choose: Callable[[], keras.DTypePolicy | None]) -> None:
@@ -32,6 +159,8 @@ def read_unnamed_policy(choose: Callable[[], keras.DTypePolicy | None]) -> None:
 
     def make_wrapper(stock: Function) -> Function:
         def from_config(cls: type, config: Config) -> Any:
+            if isinstance(config, KeptPolicy):
+                return config.policy
             if cls is keras.DTypePolicy and config.get("name") is None:
                 chosen = choose()
                 if chosen is not None:
@@ -49,19 +178,16 @@ def before_model_from_config(hook: Callable[[str, Config], Config]) -> None:
     Keras: src/models/{model,sequential}.py, `from_config`.
     """
 
-    def make_wrapper_for(class_name: str) -> MakeWrapper:
-        def make_wrapper(stock: Function) -> Function:
-            def from_config(
-                cls: type, config: Config, custom_objects: Config | None = None
-            ) -> keras.Model:
-                return stock(cls, hook(class_name, config), custom_objects)
+    def make_wrapper(class_name: str, stock: Function) -> Function:
+        def from_config(
+            cls: type, config: Config, custom_objects: Config | None = None
+        ) -> keras.Model:
+            return stock(cls, hook(class_name, config), custom_objects)
 
-            return from_config
-
-        return make_wrapper
+        return from_config
 
     for owner in keras.Model, keras.Sequential:
-        wrap(owner, "from_config", make_wrapper_for(owner.__name__))
+        wrap(owner, "from_config", functools.partial(make_wrapper, owner.__name__))
 
 
 def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
@@ -74,25 +200,23 @@ def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
         def load_model_from_hdf5(filepath: Any, *args: Any, **kwargs: Any) -> Any:
             options = inspect.signature(stock).bind(filepath, *args, **kwargs)
             options.apply_defaults()
-            return hook(stock, **options.arguments)
+            with opening_a_file():
+                return hook(stock, **options.arguments)
 
         return load_model_from_hdf5
 
     wrap(legacy_h5_format, "load_model_from_hdf5", make_wrapper)
 
 
-def custom_object_scope(
-    custom_objects: Config | None,
-) -> contextlib.AbstractContextManager[None]:
-    """Return a scope of custom objects that adds to the scope around it.
+@contextlib.contextmanager
+def custom_object_scope(custom_objects: Config | None) -> Iterator[None]:
+    """Open a scope of custom objects that adds to the scope around it.
 
     Keras: src/saving/object_registration.py; its own scope replaces the one around it.
     """
     around = global_state.get_global_attribute("custom_objects_scope_dict", {})
-    scope: contextlib.AbstractContextManager[None] = keras.saving.custom_object_scope(
-        {**around, **(custom_objects or {})}
-    )
-    return scope
+    with keras.saving.custom_object_scope({**around, **(custom_objects or {})}):
+        yield
 
 
 def save_class_as(cls: type, name: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import layers
 
 from keras_policies.keras_internals.building import first_dtype
 from keras_policies.keras_internals.layers import sublayers
@@ -96,10 +97,7 @@ def after_bidirectional_init(hook: Callable[[keras.Layer, keras.Layer], None]) -
 
     def make_wrapper(stock: Function) -> Function:
         def __init__(
-            self: keras.layers.Bidirectional,
-            layer: keras.Layer,
-            *args: Any,
-            **kwargs: Any,
+            self: layers.Bidirectional, layer: keras.Layer, *args: Any, **kwargs: Any
         ) -> None:
             stock(self, layer, *args, **kwargs)
             given = inspect.signature(stock).bind(self, layer, *args, **kwargs)
@@ -107,10 +105,9 @@ def after_bidirectional_init(hook: Callable[[keras.Layer, keras.Layer], None]) -
             if given.arguments.get("backward_layer") is None:
                 clones.append(self.backward_layer)
             for clone in clones:
-                pairs = zip(sublayers(layer), sublayers(clone), strict=True)
-                for original, copied in pairs:
-                    hook(original, copied)
+                for pair in zip(sublayers(layer), sublayers(clone), strict=True):
+                    hook(*pair)
 
         return __init__
 
-    wrap(keras.layers.Bidirectional, "__init__", make_wrapper)
+    wrap(layers.Bidirectional, "__init__", make_wrapper)

@@ -36,15 +36,11 @@ def slot_names(optimizer: keras.optimizers.Optimizer) -> list[str]:
 def slot(
     optimizer: keras.optimizers.Optimizer, name: str, variable: keras.Variable
 ) -> keras.Variable | None:
-    """Return an optimizer's slot for a variable, or None if it keeps none.
+    """Return a built optimizer's slot for a variable, or None if it keeps none.
 
-    Args:
-        optimizer: a built `keras.optimizers.Optimizer`.
-        name: str, one of `slot_names(optimizer)`.
-        variable: `keras.Variable` that the optimizer was built for.
-
-    Keras: src/optimizers/*.py keep the slots in lists, which are empty or missing where
-    a setting, such as a momentum of 0, makes them useless.
+    `name` is one of `slot_names(optimizer)`. Keras: src/optimizers/*.py keep the slots
+    in lists, which are empty or missing where a setting, such as a momentum of 0, makes
+    them useless.
     """
     slots = getattr(optimizer, _attributes(optimizer)[name], None)
     return slots[optimizer._get_variable_index(variable)] if slots else None

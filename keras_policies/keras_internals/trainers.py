@@ -1,7 +1,9 @@
 """Seams and accessors of `Model.compile`, and of what the first step of `fit` does."""
 
+import contextlib
 import inspect
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -38,6 +40,58 @@ def around_compile(
         return compile
 
     wrap(Trainer, "compile", make_wrapper)
+
+
+class _Opening(threading.local):
+    """How many files this thread is opening and compiling the models of."""
+
+    depth = 0
+
+
+_opening = _Opening()
+
+
+@contextlib.contextmanager
+def opening_a_file() -> Iterator[None]:
+    """Mark that models are compiled because a file says so, not the user."""
+    _opening.depth += 1
+    try:
+        yield
+    finally:
+        _opening.depth -= 1
+
+
+def is_compiled_by_a_file() -> bool:
+    """Return whether the `compile` that is running was called because of a file."""
+    return _opening.depth > 0
+
+
+def before_training(hook: Callable[[keras.Model], None]) -> None:
+    """Call `hook(model)` when `fit` or `train_on_batch` of a model begins.
+
+    Keras: src/trainers/trainer.py, `Trainer._assert_compile_called`, which the
+    trainers of all backends call first. `Trainer.compile_from_config`.
+    """
+
+    def make_wrapper(stock: Function) -> Function:
+        def _assert_compile_called(
+            self: keras.Model, method_name: str | None = None
+        ) -> None:
+            stock(self, method_name)
+            if method_name in ("fit", "train_on_batch"):
+                hook(self)
+
+        return _assert_compile_called
+
+    def mark_files(stock: Function) -> Function:
+        def compile_from_config(self: keras.Model, config: dict[str, Any]) -> None:
+            with opening_a_file():
+                stock(self, config)
+
+        return compile_from_config
+
+    wrap(Trainer, "_assert_compile_called", make_wrapper)
+    wrap(Trainer, "compile_from_config", mark_files)
 
 
 def record_no_auto_scale_loss(model: keras.Model) -> None:

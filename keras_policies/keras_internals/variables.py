@@ -16,7 +16,7 @@ from keras_policies.keras_internals.wrapping import Function, wrap
 
 # Turns a numpy array into what the constructor of a variable takes without computing.
 Place = Callable[["np.ndarray[Any, Any]"], Any]
-# Takes the size and the item size (bytes) of an array before it is made.
+# Takes the size and the item size (bytes) of each array before it is made.
 Spend = Callable[[int, int], None]
 
 
@@ -43,11 +43,7 @@ def blank_variables(place: Place, spend: Spend) -> Iterator[None]:
 
     A variable with a constant initializer (an optimizer's slot, for example) gets its
     value from numpy. One with a random initializer is zero until it is assigned.
-
-    Args:
-        place: callable, turns a numpy array into what a variable takes at once.
-        spend: callable, is passed the size and the item size (bytes) of each array
-            before it is made, and raises if there are too many.
+    `spend` raises if the arrays become too large.
     """
     _blank.given = place, spend
     try:
@@ -78,32 +74,29 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
-def _make_variables_blankable() -> None:
+def _blankable(stock: Function) -> Function:
     """Let `blank_variables` decide how a variable gets its first value.
 
     Keras: src/backend/common/variables.py, `Variable.__init__`.
     """
 
-    def make_wrapper(stock: Function) -> Function:
-        def __init__(
-            self: keras.Variable,
-            initializer: Any,
-            shape: Any = None,
-            dtype: Any = None,
-            *args: Any,
-            **kwargs: Any,
-        ) -> None:
-            if _blank.given is not None:
-                place, spend = _blank.given
-                if isinstance(initializer, int | float) and dtype is not None:
-                    initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
-                elif callable(initializer) or isinstance(initializer, str):
-                    initializer = _from_numpy(initializer, place, spend)
-            stock(self, initializer, shape, dtype, *args, **kwargs)
+    def __init__(
+        self: keras.Variable,
+        initializer: Any,
+        shape: Any = None,
+        dtype: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        if _blank.given is not None:
+            place, spend = _blank.given
+            if isinstance(initializer, int | float) and dtype is not None:
+                initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
+            elif callable(initializer) or isinstance(initializer, str):
+                initializer = _from_numpy(initializer, place, spend)
+        stock(self, initializer, shape, dtype, *args, **kwargs)
 
-        return __init__
-
-    wrap(KerasVariable, "__init__", make_wrapper)
+    return __init__
 
 
-_make_variables_blankable()
+wrap(KerasVariable, "__init__", _blankable)

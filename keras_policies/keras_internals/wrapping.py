@@ -17,14 +17,9 @@ def wrap(
     """Replace `owner.attribute` by `make_wrapper(stock)`.
 
     A second call for the same attribute replaces the first wrapper instead of wrapping
-    it, so importing the package twice changes nothing.
-
-    Args:
-        owner: class or module.
-        attribute: str, the name of a function, a method or a class method of `owner`;
-            `places` has checked that it is there.
-        make_wrapper: callable, takes the stock function and returns the new one; for
-            a class method, both take the class first.
+    it, so importing the package twice changes nothing. `places` has checked that the
+    function, method or class method is there; of a class method, the stock function and
+    the new one take the class first.
     """
     held = inspect.getattr_static(owner, attribute)
     is_classmethod = isinstance(held, classmethod)

@@ -27,10 +27,8 @@ def check(destination: pathlib.Path, overwrite: bool) -> None:
 def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path]:
     """Yield a path to write to; put the finished file in the place of `destination`.
 
-    If the block raises, there is no new file, and a `LegacyModelError` says so.
-
-    Raises:
-        LegacyModelError: if the file cannot be written, or exists by now.
+    If the block raises, or the file cannot be written or exists by now, there is no new
+    file, and a `LegacyModelError` says so.
     """
     prefix = f".{destination.name}."
     try:

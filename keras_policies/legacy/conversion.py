@@ -8,15 +8,9 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies.annotations import CustomObjects, Path, PolicyLike
-from keras_policies.legacy import (
-    atomic_file,
-    inspection,
-    loading,
-    recording,
-    verification,
-)
+from keras_policies.legacy import atomic_file, inspection, loading, verification
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.build import hints, inner_policies
+from keras_policies.legacy.build import hints, made_in_code
 from keras_policies.legacy.build.build import Built
 from keras_policies.legacy.build.own_classes import is_stock
 from keras_policies.legacy.plan.classes import checked_objects
@@ -93,14 +87,14 @@ def convert_model(
     check_ending(destination)
     destination = pathlib.Path(destination)
     atomic_file.check(destination, overwrite)
-    recorded = None if verify is None else recording.read(verify)
+    recorded = None if verify is None else verification.read(verify)
     with located(source), keras_internals.custom_object_scope(_also_as_saved(objects)):
         built = loading.rebuild(source, policy, safe_mode)
         description = inspection.describe(built.plan)
         with atomic_file.writing(destination, overwrite) as written:
             built.model.save(written)
             compared = _verified(written, built, recorded)
-    notes = [*built.plan.findings.notes, *inner_policies.unrecorded(built.model)]
+    notes = [*built.plan.findings.notes, *made_in_code.unrecorded_policies(built.model)]
     return Converted(
         destination=str(destination),
         source=description,
@@ -127,7 +121,7 @@ def _also_as_saved(custom_objects: dict[str, Any]) -> dict[str, Any]:
 
 
 def _verified(
-    written: pathlib.Path, built: Built, recorded: recording.Recording | None
+    written: pathlib.Path, built: Built, recorded: verification.Recording | None
 ) -> verification.Comparison | None:
     """Open the new file where that can fail, and compare its model if recorded."""
     model, plan = built.model, built.plan

@@ -8,7 +8,6 @@ from keras_policies.annotations import Config, Path
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import corrupt
 from keras_policies.legacy.base.lookups import LOOKUPS
-from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.build import hints, weights
 from keras_policies.legacy.plan import classes, layers, plan, policies, training
@@ -25,14 +24,13 @@ class LayerDescription:
     """A layer of a legacy model.
 
     Args:
-        path: str, its name, after those of the models around it.
-        class_name: str, as written.
-        policy: str, the policy as written, or None where none is recorded.
-        loss_scale: `LossScale` that the policy brings, or None.
-        compute_dtype, variable_dtype: str, or None for a deferred policy.
-        parameters: int, the number of values in its weights.
-        becomes: str, the class in Keras 3, `"keras.ops"` for a function that was called
-            on a tensor, or None if it is missing.
+        path: its name, after those of the models around it.
+        class_name, policy: as written; None where no policy is recorded.
+        loss_scale: the one that the policy brings.
+        compute_dtype, variable_dtype: None for a deferred policy.
+        parameters: the number of values in its weights.
+        becomes: the class in Keras 3, `"keras.ops"` for a function that was called on a
+            tensor, or None if it is missing.
     """
 
     path: str
@@ -50,23 +48,16 @@ class ModelDescription:
     """What `inspect_model` found.
 
     Args:
-        path, format, written_by: str.
-        class_name, name: str, of the model.
-        policy: str, the model's own policy as recorded, or as its layers and its
-            optimizer suggest; None where nothing suggests one.
-        records_policies: bool; TensorFlow 2.0 and older did not.
-        becomes_policy: str, what the model's policy becomes.
-        optimizer: str, the class of the inner optimizer, or None.
-        loss_scale: `LossScale` of the optimizer in the file, or None.
-        keeps_loss_scale: bool; the loss scale that a policy brought is dropped.
-        iterations: int, or None.
-        slots: int, the number of tensors in the optimizer's slots.
-        layers: tuple of `LayerDescription`.
-        parameters: int.
-        missing: tuple of str, the classes and functions that Keras 3 does not have and
+        policy: the model's own policy as recorded, or as its layers and its optimizer
+            suggest; None where nothing suggests one.
+        records_policies: TensorFlow 2.0 and older did not.
+        optimizer: the class of the inner optimizer.
+        keeps_loss_scale: the loss scale that a policy brought is dropped.
+        slots: the number of tensors in the optimizer's slots.
+        missing: the classes and functions that Keras 3 does not have and
             `custom_objects` has to give: layers, losses, metrics, and Lambda layers by
             their names if their code cannot run here.
-        notes: tuple of str, what else the model needs, or cannot have.
+        notes: what else the model needs, or cannot have.
     """
 
     path: str
@@ -130,32 +121,27 @@ def _becomes(class_name: str, path: str, findings: Findings) -> str | None:
     return classes.keras_name(class_name)
 
 
-def _notes(
-    findings: Findings, described: Sequence[LayerDescription]
-) -> tuple[str, ...]:
+def _notes(findings: Findings, found: Sequence[LayerDescription]) -> tuple[str, ...]:
     """Return what a model needs beside classes, in sentences."""
     ops = dict.fromkeys(op for op, _ in findings.missing_ops)
     notes = [f"TensorFlow's {op} has no counterpart" for op in ops]
     lost = findings.without_vocabulary.items()
     notes += [f"the layer {path!r} would be empty: {why}" for path, why in lost]
     notes += map(str, findings.code.values())
-    of_tensorflow = [one.path for one in described if one.becomes in NEED_TENSORFLOW]
+    of_tensorflow = [one.path for one in found if one.becomes in NEED_TENSORFLOW]
     if of_tensorflow:
         named = ", ".join(map(repr, of_tensorflow))
         notes.append(f"{named} need TensorFlow, on any backend. {hints.TENSORFLOW}")
     return tuple(notes)
 
 
-def _count(found: Sequence[LegacyWeight]) -> int:
-    """Return the number of values in the weights that Keras 3 has as well."""
-    counts = [math.prod(w.shape) for w in found if not weights.is_unknown(w)]
-    return sum(counts)
-
-
 def describe(planned: plan.Plan) -> ModelDescription:
     """Return the `ModelDescription` of a `Plan`."""
     legacy, fitting, findings = planned.legacy, planned.training, planned.findings
-    parameters = {name: _count(found) for name, found in legacy.weights.items()}
+    parameters = {  # without those that Keras 3 does not have
+        name: sum(math.prod(w.shape) for w in found if not weights.is_unknown(w))
+        for name, found in legacy.weights.items()
+    }
     described = tuple(
         description
         for node in configs.inner_layers(legacy.config)

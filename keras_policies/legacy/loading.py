@@ -11,11 +11,8 @@ import keras
 from keras_policies import keras_internals, warn
 from keras_policies.annotations import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import progress
-from keras_policies.legacy.base.errors import (
-    Keras3ModelError,
-    LegacyModelError,
-    corrupt,
-)
+from keras_policies.legacy.base import errors
+from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.build import build, values, weights
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
@@ -71,7 +68,7 @@ def load_model(
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
             built = rebuild(path, policy, safe_mode, compile)
-    except Keras3ModelError:
+    except errors.Keras3ModelError:
         if policy is not None:
             raise LegacyModelError(
                 "written by Keras 3; dtype_policy is for legacy models.",
@@ -157,7 +154,7 @@ def load_weights(model: keras.Model, path: Path) -> None:
             path=path,
         )
     near_misses.check(path, weights=True)
-    with weights_only.read(path) as by_layer, corrupt(path):
+    with weights_only.read(path) as by_layer, errors.corrupt(path):
         pairs = weights.pair(model, weights.by_model_names(model, by_layer))
         # Read, with checksums, before anything is changed.
         found = [values.value_for(*pair) for pair in pairs]

@@ -12,9 +12,7 @@ AFTER_SECONDS = 1.0
 def bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield `advance(count)`; stderr, if it is a terminal, shows a bar after a second.
 
-    Args:
-        description: str, the text beside the bar.
-        total: int, the sum of all counts, in bytes.
+    `description` is the text beside the bar, `total` the sum of all counts in bytes.
     """
     if not sys.stderr.isatty():
         yield lambda count: None

@@ -1,24 +1,74 @@
 """Compares what a converted model predicts with what the legacy model predicted."""
 
 import importlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 from keras_policies import float16_products
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.annotations import Path
+from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.build import hints
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
-from keras_policies.legacy.recording import Array, Recording
 
 # Compute dtype -> allowed difference, as a share of the largest recorded output: a few
 # roundings of the least precise dtype. GPUs multiply float32 with the 10 bits of TF32,
 # in TensorFlow since 2.4.
 TOLERANCES = {"bfloat16": 5e-2, "float16": 1e-2}
 TOLERANCE = 1e-3
+RECORD = 'Record it with np.savez("outputs.npz", x_0=x, y_0=model.predict(x))'
 TEXTS = "U"  # the kind of NumPy's dtypes of texts
+
+
+class Recording(NamedTuple):
+    """The inputs that a legacy model was given, and its outputs."""
+
+    inputs: list[Array]
+    outputs: list[Array]
+
+
+def read(path: Path) -> Recording:
+    """Return the arrays `x_0`, `x_1`, … and `y_0`, `y_1`, … of an `.npz` file.
+
+    Arrays of other names are ignored.
+
+    Raises:
+        LegacyModelError: if there is no such file, or an array is missing.
+    """
+    with located(path):
+        try:
+            arrays = _arrays(path)
+        except (OSError, ValueError, EOFError) as error:
+            raise LegacyModelError(
+                f"not a readable .npz file: {str(error).rstrip('.')}.",
+                f"{RECORD}; texts as np.array(texts, dtype=str).",
+            ) from error
+        return Recording(_numbered("x_", arrays), _numbered("y_", arrays))
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    stored = np.load(path, allow_pickle=False)
+    if isinstance(stored, np.ndarray):
+        raise ValueError("one array alone, as np.save writes it")
+    with stored:
+        return {name: stored[name] for name in stored.files}
+
+
+def _numbered(prefix: str, arrays: Mapping[str, Array]) -> list[Array]:
+    """Return the arrays with a prefix in the order of their numbers, none left out."""
+    found = [name for name in arrays if name.startswith(prefix)]
+    names = [f"{prefix}{number}" for number in range(len(found))]
+    if not found or set(names) != set(found):
+        raise LegacyModelError(
+            "expected inputs x_0, x_1, … and outputs y_0, y_1, …, found "
+            f"{sorted(arrays)}.",
+            f"{RECORD}.",
+        )
+    return [arrays[name] for name in names]
 
 
 class Comparison(NamedTuple):
@@ -38,7 +88,7 @@ def tolerance(plan: Plan) -> float:
     written = [*plan.findings.dtypes.values(), *plan.legacy.inner_policies.values()]
     dtypes = {policies.dtypes_of(dtype)[0] for dtype in written}
     for dtype in written:
-        dtypes |= policies.compute_dtypes(plan.policy_of(dtype))
+        dtypes |= policies.compute_dtypes(plan.settings.policy_of(dtype))
     return max([TOLERANCE, *(TOLERANCES.get(str(dtype), 0.0) for dtype in dtypes)])
 
 
@@ -47,11 +97,8 @@ def compare(
 ) -> Comparison:
     """Compare what a model predicts with recorded outputs; return the worst output.
 
-    Args:
-        model: the new model.
-        recorded: what the legacy model predicted.
-        share: the tolerance, as a share of the largest output.
-        inputs: the number of the model's inputs, or None if it is not known.
+    `share` is the tolerance, as a share of the largest output, and `inputs` the number
+    of the model's inputs if it is known.
 
     Raises:
         LegacyModelError: if the outputs differ, or if equal ones would prove nothing.
@@ -65,9 +112,8 @@ def compare(
     shapes = [item.shape for item in found]
     expected = [item.shape for item in recorded.outputs]
     if shapes != expected:
-        raise LegacyModelError(
-            f"it predicts the shapes {shapes}, recorded: {expected}."
-        )
+        reason = f"it predicts the shapes {shapes}, recorded: {expected}."
+        raise LegacyModelError(reason)
     pairs = enumerate(zip(found, recorded.outputs, strict=True))
     compared = [_comparison(*pair, share, f"y_{number}") for number, pair in pairs]
     for difference, allowed in compared:
@@ -87,7 +133,6 @@ def _machine_at_fault(share: float) -> str:
 
 
 def _predicted(model: keras.Model, values: list[Any]) -> list[Array]:
-    """Return a list of what a model predicts."""
     try:
         found = model.predict(values[0] if len(values) == 1 else values, verbose=0)
     except Exception as error:  # whatever a layer raises
@@ -115,8 +160,7 @@ def _as_tensor(value: Array) -> Any:
 def _comparison(found: Array, wanted: Array, share: float, name: str) -> Comparison:
     """Compare two arrays. Integers and texts must be equal; NaN never is.
 
-    Raises:
-        LegacyModelError: if an output of any other input might be as near.
+    Refuse a recorded output that the output for any other input might be as near to.
     """
     if not wanted.size:
         return Comparison(0.0, 0.0)

@@ -13,16 +13,9 @@ ONE_BATCH = (
 
 
 def check(x: Arrays, y: Arrays, needs_y: bool) -> None:
-    """Raise if inputs and targets are not one batch of arrays.
+    """Raise `ValueError` if inputs and targets are not one batch of arrays.
 
-    Args:
-        x: the inputs that a user passed.
-        y: the targets.
-        needs_y: bool, whether there is a loss that compares with targets.
-
-    Raises:
-        ValueError: if something is not an array, or the batch is empty, or two arrays
-            have different batch sizes.
+    `needs_y` says whether there is a loss that compares with targets.
     """
     if x is None or (y is None and needs_y):
         name = "x" if x is None else "y"
@@ -64,8 +57,7 @@ def tensors(structure: Arrays) -> Tensor:
         if array is None:
             return None
         tensor = ops.convert_to_tensor(array)
-        dtype = keras.backend.standardize_dtype(tensor.dtype)
-        is_float = keras.backend.is_float_dtype(dtype)
+        is_float = keras.backend.is_float_dtype(tensor.dtype)
         return ops.cast(tensor, keras.config.floatx()) if is_float else tensor
 
     return keras.tree.map_structure(convert, structure)

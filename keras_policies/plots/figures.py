@@ -1,6 +1,5 @@
 """What the pictures have in common: an empty figure, colours, and labels."""
 
-import functools
 import io
 import math
 from typing import TYPE_CHECKING
@@ -24,15 +23,15 @@ def new_figure() -> "Figure":
             "pip install matplotlib."
         ) from error
     figure = Figure(figsize=SIZE, layout="constrained")
+
+    def png() -> bytes:
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png")
+        return buffer.getvalue()
+
     # A notebook shows an object with this method; pyplot does not know the figure.
-    vars(figure)["_repr_png_"] = functools.partial(_png, figure)
+    vars(figure)["_repr_png_"] = png
     return figure
-
-
-def _png(figure: "Figure") -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()
 
 
 def scale_text(scale: float) -> str:

@@ -15,9 +15,7 @@ APART = 1 / 18  # of the width
 def draw(axes: Any, shown: Collection[int]) -> None:
     """Draw zones where float16 has numbers, and say what it makes of the others.
 
-    Args:
-        axes: `matplotlib.axes.Axes` whose x axis is the exponent of a power of two.
-        shown: exponents that must lie within its limits.
+    The x axis of `axes` is the exponent of a power of two, and includes all of `shown`.
     """
     low, high = min((LEAST - 5, *shown)), max((LIMIT + 4, *shown)) + 1
     zones = [

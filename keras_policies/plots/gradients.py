@@ -73,11 +73,8 @@ def plot_gradients(
     found = {factor: gradients_of(model, x, y, factor) for factor in factors}
     sizes = {factor: magnitudes(arrays) for factor, arrays in found.items()}
     _draw(figure, sizes, _labels(sizes, zeros_in_both(found[1.0], found[scale])))
-    title = [
-        f"Gradients of {model.name!r} on one batch, {sizes[1.0].total:,} numbers",
-        finite.words_on_weights(model),
-    ]
-    figure.suptitle("\n".join(filter(None, title)))
+    title = f"Gradients of {model.name!r} on one batch, {sizes[1.0].total:,} numbers"
+    figure.suptitle(f"{title}\n{finite.words_on_weights(model)}".rstrip())
     return figure
 
 
@@ -95,17 +92,11 @@ def _scale(model: keras.Model, given: float | None) -> float:
 
 
 def _labels(sizes: dict[float, Magnitudes], stay_zero: int) -> list[str]:
-    """Return the label of each series in the legend.
-
-    Args:
-        sizes: dict of loss scale to `Magnitudes`, scale 1 first.
-        stay_zero: int, how many gradients are zero in both.
-    """
+    """Return the label of each series; `stay_zero` gradients are zero in all series."""
     labels = []
     for scale, found in sizes.items():
-        is_scaled = scale != 1
-        factor = f" times {figures.scale_text(scale)}" if is_scaled else ", not scaled"
-        is_compared = not is_scaled and len(sizes) > 1 and found.zeros
+        factor = ", not scaled" if scale == 1 else f" times {figures.scale_text(scale)}"
+        is_compared = scale == 1 and len(sizes) > 1 and found.zeros
         stay = f" ({stay_zero:,} with the scale too)" if is_compared else ""
         labels.append(
             f"loss{factor}: {found.zeros:,} zero{stay}, {found.non_finite:,} inf or NaN"

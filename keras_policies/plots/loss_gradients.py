@@ -15,19 +15,10 @@ def gradients_of(
 ) -> list[Floats]:
     """Return the gradients of a compiled model's loss, times a loss scale.
 
+    There is one array for each of `model.trainable_variables` that the loss depends on.
     The loss is multiplied before the gradients are taken, in the dtypes in which the
     model computes, as in a training step. A model that is not built gets built;
     otherwise nothing in it changes: no weights, moving averages, seeds or metrics.
-
-    Args:
-        model: compiled `keras.Model`.
-        x: array, or a structure of arrays, one batch of inputs.
-        y: array, or a structure of arrays, the targets of that batch.
-        scale: float, the loss scale (unitless).
-
-    Returns:
-        List of float32 arrays, one for each of `model.trainable_variables` that the
-        loss depends on.
 
     Raises:
         ValueError: if the model is not compiled, or has nothing trainable, or x and y

@@ -14,17 +14,11 @@ Floats = npt.NDArray[np.floating[Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Magnitudes:
-    """How large the numbers in some arrays are.
+    """How large the numbers in some arrays are."""
 
-    Args:
-        counts: dict of int to int, `{n: how many x have 2**n <= abs(x) < 2**(n + 1)}`.
-        zeros: int, how many are zero.
-        non_finite: int, how many are infinite or NaN.
-    """
-
-    counts: dict[int, int]
+    counts: dict[int, int]  # {n: how many x have 2**n <= abs(x) < 2**(n + 1)}
     zeros: int
-    non_finite: int
+    non_finite: int  # how many are infinite or NaN
 
     @property
     def total(self) -> int:

@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable
 
 import keras
-from rich.console import Console
 
 from keras_policies import terminal
 from keras_policies.summaries import table
@@ -58,17 +57,11 @@ def summary(
             f"summary takes a keras.Model, but got: {model!r}. Put a layer into a "
             "keras.Sequential."
         )
-    if print_fn is None:
-        _print(model, terminal.console())
-        return
     text = io.StringIO()
     # Otherwise rich would show a notebook the text itself, or colour it.
-    _print(
-        model, terminal.console(file=text, force_jupyter=False, force_terminal=False)
-    )
-    print_fn(text.getvalue())
-
-
-def _print(model: keras.Model, console: Console) -> None:
+    for_text = {"file": text, "force_jupyter": False, "force_terminal": False}
+    console = terminal.console(**({} if print_fn is None else for_text))
     shown = table.renderables(rows_of(model), model.built, console.width)
     console.print(*shown, sep="\n")
+    if print_fn is not None:
+        print_fn(text.getvalue())

@@ -39,25 +39,15 @@ USE_FLOAT32 = "give the layer dtype='float32'"
 def of_layer(
     layer: keras.Layer, parent: keras.Layer, scale: LossScale | None
 ) -> tuple[str, ...]:
-    """Return the warnings about a layer.
-
-    Args:
-        layer: `keras.Layer`.
-        parent: `keras.Layer`, the one around it.
-        scale: the `LossScale` that applies to the model, or None.
-
-    Returns:
-        Tuple of str.
-    """
+    """Return the warnings about a layer in `parent`, under the model's loss scale."""
     policy = keras_internals.own_policy(layer)
     dtype = policy.compute_dtype
     if dtype is None:
         return ("waits for its first input",)
     found = []
     if dtype in NARROW:
-        condition = _condition(layer, parent)
-        for name in _activations(layer):
-            found.append(f"{name} in {dtype}{condition}; {USE_FLOAT32}")
+        place = f"{dtype}{_condition(parent)}"
+        found = [f"{name} in {place}; {USE_FLOAT32}" for name in _activations(layer)]
     if dtype == "float16" and isinstance(layer, EINSUM):
         found += filter(None, [float16_products.problem()])
     found += [*_ops(layer), *_weights(layer)]
@@ -82,8 +72,8 @@ def _activations(layer: keras.Layer) -> list[str]:
     ]
 
 
-def _condition(layer: keras.Layer, parent: keras.Layer) -> str:
-    """Return when a layer computes its softmax, if it does not always do so.
+def _condition(parent: keras.Layer) -> str:
+    """Return when a part of a layer computes its softmax, if it does not always do so.
 
     A layer of attention heads calls its Softmax only if it is asked for scores, or has
     a dropout; otherwise the backend computes attention, with a softmax in float32.
@@ -124,17 +114,9 @@ def of_model(
 ) -> tuple[str, ...]:
     """Return the warnings about a model as a whole.
 
-    Args:
-        model: `keras.Model`.
-        computes: set of str, the compute dtypes of its layers that have weights.
-        scale: the `LossScale` that applies, or None.
-
-    Returns:
-        Tuple of str.
+    `computes` are the compute dtypes of its layers that have weights.
     """
-    found = [*_ops(model), *_outputs(model)]
-    for dtype in sorted(_loss_dtypes(model) & NARROW):
-        found.append(f"loss computed in {dtype}; give the loss dtype='float32'")
+    found = [*_ops(model), *_outputs(model), *_losses(model)]
     if "float16" in computes and scale is None:
         found.append(
             "float16 without a loss scale: small gradients become zero; "
@@ -146,7 +128,7 @@ def of_model(
 
 def _outputs(model: keras.Model) -> Iterator[str]:
     """Yield a warning for each symbolic output of a narrow dtype."""
-    for tensor in keras_internals.flatten(getattr(model, "outputs", None) or []):
+    for tensor in keras.tree.flatten(getattr(model, "outputs", None) or []):
         dtype = keras.backend.standardize_dtype(tensor.dtype)
         if dtype in NARROW:
             maker = keras_internals.maker_of(tensor)
@@ -156,11 +138,16 @@ def _outputs(model: keras.Model) -> Iterator[str]:
             yield f"output{by} in {dtype}: {OUTPUT[dtype]}; {remedy}"
 
 
-def _loss_dtypes(model: keras.Model) -> set[str]:
-    """Return the dtypes in which a compiled model's losses are computed."""
-    losses = keras_internals.flatten(getattr(model, "loss", None))
-    known = [loss for loss in losses if loss is not None]
-    return {getattr(loss, "dtype", None) or keras.config.floatx() for loss in known}
+def _losses(model: keras.Model) -> Iterator[str]:
+    """Yield a warning for each narrow dtype in which a model's losses are computed."""
+    losses = [
+        loss
+        for loss in keras.tree.flatten(getattr(model, "loss", None))
+        if loss is not None
+    ]
+    dtypes = {getattr(loss, "dtype", None) or keras.config.floatx() for loss in losses}
+    for dtype in sorted(dtypes & NARROW):
+        yield f"loss computed in {dtype}; give the loss dtype='float32'"
 
 
 def _epsilon(model: keras.Model) -> Iterator[str]:

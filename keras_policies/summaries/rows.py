@@ -14,28 +14,17 @@ from keras_policies.summaries import risks
 class Row:
     """A layer in a summary.
 
-    Args:
-        path: str, its name, after the names of the layers around it; `""` for the
-            model.
-        name: str.
-        class_name: str.
-        depth: int, the number of layers around it; 0 for the model.
-        policy: str, the name of its policy.
-        origin: str, where the policy came from, as returned by `origins.origin_of`.
-        compute_dtype: str, or None while the layer waits for an input.
-        variable_dtype: str, or None while the layer waits for an input.
-        loss_scale: `Scaling` of the gradients of its weights, None if it has no
-            weights; for the model, the `Scaling` of its loss.
-        risks: tuple of str.
+    `loss_scale` is that of the gradients of its weights, None if it has no weights; for
+    the model, that of its loss.
     """
 
-    path: str
+    path: str  # its name after the names of the layers around it; "" for the model
     name: str
     class_name: str
-    depth: int
-    policy: str
-    origin: str
-    compute_dtype: str | None
+    depth: int  # the number of layers around it; 0 for the model
+    policy: str  # the name
+    origin: str  # where the policy came from, as returned by `origins.origin_of`
+    compute_dtype: str | None  # None while the layer waits for an input
     variable_dtype: str | None
     loss_scale: Scaling | None
     risks: tuple[str, ...]
@@ -44,12 +33,7 @@ class Row:
 def rows_of(model: keras.Model) -> list[Row]:
     """Return the rows of `summary(model)`: the model's own, then each layer's.
 
-    Args:
-        model: `keras.Model`, built or not.
-
-    Returns:
-        List of `Row`; the parts of a layer come after it. A shared layer has one row,
-        at its first place.
+    The parts of a layer come after it. A shared layer has one row, at its first place.
 
     Example:
         >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])

@@ -42,13 +42,7 @@ ONLY_WIDE = {"compute", "weights", "loss scale"}
 def renderables(
     rows: list[Row], is_built: bool, width: int
 ) -> Iterator[RenderableType]:
-    """Yield the parts of a summary for rich to print.
-
-    Args:
-        rows: list of `Row`, the model's first.
-        is_built: bool, whether the model is built.
-        width: int, characters in a line.
-    """
+    """Yield the parts of a summary, `width` characters wide, for rich to print."""
     model = rows[0]
     yield Text(f"{model.class_name} {model.name!r}", style="bold")
     if not is_built:
@@ -76,8 +70,8 @@ def _table(rows: list[Row], headings: list[str], risks: list[str]) -> Table:
     """Return a rich table; its last column has the numbers of risks in the list."""
     table = Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
-        can_fold = COLUMNS[heading].can_fold
-        table.add_column(heading, overflow="fold", no_wrap=not can_fold)
+        no_wrap = not COLUMNS[heading].can_fold
+        table.add_column(heading, overflow="fold", no_wrap=no_wrap)
     table.add_column("at risk", overflow="fold")
     for row in rows:
         cells = [COLUMNS[heading].cell(row) for heading in headings]

@@ -9,7 +9,6 @@ import pytest
 
 from keras_policies import LegacyModelError, float16_products
 from keras_policies.legacy import verification
-from keras_policies.legacy.recording import Recording
 from keras_policies.summaries import risks
 
 
@@ -131,7 +130,7 @@ def test_summary_warns_of_layers_that_this_machine_computes_wrongly(
 def test_a_failed_comparison_in_float16_names_the_machine():
     model = keras.Sequential([keras.Input((1,)), keras.layers.Rescaling(2.0)])
     x = np.array([[1.0], [3.0]], "float32")
-    recorded = Recording([x], [x])
+    recorded = verification.Recording([x], [x])
     with pytest.raises(LegacyModelError, match="machine may be at fault: .* einsum"):
         verification.compare(model, recorded, 1e-2, 1)
     with pytest.raises(LegacyModelError, match=r"allowed 0.003.$"):

@@ -281,7 +281,7 @@ SCALINGS = {
     "stock policy": (
         keras.DTypePolicy("mixed_float16"),
         "sgd",
-        "dynamic, 32768 (stock Keras)",
+        "dynamic, 32768",
     ),
     "at its minimum": (
         mp.Policy("mixed_float16", mp.DynamicLossScale(4, minimum=4)),
@@ -293,16 +293,16 @@ SCALINGS = {
     "stock policy, not compiled": (
         keras.DTypePolicy("mixed_float16"),
         None,
-        "dynamic, 32768 (stock Keras), once compiled",
+        "dynamic, 32768, once compiled",
     ),
     "an optimizer of ours": (
         "float32",
         lambda: mp.LossScaleOptimizer(keras.optimizers.SGD(), 64),
         "fixed, 64",
     ),
-    "a stock one": (
+    "a subclass of the stock one": (
         "float32",
-        lambda: keras.optimizers.LossScaleOptimizer(
+        lambda: type("Mine", (keras.optimizers.LossScaleOptimizer,), {})(
             keras.optimizers.SGD(), initial_scale=1
         ),
         "dynamic, 1 (stock Keras)",

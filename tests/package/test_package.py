@@ -1,5 +1,6 @@
 import importlib
 import inspect
+import json
 import os
 import pathlib
 import re
@@ -7,10 +8,12 @@ import subprocess
 import sys
 
 import keras
+import pytest
 
 import keras_policies
 
 PACKAGE = pathlib.Path(keras_policies.__file__).parent
+DATA = pathlib.Path(__file__).parents[1] / "data"
 
 
 def test_public_names():
@@ -24,6 +27,7 @@ def test_public_names():
         "Policy",
         "__version__",
         "convert_model",
+        "experimental",
         "global_policy",
         "inspect_model",
         "load_model",
@@ -31,6 +35,7 @@ def test_public_names():
         "plot_gradients",
         "plot_loss_scale",
         "policy_scope",
+        "set_global_policy",
         "set_policy",
         "summary",
     }
@@ -44,6 +49,39 @@ def test_dir_lists_the_public_names_and_no_others():
     )
     assert eval(done.stdout) == sorted(keras_policies.__all__)
     assert dir(keras_policies) == sorted(keras_policies.__all__)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import keras_policies.experimental as mp",
+        "from keras_policies import experimental as mp",
+        "import keras_policies as mixed_precision; mp = mixed_precision.experimental",
+    ],
+)
+def test_a_script_of_tf_keras_needs_another_import_alone(line):
+    names = {}
+    exec(line, names)
+    mp = names["mp"]
+    policy = mp.Policy("mixed_float16", loss_scale=mp.FixedLossScale(64))
+    mp.set_policy(policy)
+    assert mp.global_policy() is policy
+    assert mp.get_layer_policy(keras.layers.Dense(1)) is policy
+    assert mp.LossScaleOptimizer(keras.optimizers.SGD(), "dynamic").dynamic
+    assert issubclass(mp.DynamicLossScale, mp.LossScale)
+    mp.set_global_policy("float32")
+    assert mp.global_policy().name == "float32"
+
+
+def test_experimental_has_every_old_name_but_those_of_tensorflow_1():
+    old = json.loads((DATA / "legacy_names.json").read_text())
+    names = {
+        name
+        for module in ("keras.mixed_precision", "mixed_precision")
+        for name in old[f"tf.{module}.experimental"]
+        if "." not in name
+    }
+    assert names | {"set_global_policy"} == set(keras_policies.experimental.__all__)
 
 
 def test_public_names_are_typed():

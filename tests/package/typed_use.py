@@ -39,8 +39,11 @@ def policies() -> None:
     assert_type(hash(policy), int)
     mp.set_policy(policy)
     mp.set_policy("float32")
+    mp.set_global_policy("float32")
     mp.set_policy(None)
     mp.global_policy()
+    mp.experimental.set_policy(mp.experimental.Policy("mixed_float16", 128))
+    mp.experimental.get_layer_policy(keras.layers.Dense(1))
     with mp.policy_scope("mixed_bfloat16"):
         pass
 

@@ -4,7 +4,13 @@ import keras
 import numpy as np
 import pytest
 
-from keras_policies import Policy, global_policy, policy_scope, set_policy
+from keras_policies import (
+    Policy,
+    global_policy,
+    policy_scope,
+    set_global_policy,
+    set_policy,
+)
 
 
 def test_set_policy_takes_a_name_a_policy_or_none():
@@ -121,3 +127,8 @@ def test_threads_do_not_see_each_others_scopes():
         ("float16", "after"): "float32",
         ("float64", "after"): "float32",
     }
+
+
+def test_the_name_of_tensorflow_2_4_sets_the_global_policy():
+    set_global_policy("mixed_float16")
+    assert global_policy().name == "mixed_float16"

@@ -1,3 +1,7 @@
+import copy
+import json
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -365,3 +369,61 @@ def test_super_init_not_called_is_told_as_by_keras():
         Bad()(ones((2,), "float32"))
     with pytest.raises(RuntimeError, match="forgot to call"):
         Bad().add_weight(shape=())
+
+
+def rebuilt(layer):
+    return type(layer).from_config(layer.get_config())
+
+
+def from_dict(layer):
+    config = keras.saving.serialize_keras_object(layer)
+    return keras.saving.deserialize_keras_object(config)
+
+
+def cloned_in_a_model(layer):
+    model = keras.models.clone_model(keras.Sequential([layer]))
+    return model.layers[0]
+
+
+COPIES = copy.deepcopy, rebuilt, from_dict, cloned_in_a_model
+
+
+@pytest.mark.parametrize("name", ["infer", "infer_with_float32_vars"])
+@pytest.mark.parametrize("copied", COPIES, ids=lambda function: function.__name__)
+@pytest.mark.parametrize("wrapped", [False, True], ids=["alone", "wrapped"])
+@pytest.mark.parametrize("where", ["global", "own"])
+def test_copies_in_memory_of_an_unsettled_layer_stay_infer(
+    name, copied, wrapped, where
+):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        policy = mp.Policy(name, loss_scale=8)
+    mp.set_policy(policy if where == "global" else None)
+    layer = keras.layers.Dense(2, dtype=None if where == "global" else policy)
+    if wrapped:
+        layer = keras.layers.TimeDistributed(layer, dtype=layer.dtype_policy)
+    again = copied(layer)
+    assert again is not layer
+    inner = again.layer if wrapped else again
+    assert inner.dtype_policy == again.dtype_policy == policy
+    again(np.ones((1, 3, 4), "float16"))
+    assert inner.compute_dtype == "float16"
+
+
+def test_a_settled_layers_copy_is_settled():
+    layer = keras.layers.Dense(2, dtype=mp.Policy("infer"))
+    layer(np.ones((1, 4), "float16"))
+    for copied in copy.deepcopy, rebuilt:
+        assert copied(layer).dtype_policy.name == "float16"
+
+
+def test_the_file_of_an_unsettled_layer_follows_the_global_policy():
+    layer = keras.layers.Dense(2, dtype=mp.Policy("infer"))
+    text = json.dumps(layer.get_config())
+    assert '"config": {"name": null}' in text
+    assert keras.layers.Dense.from_config(json.loads(text)).dtype_policy.name == (
+        "float32"
+    )
+    mp.set_policy("infer")
+    read = keras.layers.Dense.from_config(json.loads(text))
+    assert read.dtype_policy is mp.global_policy()

@@ -210,3 +210,21 @@ def test_integer_policy_never_casts_a_float():
     y = layer(np.float32([[0.5]]))
     assert keras.backend.standardize_dtype(y.dtype) == "float32"
     assert float(y[0, 0]) == 0.5
+
+
+@pytest.mark.parametrize("mode", ["float8", "int4"])
+@pytest.mark.parametrize("name", ["float16_with_float32_vars", "settled"])
+def test_layers_with_an_old_policy_name_are_quantized_as_mixed_float16(mode, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        settles = Policy("infer_with_float32_vars")
+        policy = settles if name == "settled" else Policy(name)
+    old, new = (keras.layers.Dense(4, dtype=d) for d in (policy, "mixed_float16"))
+    x = np.ones((2, 4), "float16")
+    for layer in old, new:
+        layer(x)
+    new.set_weights(old.get_weights())
+    for layer in old, new:
+        layer.quantize(mode)
+    assert old.dtype_policy == new.dtype_policy
+    np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (old(x), new(x))))

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import subprocess
@@ -244,7 +245,7 @@ def test_stock_keras_reads_an_h5_file(tmp_path):
     assert [x for x in printed.split() if x in ("True", "False")] == ["True", "True"]
 
 
-def test_explicit_loss_scale_optimizer_is_read_as_the_stock_one(tmp_path):
+def test_explicit_loss_scale_optimizer_is_read_as_ours_with_its_state(tmp_path):
     model = small_model()
     optimizer = LossScaleOptimizer(
         keras.optimizers.SGD(momentum=0.5), DynamicLossScale(2**20, 3)
@@ -253,7 +254,8 @@ def test_explicit_loss_scale_optimizer_is_read_as_the_stock_one(tmp_path):
     model.fit(X, Y, batch_size=8, verbose=0)
     model.save(tmp_path / "m.keras")
     again = keras.saving.load_model(tmp_path / "m.keras")
-    assert type(again.optimizer) is keras.optimizers.LossScaleOptimizer
+    assert type(again.optimizer) is LossScaleOptimizer
+    assert again.optimizer.rule == DynamicLossScale(2**20, 3)
     assert float(again.optimizer.dynamic_scale.value) == float(optimizer.loss_scale)
     assert again.optimizer.dynamic_growth_steps == 3
     assert int(again.optimizer.inner_optimizer.iterations) == int(optimizer.iterations)
@@ -317,7 +319,8 @@ def test_a_users_own_policy_class_is_never_hijacked():
     assert "Policy" not in keras.saving.get_custom_objects()
 
 
-def test_an_optimizer_that_came_back_as_stocks_goes_on_when_wrapped_again(tmp_path):
+@pytest.mark.parametrize("wrap", ["as it is", "wrapped again"])
+def test_a_fixed_scale_is_read_as_fixed_and_goes_on(wrap, tmp_path):
     mp.set_policy(mp.Policy("mixed_float16", loss_scale=None))
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model.compile(LossScaleOptimizer(keras.optimizers.Adam(), 128), "mse")
@@ -326,10 +329,83 @@ def test_an_optimizer_that_came_back_as_stocks_goes_on_when_wrapped_again(tmp_pa
         model.train_on_batch(x, y)
     model.save(tmp_path / "model.keras")
     read = keras.models.load_model(tmp_path / "model.keras")
-    assert type(read.optimizer) is keras.optimizers.LossScaleOptimizer
-    read.compile(LossScaleOptimizer(read.optimizer.inner_optimizer, 128), "mse")
+    assert type(read.optimizer) is LossScaleOptimizer
+    assert read.optimizer.rule == mp.FixedLossScale(128)
+    if wrap == "wrapped again":
+        read.compile(LossScaleOptimizer(read.optimizer.inner_optimizer, 128), "mse")
     for trained in model, read:
         trained.train_on_batch(x, y)
     assert int(read.optimizer.iterations) == 4
     for one, other in zip(model.get_weights(), read.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def trained_model(epochs):
+    mp.set_policy(mp.Policy("mixed_float16", loss_scale=DynamicLossScale(64, 3)))
+    model = small_model()
+    model.compile(keras.optimizers.Adam(name="adam"), keras.losses.MeanSquaredError())
+    model.fit(X, Y, batch_size=8, epochs=epochs, verbose=0)
+    return model
+
+
+def through_weights(model, other, folder):
+    model.save_weights(folder / "m.weights.h5")
+    other.load_weights(folder / "m.weights.h5")
+
+
+def through_state_tree(model, other, folder):
+    other.set_state_tree(model.get_state_tree(value_format="numpy_array"))
+
+
+def through_tf_checkpoint(model, other, folder):
+    tf = pytest.importorskip("tensorflow")
+    path = tf.train.Checkpoint(model=model).save(folder / "checkpoint")
+    tf.train.Checkpoint(model=other).restore(path)
+
+
+WAYS = [through_weights]
+if hasattr(keras.Model, "get_state_tree"):
+    WAYS.append(through_state_tree)  # what Orbax saves
+if keras.backend.backend() == "tensorflow":
+    WAYS.append(through_tf_checkpoint)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_what_restores_the_optimizer_restores_the_current_scale_and_its_count(
+    way, tmp_path
+):
+    model, other = trained_model(1), trained_model(2)
+    way(model, other, tmp_path)
+    # Four steps: the scale has grown after three, and one is counted since.
+    assert float(other.optimizer.loss_scale) == 128.0
+    assert int(other.optimizer.step_counter) == 1
+    assert int(other.optimizer.iterations) == 4
+
+
+def test_a_saved_model_drops_the_current_scale(tmp_path):
+    trained_model(1).save(tmp_path / "m.keras")
+    again = keras.saving.load_model(tmp_path / "m.keras")
+    assert float(again.optimizer.loss_scale) == 64.0
+    assert int(again.optimizer.iterations) == 4
+
+
+class Stop(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 1:
+            raise KeyboardInterrupt
+
+
+def test_backup_and_restore_resumes_at_the_current_scale(tmp_path):
+    scales = []
+    note = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: scales.append(
+            (epoch, float(model.optimizer.loss_scale))
+        )
+    )
+    for callbacks in [Stop()], []:
+        backup = keras.callbacks.BackupAndRestore(tmp_path)
+        model = trained_model(0)
+        callbacks = [backup, note, *callbacks]
+        with contextlib.suppress(KeyboardInterrupt):
+            model.fit(X, Y, batch_size=8, epochs=2, verbose=0, callbacks=callbacks)
+    assert scales == [(0, 64.0), (1, 128.0), (1, 128.0)]

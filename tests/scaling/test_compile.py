@@ -97,12 +97,72 @@ def test_optimizer_already_wrapped_is_kept(cls):
     assert model.optimizer is optimizer
 
 
+@pytest.mark.parametrize("cls", [Stock, LossScaleOptimizer])
+def test_a_policy_whose_scale_was_not_given_says_nothing_of_another(cls):
+    optimizer = cls(keras.optimizers.SGD(), initial_scale=4096)
+    mp.set_policy(mp.Policy("mixed_float16"))
+    model = sequential()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.compile(optimizer, "mse")
+    assert model.optimizer is optimizer
+    given = Subclassed(dtype=mp.Policy("mixed_float16", "dynamic"))
+    with pytest.warns(UserWarning, match="policy.*is ignored"):
+        given.compile(optimizer, "mse")
+
+
 def test_layers_alone_never_cause_wrapping_and_compile_says_so_once():
     model = sequential(dtype=mp.Policy("mixed_float16", 8))
     with pytest.warns(UserWarning, match="not be scaled.*set_policy") as caught:
         model.compile("sgd", "mse")
     assert [warning.filename for warning in caught] == [__file__]
     assert isinstance(model.optimizer, keras.optimizers.SGD)
+
+
+def test_compile_says_that_a_map_does_not_scale_the_loss():
+    policies = keras.dtype_policies.DTypePolicyMap(
+        default_policy=mp.Policy("mixed_float16", 8)
+    )
+    mp.set_policy(policies)
+    for model in sequential(), Subclassed():
+        with pytest.warns(UserWarning, match="FixedLossScale.*DTypePolicyMap.*set_pol"):
+            model.compile("sgd", "mse")
+        assert isinstance(model.optimizer, keras.optimizers.SGD)
+
+
+def mixed_model_under_float32(how, tmp_path):
+    mp.set_policy("mixed_float16")
+    model = sequential()
+    model.compile("sgd", "mse")
+    model.save(tmp_path / "model.keras")
+    mp.set_policy(None)
+    if how == "clone":
+        return keras.models.clone_model(model)
+    return keras.models.load_model(tmp_path / "model.keras")
+
+
+@pytest.mark.parametrize("how", ["clone", "file"])
+def test_compile_says_that_a_copy_under_float32_is_not_scaled(how, tmp_path):
+    model = mixed_model_under_float32(how, tmp_path)
+    with pytest.warns(UserWarning, match="only the model's own.*load.*set_policy"):
+        model.compile("sgd", "mse")
+    model.fit(X, Y, verbose=0)  # it was said
+
+
+def train_twice(model, way):
+    for _ in range(2):
+        getattr(model, way)(X, Y)
+
+
+@pytest.mark.parametrize("way", ["fit", "train_on_batch"])
+def test_a_loaded_model_says_once_when_it_trains_that_it_is_not_scaled(way, tmp_path):
+    model = mixed_model_under_float32("file", tmp_path)
+    model.predict(X, verbose=0)
+    model.evaluate(X, Y, verbose=0)
+    with pytest.warns(UserWarning, match="only the model's own policy") as caught:
+        train_twice(model, way)
+    ours = [w.filename for w in caught if "the model's own policy" in str(w.message)]
+    assert ours == [__file__]
 
 
 def test_layers_warn_not_where_something_scales_or_the_user_said_no():
@@ -117,14 +177,15 @@ def test_layers_warn_not_where_something_scales_or_the_user_said_no():
         keras.config.set_dtype_policy("mixed_float16")
         stock = sequential(dtype=mp.Policy("mixed_float16", 8))
         stock.compile("sgd", "mse")
-        assert type(stock.optimizer) is Stock
+        assert type(stock.optimizer) is LossScaleOptimizer
 
 
-def test_models_without_our_policy_are_as_in_stock_keras():
+def test_models_without_our_policy_are_scaled_by_ours_and_compiled_as_by_stock():
     keras.config.set_dtype_policy("mixed_float16")
     model = sequential()
     model.compile("sgd", "mse")
-    assert type(model.optimizer) is Stock
+    assert type(model.optimizer) is LossScaleOptimizer
+    assert not model.optimizer.saved_as_inner
     assert "auto_scale_loss" not in model.get_compile_config()
 
 
@@ -322,17 +383,93 @@ def stock_model(how, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["keras.config", "set_policy", "file"])
-def test_logger_says_what_to_do_when_stock_keras_scales(how, tmp_path):
+def test_the_loss_is_scaled_by_ours_where_stock_keras_would_wrap(how, tmp_path):
     model = stock_model(how, tmp_path)
+    assert type(model.optimizer) is LossScaleOptimizer
+    assert hasattr(model.optimizer, "get_scaled_loss")
+    assert model.optimizer.rule == DynamicLossScale()
+    history = model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
+    assert history.history["loss_scale"] == [float(model.optimizer.loss_scale)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "rule"),
+    [
+        pytest.param((), {}, DynamicLossScale(), id="defaults"),
+        pytest.param((64.0, 5), {}, DynamicLossScale(64, 5), id="position"),
+        pytest.param(
+            (),
+            {"initial_scale": 64, "dynamic_growth_steps": 5},
+            DynamicLossScale(64, 5),
+            id="names",
+        ),
+        pytest.param((64, 2**31 - 1), {}, FixedLossScale(64), id="never-grows"),
+        pytest.param((False, 64), {}, FixedLossScale(64), id="2.4"),
+        pytest.param(
+            (), {"dynamic": False, "initial_scale": 64}, FixedLossScale(64), id="fixed"
+        ),
+    ],
+)
+@pytest.mark.parametrize("module", [keras.optimizers, keras.mixed_precision])
+def test_keras_own_names_of_the_class_create_ours(module, arguments, settings, rule):
+    inner = keras.optimizers.SGD(1.0)
+    optimizer = module.LossScaleOptimizer(inner, *arguments, **settings, name="mine")
+    assert type(optimizer) is LossScaleOptimizer
+    assert (optimizer.inner_optimizer, optimizer.name) == (inner, "mine")
+    assert optimizer.rule == rule
+    optimizer = module.LossScaleOptimizer(inner, *arguments, **settings)
+    variable = keras.Variable([1.0])
+    scaled = optimizer.get_scaled_loss(keras.ops.convert_to_tensor([0.5]))
+    optimizer.apply_gradients([(scaled, variable)])
+    assert variable.numpy().tolist() == [0.5]
+
+
+def test_a_subclass_of_the_stock_class_stays_as_it_is():
+    class Mine(keras.optimizers.LossScaleOptimizer):
+        pass
+
+    model = sequential()
+    model.compile(Mine(keras.optimizers.SGD(), 64.0), "mse")
+    assert type(model.optimizer) is Mine
+    assert model.optimizer.initial_scale == 64.0
     with pytest.raises(
         ValueError,
-        match="optimizer is stock Keras's LossScaleOptimizer, not.*by its name.*"
+        match="Mine, not a.*by its name.*"
         r"keras_policies.LossScaleOptimizer\(model.optimizer.inner_optimizer\)",
     ):
         model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
-    model.compile(mp.LossScaleOptimizer(model.optimizer.inner_optimizer, 64), "mse")
+
+
+@keras.saving.register_keras_serializable("test_compile")
+class RecordsItsDtype(Subclassed):
+    def get_config(self):
+        return super().get_config()
+
+
+@pytest.mark.parametrize("how", ["file", "clone"])
+def test_subclassed_models_resume_with_the_global_policys_loss_scale(how, tmp_path):
+    rule = DynamicLossScale(64, 2)
+    mp.set_policy(mp.Policy("mixed_float16", loss_scale=rule))
+    model = RecordsItsDtype()
+    model.compile("sgd", "mse")
+    model.fit(X, Y, verbose=0)
+    if how == "file":
+        model.save(tmp_path / "model.keras")
+        model = keras.models.load_model(tmp_path / "model.keras")
+    else:
+        model = keras.models.clone_model(model)
+        model.compile("sgd", "mse")
+    assert model.optimizer.rule == rule
+    assert model.dtype_policy == mp.global_policy()
     history = model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
     assert history.history["loss_scale"] == [64.0]
+
+
+def test_models_that_are_read_keep_other_dtypes_than_those_of_the_global_policy():
+    config = keras.saving.serialize_keras_object(RecordsItsDtype(dtype="float16"))
+    mp.set_policy("mixed_float16")
+    read = keras.saving.deserialize_keras_object(config)
+    assert read.dtype_policy == keras.DTypePolicy("float16")
 
 
 def test_logger_asks_the_device_once_an_epoch(monkeypatch):

@@ -197,3 +197,19 @@ def test_anything_else_is_not_understood(identifier):
         match="Could not interpret the loss scale.*at least 1 for a fixed scale",
     ):
         get(identifier)
+
+
+@pytest.mark.parametrize("scale", [FixedLossScale(8), DynamicLossScale(8)])
+class TestWhatTfKerasHad:
+    def test_update_is_answered_with_what_replaces_it(self, scale):
+        with pytest.raises(AttributeError, match=r"'update'.*optimizer.loss_scale\)"):
+            scale.update([])
+        assert not hasattr(scale, "update")
+
+    def test_calling_a_loss_scale_is_answered_with_what_replaces_it(self, scale):
+        with pytest.raises(TypeError, match=r"not callable.*optimizer.loss_scale\)"):
+            scale()
+
+    def test_any_other_name_is_missing_as_usual(self, scale):
+        with pytest.raises(AttributeError, match="no attribute 'value'.$"):
+            _ = scale.value

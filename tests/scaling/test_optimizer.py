@@ -224,6 +224,20 @@ class TestConstructor:
                 FixedLossScale(64),
                 id="tf-2.4-fixed",
             ),
+            pytest.param((True,), {}, DynamicLossScale(), id="true"),
+            pytest.param(
+                (True, 1024), {}, DynamicLossScale(1024), id="true-initial-scale"
+            ),
+            pytest.param(
+                (True, 1024, 5), {}, DynamicLossScale(1024, 5), id="true-growth-steps"
+            ),
+            pytest.param((False, 128), {}, FixedLossScale(128), id="false"),
+            pytest.param(
+                (np.bool_(False),),
+                {"initial_scale": 128},
+                FixedLossScale(128),
+                id="numpy-bool",
+            ),
         ],
     )
     def test_forms(self, arguments, keywords, rule):
@@ -246,6 +260,21 @@ class TestConstructor:
             ),
             pytest.param(
                 {"dynamic": False}, ValueError, "pass initial_scale", id="no-scale"
+            ),
+            pytest.param(
+                {"loss_scale": False}, ValueError, "pass initial_scale", id="false"
+            ),
+            pytest.param(
+                {"loss_scale": True, "dynamic": True},
+                ValueError,
+                "Pass dynamic once",
+                id="two-dynamic",
+            ),
+            pytest.param(
+                {"loss_scale": False, "name": 8, "initial_scale": 8},
+                ValueError,
+                "Pass initial_scale once",
+                id="two-initial-scales",
             ),
             pytest.param(
                 {"clipnorm": 1.0}, ValueError, "inner optimizer", id="clipnorm"
@@ -290,16 +319,22 @@ class TestConfig:
         ours = LossScaleOptimizer(
             keras.optimizers.SGD(0.5), DynamicLossScale(64, 5, 3.0), "lso"
         )
-        stock = keras.optimizers.LossScaleOptimizer(
+        # The class itself creates ours; a subclass is as stock Keras made it.
+        subclass = type("Stock", (keras.optimizers.LossScaleOptimizer,), {})
+        stock = subclass(
             keras.optimizers.SGD(0.5),
             initial_scale=64.0,
             dynamic_growth_steps=5,
             name="lso",
         )
         stock.inner_optimizer.name = ours.inner_optimizer.name
-        assert keras.saving.serialize_keras_object(ours) == (
-            keras.saving.serialize_keras_object(stock)
-        )
+        assert ours.get_config() == stock.get_config()
+        assert keras.saving.serialize_keras_object(ours) == {
+            "module": "keras.optimizers",
+            "class_name": "LossScaleOptimizer",
+            "config": stock.get_config(),
+            "registered_name": None,
+        }
 
     def test_fixed_scale_never_grows_in_stock_keras(self):
         config = LossScaleOptimizer(keras.optimizers.SGD(), 64).get_config()
@@ -349,6 +384,11 @@ class TestLegacyLoop:
         optimizer.scale_loss(tensor(1.0))
         optimizer.apply([tensor([8.0])], [variable])
         assert numpy(variable).tolist() == [3.0]
+
+    def test_a_generator_of_gradients_is_unscaled(self, optimizer):
+        given = (tensor([x]) for x in (8.0, 16.0))
+        unscaled = optimizer.get_unscaled_gradients(given)
+        assert [numpy(gradient).tolist() for gradient in unscaled] == [[1.0], [2.0]]
 
     def test_overflow_is_skipped(self, optimizer):
         variable = keras.Variable([4.0])

@@ -116,8 +116,6 @@ def test_an_optimizer_says_what_it_is():
 @pytest.mark.parametrize(
     ("name", "now"),
     [
-        ("set_global_policy", "is set_policy"),
-        ("experimental", "import keras_policies as mixed_precision"),
         ("get_layer_policy", "is layer.dtype_policy"),
         ("enable_mixed_precision_graph_rewrite", 'set_policy."mixed_float16".'),
     ],

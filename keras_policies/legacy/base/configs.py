@@ -18,8 +18,7 @@ def name_of(config: Config) -> str:
 def path(prefix: str, name: str) -> str:
     """Return the path of a layer: the names of the models around it, then its own.
 
-    Raises:
-        LegacyModelError: if it is too long; the path of each layer below repeats it.
+    One that is too long is refused, since the path of each layer below repeats it.
     """
     found = f"{prefix}{name}"
     if len(found) > MAX_PATH:
@@ -51,19 +50,16 @@ def inner_layers(config: Config) -> list[Config]:
 
 
 def keras_object(
-    module: str | None,
-    class_name: str,
-    config: Any,
-    registered_name: str | None = None,
+    module: str | None, class_name: str, config: Any, registered_name: str | None = None
 ) -> Config:
     """Return the dict from which Keras 3 makes an object.
 
     Args:
-        module: str, a public module of Keras such as `"keras.layers"`, or None for a
-            class found by its registered name.
-        class_name: str.
+        module: a public module of Keras such as `"keras.layers"`, or None for a class
+            found by its registered name.
+        class_name: name of the class, or `"function"`.
         config: dict, the arguments of its `from_config`; the name of a function.
-        registered_name: str or None, the name in the registry of custom objects.
+        registered_name: name in the registry of custom objects.
 
     Source: keras/src/saving/serialization_lib.py, `serialize_keras_object`.
     """

@@ -12,7 +12,6 @@ UNEXPECTED = (
     LookupError,
     MemoryError,
     OSError,
-    RecursionError,
     RuntimeError,
     TypeError,
     ValueError,
@@ -66,11 +65,7 @@ class LegacyModelError(ValueError):
 
 
 class Keras3ModelError(LegacyModelError):
-    """A file of Keras 3 was given to a reader of legacy files.
-
-    Args:
-        path: str or path of the model, or None while it is not known.
-    """
+    """A file of Keras 3 was given to a reader of legacy files."""
 
     def __init__(self, path: FilePath | None = None) -> None:
         super().__init__(
@@ -88,12 +83,7 @@ def check_version(version: str) -> None:
 
 @contextlib.contextmanager
 def located(path: FilePath | None = None, layer: str | None = None) -> Iterator[None]:
-    """Add the file and the layer to a `LegacyModelError` that does not know them.
-
-    Args:
-        path: str or path of the file that is being read or converted.
-        layer: str, the path of the layer in its model.
-    """
+    """Add the file and the layer's path to a `LegacyModelError` without them."""
     try:
         yield
     except LegacyModelError as error:
@@ -107,11 +97,8 @@ def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
     """Turn any other error inside into a `LegacyModelError` about a corrupt file.
 
     This is the net below the checks that name what they expect: a corrupt file can be
-    wrong in more ways than anyone can list.
-
-    Args:
-        path: str or path of the file that is being read.
-        part: str, the part of the file, such as `"training_config"`, or `""`.
+    wrong in more ways than anyone can list. `part` is a part of the file, such as
+    `"training_config"`.
     """
     with located(path):
         try:
@@ -132,10 +119,6 @@ def entering(
 
     Errors raised by the caller's own `with` block are not errors of the file, so they
     pass unchanged.
-
-    Args:
-        reader: context manager that opens a file.
-        path: str or path of that file.
     """
     with contextlib.ExitStack() as stack:
         with corrupt(path):

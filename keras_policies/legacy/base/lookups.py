@@ -13,9 +13,7 @@ MAX_VOCABULARY_BYTES = 128 * 1024 * 1024
 def special_tokens(class_name: str, config: Mapping[str, Any]) -> list[Any]:
     """Return the tokens before a vocabulary: the mask, then those for unknown words.
 
-    Args:
-        class_name: str, one of `LOOKUPS`.
-        config: dict, by the names of Keras 3.
+    The config of the class, one of `LOOKUPS`, has the names of Keras 3.
     """
     given: Mapping[str, Any] = config
     if class_name == "TextVectorization":
@@ -31,14 +29,9 @@ def output_mode(config: Mapping[str, Any]) -> str:
 
 
 def lines(text: bytes) -> list[bytes]:
-    r"""Return the lines of a vocabulary file, whose lines end in `\n`.
-
-    Raises:
-        LegacyModelError: if there are more than `MAX_TOKENS`.
-    """
+    r"""Return the lines of a vocabulary file, at most `MAX_TOKENS` ending in `\n`."""
     count = text.count(b"\n")
     if count > MAX_TOKENS:
-        raise LegacyModelError(
-            f"{count} tokens, expected at most {MAX_TOKENS} in a vocabulary."
-        )
+        reason = f"{count} tokens, expected at most {MAX_TOKENS} in a vocabulary."
+        raise LegacyModelError(reason)
     return text.split(b"\n")

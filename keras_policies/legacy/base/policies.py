@@ -4,11 +4,7 @@ from typing import Any
 
 
 def policy_name(dtype: Any) -> str | None:
-    """Return a policy's name as written, or None where none is recorded.
-
-    Args:
-        dtype: str, dict or None, the `dtype` of a legacy config.
-    """
+    """Return a policy's name from the `dtype` of a legacy config, None without one."""
     if isinstance(dtype, dict):
         name: str | None = (dtype.get("config") or {}).get("name")
         return name

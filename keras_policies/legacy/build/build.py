@@ -13,16 +13,9 @@ from keras_policies import keras_internals, origins
 from keras_policies.annotations import PolicyLike
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
-from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.legacy.build import (
-    compiling,
-    held_lookups,
-    hints,
-    inner_policies,
-    own_classes,
-    values,
-    weights,
-)
+from keras_policies.legacy.build import compiling, hints, made_in_code, own_classes
+from keras_policies.legacy.build.values import assign, settle
+from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
@@ -53,15 +46,14 @@ def build(
     with located(legacy.path), budget.of(legacy.size), blank:
         model = _make(plan)
         with corrupt(legacy.path):
-            held_lookups.fill(model, legacy.vocabularies)
-            pairs = weights.pair(model, legacy.weights)
-            values.assign(pairs, advance)
-            values.settle(model)
+            made_in_code.fill_lookups(model, legacy.vocabularies)
+            pairs = pair(model, legacy.weights)
+            assign(pairs, advance)
+            settle(model)
             recorded = legacy.inner_policies if legacy.records_policies else {}
-            inner_policies.restore_models(
-                model, recorded, plan.nested_dtypes, plan.policy_of
-            )
-            different = inner_policies.restore(model, recorded, plan.policy_of)
+            suggested, policy_of = plan.nested_dtypes, plan.settings.policy_of
+            made_in_code.restore_models(model, recorded, suggested, policy_of)
+            different = made_in_code.restore_policies(model, recorded, policy_of)
             _make_policies_plain(model, plan.policy)
         left_out = [*plan.findings.left_out]
         if compile:
@@ -79,9 +71,11 @@ def _make(plan: Plan) -> keras.Model:
             model = keras.saving.deserialize_keras_object(
                 config, safe_mode=plan.settings.safe_mode
             )
-        if not model.built and plan.legacy.inputs:
+        inputs = plan.legacy.inputs.values()
+        if not model.built and inputs:  # a subclassed model
+            tensors = [keras.KerasTensor(shape, dtype=dtype) for shape, dtype in inputs]
             with own_classes.scope(plan.policy):
-                _call_on_inputs(model, plan.legacy)
+                model(tensors[0] if len(tensors) == 1 else tensors)
     except LegacyModelError:
         raise
     except Exception as error:  # whatever a layer raises for a config not its own
@@ -90,13 +84,6 @@ def _make(plan: Plan) -> keras.Model:
     if not isinstance(model, keras.Model):
         raise LegacyModelError(f"it holds a {type(model).__name__}, expected a model.")
     return model
-
-
-def _call_on_inputs(model: keras.Model, legacy: LegacyModel) -> None:
-    """Build a subclassed model by a call on symbolic tensors, as its file records."""
-    inputs = legacy.inputs.values()
-    tensors = [keras.KerasTensor(shape, dtype=dtype) for shape, dtype in inputs]
-    model(tensors[0] if len(tensors) == 1 else tensors)
 
 
 def _make_policies_plain(model: keras.Model, own: PolicyLike | None) -> None:

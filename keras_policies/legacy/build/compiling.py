@@ -9,7 +9,6 @@ from keras_policies.legacy.build import optimizer_state
 from keras_policies.legacy.build.targets import Pairs
 from keras_policies.legacy.plan import graph, training
 from keras_policies.legacy.plan.plan import Plan
-from keras_policies.loss_scale import DynamicLossScale
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 MAX_REASON = 120  # characters of an error that Keras raised
@@ -41,7 +40,10 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         weighted_metrics=weighted_metrics,
         auto_scale_loss=fitting.loss_scale is not None,
     )
-    _save_as_inner(model)
+    if plan.loss_scale is None and isinstance(model.optimizer, LossScaleOptimizer):
+        # Stock Keras wraps the optimizer of a saved model again only if the global
+        # policy is mixed_float16, and would lose the state of a wrapped one.
+        model.optimizer.saved_as_inner = True
     problems = optimizer_state.restore(model, plan.legacy.optimizer, pairs)
     if plan.loss_scale is not None:
         optimizer_state.restore_loss_scale(model.optimizer, plan.legacy.optimizer)
@@ -111,17 +113,3 @@ def _training_false(legacy: LegacyModel) -> list[str]:
         "Keras 3 overrides when it trains (set trainable=False instead)"
     )
     return [note] if fixed else []
-
-
-def _save_as_inner(model: keras.Model) -> None:
-    """Replace the LossScaleOptimizer that `compile` has added by ours.
-
-    Both scale alike. But stock Keras wraps the optimizer of a saved model again only if
-    the global policy is mixed_float16, and would lose the state of a wrapped one; ours
-    is saved as the optimizer inside it.
-    """
-    optimizer = model.optimizer
-    if type(optimizer) is keras.optimizers.LossScaleOptimizer:
-        model.optimizer = LossScaleOptimizer.for_policy(
-            optimizer.inner_optimizer, DynamicLossScale()
-        )

@@ -37,12 +37,14 @@ def as_keras(weights: Sequence[LegacyWeight]) -> tuple[LegacyWeight, ...]:
         if gates is None:
             continue
         cell = f"{prefix.removesuffix('vars').rstrip('/')}/cell".lstrip("/")
+        length = layer["bias"].shape[0] // 2
+        bias_shape = (length,) if gates == LSTM_GATES else (2, length)
         for name in NAMES:
             weight = layer[name]
             changed[id(weight)] = dataclasses.replace(
                 weight,
                 path=f"{cell}/{name}" if weight.path else "",
-                shape=_bias_shape(weight, gates) if name == "bias" else weight.shape,
+                shape=bias_shape if name == "bias" else weight.shape,
                 read=functools.partial(_read, weight, name, gates),
             )
     return tuple(changed.get(id(weight), weight) for weight in weights)
@@ -59,11 +61,6 @@ def _gates(layer: Mapping[str, LegacyWeight]) -> int | None:
         if recurrent[1] == gates * recurrent[0] and bias[0] == 2 * recurrent[1]:
             return gates
     return None
-
-
-def _bias_shape(bias: LegacyWeight, gates: int) -> tuple[int, ...]:
-    length = bias.shape[0] // 2
-    return (length,) if gates == LSTM_GATES else (2, length)
 
 
 def _read(weight: LegacyWeight, name: str, gates: int) -> npt.NDArray[Any]:

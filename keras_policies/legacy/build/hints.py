@@ -15,6 +15,7 @@ REFUSED = (
 TENSORFLOW = (
     "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is."
 )
+SUPER = "super().__init__(**kwargs)"
 
 
 def innermost(error: BaseException) -> str:
@@ -34,7 +35,6 @@ def explained(problem: str, error: BaseException) -> LegacyModelError:
 
 
 def _remedy(reason: str) -> str:
-    """Return what the user can do, or `""` if nothing is known."""
     if "requires TensorFlow" in reason:
         return TENSORFLOW
     found = next((match for item in REFUSED if (match := item.search(reason))), None)
@@ -42,11 +42,6 @@ def _remedy(reason: str) -> str:
         return ""
     name = found[1]
     if hasattr(keras.layers, name):
-        return (
-            f"Keras has a layer {name} of its own: the model's may be another class. "
-            f"{remedies.pass_custom_object(name)}"
-        )
-    return (
-        f"Give {name}.__init__ **kwargs, and pass them on to "
-        "super().__init__(**kwargs)."
-    )
+        own = f"Keras has a layer {name} of its own: the model's may be another class."
+        return f"{own} {remedies.pass_custom_object(name)}"
+    return f"Give {name}.__init__ **kwargs, and pass them on to {SUPER}."

@@ -18,8 +18,7 @@ MAX_STEPS = 2**31  # Keras counts in int32
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
     """Build the model's optimizer, and restore its slots and iterations, or neither.
 
-    Returns:
-        The reasons why the optimizer starts anew; empty if its state was restored.
+    Return the reasons why it starts anew; none if its state was restored.
     """
     optimizer, trainable = model.optimizer, model.trainable_variables
     optimizer.build(trainable)
@@ -40,19 +39,17 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     steps = np.asarray(state.iterations, inner.iterations.dtype)
     inner.iterations.assign(backend.place(steps))
     if isinstance(inner, keras.optimizers.Nadam):
-        product = _nadam_product(inner, state, state.iterations)
+        product = _nadam_product(inner.beta_1, state, state.iterations)
         keras_internals.nadam_product(inner).assign(product)
     return []
 
 
-def restore_loss_scale(
-    optimizer: LossScaleOptimizer, state: LegacyOptimizerState
-) -> None:
+def restore_loss_scale(own: LossScaleOptimizer, state: LegacyOptimizerState) -> None:
     """Give a LossScaleOptimizer the scale that the file's optimizer had reached."""
     if state.loss_scale is not None:
-        optimizer.dynamic_scale.assign(state.loss_scale)
+        own.dynamic_scale.assign(state.loss_scale)
     if state.good_steps is not None:
-        optimizer.step_counter.assign(state.good_steps)
+        own.step_counter.assign(state.good_steps)
 
 
 def _slot_values(
@@ -82,11 +79,8 @@ def _slot_values(
         found[id(slot)] = slot, legacy.value
     every = (keras_internals.slot(optimizer, n, v) for n in names for v in trainable)
     missing = {id(slot): slot for slot in every if slot is not None}
-    problems += [
-        f"the file has no value for {slot.path}"
-        for key, slot in missing.items()
-        if key not in found
-    ]
+    absent = (slot.path for key, slot in missing.items() if key not in found)
+    problems += [f"the file has no value for {path}" for path in absent]
     return list(found.values()), problems
 
 
@@ -105,9 +99,7 @@ def _with_variables(
             yield slot, variable
 
 
-def _nadam_product(
-    optimizer: keras.optimizers.Nadam, state: LegacyOptimizerState, iterations: int
-) -> float:
+def _nadam_product(beta_1: float, state: LegacyOptimizerState, steps: int) -> float:
     """Return the product of momenta that Nadam has reached.
 
     Files up to 2.10 record it; for others it is computed by the formula (Dozat, 2016,
@@ -116,5 +108,5 @@ def _nadam_product(
     recorded = state.scalars.get("momentum_cache", state.scalars.get("u_product"))
     if recorded is not None:
         return recorded
-    steps = np.arange(1, iterations + 1)
-    return float(np.prod(optimizer.beta_1 * (1 - 0.5 * 0.96**steps)))
+    powers = 0.96 ** np.arange(1, steps + 1)
+    return float(np.prod(beta_1 * (1 - 0.5 * powers)))

@@ -42,10 +42,8 @@ class Maker:
 def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
     """Return the error that says how a class can be changed to take a config."""
     reason = hints.innermost(error)
-    change = (
-        f"Give {name}.__init__ these arguments, and **kwargs that it passes to "
-        "super().__init__(**kwargs)."
-    )
+    arguments = f"these arguments, and **kwargs that it passes to {hints.SUPER}"
+    change = f"Give {name}.__init__ {arguments}."
     if "required positional argument" in reason:
         change = f"The file does not record them: give them defaults in {name}."
     return LegacyModelError(

@@ -61,16 +61,16 @@ def targets(layer: keras.Layer) -> list[Target]:
 
 def _own_targets(place: Place) -> Iterator[Target]:
     """Yield the targets of a layer's own variables; those of attributes come first."""
-    positions = {
-        id(variable): (_join(place.stored_path, f"vars/{number}"),)
-        for number, variable in enumerate(keras_internals.own_variables(place.layer))
-    }
+    own = [
+        Target(item, (_join(place.stored_path, f"vars/{number}"),), item.path)
+        for number, item in enumerate(keras_internals.own_variables(place.layer))
+    ]
+    positions = {id(target.variable): target.paths for target in own}
     for name, _, child in _children(place.layer):
         if isinstance(child, keras.Variable):
             paths = (_join(place.path, name), *positions.get(id(child), ()))
             yield Target(child, paths, child.path)
-    for variable in keras_internals.own_variables(place.layer):
-        yield Target(variable, positions[id(variable)], variable.path)
+    yield from own
 
 
 def _children(layer: keras.Layer) -> Iterator[tuple[str, str, Any]]:

@@ -36,7 +36,7 @@ def assign(pairs: Pairs, advance: Callable[[int], None]) -> None:
     """Read one weight after the other into its variable; `advance` counts the bytes."""
     for variable, weight in pairs:
         variable.assign(value_for(variable, weight))
-        advance(int(np.prod(weight.shape)) * weight.dtype.itemsize)
+        advance(weight.size)
 
 
 def settle(model: keras.Model) -> None:

@@ -11,8 +11,7 @@ import keras
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.names import layer_name, numbered
-from keras_policies.legacy.build import cudnn, mismatches
-from keras_policies.legacy.build.matching import match
+from keras_policies.legacy.build import cudnn, matching
 from keras_policies.legacy.build.targets import Pairs, Target, targets
 
 # The state of TensorFlow's random generators, which no other generator can take, and
@@ -36,10 +35,8 @@ def _known(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:
 def pair(model: keras.Model, by_layer: ByLayer) -> Pairs:
     """Return the variables of a whole model, each with its weight.
 
-    Args:
-        model: `keras.Model`, built.
-        by_layer: `{layer: weights}`. If `""` is the only name, it has the weights of
-            the whole model; else those that are in none of its layers.
+    If `""` is the only name in `by_layer`, it has the weights of the whole model; else
+    those that are in none of its layers.
 
     Raises:
         LegacyModelError: naming every layer whose weights do not fit.
@@ -49,17 +46,16 @@ def pair(model: keras.Model, by_layer: ByLayer) -> Pairs:
     pairs, problems = [], []
     for name in dict.fromkeys((*held, *stored)):
         known, named = _known(stored.get(name, ())), name or model.name
-        matched = match(held.get(name, ()), known)
+        matched = matching.match(held.get(name, ()), known)
         if matched is None:
-            problems.append(mismatches.difference(named, held.get(name), known))
+            problems.append(matching.difference(named, held.get(name), known))
         else:
-            problems += mismatches.misfits(named, matched)
+            problems += matching.misfits(named, matched)
             pairs += matched
     if problems:
         listed = "\n  ".join(problems)
-        raise LegacyModelError(
-            f"the weights do not fit the model, so none was loaded:\n  {listed}"
-        )
+        reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
+        raise LegacyModelError(reason)
     return pairs
 
 
@@ -80,12 +76,10 @@ def _whole_model(model: keras.Model) -> dict[str, list[Target]]:
         for name, layer in zip(names, model.layers, strict=True)
         for target in targets(layer)
     }
-    return {
-        "": [
-            item._replace(paths=item.paths + listed.get(id(item.variable), ()))
-            for item in targets(model)
-        ]
-    }
+    found = targets(model)
+    added = [listed.get(id(item.variable), ()) for item in found]
+    pairs = zip(found, added, strict=True)
+    return {"": [item._replace(paths=item.paths + more) for item, more in pairs]}
 
 
 def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
@@ -104,6 +98,6 @@ def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
     if set(stored) <= set(held):
         return by_layer
     if len(stored) != len(held):
-        raise mismatches.other_layers(held, stored)
+        raise matching.other_layers(held, stored)
     renamed = dict(zip(held, (by_layer[name] for name in stored), strict=True))
     return renamed | {name: by_layer[name] for name in by_layer if not name}

@@ -31,9 +31,7 @@ def of(size: int) -> Iterator[None]:
 def spend(count: float, itemsize: int = 4) -> None:
     """Raise if the weights in the file do not explain the memory of an array.
 
-    Args:
-        count: int, the numbers in it; a float where an op computes it.
-        itemsize: int, bytes.
+    It has `count` numbers (a float where an op computes it) of `itemsize` bytes each.
     """
     left = _left.get() - count * itemsize
     if left < 0:

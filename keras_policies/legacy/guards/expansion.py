@@ -12,11 +12,8 @@ SMALL_ARRAY_BYTES = 4096
 def check(part: str, claimed: int, held: int, small: int) -> None:
     """Raise if a part of a file claims more bytes than the bytes it holds explain.
 
-    Args:
-        part: str, the name of the part.
-        claimed: int, its size in bytes when unpacked.
-        held: int, its size in bytes in the file.
-        small: int, a size in bytes that is allowed beside `MAX_EXPANSION`.
+    Bytes are `claimed` when unpacked, `held` in the file; up to `small` more than
+    `MAX_EXPANSION` explains are allowed.
     """
     if claimed > MAX_EXPANSION * held + small:
         raise LegacyModelError(

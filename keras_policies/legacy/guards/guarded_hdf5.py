@@ -82,9 +82,8 @@ def member(group: h5py.Group, path: str) -> h5py.Group | h5py.Dataset | None:
         if link is None:
             return None
         if not isinstance(link, h5py.HardLink):
-            raise LegacyModelError(
-                f"{path!r} is a link to somewhere else, and no link is followed."
-            )
+            reason = f"{path!r} is a link to somewhere else, and no link is followed."
+            raise LegacyModelError(reason)
         found = found[part]
     return found
 

@@ -27,14 +27,6 @@ def _untag(value: Config) -> Any:
     return value
 
 
-def _is_text(decoded: Any) -> bool:
-    try:
-        json.dumps(decoded, ensure_ascii=False, default=str).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def check_size(texts: Iterable[str | bytes], part: str) -> None:
     """Raise if the texts in a part of a file take too much memory as Python values."""
     size = values = 0
@@ -52,14 +44,9 @@ def check_size(texts: Iterable[str | bytes], part: str) -> None:
 
 
 def decode(text: str | bytes, part: str) -> Config:
-    """Return the object in a JSON text.
+    """Return the JSON object in a part of a file, such as `"model_config"`.
 
-    Args:
-        text: str or bytes.
-        part: str, its part of the file, such as `"model_config"`.
-
-    Raises:
-        LegacyModelError: if it is no JSON object, too long or too deep.
+    A text that is no such object, too long or too deep is refused.
     """
     check_size([text], part)
     try:
@@ -68,10 +55,13 @@ def decode(text: str | bytes, part: str) -> Config:
         raise LegacyModelError(f"{part}: not readable as JSON: {error}.") from error
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    if SURROGATE.search(text) and not _is_text(decoded):
-        raise LegacyModelError(f"{part}: a name in it is no text (a lone surrogate).")
+    if SURROGATE.search(text):
+        try:
+            json.dumps(decoded, ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError:
+            reason = f"{part}: a name in it is no text (a lone surrogate)."
+            raise LegacyModelError(reason) from None
     if not isinstance(decoded, dict):
-        raise LegacyModelError(
-            f"{part}: expected a JSON object, found a {type(decoded).__name__}."
-        )
+        reason = f"{part}: expected a JSON object, found a {type(decoded).__name__}."
+        raise LegacyModelError(reason)
     return decoded

@@ -8,11 +8,8 @@ from keras_policies.legacy.base.errors import LegacyModelError
 def check_inside(path: pathlib.Path, folder: pathlib.Path) -> None:
     """Raise if a file of a folder is a link to somewhere outside of it.
 
-    Otherwise the folder's author could choose any file of the user's machine.
-
-    Args:
-        path: `pathlib.Path`.
-        folder: `pathlib.Path`, which may be a link itself: the user named it.
+    Otherwise the folder's author could choose any file of the user's machine. The
+    folder may be a link itself: the user named it.
     """
     if not path.resolve().is_relative_to(folder.resolve()):
         raise LegacyModelError(

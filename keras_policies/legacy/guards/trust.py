@@ -33,13 +33,8 @@ POLICIES = "keras.mixed_precision"
 def check(config: Any, safe_mode: bool = True) -> None:
     """Raise if a config contains something that is not to be trusted.
 
-    Args:
-        config: nest of dicts, lists and values, converted for Keras 3.
-        safe_mode: bool, whether code, and files that it names, are refused.
-
-    Raises:
-        LegacyModelError: if it holds code, or names a module or a file that is not
-            part of it; with the name of the layer.
+    The config is converted for Keras 3. It must not name a module, or in safe mode hold
+    code or name a file; the error has the name of the layer.
     """
     if isinstance(config, list | tuple):
         for item in config:

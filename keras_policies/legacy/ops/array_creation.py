@@ -24,16 +24,15 @@ def fill(dims: Sizes, value: Operand) -> Operand:
     return np.full(lengths, number)
 
 
-@op("zeros")
-def zeros(shape: Sizes, dtype: DType = "float32") -> Operand:
-    """Return zeros."""
-    return fill(shape, np.zeros((), dtype))
+def _full(number: int) -> Callable[..., Operand]:
+    def function(shape: Sizes, dtype: DType = "float32") -> Operand:
+        return fill(shape, np.asarray(number, dtype))
+
+    return function
 
 
-@op("ones")
-def ones(shape: Sizes, dtype: DType = "float32") -> Operand:
-    """Return ones."""
-    return fill(shape, np.ones((), dtype))
+op("zeros")(_full(0))
+op("ones")(_full(1))
 
 
 def _like(number: int, name: str) -> Callable[..., Operand]:

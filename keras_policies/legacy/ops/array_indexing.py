@@ -15,16 +15,13 @@ from keras_policies.legacy.ops.kinds import Operand, Sizes, Tensor
 from keras_policies.legacy.ops.registry import Raw, op
 
 Item: TypeAlias = int | slice | EllipsisType | None
+MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
+GATHER_V2 = Raw("params indices axis", "batch_dims")
 
 
 @op("__operators__.getitem")
 def getitem(tensor: Operand, slice_spec: object = None) -> Operand:
-    """Return `tensor[slice_spec]`.
-
-    Args:
-        tensor: tensor, constant or list of sizes.
-        slice_spec: list of ints, `{"start", "stop", "step"}`, None, and `...`.
-    """
+    """Index by ints, `{"start", "stop", "step"}`, None and `...`, or a list of them."""
     spec = slice_spec if isinstance(slice_spec, list) else [slice_spec]
     return index(tensor, [_item(item) for item in spec])
 
@@ -46,12 +43,10 @@ def index(tensor: Operand, spec: Sequence[Item]) -> Operand:
     items = _without_ellipsis(spec, len(tensor.shape))
     axis = 0
     for position, item in enumerate(items):
-        if item is None:
-            continue
         if isinstance(item, slice) and (item.step or 1) < 0:
             tensor = ops.flip(tensor, axis)
             items[position] = _forwards(item, tensor.shape[axis])
-        axis += 1
+        axis += item is not None
     if all(item == slice(None) for item in items):
         return tensor
     return tensor[tuple(items)]
@@ -79,13 +74,7 @@ def _forwards(item: slice, length: int | None) -> slice:
     return slice(length - 1 - taken[0], length - taken[-1], -item.step)
 
 
-@op(
-    "strided_slice",
-    StridedSlice=Raw(
-        "input begin end strides",
-        "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
-    ),
-)
+@op("strided_slice", StridedSlice=Raw("input begin end strides", MASKS))
 def strided_slice(
     input: Operand,
     begin: Sizes,
@@ -132,12 +121,7 @@ def slice_(input_: Operand, begin: Sizes, size: Sizes) -> Operand:
     return index(input_, spec)
 
 
-@op(
-    "gather",
-    v1=True,
-    Gather=Raw("params indices"),
-    GatherV2=Raw("params indices axis", "batch_dims"),
-)
+@op("gather", v1=True, Gather=Raw("params indices"), GatherV2=GATHER_V2)
 def gather(
     params: Operand,
     indices: Operand,
@@ -150,7 +134,7 @@ def gather(
     indices = indices if kinds.is_tensor(indices) else kinds.array(indices)
     if kinds.is_tensor(params):
         if batch_dims:
-            return _gather_in_batch(params, indices, axis, batch_dims)
+            return _gathered(params, indices, axis, batch_dims)
     elif kinds.is_tensor(indices):
         params = kinds.array(params)
     else:  # sizes
@@ -158,9 +142,7 @@ def gather(
     return ops.take(params, indices, axis=axis)
 
 
-def _gather_in_batch(
-    params: Tensor, indices: Operand, axis: int, batch_dims: int
-) -> Tensor:
+def _gathered(params: Tensor, indices: Operand, axis: int, batch_dims: int) -> Tensor:
     rank, found = len(params.shape), len(indices.shape)
     if found != batch_dims + 1 or axis % rank != batch_dims:
         raise ValueError(f"batch_dims: {batch_dims} with indices of rank {found}")

@@ -13,6 +13,8 @@ from keras_policies.legacy.ops.kinds import Axes, Operand, Operands, Sizes, Tens
 from keras_policies.legacy.ops.registry import Raw, op
 from keras_policies.legacy.ops.sizes import Size
 
+SPLIT = Raw("axis value", "num_or_size_splits=num_split")
+
 
 @op("concat", ConcatV2=Raw("*values axis"))
 def concat(values: Operands, axis: int) -> Operand:
@@ -46,11 +48,7 @@ def unstack(
     return tuple(ops.unstack(value, num=num, axis=axis))
 
 
-@op(
-    "split",
-    Split=Raw("axis value", "num_or_size_splits=num_split"),
-    SplitV=Raw("value num_or_size_splits axis"),
-)
+@op("split", Split=SPLIT, SplitV=Raw("value num_or_size_splits axis"))
 def split(
     value: Tensor, num_or_size_splits: Axes, axis: int = 0, num: int | None = None
 ) -> tuple[Tensor, ...]:

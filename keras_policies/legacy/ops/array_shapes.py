@@ -13,6 +13,9 @@ from keras_policies.legacy.ops.registry import Raw, op
 from keras_policies.legacy.ops.sizes import Size
 
 Mode: TypeAlias = Literal["reflect", "symmetric"]
+SQUEEZE = Raw("input", "axis=squeeze_dims")
+PAD_V2 = Raw("tensor paddings constant_values")
+MIRROR_PAD = Raw("tensor paddings", "mode")
 
 
 @op("shape", v1=True, Shape=Raw("input"))
@@ -69,12 +72,7 @@ def expand_dims(input: Operand, axis: int) -> Operand:
     return [input] if np.ndim(input) == 0 else np.expand_dims(input, axis)
 
 
-@op(
-    "squeeze",
-    v1=True,
-    Squeeze=Raw("input", "axis=squeeze_dims"),
-    renamed={"squeeze_dims": "axis"},
-)
+@op("squeeze", v1=True, Squeeze=SQUEEZE, renamed={"squeeze_dims": "axis"})
 def squeeze(input: Operand, axis: Axes | None = None) -> Operand:
     """Remove axes of size 1."""
     if not kinds.is_tensor(input):
@@ -101,13 +99,7 @@ def broadcast_to(input: Operand, shape: Sizes) -> Operand:
     return (ops if kinds.is_tensor(input) else np).broadcast_to(input, shape)
 
 
-@op(
-    "pad",
-    v1=True,
-    Pad=Raw("tensor paddings"),
-    PadV2=Raw("tensor paddings constant_values"),
-    MirrorPad=Raw("tensor paddings", "mode"),
-)
+@op("pad", v1=True, Pad=Raw("tensor paddings"), PadV2=PAD_V2, MirrorPad=MIRROR_PAD)
 def pad(
     tensor: Tensor, paddings: Pairs, mode: str = "constant", constant_values: float = 0
 ) -> Tensor:

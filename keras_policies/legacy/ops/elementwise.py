@@ -3,6 +3,7 @@
 They are looked up when they are called: the oldest supported Keras lacks some.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ from keras import ops
 
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.kinds import Operand, Tensor
-from keras_policies.legacy.ops.registry import Raw, enter
+from keras_policies.legacy.ops.registry import Op, Raw, enter
 
 Plain: TypeAlias = Callable[..., Any] | None
 # Name in keras.ops, the same function for numbers or None if it takes only tensors,
@@ -20,18 +21,12 @@ Row: TypeAlias = tuple[str, Plain, str, str]
 
 
 def named(name: str) -> Callable[..., Tensor]:
-    """Return a function of `keras.ops`, such as `"add"` or `"image.rgb_to_hsv"`.
-
-    Raises:
-        ValueError: if this Keras does not have it.
-    """
-    found: Any = ops
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is None:
-        raise ValueError(f"this Keras has no keras.ops.{name}")
-    function: Callable[..., Tensor] = found
-    return function
+    """Return a function of `keras.ops`, or raise ValueError if this Keras lacks it."""
+    try:
+        found: Callable[..., Tensor] = operator.attrgetter(name)(ops)
+    except AttributeError as error:
+        raise ValueError(f"this Keras has no keras.ops.{name}") from error
+    return found
 
 
 def constant(value: Operand, like: Tensor) -> Operand:
@@ -82,4 +77,4 @@ def register(parameters: str, *rows: Row) -> None:
     make = {"x": _unary, "x y": _binary}[parameters]
     for name, plain, names, nodes in rows:
         raw = dict.fromkeys(nodes.split(), Raw(parameters))
-        enter(make(name, plain), names.split(), raw)
+        enter(Op(make(name, plain), {}), names.split(), raw)

@@ -47,9 +47,7 @@ def pad_to_bounding_box(
 
 
 @op("image.resize_with_crop_or_pad")
-def resize_with_crop_or_pad(
-    image: Tensor, target_height: int, target_width: int
-) -> Tensor:
+def crop_or_pad(image: Tensor, target_height: int, target_width: int) -> Tensor:
     """Crop or pad on all sides, so that the center stays."""
     rows, columns = image_size(image)
     height, width = min(rows, target_height), min(columns, target_width)

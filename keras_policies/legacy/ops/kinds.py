@@ -171,11 +171,7 @@ PLAIN: dict[Any, Check] = {
 
 
 def checks(function: Callable[..., Any]) -> dict[str, Check]:
-    """Return the check of each parameter of a function.
-
-    Raises:
-        TypeError: if a parameter is not annotated with a kind.
-    """
+    """Return the check of each parameter, or raise TypeError if one has no kind."""
     hints = typing.get_type_hints(function, include_extras=True)
     return {name: _check(hint) for name, hint in hints.items() if name != "return"}
 

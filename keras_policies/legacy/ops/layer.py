@@ -41,19 +41,12 @@ def name_of_op(class_name: str, config: Config) -> str:
 def is_known(class_name: str, config: Config) -> bool:
     """Return whether the function of an op layer has a counterpart in `keras.ops`."""
     if class_name == GRAPH_OP:
-        return table.raw(name_of_op(class_name, config)) is not None
-    name = str(config.get("function"))
-    return class_name in FUNCTIONS and table.resolve(name) is not None
+        return name_of_op(class_name, config) in table.NODES
+    return class_name in FUNCTIONS and str(config.get("function")) in table.FUNCTIONS
 
 
 def op_call_config(class_name: str, config: Config, path: str) -> Config:
-    """Return the config of the `OpCall` that replaces an op layer.
-
-    Args:
-        class_name: str, one of `CLASSES`.
-        config: dict, the op layer's own, as it is in the file.
-        path: str, the path of the layer in its model, for errors.
-    """
+    """Return the config of the `OpCall` that replaces an op layer of `CLASSES`."""
     name = layer_name(str(config.get("name")))
     own: Config = {"name": name, "path": path, "op": name_of_op(class_name, config)}
     if class_name == GRAPH_OP:
@@ -71,13 +64,8 @@ def is_call(config: Config) -> bool:
 class OpCall(keras.Operation):  # type: ignore[misc]
     """Calls a TensorFlow function's counterpart whenever Keras calls the op layer.
 
-    Args:
-        name: str, of the layer; the operations that it makes are named after it.
-        path: str, the path of the layer in its model, for errors.
-        op: str, what it calls, `"tf.math.add"` or the op of a NodeDef.
-        node_def, constants: of a TensorFlowOpLayer.
-        is_output: bool, whether the result is an output of the model, in which sizes,
-            too, have to be tensors.
+    The operations that it makes are named after the layer. `op` is `"tf.math.add"`, or
+    the op of the NodeDef. In an output of the model, sizes become tensors.
     """
 
     def __init__(
@@ -85,8 +73,8 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         name: str,
         path: str,
         op: str,
-        node_def: Mapping[str, Any] | None = None,
-        constants: Mapping[str, Any] | None = None,
+        node_def: Config | None = None,
+        constants: Config | None = None,
         is_output: bool = False,
     ) -> None:
         super().__init__(name=name)
@@ -107,16 +95,8 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         keras_internals.record_call(self, outputs)
         return found
 
-    def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Not used: nothing of this operation stays in a model."""
-        raise NotImplementedError
-
     def _found(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Return what the counterpart returns.
-
-        Raises:
-            LegacyModelError: if it cannot be called in this way.
-        """
+        """Return what the counterpart returns; raise LegacyModelError if it cannot."""
         try:
             if self.node_def is None:
                 return table.call(self.op.removeprefix("tf."), args, kwargs)
@@ -134,7 +114,7 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         self, outputs: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         """Name the operations that this call made after the layer."""
-        given = {id(tensor) for tensor in keras_internals.flatten((args, kwargs))}
+        given = {id(tensor) for tensor in keras.tree.flatten((args, kwargs))}
         made = {
             id(operation): operation
             for tensor in outputs

@@ -13,12 +13,12 @@ from keras_policies.legacy.ops.math_reductions import euclidean_norm
 from keras_policies.legacy.ops.registry import Raw, op
 
 MATMUL = Raw("a b", "transpose_a transpose_b")
-BATCH_MATMUL = Raw("a b", "adjoint_a=adj_x adjoint_b=adj_y")
+BATCHED = Raw("a b", "adjoint_a=adj_x adjoint_b=adj_y")
+DIAG = Raw("diagonal k num_rows num_cols padding_value")
+DIAG_PART = Raw("input k padding_value")
 
 
-@op(
-    "linalg.matmul", MatMul=MATMUL, BatchMatMul=BATCH_MATMUL, BatchMatMulV2=BATCH_MATMUL
-)
+@op("linalg.matmul", MatMul=MATMUL, BatchMatMul=BATCHED, BatchMatMulV2=BATCHED)
 def matmul(
     a: Operand,
     b: Operand,
@@ -63,11 +63,7 @@ def einsum(equation: str, inputs: Operands | None = None) -> Tensor:
     return ops.einsum(equation, *together(*inputs))
 
 
-@op(
-    "linalg.diag",
-    MatrixDiag=Raw("diagonal"),
-    MatrixDiagV3=Raw("diagonal k num_rows num_cols padding_value"),
-)
+@op("linalg.diag", MatrixDiag=Raw("diagonal"), MatrixDiagV3=DIAG)
 def diag(
     diagonal: Tensor,
     k: int = 0,
@@ -84,11 +80,7 @@ def diag(
     return ops.multiply(ops.expand_dims(diagonal, -1), identity)
 
 
-@op(
-    "linalg.diag_part",
-    MatrixDiagPart=Raw("input"),
-    MatrixDiagPartV3=Raw("input k padding_value"),
-)
+@op("linalg.diag_part", MatrixDiagPart=Raw("input"), MatrixDiagPartV3=DIAG_PART)
 def diag_part(input: Tensor, k: int = 0, padding_value: float = 0) -> Tensor:
     """Return one diagonal."""
     return ops.diagonal(input, offset=k, axis1=-2, axis2=-1)

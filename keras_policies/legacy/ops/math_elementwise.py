@@ -11,6 +11,14 @@ from keras_policies.legacy.ops.elementwise import apply, together
 from keras_policies.legacy.ops.kinds import Operand, Operands, Tensor
 from keras_policies.legacy.ops.registry import Raw, op
 
+# keras.ops, NumPy and tf.math give these one name; graphs write it with a capital.
+SAME_NAME = {
+    *("ceil", "cos", "cosh", "exp", "expm1", "floor", "log", "log1p", "sign", "sin"),
+    *("sinh", "sqrt", "square", "tan"),
+    *("erf", "erfc", "erfinv"),  # not in NumPy
+}
+# Their inverses: `arcsin` in keras.ops and NumPy, `asin` in tf.math, `Asin` in graphs.
+INVERTED = "sin", "cos", "tan", "sinh", "cosh", "tanh"
 elementwise.register(
     "x y",
     ("subtract", operator.sub, "math.subtract", "Sub"),
@@ -36,42 +44,21 @@ elementwise.register(
     "x",
     ("abs", abs, "math.abs", "Abs"),
     ("negative", operator.neg, "math.negative", "Neg"),
-    ("sign", np.sign, "math.sign", "Sign"),
-    ("square", np.square, "math.square", "Square"),
-    ("sqrt", np.sqrt, "math.sqrt", "Sqrt"),
     ("rsqrt", lambda x: 1 / np.sqrt(x), "math.rsqrt", "Rsqrt"),
     ("reciprocal", np.reciprocal, "math.reciprocal", "Reciprocal Inv"),
-    ("exp", np.exp, "math.exp", "Exp"),
-    ("expm1", np.expm1, "math.expm1", "Expm1"),
-    ("log", np.log, "math.log", "Log"),
-    ("log1p", np.log1p, "math.log1p", "Log1p"),
-    ("sin", np.sin, "math.sin", "Sin"),
-    ("cos", np.cos, "math.cos", "Cos"),
-    ("tan", np.tan, "math.tan", "Tan"),
-    ("arcsin", np.arcsin, "math.asin", "Asin"),
-    ("arccos", np.arccos, "math.acos", "Acos"),
-    ("arctan", np.arctan, "math.atan", "Atan"),
-    ("sinh", np.sinh, "math.sinh", "Sinh"),
-    ("cosh", np.cosh, "math.cosh", "Cosh"),
     ("tanh", np.tanh, "math.tanh nn.tanh", "Tanh"),
-    ("arcsinh", np.arcsinh, "math.asinh", "Asinh"),
-    ("arccosh", np.arccosh, "math.acosh", "Acosh"),
-    ("arctanh", np.arctanh, "math.atanh", "Atanh"),
-    ("floor", np.floor, "math.floor", "Floor"),
-    ("ceil", np.ceil, "math.ceil", "Ceil"),
     ("round", np.round, "math.round math.rint", "Round Rint"),
     ("isnan", np.isnan, "math.is_nan", "IsNan"),
     ("isinf", np.isinf, "math.is_inf", "IsInf"),
     ("isfinite", np.isfinite, "math.is_finite", "IsFinite"),
     ("logical_not", operator.not_, "math.logical_not", "LogicalNot"),
     ("real", np.real, "math.real", ""),
-    ("erf", None, "math.erf", "Erf"),
-    ("erfc", None, "math.erfc", "Erfc"),
-    ("erfinv", None, "math.erfinv", "Erfinv"),
     ("angle", None, "math.angle", ""),
     ("sigmoid", None, "math.sigmoid nn.sigmoid", "Sigmoid"),
     ("log_sigmoid", None, "math.log_sigmoid", ""),
     ("softplus", None, "math.softplus nn.softplus", "Softplus"),
+    *((n, getattr(np, n, None), f"math.{n}", n.capitalize()) for n in SAME_NAME),
+    *((f"arc{n}", getattr(np, f"arc{n}"), f"math.a{n}", f"A{n}") for n in INVERTED),
 )
 
 

@@ -8,28 +8,21 @@ from keras import ops
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.elementwise import named
 from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Tensor
-from keras_policies.legacy.ops.registry import Raw, enter, op
+from keras_policies.legacy.ops.registry import Op, Raw, enter, op
 
 # Name in keras.ops, name in TensorFlow, op in a graph or "".
+SAME_NAME = "all", "any", "max", "mean", "min", "prod", "sum"
 REDUCTIONS = (
-    ("sum", "math.reduce_sum", "Sum"),
-    ("mean", "math.reduce_mean", "Mean"),
-    ("max", "math.reduce_max", "Max"),
-    ("min", "math.reduce_min", "Min"),
-    ("prod", "math.reduce_prod", "Prod"),
-    ("any", "math.reduce_any", "Any"),
-    ("all", "math.reduce_all", "All"),
+    *((name, f"math.reduce_{name}", name.capitalize()) for name in SAME_NAME),
     ("std", "math.reduce_std", ""),
     ("var", "math.reduce_variance", ""),
     ("logsumexp", "math.reduce_logsumexp", ""),
 )
 # Reductions that also take lists of sizes: the function of two of them.
-STEPS: dict[str, tuple[str, Callable[..., int]]] = {
-    "prod": ("multiply", operator.mul),
-    "sum": ("add", operator.add),
-}
+STEPS = {"prod": ("multiply", operator.mul), "sum": ("add", operator.add)}
 ALONG_AXES = Raw("input_tensor axis", "keepdims=keep_dims")
 EXTREME = Raw("input axis", "output_type")
+DIM = {"dim": "axis"}
 CUMULATIVE = Raw("x axis", "exclusive reverse")
 
 
@@ -58,7 +51,8 @@ def _reduced(name: str, values: Operand) -> Operand:
 
 
 for _name, _function, _node in REDUCTIONS:
-    enter(_reduction(_name), [_function], dict.fromkeys(_node.split(), ALONG_AXES))
+    _raw = dict.fromkeys(_node.split(), ALONG_AXES)
+    enter(Op(_reduction(_name), {}), [_function], _raw)
 
 
 @op("math.reduce_euclidean_norm", EuclideanNorm=ALONG_AXES)
@@ -87,12 +81,7 @@ def zero_fraction(value: Tensor) -> Tensor:
     return ops.mean(ops.cast(ops.equal(value, 0), "float32"))
 
 
-@op(
-    "math.l2_normalize",
-    "nn.l2_normalize",
-    "linalg.l2_normalize",
-    renamed={"dim": "axis"},
-)
+@op("math.l2_normalize", "nn.l2_normalize", "linalg.l2_normalize", renamed=DIM)
 def l2_normalize(x: Tensor, axis: Axes | None = None, epsilon: float = 1e-12) -> Tensor:
     """Return `x · rsqrt(max(Σx², epsilon))`."""
     total = ops.sum(ops.square(x), axis=axis, keepdims=True)

@@ -100,9 +100,8 @@ def batch_normalization(
     variance_epsilon: float = 1e-3,
 ) -> Tensor:
     """Return `(x - mean) / sqrt(variance + variance_epsilon) * scale + offset`."""
-    mean, variance, offset, scale = (
-        constant(value, x) for value in (mean, variance, offset, scale)
-    )
+    given = mean, variance, offset, scale
+    mean, variance, offset, scale = (constant(value, x) for value in given)
     root = ops.sqrt(ops.add(variance, variance_epsilon))
     normal = ops.divide(ops.subtract(x, mean), root)
     return ops.add(ops.multiply(normal, scale), offset)

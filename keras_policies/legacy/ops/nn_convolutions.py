@@ -11,6 +11,7 @@ from keras_policies.legacy.ops.kinds import Axes, Layout, Operand, Padding, Tens
 from keras_policies.legacy.ops.math_elementwise import added
 from keras_policies.legacy.ops.registry import Raw, op
 
+LAST = "channels_last"
 CONVOLUTION = Raw("input filters", "strides padding data_format dilations")
 POOLING = Raw("input", "ksize strides padding data_format")
 Setting: TypeAlias = int | Sequence[int]  # for all spatial axes, or one for each
@@ -22,7 +23,7 @@ def _spatial(values: Setting, rank: int, layout: str) -> list[int]:
         return [values] * rank
     values = list(values)
     if len(values) == rank + 2:
-        return values[1:-1] if layout == "channels_last" else values[2:]
+        return values[1:-1] if layout == LAST else values[2:]
     return values * rank if len(values) == 1 else values
 
 
@@ -50,7 +51,7 @@ def _convolution(name: str) -> Callable[..., Tensor]:
         filters: Operand,
         strides: Axes = 1,
         padding: Padding = "valid",
-        data_format: Layout = "channels_last",
+        data_format: Layout = LAST,
         dilations: Axes = 1,
     ) -> Tensor:
         settings = _settings(input, strides, padding, data_format, dilations)
@@ -59,21 +60,13 @@ def _convolution(name: str) -> Callable[..., Tensor]:
     return function
 
 
-op(
-    "nn.convolution",
-    "nn.conv1d",
-    "nn.conv2d",
-    "nn.conv3d",
-    v1=True,
-    Conv2D=CONVOLUTION,
-    renamed={"filter": "filters", "stride": "strides", "dilation_rate": "dilations"},
-)(_convolution("conv"))
-op(
-    "nn.depthwise_conv2d",
-    v1=True,
-    DepthwiseConv2dNative=CONVOLUTION,
-    renamed={"filter": "filters", "rate": "dilations"},
-)(_convolution("depthwise_conv"))
+NAMES = "nn.convolution", "nn.conv1d", "nn.conv2d", "nn.conv3d"
+RENAMED = {"filter": "filters", "stride": "strides", "dilation_rate": "dilations"}
+op(*NAMES, v1=True, Conv2D=CONVOLUTION, renamed=RENAMED)(_convolution("conv"))
+RATE = {"filter": "filters", "rate": "dilations"}
+op("nn.depthwise_conv2d", v1=True, DepthwiseConv2dNative=CONVOLUTION, renamed=RATE)(
+    _convolution("depthwise_conv")
+)
 
 
 @op("nn.separable_conv2d", v1=True, renamed={"rate": "dilations"})
@@ -83,7 +76,7 @@ def separable_convolution(
     pointwise_filter: Operand,
     strides: Axes = 1,
     padding: Padding = "valid",
-    data_format: Layout = "channels_last",
+    data_format: Layout = LAST,
     dilations: Axes = 1,
 ) -> Tensor:
     """Convolve each channel by itself, then all of them at each position."""
@@ -100,7 +93,7 @@ def _pooling(kind: str) -> Callable[..., Tensor]:
         ksize: Axes,
         strides: Axes,
         padding: Padding,
-        data_format: Layout = "channels_last",
+        data_format: Layout = LAST,
     ) -> Tensor:
         rank = len(input.shape) - 2
         layer = getattr(keras.layers, f"{kind}Pooling{rank}D")(
@@ -115,13 +108,9 @@ def _pooling(kind: str) -> Callable[..., Tensor]:
     return function
 
 
-POOLINGS = {"MAX": _pooling("Max"), "AVG": _pooling("Average")}
-op("nn.max_pool", "nn.max_pool1d", "nn.max_pool2d", v1=True, MaxPool=POOLING)(
-    POOLINGS["MAX"]
-)
-op("nn.avg_pool", "nn.avg_pool1d", "nn.avg_pool2d", v1=True, AvgPool=POOLING)(
-    POOLINGS["AVG"]
-)
+MAX, AVG = _pooling("Max"), _pooling("Average")
+op("nn.max_pool", "nn.max_pool1d", "nn.max_pool2d", v1=True, MaxPool=POOLING)(MAX)
+op("nn.avg_pool", "nn.avg_pool1d", "nn.avg_pool2d", v1=True, AvgPool=POOLING)(AVG)
 
 
 @op("nn.pool", v1=True, renamed={"window_shape": "ksize", "dilation_rate": "dilations"})
@@ -131,19 +120,18 @@ def pool(
     pooling_type: str,
     strides: Axes = 1,
     padding: Padding = "valid",
-    data_format: Layout = "channels_last",
+    data_format: Layout = LAST,
     dilations: Axes = 1,
 ) -> Tensor:
     """Pool with `pooling_type` `"MAX"` or `"AVG"`."""
     if dilations not in (1, (1, 1)):
         raise ValueError(f"dilations: expected 1, found {dilations}")
-    return POOLINGS[pooling_type](input, ksize, strides, padding, data_format)
+    pooling = {"MAX": MAX, "AVG": AVG}[pooling_type]
+    return pooling(input, ksize, strides, padding, data_format)
 
 
 @op("nn.bias_add", BiasAdd=Raw("value bias", "data_format"))
-def bias_add(
-    value: Tensor, bias: Operand, data_format: Layout = "channels_last"
-) -> Tensor:
+def bias_add(value: Tensor, bias: Operand, data_format: Layout = LAST) -> Tensor:
     """Add a number per channel."""
     bias = constant(bias, value)
     if data_format == "channels_first":
@@ -153,7 +141,7 @@ def bias_add(
 
 @op("nn.depth_to_space", DepthToSpace=Raw("input", "block_size data_format"))
 def depth_to_space(
-    input: Tensor, block_size: int, data_format: Layout = "channels_last"
+    input: Tensor, block_size: int, data_format: Layout = LAST
 ) -> Tensor:
     """Spread the channels of a pixel over a square of `block_size` pixels a side."""
     rows, columns, depth = _image_shape(input, data_format)
@@ -165,7 +153,7 @@ def depth_to_space(
 
 @op("nn.space_to_depth", SpaceToDepth=Raw("input", "block_size data_format"))
 def space_to_depth(
-    input: Tensor, block_size: int, data_format: Layout = "channels_last"
+    input: Tensor, block_size: int, data_format: Layout = LAST
 ) -> Tensor:
     """Gather squares of `block_size` pixels a side in the channels of one pixel."""
     rows, columns, depth = _image_shape(input, data_format)
@@ -177,7 +165,7 @@ def space_to_depth(
 
 def _image_shape(images: Tensor, layout: str) -> Any:
     """Return rows, columns and channels, which have to be known."""
-    if layout != "channels_last" or None in images.shape[1:]:
+    if layout != LAST or None in images.shape[1:]:
         raise ValueError(
             f"input: {layout} of the shape {images.shape}; expected channels_last, "
             "rows and columns known"

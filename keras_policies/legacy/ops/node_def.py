@@ -5,26 +5,19 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_policies.annotations import Config
 from keras_policies.legacy.ops import kinds, table
 
 
-def call(
-    node: Mapping[str, Any], tensors: Sequence[Any], constants: Mapping[str, Any]
-) -> Any:
-    """Call the counterpart of a node.
+def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
+    """Call the counterpart of a node, or raise ValueError if something is unknown.
 
-    Args:
-        node: NodeDef in JSON.
-        tensors: those of the node's inputs that are tensors, in their order.
-        constants: the other inputs, `{position: value}`.
-
-    Raises:
-        ValueError: if the op is unknown, or an input or attribute is not of its kind.
+    `tensors` are those of its inputs that are tensors, in their order; `constants` are
+    the others, `{position: value}`.
     """
-    found = table.raw(node["op"])
-    if found is None:
+    if node["op"] not in table.NODES:
         raise ValueError(f"the op {node['op']!r} has no counterpart in keras.ops")
-    function, raw = found
+    function, raw = table.NODES[node["op"]]
     attributes = node.get("attr", {})
     settings = {
         parameter: attribute(attributes[name])
@@ -34,7 +27,7 @@ def call(
     return function.call((), raw.arguments(_inputs(tensors, constants)) | settings)
 
 
-def _inputs(tensors: Sequence[Any], constants: Mapping[str, Any]) -> list[Any]:
+def _inputs(tensors: Sequence[Any], constants: Config) -> list[Any]:
     """Return tensors and constants in the order of the node's inputs."""
     known = {
         int(position): kinds.array(value) if isinstance(value, list) else value
@@ -49,11 +42,7 @@ def _inputs(tensors: Sequence[Any], constants: Mapping[str, Any]) -> list[Any]:
 
 
 def attribute(value: Any) -> Any:
-    """Return what an `AttrValue` holds.
-
-    Raises:
-        ValueError: if it is of no kind that is known.
-    """
+    """Return what an `AttrValue` holds, or raise ValueError if its kind is unknown."""
     if not isinstance(value, dict) or len(value) != 1:
         raise ValueError(f"expected an attribute of one kind, found {value!r}")
     ((kind, held),) = value.items()

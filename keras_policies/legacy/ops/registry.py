@@ -1,8 +1,4 @@
-"""The decorator `op`, which enters a function into the table of TensorFlow functions.
-
-Everything about a function stands in one place: its names, how nodes of a graph call
-it, and the kinds of its arguments.
-"""
+"""The decorator `op`, which enters TensorFlow functions into the table."""
 
 import dataclasses
 import inspect
@@ -20,28 +16,19 @@ WITHOUT_EFFECT = {
 }
 
 
+@dataclasses.dataclass
 class Op:
-    """A TensorFlow function, as `keras.ops`.
+    """A TensorFlow function, as `keras.ops`."""
 
-    Args:
-        function: the counterpart, each parameter annotated with one of `kinds`.
-        renamed: other names of parameters, `{"keep_dims": "keepdims"}`.
-    """
+    function: Callable[..., Any]  # each parameter annotated with one of `kinds`
+    renamed: Mapping[str, str]  # other names of parameters, `{"keep_dims": "keepdims"}`
 
-    def __init__(
-        self, function: Callable[..., Any], renamed: Mapping[str, str]
-    ) -> None:
-        self.function = function
-        self.renamed = renamed
-        self.signature = inspect.signature(function)
-        self.checks = kinds.checks(function)
+    def __post_init__(self) -> None:
+        self.signature = inspect.signature(self.function)
+        self.checks = kinds.checks(self.function)
 
     def call(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
-        """Call the function with arguments as TensorFlow takes them.
-
-        Raises:
-            ValueError: naming an argument that is unknown, or not of its kind.
-        """
+        """Call the function as TensorFlow does; a ValueError names a wrong argument."""
         try:
             bound = self.signature.bind(*args, **self._known(kwargs))
         except TypeError as error:
@@ -87,11 +74,7 @@ class Raw:
         return {name: attribute or name for name, _, attribute in pairs}
 
     def arguments(self, values: Sequence[object]) -> dict[str, object]:
-        """Return the keyword arguments that the node's inputs are.
-
-        Raises:
-            ValueError: if there are more or fewer inputs than the op takes.
-        """
+        """Return the inputs by parameter; raise ValueError if their number is wrong."""
         names, given, values = self.inputs.split(), {}, list(values)
         if names[0].startswith("*"):
             end = len(values) - len(names) + 1
@@ -108,20 +91,13 @@ FUNCTIONS: dict[str, Op] = {}
 NODES: dict[str, tuple[Op, Raw]] = {}
 
 
-def enter(
-    function: Callable[..., Any],
-    names: Sequence[str],
-    raw: Mapping[str, Raw],
-    renamed: Mapping[str, str] | None = None,
-) -> None:
+def enter(entry: Op, names: Sequence[str], raw: Mapping[str, Raw]) -> None:
     """Enter a function into the table; see `op`."""
-    entry = Op(function, renamed or {})
-    nodes = {name: (entry, form) for name, form in raw.items()}
-    twice = FUNCTIONS.keys() & names or NODES.keys() & nodes
+    twice = FUNCTIONS.keys() & names or NODES.keys() & raw
     if twice:
         raise ValueError(f"{sorted(twice)} are in the table already")
     FUNCTIONS.update(dict.fromkeys(names, entry))
-    NODES.update(nodes)
+    NODES.update({name: (entry, form) for name, form in raw.items()})
 
 
 def op(
@@ -144,7 +120,7 @@ def op(
 
     def decorate(function: Function) -> Function:
         known = [*names, *(f"compat.v1.{name}" for name in names if v1)]
-        enter(function, known, raw, renamed)
+        enter(Op(function, renamed or {}), known, raw)
         return function
 
     return decorate

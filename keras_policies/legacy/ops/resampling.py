@@ -13,22 +13,18 @@ import numpy.typing as npt
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-KEYS_A = -0.5
 
+def _cubic(b: float, c: float) -> Callable[[Floats], Floats]:
+    """Return a kernel of the family of Mitchell and Netravali (1988)."""
 
-def _keys(x: Floats) -> Floats:
-    """Keys' cubic convolution kernel."""
-    x = np.abs(x)
-    near = ((KEYS_A + 2) * x - (KEYS_A + 3)) * x * x + 1
-    far = ((KEYS_A * x - 5 * KEYS_A) * x + 8 * KEYS_A) * x - 4 * KEYS_A
-    return np.where(x < 1, near, np.where(x < 2, far, 0))
+    def kernel(x: Floats) -> Floats:
+        x = np.abs(x)
+        near = ((12 - 9 * b - 6 * c) * x + 12 * b + 6 * c - 18) * x * x + 6 - 2 * b
+        far = ((-b - 6 * c) * x + 6 * b + 30 * c) * x - 12 * b - 48 * c
+        far = far * x + 8 * b + 24 * c
+        return np.where(x < 1, near, np.where(x < 2, far, 0)) / 6
 
-
-def _mitchell(x: Floats) -> Floats:
-    x = np.abs(x)
-    near = (7 * x / 6 - 2) * x * x + 8 / 9
-    far = ((-7 / 18 * x + 2) * x - 10 / 3) * x + 16 / 9
-    return np.where(x < 1, near, np.where(x < 2, far, 0))
+    return kernel
 
 
 def _lanczos(radius: int) -> Callable[[Floats], Floats]:
@@ -38,8 +34,8 @@ def _lanczos(radius: int) -> Callable[[Floats], Floats]:
 # Method -> the weight of a pixel by its distance in pixels.
 KERNELS: dict[str, Callable[[Floats], Floats]] = {
     "bilinear": lambda x: np.maximum(1 - np.abs(x), 0),
-    "bicubic": _keys,
-    "mitchellcubic": _mitchell,
+    "bicubic": _cubic(0, 1 / 2),  # of Keys
+    "mitchellcubic": _cubic(1 / 3, 1 / 3),
     "lanczos3": _lanczos(3),
     "lanczos5": _lanczos(5),
     "gaussian": lambda x: np.where(np.abs(x) < 1.5, np.exp(-2 * x * x), 0),
@@ -49,15 +45,10 @@ METHODS = "nearest", "area", *KERNELS
 
 @dataclasses.dataclass(frozen=True)
 class Centers:
-    """Where in the input the centers of the output's pixels lie.
+    """Where in the input the centers of the output's pixels lie."""
 
-    Args:
-        align_corners: bool, whether the first and last pixels keep their places.
-        half_pixels: bool, whether the center of a pixel is half a pixel from its edge.
-    """
-
-    align_corners: bool = False
-    half_pixels: bool = True
+    align_corners: bool = False  # the first and last pixels keep their places
+    half_pixels: bool = True  # the center of a pixel is half a pixel from its edge
 
     def positions(self, length: int, wanted: int) -> Floats:
         """Return the positions of `wanted` pixels among `length`."""

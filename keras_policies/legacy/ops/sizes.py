@@ -19,10 +19,8 @@ from keras_policies.annotations import Tensor
 class Size:
     """A size that is known only when the model runs.
 
-    Args:
-        make: function that returns it as an int32 scalar tensor.
-        tensor: the KerasTensor that has an axis of this size, or None.
-        axis: int, that axis.
+    `make` returns it as an int32 scalar tensor. `axis` of the KerasTensor `tensor` has
+    this size, unless `tensor` is None.
     """
 
     make: Callable[[], Tensor]
@@ -30,11 +28,7 @@ class Size:
     axis: int = 0
 
     def ones(self, dtype: str) -> Tensor:
-        """Return a tensor of ones as long as the axis.
-
-        Raises:
-            ValueError: if no axis has this size, because it was computed from others.
-        """
+        """Return ones as long as the axis, or raise ValueError if there is no axis."""
         if self.tensor is None:
             raise ValueError(
                 "a size computed from another that is known only when the model runs"
@@ -112,11 +106,7 @@ def filled(values: Sequence[int | Size], number: object, dtype: str) -> Tensor:
 
 
 def reshape(tensor: Tensor, values: Sequence[int | Size]) -> Tensor:
-    """Reshape to sizes of which some are known only when the model runs.
-
-    Raises:
-        ValueError: if more are unknown than Keras can infer.
-    """
+    """Reshape, or raise ValueError if more sizes are unknown than Keras can infer."""
     shape = known(values, -1)
     if shape.count(-1) <= 1:
         return ops.reshape(tensor, shape)
@@ -135,8 +125,7 @@ def _is_batch(size: int | Size) -> bool:
 def _keeps_batch(tensor: Tensor) -> bool:
     """Return whether the first axis of a tensor is still that of the model's inputs.
 
-    Only then can each example be reshaped by itself, which is the way when the batch
-    size and one more size are unknown.
+    Only then can each example be reshaped by itself.
     """
     return tensor.shape[0] is None and all(
         isinstance(operation, keras.Layer)

@@ -19,26 +19,12 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     nn,
     nn_convolutions,
 )
-from keras_policies.legacy.ops.registry import FUNCTIONS, NODES, Op, Raw
-
-
-def resolve(name: str) -> Op | None:
-    """Return the function of a TensorFlow name such as `"math.add"`, or None."""
-    return FUNCTIONS.get(name)
-
-
-def raw(op: str) -> tuple[Op, Raw] | None:
-    """Return the function of an op in a graph, and how nodes call it, or None."""
-    return NODES.get(op)
+from keras_policies.legacy.ops.registry import FUNCTIONS as FUNCTIONS
+from keras_policies.legacy.ops.registry import NODES as NODES
 
 
 def call(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
-    """Call a TensorFlow function, by name, with arguments as TensorFlow takes them.
-
-    Raises:
-        ValueError: if the function is unknown, or an argument is not of its kind.
-    """
-    found = resolve(name)
-    if found is None:
+    """Call a TensorFlow function by name; see `Op.call`."""
+    if name not in FUNCTIONS:
         raise ValueError(f"tf.{name} has no counterpart in keras.ops")
-    return found.call(args, kwargs)
+    return FUNCTIONS[name].call(args, kwargs)

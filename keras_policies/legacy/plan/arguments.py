@@ -23,34 +23,29 @@ class _Anything:
 
 ANY = _Anything()
 
-# Settings of every layer.
-COMMON: Values = {
-    "batch_input_shape": ANY,  # becomes an InputLayer
-    "dynamic": (False,),
-    "autocast": (True,),
-    "expects_training_arg": ANY,
-}
+
+def _any_value(*names: str) -> Values:
+    return dict.fromkeys(names, ANY)
+
+
+# Settings of every layer. The shape becomes an InputLayer.
+COMMON = _any_value("batch_input_shape", "expects_training_arg")
+COMMON |= {"dynamic": (False,), "autocast": (True,)}
 
 # Depthwise and separable convolutions wrote these of the class that they derive from.
-OF_CONVOLUTIONS: Values = {
+OF_CONVOLUTIONS = {
     "groups": (1,),
-    "kernel_initializer": ANY,
-    "kernel_regularizer": ANY,
-    "kernel_constraint": ANY,
+    **_any_value("kernel_initializer", "kernel_regularizer", "kernel_constraint"),
 }
 OF_RECURRENT: Values = {"time_major": (False,), "implementation": ANY}
 # Lookup layers wrote these about their vocabulary, which is in the file anyway.
-OF_LOOKUPS: Values = dict.fromkeys(
-    ("has_input_vocabulary", "has_static_table", "vocabulary_size"), ANY
-)
-OF_BATCH_NORMALIZATION: Values = {
-    "renorm": ANY,  # has no effect once trained
-    "renorm_clipping": ANY,
-    "renorm_momentum": ANY,
-    "fused": ANY,
-    "virtual_batch_size": (None,),
-    "adjustment": (None,),
+OF_LOOKUPS = _any_value("has_input_vocabulary", "has_static_table", "vocabulary_size")
+OF_BATCH_NORMALIZATION = {
+    # Renormalization has no effect once trained.
+    **_any_value("renorm", "renorm_clipping", "renorm_momentum", "fused"),
+    **{"virtual_batch_size": (None,), "adjustment": (None,)},
 }
+OF_SPATIAL_DROPOUT = _any_value("trainable", "noise_shape")
 # Classes -> the settings that they no longer take, with the values to be dropped.
 _DROPPED: tuple[tuple[str, Values], ...] = (
     ("Attention AdditiveAttention", {"causal": ANY}),  # now given in each call
@@ -58,11 +53,8 @@ _DROPPED: tuple[tuple[str, Values], ...] = (
     ("Conv1DTranspose Conv2DTranspose Conv3DTranspose", {"groups": (1,)}),
     ("SeparableConv1D SeparableConv2D", OF_CONVOLUTIONS),
     ("DepthwiseConv1D DepthwiseConv2D", {**OF_CONVOLUTIONS, "filters": ANY}),
-    (
-        "SpatialDropout1D SpatialDropout2D SpatialDropout3D",
-        {"trainable": ANY, "noise_shape": ANY},
-    ),
-    ("MultiHeadAttention", {"query_shape": ANY, "key_shape": ANY, "value_shape": ANY}),
+    ("SpatialDropout1D SpatialDropout2D SpatialDropout3D", OF_SPATIAL_DROPOUT),
+    ("MultiHeadAttention", _any_value("query_shape", "key_shape", "value_shape")),
     ("Embedding", {"input_length": ANY}),
     ("InputLayer", {"ragged": (False, None)}),
     ("StringLookup IntegerLookup TextVectorization", OF_LOOKUPS),
@@ -87,10 +79,8 @@ RENAMED = {
 }
 
 # Class -> the settings that are arguments of each call now, with their names there.
-OF_CALLS = {
-    "Attention": {"causal": "use_causal_mask"},
-    "AdditiveAttention": {"causal": "use_causal_mask"},
-}
+CAUSAL = {"causal": "use_causal_mask"}
+OF_CALLS = {"Attention": CAUSAL, "AdditiveAttention": CAUSAL}
 
 # Settings that changed training and that Keras 3 does not have.
 LEFT_OUT = {"BatchNormalization": {"renorm": "the batch renormalization"}}
@@ -104,24 +94,13 @@ REFUSED: dict[str, Values] = {
 # Functions that Keras 3 computes by another formula: the stock layers that compute the
 # old one, and the old one's name in the registry (serialization.py), for a Keras that
 # takes no layers as an activation. This one was clip(0.2 x + 0.5, 0, 1).
-CHANGED_ACTIVATIONS = {
-    "hard_sigmoid": (
-        ("Rescaling", {"scale": 0.2, "offset": 0.5}),
-        ("ReLU", {"max_value": 1.0}),
-    )
-}
+CLIPPED = ("Rescaling", {"scale": 0.2, "offset": 0.5}), ("ReLU", {"max_value": 1.0})
+CHANGED_ACTIVATIONS = {"hard_sigmoid": CLIPPED}
 REGISTERED_ACTIVATIONS = {"hard_sigmoid": "keras_policies>hard_sigmoid"}
-
-# Initializers of 2.0 wrote the dtype of the variable.
-INITIALIZER_DROPPED = ("dtype",)
 
 
 def stock_arguments(class_name: str, config: Config, path: str) -> Converting[Config]:
-    """Return the arguments of a stock layer as Keras 3 takes them.
-
-    Raises:
-        LegacyModelError: if Keras 3 does not take the value of an argument.
-    """
+    """Return the arguments, or raise LegacyModelError if Keras 3 refuses one."""
     for name, part in LEFT_OUT.get(class_name, {}).items():
         if config.get(name):
             yield Findings(left_out=(f"{part} of {path!r}",))
@@ -139,8 +118,3 @@ def stock_arguments(class_name: str, config: Config, path: str) -> Converting[Co
         if name in renamed or name not in dropped:
             kept[renamed.get(name, name)] = value
     return kept
-
-
-def custom_arguments(config: Config) -> Config:
-    """Return the arguments of a user's layer without those that Keras 3 dropped."""
-    return {name: value for name, value in config.items() if name not in COMMON}

@@ -24,11 +24,7 @@ UP_TO_3_7, FROM_3_8, FROM_3_11 = "3.7 or earlier", "3.8 to 3.10", "3.11"
 
 
 def written_by(code: bytes) -> str:
-    """Return the versions of Python that can have compiled marshalled code.
-
-    Raises:
-        ValueError: if the bytes are no marshalled code object.
-    """
+    """Return the versions that can have compiled code, or raise ValueError if none."""
     if len(code) > 1 + 7 * INTEGER and code[0] & ~REF == CODE:
         for integers, versions in ((5, None), (6, FROM_3_8)):
             start = 1 + integers * INTEGER
@@ -58,11 +54,7 @@ def runs_here(versions: str | None) -> bool:
 
 
 def load(text: Any) -> types.CodeType:
-    """Return the code object of a Lambda layer, which the file holds in base64.
-
-    Raises:
-        LegacyModelError: if it is no code, or another Python has compiled it.
-    """
+    """Return the code object in base64, or raise LegacyModelError if it cannot run."""
     try:
         code = base64.b64decode(text.encode("ascii", "ignore"))
         compiled_by = written_by(code)

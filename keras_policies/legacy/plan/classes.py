@@ -36,11 +36,7 @@ WITHOUT_COUNTERPART = {
 
 
 def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
-    """Return `custom_objects` as a dict, an empty one for None.
-
-    Raises:
-        TypeError: if it is no dict by name.
-    """
+    """Return a dict, empty for None, or raise TypeError if it is no dict by name."""
     given = {} if custom_objects is None else custom_objects
     if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
         raise TypeError(
@@ -68,8 +64,7 @@ def is_in(module: str, name: str) -> bool:
 
 def keras_name(class_name: str) -> str:
     """Return the name of the class that a legacy class becomes."""
-    renamed = RENAMED_CLASSES.get(class_name, class_name)
-    return registered_name(class_name) or renamed
+    return registered_name(class_name) or RENAMED_CLASSES.get(class_name, class_name)
 
 
 def object_in(module: str, written: Config) -> Config:
@@ -104,12 +99,9 @@ class KerasClass(NamedTuple):
 def keras_class(
     class_name: str, path: str, is_graph: bool = False
 ) -> Converting[KerasClass]:
-    """Return the class in Keras 3 that a legacy config names.
+    """Return the class in Keras 3, or raise LegacyModelError if there is none.
 
     `is_graph` says whether the config lists layers, as that of a stock model does.
-
-    Raises:
-        LegacyModelError: if Keras 3 has no counterpart.
     """
     custom = registered_name(class_name)
     if custom is not None:

@@ -7,8 +7,8 @@ value that somebody else holds:
     found = yield from classes.keras_class(class_name, path)
 """
 
-import dataclasses
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from keras_policies.annotations import PolicyLike
@@ -22,32 +22,25 @@ Result = TypeVar("Result")
 Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Settings:
     """Choices that hold for all layers of a conversion.
 
-    Args:
-        safe_mode: bool, whether code in the file, and files that it names, are refused.
-        replace: `(name, policy)`; layers whose policy has this name get that policy.
-        vocabularies: `{layer: Vocabulary}`.
+    `replace` is `(name, policy)`: layers whose policy has this name get that policy.
     """
 
-    safe_mode: bool = True
+    safe_mode: bool = True  # refuses code in the file, and files that it names
     replace: tuple[str, PolicyLike] | None = None
-    vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
 
     def policy_of(self, written: Any) -> PolicyLike | None:
-        """Return the policy that a `dtype` as written becomes.
-
-        Raises:
-            ValueError: if it is no policy of tf.keras.
-        """
+        """Return what a `dtype` becomes, or raise ValueError if it is no policy."""
         if self.replace is not None and policy_name(written) == self.replace[0]:
             return self.replace[1]
         return policies.plain(written)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Findings:
     """Findings about a model; each layer is given by its path.
 
@@ -65,13 +58,11 @@ class Findings:
 
     missing: Named = ()
     missing_ops: Named = ()
-    without_vocabulary: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    dtypes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    without_vocabulary: Mapping[str, str] = field(default_factory=dict)
+    dtypes: Mapping[str, Any] = field(default_factory=dict)
     models: tuple[str, ...] = ()
-    code: Mapping[str, LegacyModelError] = dataclasses.field(default_factory=dict)
-    functions: Mapping[str, Callable[..., Any]] = dataclasses.field(
-        default_factory=dict
-    )
+    code: Mapping[str, LegacyModelError] = field(default_factory=dict)
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -123,14 +114,11 @@ def collected(converting: Converting[Result]) -> tuple[Result, Findings]:
         try:
             parts.append(next(converting))
         except StopIteration as end:
-            fields = [field.name for field in dataclasses.fields(Findings)]
-            joined = {
-                name: _joined([getattr(p, name) for p in parts]) for name in fields
-            }
-            return end.value, Findings(**joined)
+            fields = zip(*(vars(part).values() for part in parts), strict=True)
+            return end.value, Findings(*map(_joined, fields))
 
 
-def _joined(values: list[Any]) -> Any:
+def _joined(values: Sequence[Any]) -> Any:
     if isinstance(values[0], tuple):
         return tuple(item for value in values for item in value)
     return {key: item for value in values for key, item in value.items()}

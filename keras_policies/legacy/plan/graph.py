@@ -26,20 +26,10 @@ ELLIPSIS = {"class_name": "__ellipsis__", "config": {}}
 # Layers that added a loss or a metric to their model, and passed on their input.
 ADDED = "AddLoss", "AddMetric"
 # Layers that tf.keras calls on [inputs, *initial_state], Keras 3 with a keyword.
-RECURRENT = frozenset(
-    (
-        "Bidirectional",
-        "ConvLSTM1D",
-        "ConvLSTM2D",
-        "ConvLSTM3D",
-        "CuDNNGRU",
-        "CuDNNLSTM",
-        "GRU",
-        "LSTM",
-        "RNN",
-        "SimpleRNN",
-    )
-)
+RECURRENT = {
+    *("Bidirectional", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "CuDNNGRU"),
+    *("CuDNNLSTM", "GRU", "LSTM", "RNN", "SimpleRNN"),
+}
 
 
 def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
@@ -62,9 +52,8 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
         else:
             calls = [graph.layer_call(legacy, node) for node in nodes]
         called = [{"args": [argument], "kwargs": kwargs} for argument, kwargs in calls]
-        connected.append(
-            {**converted, "name": layer_name(name), "inbound_nodes": called}
-        )
+        own = {"name": layer_name(name), "inbound_nodes": called}
+        connected.append({**converted, **own})
     return {
         "layers": connected,
         "input_layers": graph.end(config["input_layers"]),
@@ -79,10 +68,7 @@ class _Graph:
         layers = {name_of(layer): layer for layer in config["layers"]}
         self.names = {*layers}
         # `output_layers` counts the calls of a nested Functional from 1.
-        self.first_output = {
-            name: int("input_layers" in layer["config"])
-            for name, layer in layers.items()
-        }
+        self.nested = {n for n, v in layers.items() if "input_layers" in v["config"]}
         # The number of each layer's first call is the lowest that anything refers to: a
         # call is not in the file if nothing takes its output.
         self.first_call: dict[str, int] = {}
@@ -124,9 +110,8 @@ class _Graph:
         if name == CONSTANT:
             return index
         if not isinstance(index, int) or node < 0 or index < 0:
-            raise LegacyModelError(
-                f"corrupt: a layer takes the tensor {[name, node, index]!r}."
-            )
+            taken = [name, node, index]
+            raise LegacyModelError(f"corrupt: a layer takes the tensor {taken!r}.")
         # Keras ignores shape and dtype: the history says which tensor it is.
         history = [layer_name(name), node - self.first_call.get(name, 0), index]
         tensor = {"shape": [], "dtype": "float32", "keras_history": history}
@@ -162,7 +147,7 @@ class _Graph:
             name, node, index = value[:3]
             if name not in self.names:
                 raise LegacyModelError(f"corrupt: {name!r} is no layer of this model.")
-            call = node - self.first_call.get(name, 0) + self.first_output[name]
+            call = node - self.first_call.get(name, 0) + (name in self.nested)
             return [layer_name(name), call, index]
         if isinstance(value, dict):
             return {key: self.end(item) for key, item in value.items()}

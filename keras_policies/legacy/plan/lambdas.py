@@ -20,9 +20,7 @@ FUNCTIONS = "function", "mask", "output_shape"
 KEPT = "name", "trainable", "arguments"
 
 
-def lambda_arguments(
-    config: Config, settings: Settings, path: str
-) -> Converting[Config]:
+def arguments(config: Config, settings: Settings, path: str) -> Converting[Config]:
     """Return the arguments of a Lambda layer of Keras 3, all but its dtype.
 
     A function that the user gives under the layer's name replaces all of its functions.
@@ -84,11 +82,7 @@ def _code(value: Any, safe_mode: bool, path: str) -> Converting[Config | None]:
 
 
 def _compiled(value: Any, safe_mode: bool) -> Callable[..., Any]:
-    """Return the function that code in a file defines.
-
-    Raises:
-        LegacyModelError: if the code must not or cannot run.
-    """
+    """Return the function; raise LegacyModelError if it must not or cannot run."""
     text, defaults, closure = value if isinstance(value, list | tuple) else [None] * 3
     if safe_mode:
         versions = bytecode.versions(text)
@@ -109,18 +103,16 @@ def _compiled(value: Any, safe_mode: bool) -> Callable[..., Any]:
 
 def _globals(names: Iterable[str]) -> dict[str, Any]:
     """Return the objects that the code's global names stand for, the user's first."""
+    known = {"np": np, "numpy": np, "keras": keras}
+    if keras.backend.backend() == "tensorflow":
+        tensorflow = importlib.import_module("tensorflow")
+        known |= {"tf": tensorflow, "tensorflow": tensorflow}
     found: dict[str, Any] = {"__builtins__": builtins}
     missing = []
     for name in names:
         custom = keras.saving.get_registered_object(name)
-        if custom is not None:
-            found[name] = custom
-        elif name in ("np", "numpy"):
-            found[name] = np
-        elif name == "keras":
-            found[name] = keras
-        elif name in ("tf", "tensorflow") and keras.backend.backend() == "tensorflow":
-            found[name] = importlib.import_module("tensorflow")
+        if custom is not None or name in known:
+            found[name] = known[name] if custom is None else custom
         elif not hasattr(builtins, name):
             missing.append(name)
     if missing:

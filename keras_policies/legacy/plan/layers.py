@@ -14,18 +14,14 @@ from keras_policies.legacy.plan import (
     activations,
     arguments,
     classes,
+    findings,
     graph,
     lambdas,
     policies,
     preprocessing,
 )
 from keras_policies.legacy.plan.classes import KerasClass
-from keras_policies.legacy.plan.findings import (
-    Converting,
-    Findings,
-    Settings,
-    collected,
-)
+from keras_policies.legacy.plan.findings import Converting, Findings, Settings
 
 # Keys under which a layer's config holds the config of another layer.
 INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"
@@ -37,12 +33,8 @@ INNER_MODULES = {
 
 
 def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
-    """Return the Keras 3 config of a legacy model, and the findings about it.
-
-    Raises:
-        LegacyModelError: if a layer cannot be converted.
-    """
-    return collected(_keras_layer(written, settings, is_root=True))
+    """Return the config, or raise LegacyModelError if a layer cannot be converted."""
+    return findings.collected(_keras_layer(written, settings, is_root=True))
 
 
 def _keras_layer(
@@ -54,10 +46,8 @@ def _keras_layer(
     of the root's layers do not contain its name.
     """
     if not isinstance(written, dict) or not isinstance(written.get("class_name"), str):
-        found = repr(str(written)[:80])
-        raise LegacyModelError(
-            f"corrupt: expected the config of a layer, found {found}."
-        )
+        text = f"corrupt: expected the config of a layer, found {str(written)[:80]!r}."
+        raise LegacyModelError(text)
     class_name, config = written["class_name"], written.get("config") or {}
     if isinstance(config, list):  # a Sequential, up to Keras 2.2.2
         config = {"name": "sequential", "layers": config}
@@ -148,9 +138,9 @@ def _known(
 ) -> Converting[Config]:
     """Return the arguments of a layer that its class in Keras 3 knows."""
     if not found.is_stock:
-        return arguments.custom_arguments(config)
+        return {k: v for k, v in config.items() if k not in arguments.COMMON}
     if found.name == "Lambda":
-        return (yield from lambdas.lambda_arguments(config, settings, path))
+        return (yield from lambdas.arguments(config, settings, path))
     return (yield from arguments.stock_arguments(found.name, config, path))
 
 
@@ -195,8 +185,7 @@ def _inner_object(module: str, written: Config, path: str) -> Converting[Config]
     if not classes.is_in(module, class_name):
         yield Findings(missing=((class_name, path),))
     config = dict(written.get("config") or {})
-    for name in arguments.INITIALIZER_DROPPED:
-        config.pop(name, None)
+    config.pop("dtype", None)  # initializers of 2.0 wrote that of the variable
     return configs.keras_object(module, class_name, config)
 
 

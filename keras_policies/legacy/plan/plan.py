@@ -30,17 +30,10 @@ GRAPHS = "Model", "Functional", "Sequential"
 class Plan:
     """A converted `LegacyModel`: configs of Keras 3, from which nothing is built yet.
 
-    Args:
-        legacy: `LegacyModel`.
-        config: dict, the config of the model in Keras 3.
-        model_dtype: the model's own policy, as written or as its layers suggest.
-        nested_dtypes: `{path: dtype}`, what the layers of the models inside the
-            model suggest; a path has the names that layers have in Keras 3.
-        policy: what the model's own policy becomes: a name, a policy, or None.
-        training: `Training`, or None.
-        loss_scale: `LossScale` of an explicit LossScaleOptimizer, or None.
-        findings: `Findings`, with all that is missing.
-        settings: `Settings` of the conversion.
+    `model_dtype` is the model's own policy, as written or as its layers suggest, and
+    `policy` what that becomes; `loss_scale` is that of an explicit LossScaleOptimizer.
+    `nested_dtypes` has what the layers of each model inside the model suggest, by the
+    names of Keras 3 that lead to it.
     """
 
     legacy: LegacyModel
@@ -52,10 +45,6 @@ class Plan:
     loss_scale: LossScale | None
     findings: Findings
     settings: Settings
-
-    def policy_of(self, written: Any) -> PolicyLike | None:
-        """Return the policy that a `dtype` as written becomes."""
-        return self.settings.policy_of(written)
 
     def raise_if_missing(self) -> None:
         """Raise an error if something is missing, or is not to be trusted."""
@@ -71,16 +60,11 @@ def make(
     safe_mode: bool = True,
     compile: bool = True,
 ) -> Plan:
-    """Return the `Plan` for a `LegacyModel`; its findings list what is missing.
+    """Return the `Plan`, or raise LegacyModelError if something cannot be converted.
 
-    Args:
-        legacy: `LegacyModel`.
-        dtype_policy: the policy that replaces the model's own, or None.
-        safe_mode: bool, whether code in the file is refused.
-        compile: bool; if False, an unreadable training configuration counts as none.
-
-    Raises:
-        LegacyModelError: if something in it cannot be converted.
+    Its findings list what is missing. `dtype_policy` replaces the model's own. In safe
+    mode, code in the file is refused. Without `compile`, an unreadable training
+    configuration counts as none.
     """
     with corrupt(legacy.path):
         settings = Settings(safe_mode, vocabularies=legacy.vocabularies)
@@ -88,20 +72,24 @@ def make(
         training = _training(legacy, compile)
         dtypes = [*findings.dtypes.values(), legacy.policy]
         model_dtype = _model_dtype(legacy, dtypes, training)
-        nested = policies.by_model(findings.dtypes, findings.models)
+        own = policies.plain(model_dtype)
+        loss_scale = None if training is None else training.own_loss_scale(dtypes)
+        nested = {
+            layer_name(path): _suggested(inside, training)
+            for path, inside in policies.by_model(
+                findings.dtypes, findings.models
+            ).items()
+        }
         plan = Plan(
-            legacy=legacy,
-            config=config,
-            model_dtype=model_dtype,
-            nested_dtypes={
-                layer_name(path): _suggested(inside, training)
-                for path, inside in nested.items()
-            },
-            policy=policies.plain(model_dtype),
-            training=training,
-            loss_scale=None if training is None else training.own_loss_scale(dtypes),
-            findings=findings,
-            settings=settings,
+            legacy,
+            config,
+            model_dtype,
+            nested,
+            own,
+            training,
+            loss_scale,
+            findings,
+            settings,
         )
         return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
 
@@ -114,9 +102,8 @@ def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
     loss_scale = plan.loss_scale
     if loss_scale is not None and not _needs_scale(findings, settings):
         note = f"the loss scale {loss_scale} of the optimizer: no layer computes in "
-        findings = dataclasses.replace(
-            findings, notes=(*findings.notes, f"{note}float16 now")
-        )
+        notes = *findings.notes, f"{note}float16 now"
+        findings = dataclasses.replace(findings, notes=notes)
         loss_scale = None
     return dataclasses.replace(
         plan,
@@ -139,10 +126,9 @@ def _needs_scale(findings: Findings, settings: Settings) -> bool:
     the LossScaleOptimizer is the user's wish.
     """
     written = findings.dtypes.values()
-    was = any(map(policies.may_be_float16, map(policies.plain, written)))
-    return not was or any(
-        map(policies.may_be_float16, map(settings.policy_of, written))
-    )
+    before = any(map(policies.may_be_float16, map(policies.plain, written)))
+    now = any(map(policies.may_be_float16, map(settings.policy_of, written)))
+    return now or not before
 
 
 def _written(legacy: LegacyModel) -> Config:

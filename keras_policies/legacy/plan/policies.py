@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
+from keras.dtype_policies import DTypePolicyMap
 
 from keras_policies.annotations import PolicyLike
 from keras_policies.legacy.base.policies import policy_name
@@ -54,10 +55,8 @@ def plain(dtype: Any) -> PolicyLike | None:
     """Return what a legacy `dtype` becomes: a name, a deferred policy, or None.
 
     The loss scale is dropped. A deferred policy stays one of ours until its layer has
-    been called, so that the layer takes its dtype from its input, as in tf.keras.
-
-    Raises:
-        ValueError: if tf.keras has no such policy.
+    been called, so that the layer takes its dtype from its input, as in tf.keras. Raise
+    ValueError if tf.keras has no such policy.
     """
     if policy_name(dtype) is None:
         return None
@@ -73,7 +72,7 @@ def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
 
     None stands for a dtype that is not known before the layer is called.
     """
-    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+    if isinstance(policy, DTypePolicyMap):
         inner = [policy.default_policy, *policy.values()]
         return {dtype for one in inner for dtype in compute_dtypes(one)}
     if isinstance(policy, str):
@@ -83,9 +82,7 @@ def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
 
 def may_be_float16(policy: PolicyLike | None) -> bool:
     """Return whether a layer with a policy computes in float16, or may do so later."""
-    return policy is not None and not compute_dtypes(policy).isdisjoint(
-        (None, "float16")
-    )
+    return policy is not None and bool(compute_dtypes(policy) & {None, "float16"})
 
 
 def settled(policy: Policy) -> keras.DTypePolicy:
@@ -122,19 +119,15 @@ def by_model(dtypes: Mapping[str, Any], models: Iterable[str]) -> dict[str, list
 def checked_policy(dtype_policy: PolicyLike | None) -> keras.DTypePolicy | None:
     """Return the policy that a user asks for as a policy object, None for None.
 
-    Raises:
-        TypeError: if it is something else.
-        ValueError: if there is no policy of that name.
+    Raise ValueError for an unknown name, TypeError for something else.
     """
     if dtype_policy is None:
         return None
     if isinstance(dtype_policy, str):
         return settled(Policy(dtype_policy, loss_scale=None))
-    if not isinstance(
-        dtype_policy, keras.DTypePolicy | keras.dtype_policies.DTypePolicyMap
-    ):
+    if not isinstance(dtype_policy, keras.DTypePolicy | DTypePolicyMap):
         raise TypeError(
-            f"dtype_policy must be the name of a policy, a keras.DTypePolicy or a "
+            "dtype_policy must be the name of a policy, a keras.DTypePolicy or a "
             f"DTypePolicyMap, received {dtype_policy!r}."
         )
     return dtype_policy

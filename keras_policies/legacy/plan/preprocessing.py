@@ -11,14 +11,10 @@ from keras_policies.annotations import Config
 from keras_policies.legacy.base.lookups import LOOKUPS, output_mode
 from keras_policies.legacy.base.model import Array, Vocabulary
 from keras_policies.legacy.base.policies import policy_name
+from keras_policies.legacy.plan import lookups
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.findings import Converting, Findings, Settings
-from keras_policies.legacy.plan.lookups import (
-    TF_IDF,
-    NothingLearnedError,
-    idf_weights,
-    lookup_arguments,
-)
+from keras_policies.legacy.plan.lookups import TF_IDF, NothingLearnedError
 
 INTEGERS = "int32", "int64"
 # Hashing of 2.4 wrote this where it had no salt, and did not use it.
@@ -37,7 +33,8 @@ def with_state(
     learned = settings.vocabularies.get(path, Vocabulary())
     try:
         if found.name in LOOKUPS:
-            config = lookup_arguments(found.name, config, learned, settings.safe_mode)
+            is_safe = settings.safe_mode
+            config = lookups.lookup_arguments(found.name, config, learned, is_safe)
         elif found.name == "CategoryEncoding" and output_mode(config) in TF_IDF:
             found = KerasClass("keras.layers", "IntegerLookup")
             config = _frequencies(config, learned)
@@ -63,7 +60,7 @@ def _frequencies(config: Config, learned: Vocabulary) -> Config:
         "mask_token": NO_ENTRY,
         "oov_token": NO_ENTRY,
         "vocabulary": list(range(size)),
-        "idf_weights": idf_weights(learned, size),
+        "idf_weights": lookups.idf_weights(learned, size),
     }
 
 

@@ -1,7 +1,8 @@
 """Converts a legacy `training_config` into the arguments of `Model.compile`."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import keras
@@ -9,11 +10,7 @@ import keras
 from keras_policies.annotations import Config
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.plan import classes, policies
-from keras_policies.legacy.plan.objectives import (
-    keras_loss,
-    keras_metric,
-    without_outer_list,
-)
+from keras_policies.legacy.plan.objectives import keras_objective, without_outer_list
 from keras_policies.legacy.plan.optimizers import keras_optimizer, unwrapped
 from keras_policies.loss_scale import DynamicLossScale, LossScale
 
@@ -26,12 +23,8 @@ Nest: TypeAlias = Any  # dicts and lists of configs, names and None
 class Training:
     """The arguments of `Model.compile`, with configs of Keras 3 in place of objects.
 
-    Args:
-        optimizer: dict, the config of the inner optimizer.
-        loss_scale: `LossScale` of a LossScaleOptimizer around it, or None.
-        is_experimental: bool, whether that wrapper is of the experimental API, in
-            which a policy may have brought it.
-        losses, loss_weights, metrics, weighted_metrics: as `compile` takes them.
+    The loss scale is that of a LossScaleOptimizer around the inner `optimizer`. In the
+    experimental API a policy may have brought it.
     """
 
     optimizer: Config
@@ -55,14 +48,8 @@ class Training:
         return None if is_brought else self.loss_scale
 
 
-def training_of(
-    written: Mapping[str, Any], is_optimizer_wrapped: bool = False
-) -> Training:
-    """Return the `Training` of a legacy `training_config`.
-
-    Raises:
-        ValueError: if its loss scale is no loss scale.
-    """
+def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training:
+    """Return the `Training`, or raise ValueError if its loss scale is no loss scale."""
     optimizer = written.get("optimizer_config") or {}
     if isinstance(optimizer, str):
         optimizer = {"class_name": optimizer, "config": {}}
@@ -70,14 +57,14 @@ def training_of(
     if is_optimizer_wrapped:
         loss_scale = DynamicLossScale()
     metrics, weighted = (
-        mapped(keras_metric, without_outer_list(written.get(kind)))
-        for kind in ("metrics", "weighted_metrics")
+        mapped(partial(keras_objective, "keras.metrics"), without_outer_list(nest))
+        for nest in (written.get("metrics"), written.get("weighted_metrics"))
     )
     return Training(
         optimizer=keras_optimizer(inner),
         loss_scale=loss_scale,
         is_experimental=is_experimental,
-        losses=mapped(keras_loss, written.get("loss")),
+        losses=mapped(partial(keras_objective, "keras.losses"), written.get("loss")),
         loss_weights=written.get("loss_weights"),
         metrics=metrics,
         weighted_metrics=weighted,
@@ -93,15 +80,11 @@ def mapped(change: Callable[[Any], Any], nest: Nest) -> Nest:
     return None if nest is None else change(nest)
 
 
-def leaves(nest: Nest) -> Iterator[Any]:
-    """Yield the configs and names in a nest."""
-    if isinstance(nest, dict) and "class_name" not in nest:
-        nest = list(nest.values())
-    if isinstance(nest, list | tuple):
-        for item in nest:
-            yield from leaves(item)
-    elif nest is not None:
-        yield nest
+def leaves(nest: Nest) -> list[Any]:
+    """Return the configs and names in a nest."""
+    found: list[Any] = []
+    mapped(found.append, nest)
+    return found
 
 
 def unknown(kind: str, value: str | Config) -> str | None:
@@ -151,9 +134,8 @@ def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:
 def _unprefixed(metric: Nest, output_name: str) -> Nest:
     if isinstance(metric, list):
         return [_unprefixed(item, output_name) for item in metric]
-    if not isinstance(metric, dict) or not isinstance(
-        metric["config"].get("name"), str
-    ):
+    config = metric["config"] if isinstance(metric, dict) else {}
+    if not isinstance(config.get("name"), str):
         return metric
-    name = metric["config"]["name"].removeprefix(f"{output_name}_")
-    return {**metric, "config": {**metric["config"], "name": name}}
+    name = config["name"].removeprefix(f"{output_name}_")
+    return {**metric, "config": {**config, "name": name}}

@@ -11,18 +11,9 @@ from collections.abc import Iterator
 
 import h5py
 
-from keras_policies.legacy.base import remedies
-from keras_policies.legacy.base.errors import (
-    FilePath,
-    LegacyModelError,
-    check_version,
-    located,
-)
-from keras_policies.legacy.base.model import (
-    LayerWeights,
-    LegacyModel,
-    LegacyOptimizerState,
-)
+from keras_policies.legacy.base import errors, model, remedies
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError
+from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.guards import guarded_hdf5, json_text
 from keras_policies.legacy.guards.guarded_hdf5 import attribute, member
 from keras_policies.legacy.readers import hdf5_weights, vocabularies
@@ -40,7 +31,7 @@ def is_mixed(path: FilePath) -> bool:
     """Return whether tf.keras wrote a policy, or a loss scale, into the file."""
     if not h5py.is_hdf5(path):
         return False
-    with located(path), guarded_hdf5.open_file(path) as file:
+    with errors.located(path), guarded_hdf5.open_file(path) as file:
         if (attribute(file, "keras_version") or "").startswith("3."):
             return False
         layers = attribute(file, MODEL) or ""
@@ -48,7 +39,7 @@ def is_mixed(path: FilePath) -> bool:
     return '"Policy' in layers or '"LossScaleOptimizer' in training
 
 
-def _optimizer(file: h5py.File, weights: LayerWeights) -> LegacyOptimizerState:
+def _optimizer(file: h5py.File, weights: model.LayerWeights) -> LegacyOptimizerState:
     group = member(file, "optimizer_weights")
     stored = hdf5_weights.named(group) if isinstance(group, h5py.Group) else ()
     slot_names = SlotNames(item for found in weights.values() for item in found)
@@ -77,7 +68,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` in the HDF5 file at `path`, which stays open."""
     with guarded_hdf5.open_file(path) as file:
         version = attribute(file, "keras_version") or "unknown"
-        check_version(version)
+        errors.check_version(version)
         text = attribute(file, MODEL)
         if text is None:
             raise _no_model(file, path)
@@ -88,6 +79,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         by_layer = hdf5_weights.by_layer(group)
         found, weights = vocabularies.take(config, by_layer, {})
         compiled = attribute(file, TRAINING)
+        training = None if compiled is None else json_text.decode(compiled, TRAINING)
         yield LegacyModel(
             path=str(path),
             format="H5",
@@ -95,9 +87,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             config=config,
             records_policies=not version.startswith(WITHOUT_POLICIES),
             weights=weights,
-            training_config=(
-                None if compiled is None else json_text.decode(compiled, TRAINING)
-            ),
+            training_config=training,
             optimizer=_optimizer(file, weights),
             vocabularies=found,
         )

@@ -18,9 +18,8 @@ def _read(stored: h5py.Dataset) -> Array:
     try:
         array = stored[()]
     except (OSError, RuntimeError, ValueError, TypeError) as error:
-        raise LegacyModelError(
-            f"the dataset {stored.name!r} cannot be read: {error}."
-        ) from error
+        reason = f"the dataset {stored.name!r} cannot be read: {error}."
+        raise LegacyModelError(reason) from error
     return np.asarray(array.view(BFLOAT16) if array.dtype == RAW_BFLOAT16 else array)
 
 

@@ -12,9 +12,7 @@ INDEX, DATA = ".index", ".data-"
 def check(path: FilePath, weights: bool = False) -> None:
     """Raise an error that names the right path if `path` is only a part of a model.
 
-    Args:
-        path: str or path.
-        weights: bool, whether weights without a model are enough.
+    `weights` says that weights without a model are enough.
     """
     path = pathlib.Path(path)
     folder = _saved_model_around(path)
@@ -25,12 +23,11 @@ def check(path: FilePath, weights: bool = False) -> None:
     prefixes = _prefixes(path)
     if prefixes:
         named = " or ".join(repr(str(prefix)) for prefix in prefixes)
+        into_code = remedies.load_weights_into_code(prefixes[0])
         raise LegacyModelError(
             "a part of a checkpoint, which holds weights without a model, and is "
             "named without an ending:",
-            f"did you mean {named}?"
-            if weights
-            else remedies.load_weights_into_code(prefixes[0]),
+            f"did you mean {named}?" if weights else into_code,
             path=path,
         )
 
@@ -46,9 +43,8 @@ def _saved_model_around(path: pathlib.Path) -> pathlib.Path | None:
 def _prefixes(path: pathlib.Path) -> list[pathlib.Path]:
     """Return the checkpoints that a path is a part of, or that lie in it."""
     if path.is_dir() and not (path / MODEL).is_file():
-        if (path / VARIABLES / (VARIABLES + INDEX)).is_file():
-            return []
-        return _in_folder(path)
+        is_model = (path / VARIABLES / (VARIABLES + INDEX)).is_file()
+        return [] if is_model else _in_folder(path)
     if not path.is_file():
         return []
     if path.name == LIST:

@@ -1,25 +1,20 @@
 """Chooses the reader of a file by its content, whatever the file is called."""
 
-import contextlib
 import pathlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from types import ModuleType
+from typing import TypeAlias
 
-from keras_policies.legacy.base import remedies
-from keras_policies.legacy.base.errors import (
-    FilePath,
-    Keras3ModelError,
-    LegacyModelError,
-    entering,
-    located,
-)
+from keras_policies.legacy.base import errors, remedies
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.readers import hdf5
-from keras_policies.legacy.readers.keras_archive import keras_archive, members
+from keras_policies.legacy.readers.keras_archive import keras_archive
 from keras_policies.legacy.readers.saved_model import objects, saved_model
 
+Reader: TypeAlias = AbstractContextManager[LegacyModel]
 # What Keras 3 leaves when a .keras file is unpacked into a folder.
-KERAS_3_FOLDER = members.CONFIG, members.METADATA
+KERAS_3_FOLDER = keras_archive.CONFIG, keras_archive.METADATA
 EXPECTED = (
     "a SavedModel folder (with saved_model.pb), an .h5 file, or a .keras file, written "
     "by tf.keras 2.0 to 2.15 or by Keras 3"
@@ -57,12 +52,8 @@ def _missing(path: pathlib.Path) -> LegacyModelError:
     return LegacyModelError("there is no such file or folder.")
 
 
-@contextlib.contextmanager
-def read(path: FilePath) -> Iterator[LegacyModel]:
-    """Yield the `LegacyModel` at `path`; its weights can be read in this context.
-
-    Args:
-        path: str or `pathlib.Path` of a folder or file.
+def read(path: FilePath) -> Reader:
+    """Return a context of the `LegacyModel` at `path`, in which it can be read.
 
     Raises:
         Keras3ModelError: if Keras 3 wrote the model, and so reads it itself.
@@ -70,19 +61,16 @@ def read(path: FilePath) -> Iterator[LegacyModel]:
     """
     path = pathlib.Path(path)
     with located(path):
-        reader = _reader(path)
-    with entering(reader, path) as legacy:
-        yield legacy
+        return errors.entering(_reader(path), path)
 
 
-def _reader(path: pathlib.Path) -> contextlib.AbstractContextManager[LegacyModel]:
+def _reader(path: pathlib.Path) -> Reader:
     if not path.is_dir():
-        reader: contextlib.AbstractContextManager[LegacyModel] = _kind(path).read(path)
+        reader: Reader = _kind(path).read(path)
         return reader
     if (path / objects.MODEL_FILE).is_file():
         return saved_model.read(path)
     if all((path / name).is_file() for name in KERAS_3_FOLDER):
-        raise Keras3ModelError
-    raise LegacyModelError(
-        f"a folder without {objects.MODEL_FILE}. Expected {EXPECTED}."
-    )
+        raise errors.Keras3ModelError
+    reason = f"a folder without {objects.MODEL_FILE}. Expected {EXPECTED}."
+    raise LegacyModelError(reason)

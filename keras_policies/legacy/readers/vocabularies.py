@@ -9,13 +9,9 @@ import collections
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs, lookups
-from keras_policies.legacy.base.model import (
-    Config,
-    LayerWeights,
-    LegacyWeight,
-    Vocabulary,
-)
+from keras_policies.legacy.base.model import LayerWeights, LegacyWeight, Vocabulary
 from keras_policies.legacy.base.names import without_package
 
 STATEFUL = (*lookups.LOOKUPS, "CategoryEncoding", "Discretization")

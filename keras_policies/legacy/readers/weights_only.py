@@ -14,21 +14,17 @@ from keras_policies.legacy.base.errors import FilePath, LegacyModelError, enteri
 from keras_policies.legacy.base.model import LayerWeights
 from keras_policies.legacy.guards import guarded_hdf5
 from keras_policies.legacy.readers import hdf5_weights
+from keras_policies.legacy.readers.checkpoint import object_graph
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
-from keras_policies.legacy.readers.checkpoint.object_graph import (
-    LAYER_WITH_WEIGHTS,
-    Edges,
-    ObjectGraph,
-    children_of,
-)
+from keras_policies.legacy.readers.checkpoint.object_graph import Edges, ObjectGraph
 from keras_policies.legacy.readers.saved_model import objects
 
+NUMBERED = object_graph.LAYER_WITH_WEIGHTS
 # Edges of a root that lead to something else than a model.
 NO_MODEL = frozenset(("optimizer", "save_counter", "step", "global_step"))
 
 
 def _graph(prefix: pathlib.Path) -> ObjectGraph:
-    """Return the `ObjectGraph` of the checkpoint at `prefix`."""
     checkpoint = Checkpoint(prefix)
     nodes = checkpoint.nodes()
     if not nodes:
@@ -38,7 +34,7 @@ def _graph(prefix: pathlib.Path) -> ObjectGraph:
         )
     every = ((number, checkpoint.variable(node)) for number, node in enumerate(nodes))
     variables = {number: item for number, item in every if item is not None}
-    return ObjectGraph(children_of(nodes), variables, {})
+    return ObjectGraph(object_graph.children_of(nodes), variables, {})
 
 
 def _model_node(graph: ObjectGraph) -> int:
@@ -48,11 +44,8 @@ def _model_node(graph: ObjectGraph) -> int:
         return edges["model"]
     if _has_layers(edges):
         return 0
-    models = [
-        node
-        for edge, node in edges.items()
-        if edge not in NO_MODEL and _has_layers(graph.children[node])
-    ]
+    tracked = [node for edge, node in edges.items() if edge not in NO_MODEL]
+    models = [node for node in tracked if _has_layers(graph.children[node])]
     if len(models) > 1:
         raise LegacyModelError(
             f"the checkpoint tracks several models, {sorted(edges)}.",
@@ -62,36 +55,30 @@ def _model_node(graph: ObjectGraph) -> int:
 
 
 def _has_layers(edges: Edges) -> bool:
-    return any(edge.startswith(LAYER_WITH_WEIGHTS) for edge in edges)
+    return any(edge.startswith(NUMBERED) for edge in edges)
 
 
 def _by_layer(graph: ObjectGraph) -> LayerWeights:
     """Return the weights by layer, layers numbered where they have no name."""
     model = _model_node(graph)
-    edges = graph.children[model].items()
     layers = {
-        int(edge.removeprefix(LAYER_WITH_WEIGHTS)): node
-        for edge, node in edges
-        if re.fullmatch(rf"{LAYER_WITH_WEIGHTS}[0-9]+", edge)
+        int(edge.removeprefix(NUMBERED)): node
+        for edge, node in graph.children[model].items()
+        if re.fullmatch(rf"{NUMBERED}[0-9]+", edge)
     }
-    if not layers:
-        return {"": tuple(graph.weights(model).values())}
+    nodes = {f"{NUMBERED}{number}": node for number, node in sorted(layers.items())}
     return {
-        f"{LAYER_WITH_WEIGHTS}{number}": tuple(graph.weights(node).values())
-        for number, node in sorted(layers.items())
+        name: tuple(graph.weights(node).values())
+        for name, node in (nodes or {"": model}).items()
     }
 
 
-@contextlib.contextmanager
-def read(path: FilePath) -> Iterator[LayerWeights]:
-    """Yield `{layer: (LegacyWeight, …)}`; the weights can be read in this context.
+def read(path: FilePath) -> contextlib.AbstractContextManager[LayerWeights]:
+    """Return a context of `{layer: (LegacyWeight, …)}`, in which they can be read.
 
-    Args:
-        path: str or `pathlib.Path`: an HDF5 file, the prefix of a checkpoint, or a
-            SavedModel folder.
+    The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder.
     """
-    with entering(_read(pathlib.Path(path)), path) as found:
-        yield found
+    return entering(_read(pathlib.Path(path)), path)
 
 
 @contextlib.contextmanager
@@ -102,10 +89,8 @@ def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
         yield _by_layer(_graph(path.with_name(path.name.removesuffix(".index"))))
         return
     with guarded_hdf5.open_file(path) as file:
-        group = guarded_hdf5.member(file, "model_weights")
-        group = file if group is None else group
+        group = guarded_hdf5.member(file, "model_weights") or file
         if not guarded_hdf5.names(group, "layer_names"):
-            raise LegacyModelError(
-                "an HDF5 file without weights of tf.keras (no layer_names)."
-            )
+            reason = "an HDF5 file without weights of tf.keras (no layer_names)."
+            raise LegacyModelError(reason)
         yield hdf5_weights.by_layer(group)

@@ -21,7 +21,7 @@ def _port(program, backends, pending="", **arguments):
 
 PORTS = {
     "accumulating": _port("accumulating", TENSORFLOW),
-    "accumulating_lazy": _port("accumulating", TENSORFLOW, "11", lazy=True),
+    "accumulating_lazy": _port("accumulating", TENSORFLOW, lazy=True),
     "autoencoder": _port("autoencoder", TENSORFLOW, "2"),
     "bert": _port("bert", TENSORFLOW),
     "bert_as_it_was": _port("bert", TENSORFLOW, "PORTING", as_it_was=True),
@@ -29,17 +29,15 @@ PORTS = {
     "dcgan": _port("dcgan", TENSORFLOW),
     "deepdanbooru": _port("deepdanbooru", EVERYWHERE),
     "dlrm": _port("dlrm", TENSORFLOW),
-    "dlrm_own_scaling": _port("dlrm", TENSORFLOW, "6", own_scaling=True),
+    "dlrm_own_scaling": _port("dlrm", TENSORFLOW, own_scaling=True),
     "dreamer": _port("dreamer", TENSORFLOW),
     "dreamer_v2": _port("dreamer_v2", TENSORFLOW),
     "efficientdet": _port("efficientdet", TENSORFLOW),
-    "efficientdet_stock_policy": _port(
-        "efficientdet", TENSORFLOW, "1", stock_policy=True
-    ),
+    "efficientdet_stock_policy": _port("efficientdet", TENSORFLOW, stock_policy=True),
     "gan": _port("gan", TENSORFLOW),
-    "gan_positional": _port("gan", TENSORFLOW, "10", positional=True),
+    "gan_positional": _port("gan", TENSORFLOW, positional=True),
     "nvidia_unet": _port("nvidia_unet", TENSORFLOW),
-    "nvidia_unet_warmup": _port("nvidia_unet", TENSORFLOW, "9", warmup=True),
+    "nvidia_unet_warmup": _port("nvidia_unet", TENSORFLOW, warmup=True),
     "resnet": _port("resnet", EVERYWHERE),
     "segmentation": _port("segmentation", EVERYWHERE),
     "text_rnn": _port("text_rnn", EVERYWHERE),

@@ -27,9 +27,7 @@ HEADER_KEY = b""
 class Checkpoint:
     """The tensors of a checkpoint by name; `read` fetches one.
 
-    Args:
-        prefix: path without ".index", such as `model/variables/variables`.
-        folder: `pathlib.Path` that no link may lead out of; None is that of the prefix.
+    No link may lead out of `folder`, which is that of the prefix unless it is given.
 
     Raises:
         LegacyModelError: if the index is missing or corrupt, of a newer format, or
@@ -67,8 +65,7 @@ class Checkpoint:
         for entry in self.entries.values():
             claimed[entry.shard] += entry.size
         for path, size in self._shards.values():
-            total = claimed[path]
-            if total > size:
+            if (total := claimed[path]) > size:
                 reason = f"corrupt: its tensors claim {total} bytes, it has {size}."
                 raise LegacyModelError(reason, path=path)
 
@@ -124,19 +121,15 @@ class Checkpoint:
         entry = self.entries[OBJECT_GRAPH_KEY]
         with located(self._index):
             if entry.shape or entry.dtype != tensors.DTYPES[tensors.STRING]:
-                raise LegacyModelError(
-                    f"corrupt: the object graph is {entry.dtype} of shape "
-                    f"{entry.shape}, expected one string."
-                )
+                found = f"{entry.dtype} of shape {entry.shape}"
+                reason = f"corrupt: the object graph is {found}, expected one string."
+                raise LegacyModelError(reason)
             data: bytes = read_tensor(entry).item()
             nodes: Sequence[Message] = protos.parse("CheckpointGraph", data).nodes
             return nodes
 
     def variable(self, node: Message, name: str | None = None) -> LegacyWeight | None:
-        """Return the variable that one of `nodes` is, if it is stored, or None.
-
-        Its name is the one in the checkpoint unless another is given.
-        """
+        """Return the stored variable of a node, named as there or as given, or None."""
         for attribute in node.attributes:
             entry = self.entries.get(attribute.checkpoint_key)
             if attribute.name == "VARIABLE_VALUE" and entry is not None:
@@ -156,7 +149,6 @@ def _read_header(data: bytes) -> Message:
             "Look for a newer keras-policies.",
         )
     if header.num_shards < 1:
-        raise LegacyModelError(
-            f"corrupt: it claims {header.num_shards} shards, expected at least 1."
-        )
+        reason = f"corrupt: it claims {header.num_shards} shards, expected at least 1."
+        raise LegacyModelError(reason)
     return header

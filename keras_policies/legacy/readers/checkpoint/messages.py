@@ -34,17 +34,14 @@ message CheckpointObject {
 }
 message CheckpointGraph { repeated CheckpointObject nodes = 1; }
 
-message UserObject { string identifier = 1; Versions version = 2; string metadata = 3; }
-message SavedVariable {
-  int32 dtype = 1; Shape shape = 2; bool trainable = 3; string name = 6;
-}
+message UserObject { string identifier = 1; string metadata = 3; }
+message SavedVariable { string name = 6; }
 message SavedAsset { int32 asset_file_def_index = 1; }
 message SavedFunction { repeated string concrete_functions = 1; }
 message SavedConstant { string operation = 1; }
 message SavedObject {
-  repeated Child children = 1; repeated Slot slot_variables = 3;
-  UserObject user_object = 4; SavedAsset asset = 5; SavedFunction function = 6;
-  SavedVariable variable = 7; SavedConstant constant = 9;
+  repeated Child children = 1; UserObject user_object = 4; SavedAsset asset = 5;
+  SavedFunction function = 6; SavedVariable variable = 7; SavedConstant constant = 9;
 }
 message SavedObjectGraph {
   repeated SavedObject nodes = 1; repeated bytes concrete_functions = 2;
@@ -63,7 +60,7 @@ message Attr { string key = 1; AttrValue value = 2; }
 message Node { string name = 1; string op = 2; repeated Attr attr = 5; }
 message Graph { repeated Node node = 1; }
 
-message MetaInfo { repeated string tags = 4; string tensorflow_version = 5; }
+message MetaInfo { string tensorflow_version = 5; }
 message TensorInfo { int32 dtype = 2; Shape tensor_shape = 3; }
 message Input { string key = 1; TensorInfo value = 2; }
 message Signature { repeated Input inputs = 1; }
@@ -77,8 +74,6 @@ message SavedModel {
   int64 saved_model_schema_version = 1; repeated MetaGraph meta_graphs = 2;
 }
 
-message KerasObject {
-  int32 node_id = 2; string node_path = 3; string identifier = 4; string metadata = 5;
-}
+message KerasObject { int32 node_id = 2; string identifier = 4; string metadata = 5; }
 message KerasMetadata { repeated KerasObject nodes = 1; }
 """

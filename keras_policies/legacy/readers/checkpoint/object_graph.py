@@ -16,6 +16,7 @@ from keras_policies.legacy.base.model import Config, LegacyWeight
 from keras_policies.legacy.readers.checkpoint.protos import Message
 
 Edges: TypeAlias = dict[str, int]  # name of the edge -> number of the object
+Weights: TypeAlias = Mapping[int, LegacyWeight]  # by object
 LAYER = "layer-"
 LAYER_WITH_WEIGHTS = "layer_with_weights-"
 MAX_STEPS = 3_000_000
@@ -40,25 +41,14 @@ def children_of(nodes: Sequence[Message]) -> list[Edges]:
     return every
 
 
+@dataclasses.dataclass
 class ObjectGraph:
-    """Objects by number; 0 is the root.
+    """Objects by number; 0 is the root."""
 
-    Args:
-        children: list, the `Edges` of each object.
-        variables: `{object: LegacyWeight}`, those in the checkpoint.
-        metadata: `{object: dict}`, what Keras wrote about its objects.
-    """
-
-    def __init__(
-        self,
-        children: Sequence[Edges],
-        variables: Mapping[int, LegacyWeight],
-        metadata: Mapping[int, Config],
-    ) -> None:
-        self.children = children
-        self.variables = variables
-        self.metadata = metadata
-        self._steps = 0
+    children: Sequence[Edges]
+    variables: Weights  # those in the checkpoint
+    metadata: Mapping[int, Config]  # what Keras wrote about its objects
+    _steps: int = dataclasses.field(default=0, init=False)
 
     def is_graph(self, node: int) -> bool:
         """Return whether an object is a Sequential or Functional model."""
@@ -102,25 +92,17 @@ class ObjectGraph:
     ) -> Iterator[tuple[str, int]]:
         """Yield `(path, object)` for all objects below one, nearest first.
 
-        A leaf is yielded under each of its paths; any other object once.
-
-        Args:
-            start: int, the object to begin with.
-            edges: function, returns the edges to follow from an object.
-            is_leaf: function, returns whether to follow none from an object.
-
-        Raises:
-            LegacyModelError: if the walks in this graph take too long, or a path is
-                too long: a few objects can be linked very often.
+        A leaf, from which no edge is followed, is yielded under each of its paths; any
+        other object once. All walks in this graph share a limit: a few objects can be
+        linked very often.
         """
         seen, queue = {start}, collections.deque([(start, "")])
         while queue:
             node, prefix = queue.popleft()
             self._steps += len(self.children[node])
             if self._steps > MAX_STEPS:
-                raise LegacyModelError(
-                    f"corrupt: the objects are linked more than {MAX_STEPS} times."
-                )
+                reason = f"corrupt: the objects are linked more than {MAX_STEPS} times."
+                raise LegacyModelError(reason)
             for edge, child in edges(node).items():
                 if child in seen:
                     continue
@@ -137,9 +119,9 @@ class ObjectGraph:
         Functional model goes by its own name instead.
         """
         found: dict[int, LegacyWeight] = {}
-        walk = self.walk(node, self._attributes, self.variables.__contains__)
-        for path, child in walk:
-            if child in self.variables and child not in found:
+        is_variable = self.variables.__contains__
+        for path, child in self.walk(node, self._attributes, is_variable):
+            if is_variable(child) and child not in found:
                 found[child] = dataclasses.replace(self.variables[child], path=path)
         listed = self.children[node].get("variables")
         order = () if listed is None else self.children[listed].values()

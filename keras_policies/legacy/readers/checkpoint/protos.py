@@ -7,19 +7,22 @@ fields that `messages.py` does not list.
 
 import functools
 import re
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+from google.protobuf.descriptor import Descriptor
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.readers.checkpoint import message_count
 from keras_policies.legacy.readers.checkpoint.messages import MESSAGES
-from keras_policies.legacy.readers.checkpoint.wire import CorruptError
+from keras_policies.legacy.readers.checkpoint.wire import CorruptError, read_varint
 
 Message: TypeAlias = Any  # its fields are those in messages.py
 PACKAGE = "keras_policies.legacy"
 MESSAGE = re.compile(r"message (\w+) \{(.*?)\}", re.DOTALL)
 FIELD = re.compile(r"(repeated )?(\w+) (\w+) = (\d+);")
+VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5  # wire types
+MAX_MESSAGES = 3_000_000  # of which a small file can hold very many
 UNCOUNTED_BYTES = 1024 * 1024  # too few to hold a harmful number of messages
 
 
@@ -61,7 +64,7 @@ def parse(name: str, data: bytes) -> Message:
     parsed = _message_class(name)()
     try:
         if len(data) > UNCOUNTED_BYTES:
-            message_count.check(parsed.DESCRIPTOR, data)
+            _check_count(parsed.DESCRIPTOR, data)
         parsed.ParseFromString(data)
     except (CorruptError, message.DecodeError, UnicodeDecodeError) as error:
         raise LegacyModelError(
@@ -69,3 +72,46 @@ def parse(name: str, data: bytes) -> Message:
             "or corrupt, or not what its name says."
         ) from error
     return parsed
+
+
+def _check_count(kind: Descriptor, data: bytes) -> None:
+    """Raise if parsing a message of a kind from `data` would take too much memory.
+
+    A message of two bytes takes a hundred once it is parsed.
+    """
+    queue, count = [(kind, 0, len(data))], 1
+    while queue:
+        kind, start, end = queue.pop()
+        inner = _inner_messages(kind)
+        for number, wire, begins, ends in _fields(data, start, end):
+            if number in inner and wire == LENGTH:
+                count += 1
+                if begins < ends:
+                    queue.append((inner[number], begins, ends))
+            if count > MAX_MESSAGES:
+                raise CorruptError(f"more than {MAX_MESSAGES} messages are in it")
+
+
+@functools.cache
+def _inner_messages(kind: Descriptor) -> dict[int, Descriptor]:
+    """Return `{number: its kind}` of the fields of a message that hold messages."""
+    fields = kind.fields
+    return {item.number: item.message_type for item in fields if item.message_type}
+
+
+def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield `(number, wire type, start, end)` of the fields in a part of `data`."""
+    while start < end:
+        key, start = read_varint(data, start)
+        wire = key & 7
+        if wire == LENGTH:
+            size, start = read_varint(data, start)
+            following = start + size
+        elif wire == VARINT:
+            _, following = read_varint(data, start)
+        else:
+            following = start + {FIXED_32: 4, FIXED_64: 8}.get(wire, end)
+        if following > end:
+            raise CorruptError("a field reaches past its message")
+        yield key >> 3, wire, start, following
+        start = following

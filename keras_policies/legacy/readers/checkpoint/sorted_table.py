@@ -12,11 +12,8 @@ from collections.abc import Iterator
 import google_crc32c
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.readers.checkpoint.wire import (
-    CorruptError,
-    mask,
-    read_varint,
-)
+from keras_policies.legacy.readers.checkpoint import wire
+from keras_policies.legacy.readers.checkpoint.wire import CorruptError, read_varint
 
 FOOTER_BYTES = 48
 MAGIC = 0xDB4775248B80FB57
@@ -37,7 +34,7 @@ def _block(data: bytes, handle: bytes) -> bytes:
     if end + TRAILER_BYTES > len(data) - FOOTER_BYTES:
         raise CorruptError(f"a block of {size} bytes at {offset} reaches past the end")
     compression, stored = struct.unpack_from("<BI", data, end)
-    if mask(google_crc32c.value(data[offset : end + 1])) != stored:
+    if wire.mask(google_crc32c.value(data[offset : end + 1])) != stored:
         raise CorruptError(f"the checksum of the block at byte {offset} does not match")
     if compression != NO_COMPRESSION:
         raise CorruptError(
@@ -87,19 +84,14 @@ def _read(data: bytes) -> dict[bytes, bytes]:
                 raise CorruptError(f"the key {key[:80]!r} is not in its order")
             key_bytes += len(key)
             if key_bytes > MAX_TOTAL_KEY_BYTES or len(table) == MAX_ENTRIES:
-                raise CorruptError(
-                    f"more than {MAX_ENTRIES} keys, or {MAX_TOTAL_KEY_BYTES} bytes of "
-                    "them"
-                )
+                limits = f"{MAX_ENTRIES} keys, or {MAX_TOTAL_KEY_BYTES} bytes of them"
+                raise CorruptError(f"more than {limits}")
             table[key], last = value, key
     return table
 
 
 def read_table(path: pathlib.Path) -> dict[bytes, bytes]:
-    """Return the table in a `.index` file.
-
-    The file is read whole: it has about a hundred bytes for each tensor.
-    """
+    """Return the table in a `.index` file, with about a hundred bytes for a tensor."""
     try:
         if path.stat().st_size > MAX_INDEX_BYTES:
             raise CorruptError(f"it is larger than {MAX_INDEX_BYTES} bytes")

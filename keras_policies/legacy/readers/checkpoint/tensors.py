@@ -76,29 +76,20 @@ def check_entry(key: str, parsed: Message, shape: tuple[int, ...]) -> None:
 
 def read_tensor(entry: TensorEntry) -> Array:
     """Return a tensor as a read-only array, memory-mapped; strings as objects."""
-    with located(entry.shard):
-        return _read_tensor(entry)
-
-
-def _read_tensor(entry: TensorEntry) -> Array:
     data: Array = np.empty(0, "uint8")
     if entry.size:
-        data = np.memmap(
-            entry.shard, np.uint8, "r", offset=entry.offset, shape=(entry.size,)
-        )
-    if entry.dtype == DTYPES[STRING]:
-        return _read_strings(entry, data.tobytes())
-    _verify(entry, _checksum(data))
+        offset, shape = entry.offset, (entry.size,)
+        data = np.memmap(entry.shard, np.uint8, "r", offset, shape)
+    with located(entry.shard):
+        if entry.dtype == DTYPES[STRING]:
+            return _read_strings(entry, data.tobytes())
+        crc = 0
+        for start in range(0, len(data), CHECKSUM_CHUNK_BYTES):
+            crc = google_crc32c.extend(crc, data[start : start + CHECKSUM_CHUNK_BYTES])
+        _verify(entry, crc)
     dtype = entry.dtype.newbyteorder(">") if entry.big_endian else entry.dtype
     tensor = data.view(dtype).reshape(entry.shape)
     return tensor.astype(entry.dtype) if entry.big_endian else tensor
-
-
-def _checksum(data: Array) -> int:
-    crc = 0
-    for start in range(0, len(data), CHECKSUM_CHUNK_BYTES):
-        crc = google_crc32c.extend(crc, data[start : start + CHECKSUM_CHUNK_BYTES])
-    return crc
 
 
 def _verify(entry: TensorEntry, crc: int) -> None:
@@ -114,9 +105,8 @@ def _read_strings(entry: TensorEntry, data: bytes) -> Array:
     """Return a string tensor: lengths, their checksum, then the bytes, joined."""
     count, position, crc = math.prod(entry.shape), 0, 0
     if count > entry.size:  # each length takes a byte at least
-        raise LegacyModelError(
-            f"corrupt: {entry.key!r} claims {count} strings in {entry.size} bytes."
-        )
+        reason = f"corrupt: {entry.key!r} claims {count} strings in {entry.size} bytes."
+        raise LegacyModelError(reason)
     lengths = []
     try:
         for _ in range(count):

@@ -9,17 +9,59 @@ import pathlib
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from typing import IO
 
-from keras_policies.legacy.base import lookups
-from keras_policies.legacy.base.errors import check_version
+from keras_policies.legacy.base import errors, lookups
+from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Config, Inputs, LegacyModel
-from keras_policies.legacy.guards import guarded_hdf5, json_text
+from keras_policies.legacy.guards import expansion, guarded_hdf5, json_text
 from keras_policies.legacy.readers import vocabularies
-from keras_policies.legacy.readers.keras_archive import members, optimizer, weights
+from keras_policies.legacy.readers.keras_archive import optimizer, weights
 
 SIGNATURE = b"PK\x03\x04"
 ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
 COMPILED = "loss", "loss_weights", "metrics", "weighted_metrics"
+METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
+MAX_METADATA_BYTES = 64 * 1024
+COPY_BYTES = 1024 * 1024
+
+
+def _open_archive(path: pathlib.Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        reason = f"not a readable .keras file: {error}. It is truncated or corrupt."
+        raise LegacyModelError(reason) from error
+
+
+def _info(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    try:
+        return archive.getinfo(name)
+    except KeyError:
+        reason = f"a zip file, but no Keras model: {name} is missing."
+        raise LegacyModelError(reason) from None
+
+
+def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """Return a member that must have at most `limit` bytes."""
+    info = _info(archive, name)
+    if info.file_size > limit:
+        reason = f"{name}: {info.file_size} bytes, expected at most {limit}."
+        raise LegacyModelError(reason)
+    with errors.corrupt(str(archive.filename), name), archive.open(info) as member:
+        return member.read(limit)
+
+
+def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
+    """Copy the HDF5 file of the weights into an open file."""
+    info = _info(archive, WEIGHTS)
+    left, small = info.file_size, expansion.SMALL_FILE_BYTES
+    expansion.check(WEIGHTS, left, info.compress_size, small)
+    with errors.corrupt(str(archive.filename), WEIGHTS), archive.open(info) as member:
+        while left and (chunk := member.read(min(left, COPY_BYTES))):
+            unpacked.write(chunk)
+            left -= len(chunk)
+    unpacked.seek(0)
 
 
 def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, bytes]]:
@@ -28,7 +70,7 @@ def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, byt
     for name in archive.namelist():
         if name.startswith(ASSETS) and name.endswith(VOCABULARY):
             stored = name.removeprefix(ASSETS).removesuffix(VOCABULARY)
-            text = members.read(archive, name, lookups.MAX_VOCABULARY_BYTES)
+            text = _read_member(archive, name, lookups.MAX_VOCABULARY_BYTES)
             lines = lookups.lines(text.replace(b"\r\n", b"\n"))
             found[weights.layer_path(stored, config)] = dict(enumerate(lines))
     return found
@@ -41,10 +83,8 @@ def _training_config(compiled: object) -> Config | None:
     found = compiled["optimizer"]
     if isinstance(found, str):
         found = {"class_name": found, "config": {}}
-    return {
-        "optimizer_config": found,
-        **{name: compiled.get(name) for name in COMPILED},
-    }
+    others = {name: compiled.get(name) for name in COMPILED}
+    return {"optimizer_config": found, **others}
 
 
 def _inputs(config: Config) -> Inputs:
@@ -64,16 +104,19 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     Its weights are unpacked into a nameless file for as long as this context is open.
     """
     with tempfile.TemporaryFile() as unpacked:
-        with members.open_archive(path) as archive:
-            version = members.keras_version(archive)
-            check_version(version)
-            text = members.read(archive, members.CONFIG, json_text.MAX_JSON_BYTES)
-            members.unpack_weights(archive, unpacked)
-            config = json_text.decode(text, members.CONFIG)
+        with _open_archive(path) as archive:
+            metadata = _read_member(archive, METADATA, MAX_METADATA_BYTES)
+            decoded = json_text.decode(metadata, METADATA)
+            version = str(decoded.get("keras_version", "unknown"))
+            errors.check_version(version)
+            text = _read_member(archive, CONFIG, json_text.MAX_JSON_BYTES)
+            _unpack_weights(archive, unpacked)
+            config = json_text.decode(text, CONFIG)
             tokens = _tokens(archive, config)
         with guarded_hdf5.open_file(unpacked) as file:
             training = _training_config(config.get("compile_config"))
             written = training["optimizer_config"] if training else {}
+            is_wrapped = optimizer.has_inner(file) and optimizer.inner(written) is None
             every = weights.by_layer(file, config)
             found, kept = vocabularies.take(config, every, tokens)
             yield LegacyModel(
@@ -85,9 +128,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
                 weights=kept,
                 inputs=_inputs(config),
                 training_config=training,
-                is_optimizer_wrapped=(
-                    optimizer.has_inner(file) and optimizer.inner(written) is None
-                ),
+                is_optimizer_wrapped=is_wrapped,
                 optimizer=optimizer.state(file, written),
                 vocabularies=found,
             )

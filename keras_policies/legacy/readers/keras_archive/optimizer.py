@@ -52,11 +52,9 @@ def state(file: h5py.File, optimizer: Config) -> LegacyOptimizerState:
     names = _slots(inner(optimizer) or optimizer, len(values) - 1)
     if not values or values[0].shape or names is None:
         return LegacyOptimizerState()
-    slots = [
-        LegacySlot(name, number, value)
-        for (name, number), value in zip(names, values[1:], strict=True)
-    ]
-    return LegacyOptimizerState(values[0].read().item(), tuple(slots))
+    pairs = zip(names, values[1:], strict=True)
+    slots = tuple(LegacySlot(*place, value) for place, value in pairs)
+    return LegacyOptimizerState(values[0].read().item(), slots)
 
 
 def _slots(optimizer: Config, count: int) -> list[tuple[str, int]] | None:
@@ -64,17 +62,10 @@ def _slots(optimizer: Config, count: int) -> list[tuple[str, int]] | None:
     config = optimizer.get("config") or {}
     if config.get("is_legacy_optimizer") or "legacy" in str(optimizer.get("module")):
         return None  # their files hold no slots that can be told apart
-    groups = [
-        names
-        for names, setting in SLOT_GROUPS.get(optimizer.get("class_name", ""), ())
-        if setting is None or config.get(setting)
-    ]
+    known = SLOT_GROUPS.get(optimizer.get("class_name", ""), ())
+    groups = [names for names, key in known if key is None or config.get(key)]
     variables, rest = divmod(count, sum(map(len, groups)) or 1)
     if rest or not groups:
         return None
-    return [
-        (name, number)
-        for names in groups
-        for number in range(variables)
-        for name in names
-    ]
+    numbers = range(variables)
+    return [(name, number) for names in groups for number in numbers for name in names]

@@ -25,7 +25,7 @@ VARIABLES = "vars"
 def by_layer(file: h5py.File, config: Config) -> LayerWeights:
     """Return the weights of a model with a config; paths begin below the layer."""
     if not configs.is_graph(config):
-        every = _own_and_inner(file, "", set())
+        every = _below(file, "", set())
         return {"": tuple(w for w in every if not w.path.startswith(NOT_LAYERS))}
     grouped = collections.defaultdict(list)
     for name, weight in _of_layers(file, configs.inner_layers(config), ""):
@@ -58,9 +58,7 @@ def layer_path(stored: str, config: Config) -> str:
     return "/".join([*path, *(part.lstrip("_") for part in parts)])
 
 
-def _own_and_inner(
-    group: h5py.Group, prefix: str, seen: set[int]
-) -> Iterator[LegacyWeight]:
+def _below(group: h5py.Group, prefix: str, seen: set[int]) -> Iterator[LegacyWeight]:
     """Yield the weights in a layer's group and in the groups below it.
 
     The addresses of groups that were met are added to `seen`: a group in two places
@@ -75,7 +73,7 @@ def _own_and_inner(
             raise LegacyModelError(f"corrupt: {prefix}{name} is met twice.")
         seen.add(address)
         if name != VARIABLES:
-            yield from _own_and_inner(inner, f"{prefix}{name}/", seen)
+            yield from _below(inner, f"{prefix}{name}/", seen)
             continue
         for number in in_order(inner):
             yield hdf5_weights.weight(inner, number, f"{prefix}{VARIABLES}/{number}")
@@ -97,4 +95,4 @@ def _of_layers(
             nested = _of_layers(inner, configs.inner_layers(layer), below)
             yield from ((own, weight) for _, weight in nested)
         else:
-            yield from ((own, w) for w in _own_and_inner(inner, below, set()))
+            yield from ((own, w) for w in _below(inner, below, set()))

@@ -10,20 +10,16 @@ tensorflow/python/saved_model/load.py.
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.guards import json_text
 from keras_policies.legacy.guards.paths import check_inside
-from keras_policies.legacy.readers.checkpoint import protos
+from keras_policies.legacy.readers.checkpoint import object_graph, protos
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
-from keras_policies.legacy.readers.checkpoint.object_graph import (
-    Edges,
-    ObjectGraph,
-    children_of,
-)
+from keras_policies.legacy.readers.checkpoint.object_graph import Edges, ObjectGraph
 from keras_policies.legacy.readers.checkpoint.protos import Message
 
 MODEL_FILE = "saved_model.pb"
@@ -36,29 +32,15 @@ KERAS_OBJECT = "_tf_keras_"
 
 @dataclasses.dataclass(frozen=True)
 class SavedObjects:
-    """The objects of a SavedModel, by the numbers that they have in `saved_model.pb`.
-
-    Args:
-        folder: `pathlib.Path`.
-        meta_graph: the message `MetaGraph`.
-        graph: `ObjectGraph`, with the JSON that Keras wrote about the objects.
-        checkpoint: `Checkpoint`.
-        checkpoint_nodes: messages, the objects of the checkpoint's own graph.
-        in_checkpoint: `{object: its number in the checkpoint's graph}`.
-    """
+    """The objects of a SavedModel, by their numbers in `saved_model.pb`."""
 
     folder: pathlib.Path
-    meta_graph: Message
-    graph: ObjectGraph
+    meta_graph: Message  # `MetaGraph`
+    nodes: Sequence[Message]  # `SavedObject`
+    graph: ObjectGraph  # with the JSON that Keras wrote about the objects
     checkpoint: Checkpoint
-    checkpoint_nodes: Sequence[Message]
-    in_checkpoint: dict[int, int]
-
-    @property
-    def nodes(self) -> Sequence[Message]:
-        """The messages `SavedObject`."""
-        found: Sequence[Message] = self.meta_graph.object_graph_def.nodes
-        return found
+    checkpoint_nodes: Sequence[Message]  # the objects of the checkpoint's own graph
+    in_checkpoint: dict[int, int]  # object -> its number in the checkpoint's graph
 
 
 def open_folder(folder: pathlib.Path) -> SavedObjects:
@@ -66,7 +48,7 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
     with located(folder / MODEL_FILE):
         meta_graph = _meta_graph(folder)
         nodes = meta_graph.object_graph_def.nodes
-        children = children_of(nodes)
+        children = object_graph.children_of(nodes)
     metadata = _metadata(folder, nodes)
     if 0 not in metadata or not nodes:
         raise _no_metadata(folder)
@@ -78,7 +60,7 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
                 "the checkpoint has no object graph, so its tensors cannot be told "
                 "apart. Was it written by another program?"
             )
-        in_checkpoint = _matched(children, children_of(checkpoint_nodes))
+        in_checkpoint = _matched(children, object_graph.children_of(checkpoint_nodes))
     stored = (
         (node, checkpoint.variable(checkpoint_nodes[there], nodes[node].variable.name))
         for node, there in in_checkpoint.items()
@@ -87,7 +69,7 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
     variables = {node: item for node, item in stored if item is not None}
     graph = ObjectGraph(children, variables, metadata)
     return SavedObjects(
-        folder, meta_graph, graph, checkpoint, checkpoint_nodes, in_checkpoint
+        folder, meta_graph, nodes, graph, checkpoint, checkpoint_nodes, in_checkpoint
     )
 
 
@@ -115,12 +97,11 @@ def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Confi
     """Return `{object: dict}`, what Keras wrote about its objects."""
     path = folder / METADATA_FILE
     with located(path if path.is_file() else folder / MODEL_FILE):
-        objects: Iterable[tuple[int, Message]]
         if path.is_file():
-            parsed = _parsed("KerasMetadata", path)
-            objects = ((item.node_id, item) for item in parsed.nodes)
+            written = _parsed("KerasMetadata", path).nodes
+            objects = [(item.node_id, item) for item in written]
         else:
-            objects = enumerate(node.user_object for node in nodes)
+            objects = [(number, node.user_object) for number, node in enumerate(nodes)]
         texts = {
             number: item.metadata
             for number, item in objects
@@ -128,8 +109,7 @@ def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Confi
         }
         json_text.check_size(texts.values(), "the objects of Keras")
         return {
-            number: json_text.decode(text, f"object {number}")
-            for number, text in texts.items()
+            at: json_text.decode(text, f"object {at}") for at, text in texts.items()
         }
 
 

@@ -12,11 +12,7 @@ from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
-from keras_policies.legacy.readers.saved_model import (
-    objects,
-    saved_optimizer,
-    saved_vocabularies,
-)
+from keras_policies.legacy.readers.saved_model import objects, optimizer, tokens
 
 # The releases that wrote the dtypes of variables, but no policies.
 WITHOUT_POLICIES = "1.", "2.0."
@@ -54,12 +50,11 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     found, weights = vocabularies.take(
         config,
         {name: tuple(found.values()) for name, found in by_layer.items()},
-        saved_vocabularies.by_layer(opened),
+        tokens.by_layer(opened),
     )
-    dtypes = (
-        (inner, graph.metadata.get(node, {}).get("dtype"))
-        for inner, node in graph.walk(0, graph.inner_layers)
-    )
+    walk = graph.walk(0, graph.inner_layers)
+    dtypes = ((at, graph.metadata.get(node, {}).get("dtype")) for at, node in walk)
+    inner = {at: dtype for at, dtype in dtypes if policy_name(dtype) is not None}
     version = opened.meta_graph.meta_info_def.tensorflow_version
     yield LegacyModel(
         path=str(path),
@@ -71,9 +66,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         weights=weights,
         inputs=_inputs(opened.meta_graph),
         training_config=root.get("training_config"),
-        optimizer=saved_optimizer.read(opened, every),
+        optimizer=optimizer.read(opened, every),
         vocabularies=found,
-        inner_policies={
-            inner: dtype for inner, dtype in dtypes if policy_name(dtype) is not None
-        },
+        inner_policies=inner,
     )

@@ -45,9 +45,8 @@ def constant(name: str, tensor: Message) -> list[Any]:
     else:
         values = []
     if min(sizes, default=0) < 0 or len(values) != math.prod(sizes):
-        raise LegacyModelError(
-            f"{name}: corrupt: {len(values)} values for the shape {tuple(sizes)}."
-        )
+        reason = f"{name}: corrupt: {len(values)} values for the shape {tuple(sizes)}."
+        raise LegacyModelError(reason)
     return values
 
 
@@ -102,16 +101,12 @@ class Tables:
         initialize = self._children[table].get("_initialize")
         if initialize is None:
             return []
-        numbers = [
-            number
-            for name in nodes[initialize].function.concrete_functions
-            for number in self._functions.get(name, ())
-            if number != table
-        ]
+        names = nodes[initialize].function.concrete_functions
+        captured = (self._functions.get(name, ()) for name in names)
+        numbers = [number for every in captured for number in every if number != table]
         if any(not 0 <= number < len(nodes) for number in numbers):
-            raise LegacyModelError(
-                "corrupt: the inputs of its table are not in the file."
-            )
+            reason = "corrupt: the inputs of its table are not in the file."
+            raise LegacyModelError(reason)
         return [nodes[number] for number in numbers]
 
     @functools.cached_property

@@ -43,9 +43,8 @@ def _by_index(
         return dict(enumerate(keys, start))
     tokens, indices = (values, keys) if config.get("invert") else (keys, values)
     found = dict(zip(indices, tokens, strict=False))
-    is_whole = len(tokens) == len(indices) == len(found)
-    if not is_whole or not all(isinstance(index, int) for index in indices):
-        raise LegacyModelError(
-            f"corrupt: {len(tokens)} tokens for {len(found)} indices."
-        )
+    are_numbers = all(isinstance(index, int) for index in indices)
+    if not are_numbers or not len(tokens) == len(indices) == len(found):
+        reason = f"corrupt: {len(tokens)} tokens for {len(found)} indices."
+        raise LegacyModelError(reason)
     return found

@@ -1,18 +1,13 @@
 """The state of the optimizer in a SavedModel."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+import itertools
+from collections.abc import Iterator
+from typing import Any
 
-from keras_policies.legacy.base.model import (
-    LegacyOptimizerState,
-    LegacySlot,
-    LegacyWeight,
-)
-from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph
+from keras_policies.legacy.base.model import LegacyOptimizerState, LegacySlot
+from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
 from keras_policies.legacy.readers.saved_model.objects import SavedObjects
 from keras_policies.legacy.readers.slot_names import SlotNames
-
-Weights: TypeAlias = Mapping[int, LegacyWeight]  # by object
 
 
 def _scalar(graph: ObjectGraph, node: int, *edges: str) -> Any:
@@ -60,11 +55,8 @@ def read(objects: SavedObjects, weights: Weights) -> LegacyOptimizerState:
     if optimizer is None:
         return LegacyOptimizerState()
     inner = graph.children[optimizer].get("base_optimizer", optimizer)
-    iterations = [
-        _scalar(graph, node, edge)
-        for node in (inner, optimizer)
-        for edge in ("iter", "_iterations")
-    ]
+    places = itertools.product((inner, optimizer), ("iter", "_iterations"))
+    iterations = [_scalar(graph, *place) for place in places]
     slots = tuple(_slot_variables(objects, weights))
     cache = _scalar(graph, inner, "momentum_cache")
     return LegacyOptimizerState(

@@ -1,6 +1,7 @@
-"""Restores the policies of nested models, and of layers that a user's classes make.
+"""Restores the policies of nested models, and what a user's own classes make in code.
 
-No config of Keras 3 has these policies; the object graph of a SavedModel records them.
+No config has these policies, nor the vocabularies of layers made in code. Attributes
+lead to the layers; the object graph of a SavedModel records their policies.
 """
 
 import os
@@ -10,9 +11,15 @@ import keras
 
 from keras_policies import keras_internals, origins
 from keras_policies.annotations import PolicyLike
+from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.lookups import LOOKUPS, special_tokens
+from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.own_classes import is_stock
+from keras_policies.legacy.plan import lookups
+
+CLASSES = tuple(getattr(keras.layers, name) for name in LOOKUPS)
 
 
 def restore_models(
@@ -42,15 +49,15 @@ def restore_models(
                 origins.record(layer, is_given=True, is_read=True)
 
 
-def restore(
+def restore_policies(
     model: keras.Model,
     recorded: Mapping[str, object],
     policy_of: Callable[[object], PolicyLike | None],
 ) -> list[str]:
     """Give layers made in code the policies that a file records, where that is safe.
 
-    `recorded` has the `dtype` as written by path, and `policy_of` returns the policy
-    that it becomes. Return the layers that keep another policy, each with both.
+    `policy_of` returns the policy that a `dtype` as written becomes. Return the layers
+    that keep another policy, each with both.
     """
     different = []
     for layer, *paths in _made_in_code(model):
@@ -67,7 +74,7 @@ def restore(
     return different
 
 
-def unrecorded(model: keras.Model) -> list[str]:
+def unrecorded_policies(model: keras.Model) -> list[str]:
     """Return a note on the policies that the `.keras` file of a model lacks, if any.
 
     Keras 3 records no policies of layers that a class makes in code.
@@ -116,3 +123,30 @@ def _can_take(
     same_weights = not layer.weights or own.variable_dtype == policy.variable_dtype
     is_free = same_weights and (is_alone or not is_stock(layer))
     return is_free and not origins.is_given(layer)
+
+
+def fill_lookups(model: keras.Model, vocabularies: Mapping[str, Vocabulary]) -> None:
+    """Fill the empty lookup layers of a model; refuse any without a vocabulary."""
+    for layer, *paths in targets.layers(model, leaves=CLASSES):
+        if isinstance(layer, CLASSES):
+            found = [vocabularies[path] for path in paths if path in vocabularies]
+            with located(layer=paths[0]):
+                _fill(layer, found[0] if found else Vocabulary())
+
+
+def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
+    kind = next(cls for cls in CLASSES if isinstance(layer, cls)).__name__
+    config = layer.get_config()
+    if layer.vocabulary_size() > len(special_tokens(kind, config)):
+        return
+    try:
+        filled = lookups.lookup_arguments(kind, config, learned, safe_mode=True)
+    except lookups.NothingLearnedError as error:
+        raise LegacyModelError(f"this {kind} would be empty: {error}.") from None
+    own, wanted = (item.get("num_oov_indices") for item in (config, filled))
+    if own != wanted:
+        raise LegacyModelError(
+            f"this {kind} has num_oov_indices={own}, the file's layer has {wanted}.",
+            f"Make it with num_oov_indices={wanted}.",
+        )
+    layer.set_vocabulary(filled["vocabulary"], filled["idf_weights"])

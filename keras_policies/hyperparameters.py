@@ -1,0 +1,116 @@
+"""Hyperparameters of the inner optimizer, read and set through the wrapper."""
+
+import contextlib
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+# Settings that Keras gives to every optimizer, with their defaults. On a wrapper they
+# would do nothing.
+SETTINGS = {
+    "weight_decay": None,
+    "clipnorm": None,
+    "global_clipnorm": None,
+    "clipvalue": None,
+    "use_ema": False,
+    "ema_momentum": 0.99,
+    "ema_overwrite_frequency": None,
+    "gradient_accumulation_steps": None,
+}
+
+
+class InnerSetting:
+    """An attribute of a wrapper that is one of its inner optimizer."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, wrapper: Any, owner: Any = None) -> Any:
+        if wrapper is None:
+            return self
+        inner = _inner(wrapper)
+        return SETTINGS[self._name] if inner is None else getattr(inner, self._name)
+
+    def __set__(self, wrapper: Any, value: Any) -> None:
+        inner = _inner(wrapper)
+        if inner is not None:  # before, it is Keras's constructor that sets
+            setattr(inner, self._name, value)
+
+
+class InnerHyperparameters:
+    """A wrapper's attributes: its own, and the hyperparameters of `inner_optimizer`."""
+
+    is_wrapping = False  # until the constructor is done
+
+    weight_decay = InnerSetting("weight_decay")
+    clipnorm = InnerSetting("clipnorm")
+    global_clipnorm = InnerSetting("global_clipnorm")
+    clipvalue = InnerSetting("clipvalue")
+    use_ema = InnerSetting("use_ema")
+    ema_momentum = InnerSetting("ema_momentum")
+    ema_overwrite_frequency = InnerSetting("ema_overwrite_frequency")
+    gradient_accumulation_steps = InnerSetting("gradient_accumulation_steps")
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(type(self), name):  # a property of ours has failed: show its error
+            return object.__getattribute__(self, name)
+        inner = _inner(self)
+        if inner is not None and _has(inner, name):
+            return getattr(inner, name)
+        raise AttributeError(_missing(self, inner, name), name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        inner = _inner(self)
+        if inner is None or name in vars(self) or hasattr(type(self), name):
+            super().__setattr__(name, value)
+        elif _has(inner, name):
+            setattr(inner, name, value)
+        elif _is_of_this_package(type(self)) and _nearest(inner, name):
+            raise AttributeError(_missing(self, inner, name), name=name, obj=self)
+        else:
+            super().__setattr__(name, value)
+
+
+def _has(inner: keras.optimizers.Optimizer, name: str) -> bool:
+    """Return whether an optimizer has a public attribute that is not a method."""
+    is_property = isinstance(getattr(type(inner), name, None), property)
+    return not name.startswith("_") and (name in vars(inner) or is_property)
+
+
+@contextlib.contextmanager
+def of_the_wrapper(wrapper: InnerHyperparameters) -> Iterator[None]:
+    """Let a wrapper have attributes of its own alone, as Keras's `build` expects."""
+    vars(wrapper)["is_wrapping"] = False
+    try:
+        yield
+    finally:
+        vars(wrapper)["is_wrapping"] = True
+
+
+def _inner(wrapper: InnerHyperparameters) -> keras.optimizers.Optimizer | None:
+    own = vars(wrapper)
+    return own["inner_optimizer"] if own.get("is_wrapping") else None
+
+
+def _is_of_this_package(cls: type) -> bool:
+    # A user's subclass may have an attribute with such a name.
+    return cls.__module__.startswith("keras_policies.")
+
+
+def _nearest(inner: keras.optimizers.Optimizer, name: str) -> list[str]:
+    if name.startswith("_"):
+        return []
+    return difflib.get_close_matches(name, vars(inner), 1, 0.8)
+
+
+def _missing(
+    wrapper: object, inner: keras.optimizers.Optimizer | None, name: str
+) -> str:
+    message = f"{type(wrapper).__name__!r} object has no attribute {name!r}"
+    if inner is None or name.startswith("_"):
+        return message
+    nearest = _nearest(inner, name)
+    meant = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return f"{message}, nor has its inner optimizer, {type(inner).__name__}.{meant}"
