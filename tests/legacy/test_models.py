@@ -268,3 +268,43 @@ def test_loading_traces_and_compiles_nothing():
     for case in "func_conv_fixed/saved_model", "explicit_lso/model.h5":
         keras_policies.load_model(legacy_files.CORPUS / "2.4.4" / case)
     assert compiled == []
+
+
+NESTED = [
+    "2.1.4/nested_model/model.h5",
+    "2.1.4/nested_model/saved_model",
+    "2.9.3/nested_model/saved_model",
+    "2.15.1/nested_model/model.keras",
+]
+
+
+@pytest.mark.parametrize("path", NESTED)
+def test_a_nested_model_has_its_own_policy_and_its_loss_is_scaled(path):
+    model = keras_policies.load_model(legacy_files.CORPUS / path)
+    inner = model.get_layer("inner")
+    assert inner.dtype_policy == keras.DTypePolicy("mixed_float16")
+    inner.compile("sgd", "mse")
+    assert inner.optimizer.initial_scale == 2.0**15
+
+
+@pytest.mark.parametrize("path", NESTED)
+def test_another_policy_reaches_nested_models(path):
+    path = legacy_files.CORPUS / path
+    policy = keras_policies.Policy("mixed_float16", loss_scale=64)
+    model = keras_policies.load_model(path, dtype_policy=policy, compile=False)
+    inner = model.get_layer("inner")
+    inner.compile("sgd", "mse")
+    assert inner.optimizer.initial_scale == 64
+    with keras_policies.policy_scope("mixed_bfloat16"):
+        model = keras_policies.load_model(path, dtype_policy="float32")
+    assert model.get_layer("inner").dtype_policy.name == "float32"
+
+
+@pytest.mark.parametrize(
+    "path", ["2.0.0/model.h5", "2.4.4/saved_model", "2.15.1/model.keras"]
+)
+def test_a_policy_that_replaces_float32_reaches_nested_models(path):
+    release, form = path.split("/")
+    source = legacy_files.MORE / release / "nested_twice" / form
+    model = keras_policies.load_model(source, dtype_policy="mixed_float16")
+    assert model.get_layer("inner").dtype_policy.name == "mixed_float16"

@@ -58,9 +58,9 @@ def build(
             settle(model)
             rnn_states.restore(model, legacy.states)
             recorded = legacy.inner_policies if legacy.records_policies else {}
-            different = made_in_code.restore_policies(
-                model, recorded, plan.settings.policy_of
-            )
+            suggested, policy_of = plan.nested_dtypes, plan.settings.policy_of
+            made_in_code.restore_models(model, recorded, suggested, policy_of)
+            different = made_in_code.restore_policies(model, recorded, policy_of)
             _make_policies_plain(model, plan.policy)
         left_out = [*plan.findings.left_out]
         if compile:

@@ -1,9 +1,10 @@
-"""Restores policies and vocabularies of layers that a user's own classes make in code.
+"""Restores the policies of nested models, and what a user's own classes make in code.
 
-No config names these layers: they are found by the attributes that lead to them. The
-object graph of a SavedModel records their policies, no config of Keras 3 does.
+No config has these policies, nor the vocabularies of layers made in code. Attributes
+lead to the layers; the object graph of a SavedModel records their policies.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 
 import keras
@@ -13,11 +14,39 @@ from keras_policies.annotations import PolicyLike
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.lookups import LOOKUPS, special_tokens
 from keras_policies.legacy.base.model import Vocabulary
+from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.own_classes import is_stock
 from keras_policies.legacy.plan import lookups
 
 CLASSES = tuple(getattr(keras.layers, name) for name in LOOKUPS)
+
+
+def restore_models(
+    model: keras.Model,
+    recorded: Mapping[str, object],
+    suggested: Mapping[str, object],
+    policy_of: Callable[[object], PolicyLike | None],
+) -> None:
+    """Give nested Sequential and Functional models their own policies.
+
+    `recorded` has the `dtype` as written by the path of attributes. `suggested` has
+    what the layers of a model suggest, by the names of the layers that lead to it.
+    """
+    named = {"": ""}
+    for layer, path, _ in targets.layers(model):
+        if layer is model:
+            continue
+        around = os.path.dirname(path)
+        while around not in named:
+            around = os.path.dirname(around)
+        named[path] = "/".join(filter(None, (named[around], layer.name)))
+        if isinstance(layer, keras.Sequential) or keras_internals.is_functional(layer):
+            written = recorded.get(path) or suggested.get(layer_name(named[path]))
+            policy = _floating(policy_of(written))
+            if policy is not None:
+                layer.dtype_policy = policy
+                origins.record(layer, is_given=True, is_read=True)
 
 
 def restore_policies(

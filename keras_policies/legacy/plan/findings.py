@@ -49,6 +49,7 @@ class Findings:
         missing_ops: the same for TensorFlow functions without a counterpart.
         without_vocabulary: `{layer: reason}`, lookup layers that would be empty.
         dtypes: `{layer: dtype as written}`.
+        models: paths of the Sequential and Functional models inside the model.
         code: `{layer: error}`, Lambda layers whose code is not run, with the reason.
         functions: `{name: function}`, Lambda functions made from code in the file.
         left_out: parts that Keras 3 does not have, and does not need to predict.
@@ -59,6 +60,7 @@ class Findings:
     missing_ops: Named = ()
     without_vocabulary: Mapping[str, str] = field(default_factory=dict)
     dtypes: Mapping[str, Any] = field(default_factory=dict)
+    models: tuple[str, ...] = ()
     code: Mapping[str, LegacyModelError] = field(default_factory=dict)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()

@@ -78,6 +78,8 @@ def _model(
 ) -> Converting[Config]:
     """Return the config of a Sequential or Functional model, or a subclass of one."""
     layers = []
+    if below:
+        yield Findings(models=(path,))
     for layer in config["layers"]:
         layers.append((yield from _keras_layer(layer, settings, below)))
     found = yield from classes.keras_class(class_name, path, is_graph=True)

@@ -4,7 +4,7 @@ Custom classes come from the surrounding `keras.saving.custom_object_scope`.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -14,9 +14,10 @@ from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.guards import trust
-from keras_policies.legacy.plan import layers, policies
+from keras_policies.legacy.plan import input_sizes, layers, policies
 from keras_policies.legacy.plan.findings import Findings, Settings
 from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scale import LossScale
@@ -31,11 +32,14 @@ class Plan:
 
     `model_dtype` is the model's own policy, as written or as its layers suggest, and
     `policy` what that becomes; `loss_scale` is that of an explicit LossScaleOptimizer.
+    `nested_dtypes` has what the layers of each model inside the model suggest, by the
+    names of Keras 3 that lead to it.
     """
 
     legacy: LegacyModel
     config: Config
     model_dtype: Any
+    nested_dtypes: Mapping[str, Any]
     policy: PolicyLike | None
     training: Training | None
     loss_scale: LossScale | None
@@ -70,8 +74,22 @@ def make(
         model_dtype = _model_dtype(legacy, dtypes, training)
         own = policies.plain(model_dtype)
         loss_scale = None if training is None else training.own_loss_scale(dtypes)
+        nested = {
+            layer_name(path): _suggested(inside, training)
+            for path, inside in policies.by_model(
+                findings.dtypes, findings.models
+            ).items()
+        }
         plan = Plan(
-            legacy, config, model_dtype, own, training, loss_scale, findings, settings
+            legacy,
+            config,
+            model_dtype,
+            nested,
+            own,
+            training,
+            loss_scale,
+            findings,
+            settings,
         )
         return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
 
@@ -90,6 +108,10 @@ def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
     return dataclasses.replace(
         plan,
         config=config,
+        nested_dtypes={
+            path: keras.config.floatx() if dtype is None else dtype
+            for path, dtype in plan.nested_dtypes.items()
+        },
         policy=policy,
         loss_scale=loss_scale,
         findings=findings,
@@ -113,7 +135,7 @@ def _written(legacy: LegacyModel) -> Config:
     """Return the config of a model; an empty one for a subclass without get_config."""
     config = dict(legacy.config)
     if config.get("config") is not None:
-        return config
+        return input_sizes.known(config, legacy.weights)
     if config.get("class_name") in GRAPHS:
         raise LegacyModelError(
             "it does not say of which layers it consists, as one of them had no "
@@ -147,13 +169,16 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
 def _model_dtype(
     legacy: LegacyModel, dtypes: Sequence[Any], training: Training | None
 ) -> Any:
-    """Return the model's own policy as written, or the one that its layers suggest.
+    """Return the model's own policy as written, or the one that its layers suggest."""
+    return _suggested(dtypes, training) if legacy.policy is None else legacy.policy
 
-    If none is recorded, the optimizer is asked as well: tf.keras scaled the loss
-    whenever the model's policy had a loss scale.
+
+def _suggested(dtypes: Sequence[Any], training: Training | None) -> Any:
+    """Return the policy of a model that its layers suggest, or None.
+
+    The optimizer is asked as well: tf.keras scaled the loss whenever the model's policy
+    had a loss scale, and models inside a model usually have the same policy.
     """
-    if legacy.policy is not None:
-        return legacy.policy
     mixed = policies.most_common_mixed(dtypes)
     unscaled = training is not None and training.loss_scale is None
     has_loss_scale = mixed is not None and policies.loss_scale_of(mixed) is not None

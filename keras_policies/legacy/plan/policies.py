@@ -5,8 +5,9 @@ with a loss scale, 2.4 and on without) or `PolicyV1` (2.4 to 2.8, with one).
 """
 
 import collections
+import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
@@ -100,6 +101,19 @@ def most_common_mixed(dtypes: Iterable[Any]) -> Any:
         return None
     ((name, _),) = collections.Counter(map(policy_name, mixed)).most_common(1)
     return next(dtype for dtype in mixed if policy_name(dtype) == name)
+
+
+def by_model(dtypes: Mapping[str, Any], models: Iterable[str]) -> dict[str, list[Any]]:
+    """Return `{path of a model: dtypes of the layers in it}`.
+
+    `dtypes` has the `dtype` of each layer by its path.
+    """
+    found: dict[str, list[Any]] = {model: [] for model in models}
+    for path, dtype in dtypes.items():
+        for slash in re.finditer("/", path) if found else ():
+            if path[: slash.start()] in found:
+                found[path[: slash.start()]].append(dtype)
+    return found
 
 
 def checked_policy(dtype_policy: PolicyLike | None) -> keras.DTypePolicy | None:

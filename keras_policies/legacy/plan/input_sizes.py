@@ -1,0 +1,86 @@
+"""Gives inputs the sizes that their configs leave open, where a weight tells them.
+
+In tf.keras a Normalization layer that was adapted first could follow an input of
+unknown size: its mean has that size. Keras 3 asks for it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from keras_policies.annotations import Config
+from keras_policies.legacy.base import configs
+from keras_policies.legacy.base.model import LayerWeights, LegacyWeight
+
+Shape = list[int | None]
+
+
+def known(model: Config, weights: LayerWeights) -> Config:
+    """Return the config of a model whose inputs have the sizes that means tell.
+
+    Args:
+        model: dict, the legacy config of a Sequential or Functional model; any other
+            is returned as it is.
+        weights: `{layer: (LegacyWeight, ...)}`.
+    """
+    layers = configs.inner_layers(model)
+    shapes: dict[int, Shape] = {}
+    for normalization, places in _normalizations(layers):
+        shape = _sized(normalization, weights.get(configs.name_of(normalization), ()))
+        shapes.update({id(place): shape for place in places if shape is not None})
+    if not shapes or not isinstance(model["config"], dict):
+        return model
+    sized = [
+        {**layer, "config": {**layer["config"], "batch_input_shape": shapes[id(layer)]}}
+        if id(layer) in shapes
+        else layer
+        for layer in model["config"]["layers"]
+    ]
+    return {**model, "config": {**model["config"], "layers": sized}}
+
+
+def _normalizations(layers: Sequence[Config]) -> Iterator[tuple[Config, list[Config]]]:
+    """Yield the Normalization layers after an input, with all layers of its shape."""
+    inputs = {
+        configs.name_of(layer): layer
+        for layer in layers
+        if layer.get("class_name") == "InputLayer"
+    }
+    for number, layer in enumerate(layers):
+        if layer.get("class_name") != "Normalization":
+            continue
+        if "inbound_nodes" in layer:
+            name = _only_input(layer["inbound_nodes"])
+            if name in inputs:
+                yield layer, [inputs[name], layer]
+        elif number == len(inputs) and layers[:number] == [*inputs.values()]:
+            yield layer, [*inputs.values(), layer]
+
+
+def _only_input(nodes: Any) -> Any:
+    """Return the layer in the only call of a layer, `[[["x", 0, 0, {}]]]`, or None."""
+    while isinstance(nodes, list | tuple) and nodes:
+        if isinstance(nodes[0], str):
+            return nodes[0]
+        nodes = nodes[0] if len(nodes) == 1 else None
+    return None
+
+
+def _sized(layer: Config, weights: Sequence[LegacyWeight]) -> Shape | None:
+    """Return the shape of a Normalization's input, with the sizes of its mean."""
+    config = layer.get("config") or {}
+    axis, shape = config.get("axis"), config.get("batch_input_shape")
+    mean = next((weight for weight in weights if _is_mean(weight)), None)
+    if mean is None or not isinstance(shape, list | tuple):
+        return None
+    axes: Sequence[Any] = axis if isinstance(axis, list | tuple) else [axis]
+    if not all(isinstance(a, int) and -len(shape) <= a < len(shape) for a in axes):
+        return None
+    kept = sorted(a % len(shape) for a in axes)
+    if len(kept) != len(mean.shape):
+        return None
+    sizes = dict(zip(kept, mean.shape, strict=True))
+    return [sizes.get(i) if size is None else size for i, size in enumerate(shape)]
+
+
+def _is_mean(weight: LegacyWeight) -> bool:
+    return (weight.path or weight.name).rpartition("/")[2] in ("mean", "0")
