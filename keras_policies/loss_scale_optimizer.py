@@ -338,7 +338,7 @@ class LossScaleOptimizer(
         initial scale and the growth period are kept.
         """
         config: Config = super().get_config()
-        return config
+        return optimizer_arguments.without_inner(config)
 
     @classmethod
     def from_config(

@@ -59,6 +59,14 @@ def check_others(arguments: dict[str, Any]) -> None:
             )
 
 
+def without_inner(config: Config) -> Config:
+    """Return a config of the wrapper without settings read from the inner optimizer.
+
+    Keras up to 3.5 and 3.8 writes such settings, and takes only their defaults.
+    """
+    return {key: IGNORED_DEFAULTS.get(key, value) for key, value in config.items()}
+
+
 def of_tf_24(
     loss_scale: LossScaleLike,
     name: str | float | None,

@@ -1,3 +1,4 @@
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -53,6 +54,9 @@ def test_the_problem_names_the_product_and_what_helps(monkeypatch):
     assert helps == (keras.backend.backend() == "tensorflow")
 
 
+@pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed"
+)
 def test_the_suite_runs_without_onednn_where_tensorflow_is_wrong():
     root = pathlib.Path(__file__).parents[2]
     environment = {
