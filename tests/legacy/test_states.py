@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import keras_policies
+from keras_policies import rnn_states
 
 FOLDER = legacy_files.FOLDER / "states"
 RELEASES = sorted(path.name for path in FOLDER.iterdir())
@@ -40,7 +41,8 @@ def test_a_stateful_rnn_goes_on_from_the_recorded_states(recorded):
 def test_without_its_states_it_would_predict_something_else(recorded):
     path, expected = recorded
     model = keras_policies.load_model(path)
-    model.get_layer("lstm").reset_state()
+    for state in rnn_states.of(model.get_layer("lstm")):  # reset_state raises in 3.8
+        state.assign(np.zeros(state.shape, "float32"))
     found = next_output(model, expected["x_0"])
     assert np.max(np.abs(found - expected["y_0"])) > 1e-4
 
