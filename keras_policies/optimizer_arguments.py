@@ -62,7 +62,7 @@ def check_others(arguments: dict[str, Any]) -> None:
 def without_inner(config: Config) -> Config:
     """Return a config of the wrapper without settings read from the inner optimizer.
 
-    Keras up to 3.5 and 3.8 writes such settings, and takes only their defaults.
+    Older releases, such as Keras 3.8, write them and accept only their defaults.
     """
     return {key: IGNORED_DEFAULTS.get(key, value) for key, value in config.items()}
 
