@@ -11,7 +11,8 @@ from keras_policies.warn import warn
 
 StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 
-# An attribute of a model that a file has compiled. TensorFlow does not track it.
+# Set on a model that was compiled while a file was read, until it is trained.
+# TensorFlow does not track attributes with this prefix.
 _UNCHECKED = "_self_keras_policies_unchecked"
 
 

@@ -52,8 +52,8 @@ class Snapshot:
 class Copyable:
     """An optimizer whose copies have its loss scale, and its state if it is built.
 
-    A deep copy updates the same variables. What is read from a pickle updates those
-    that the first `apply` passes.
+    A deep copy updates the same variables. An unpickled optimizer updates the variables
+    that are passed to its first `apply`.
     """
 
     updates_stand_ins = False

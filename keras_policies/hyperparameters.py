@@ -7,35 +7,29 @@ from typing import Any
 
 import keras
 
-# Settings that Keras gives to every optimizer, with their defaults. On a wrapper they
-# would do nothing.
-SETTINGS = {
-    "weight_decay": None,
-    "clipnorm": None,
-    "global_clipnorm": None,
-    "clipvalue": None,
-    "use_ema": False,
-    "ema_momentum": 0.99,
-    "ema_overwrite_frequency": None,
-    "gradient_accumulation_steps": None,
-}
-
 
 class InnerSetting:
-    """An attribute of a wrapper that is one of its inner optimizer."""
+    """An attribute of a wrapper that is one of its inner optimizer.
 
-    def __init__(self, name: str) -> None:
+    Args:
+        default: the value that Keras gives to it.
+    """
+
+    def __init__(self, default: Any) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, wrapper: Any, owner: Any = None) -> Any:
         if wrapper is None:
             return self
         inner = _inner(wrapper)
-        return SETTINGS[self._name] if inner is None else getattr(inner, self._name)
+        return self.default if inner is None else getattr(inner, self._name)
 
     def __set__(self, wrapper: Any, value: Any) -> None:
         inner = _inner(wrapper)
-        if inner is not None:  # before, it is Keras's constructor that sets
+        if inner is not None:  # Keras's constructor sets defaults before there is one
             setattr(inner, self._name, value)
 
 
@@ -44,14 +38,15 @@ class InnerHyperparameters:
 
     is_wrapping = False  # until the constructor is done
 
-    weight_decay = InnerSetting("weight_decay")
-    clipnorm = InnerSetting("clipnorm")
-    global_clipnorm = InnerSetting("global_clipnorm")
-    clipvalue = InnerSetting("clipvalue")
-    use_ema = InnerSetting("use_ema")
-    ema_momentum = InnerSetting("ema_momentum")
-    ema_overwrite_frequency = InnerSetting("ema_overwrite_frequency")
-    gradient_accumulation_steps = InnerSetting("gradient_accumulation_steps")
+    # Keras gives these to every optimizer. On a wrapper they would do nothing.
+    weight_decay = InnerSetting(None)
+    clipnorm = InnerSetting(None)
+    global_clipnorm = InnerSetting(None)
+    clipvalue = InnerSetting(None)
+    use_ema = InnerSetting(False)
+    ema_momentum = InnerSetting(0.99)
+    ema_overwrite_frequency = InnerSetting(None)
+    gradient_accumulation_steps = InnerSetting(None)
 
     def __getattr__(self, name: str) -> Any:
         if hasattr(type(self), name):  # a property of ours has failed: show its error
@@ -71,6 +66,14 @@ class InnerHyperparameters:
             raise AttributeError(_missing(self, inner, name), name=name, obj=self)
         else:
             super().__setattr__(name, value)
+
+
+# Name of each of these settings -> its default.
+SETTINGS = {
+    name: setting.default
+    for name, setting in vars(InnerHyperparameters).items()
+    if isinstance(setting, InnerSetting)
+}
 
 
 def _has(inner: keras.optimizers.Optimizer, name: str) -> bool:

@@ -73,9 +73,10 @@ def of_tf_24(
     dynamic: bool | None,
     initial_scale: float | None,
 ) -> tuple[LossScaleLike, str | float | None, bool | None, float | None]:
-    """Return these arguments, with positional ones of TF 2.4 where they belong.
+    """Return these arguments, with those that TF 2.4 took by position moved into place.
 
-    Its second and third argument were `dynamic` and `initial_scale`. A bool tells.
+    There, the second and third arguments were `dynamic` and `initial_scale`. A bool in
+    second place is taken for `dynamic`.
     """
     if not isinstance(loss_scale, HOST_BOOLS):
         return loss_scale, name, dynamic, initial_scale
