@@ -28,7 +28,7 @@ class Output(NamedTuple):
 
     node: str  # or the name of the argument
     output: str = ""  # the name of the op's output, "" for an argument
-    index: int = 0  # within that output, which may be a list
+    position: int = 0  # within that output, which may be a list
 
 
 @dataclasses.dataclass(frozen=True)
