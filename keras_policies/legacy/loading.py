@@ -19,6 +19,8 @@ from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.readers import near_misses, readers, weights_only
 
+LOST = "rebuild", "refuse"  # what happens to layers whose classes are lost
+
 
 def load_model(
     path: Path,
@@ -26,6 +28,7 @@ def load_model(
     compile: bool = True,
     safe_mode: bool = True,
     dtype_policy: PolicyLike | None = None,
+    lost: str = "rebuild",
 ) -> keras.Model:
     """Open a model that tf.keras 2.0 to 2.15 wrote as an ordinary Keras 3 model.
 
@@ -47,6 +50,10 @@ def load_model(
             model's own policy; layers with a dtype of their own keep it. If no layer
             computes in float16 then, a `LossScaleOptimizer` in the file is removed.
             None keeps all policies.
+        lost: str, what happens to layers and models of a SavedModel whose classes are
+            not to be found. `"rebuild"` makes them of stock layers and `keras.ops`, by
+            the functions that the file recorded, with one warning that lists them;
+            `"refuse"` raises an error that names their classes.
 
     Returns:
         A `keras.Model`.
@@ -56,6 +63,7 @@ def load_model(
             that Keras 3 cannot stand in for. The message names them.
         TypeError: if `custom_objects` is not a dict of names.
         TypeError, ValueError: if `dtype_policy` is not a policy.
+        ValueError: if `lost` is neither of the two.
 
     Example:
         >>> model = load_model("model_of_2020")  # a SavedModel folder
@@ -65,9 +73,11 @@ def load_model(
         <DTypePolicy "float32">
     """
     policy = checked_policy(dtype_policy)
+    if lost not in LOST:
+        raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
-            built = rebuild(path, policy, safe_mode, compile)
+            built = rebuild(path, policy, safe_mode, compile, lost == LOST[0])
     except errors.Keras3ModelError:
         if policy is not None:
             raise LegacyModelError(
@@ -89,6 +99,8 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
             f"configuration: {'; '.join(built.left_out)}. Call model.compile(...) with "
             "what you want in its place."
         )
+    if built.plan.lost.layers:
+        warn.warn(f"{path}: {built.plan.lost}")
     if built.other_policies:
         warn.warn(
             f"{path}: your classes give these layers another policy than the file "
@@ -97,7 +109,11 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
 
 
 def rebuild(
-    path: Path, policy: PolicyLike | None, safe_mode: bool, compile: bool = True
+    path: Path,
+    policy: PolicyLike | None,
+    safe_mode: bool,
+    compile: bool = True,
+    rebuild_lost: bool = True,
 ) -> build.Built:
     """Read a legacy file, plan its model and build it, with a progress bar.
 
@@ -109,7 +125,7 @@ def rebuild(
     """
     near_misses.check(path)
     with readers.read(path) as legacy:
-        planned = plan.make(legacy, policy, safe_mode, compile)
+        planned = plan.make(legacy, policy, safe_mode, compile, rebuild_lost)
         planned.raise_if_missing()
         with progress.bar(f"Reading {path}", legacy.size) as advance:
             return build.build(planned, compile, advance)

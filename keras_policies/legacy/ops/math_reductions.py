@@ -120,7 +120,7 @@ op("math.argmax", ArgMax=EXTREME)(_extreme("argmax"))
 op("math.argmin", ArgMin=EXTREME)(_extreme("argmin"))
 
 
-@op("math.top_k", "nn.top_k", TopKV2=Raw("input k", "sorted"))
+@op("math.top_k", "nn.top_k", TopKV2=Raw("input k", "sorted", "values indices"))
 def top_k(
     input: Tensor, k: int = 1, sorted: bool = True, index_type: DType = "int32"
 ) -> tuple[Tensor, ...]:

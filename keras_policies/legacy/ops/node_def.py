@@ -1,12 +1,20 @@
-"""NodeDefs in JSON, as the TensorFlowOpLayer of TF 2.0 to 2.3 records them."""
+"""Nodes of TensorFlow's graphs, with the counterparts of their ops.
+
+The TensorFlowOpLayer of TF 2.0 to 2.3 records a NodeDef in JSON, whose attributes name
+their kinds. Nodes of recorded functions come with plain values.
+"""
 
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
+import numpy as np
+
 from keras_policies.annotations import Config
 from keras_policies.legacy.ops import kinds, table
+from keras_policies.legacy.ops.registry import Op
 
 
 def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
@@ -24,7 +32,32 @@ def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
         for parameter, name in raw.parameters().items()
         if name in attributes
     }
-    return function.call((), raw.arguments(_inputs(tensors, constants)) | settings)
+    given = raw.arguments(_inputs(tensors, constants))
+    try:
+        return function.call((), given | settings)
+    except ValueError:
+        if any(map(kinds.is_tensor, keras.tree.flatten(given))):
+            raise
+        return _of_constants(function, given, settings)
+
+
+def _of_constants(function: Op, given: Config, settings: Config) -> Any:
+    """Return what a function of tensors makes of constants, as an array."""
+    arrays = {
+        name: value
+        for name, value in given.items()
+        if isinstance(value, np.ndarray | np.generic | float)
+    }
+    floats = {k: v for k, v in arrays.items() if np.asarray(v).dtype.kind in "fV"}
+    taken = floats or dict(list(arrays.items())[:1])
+    values = {name: kinds.array(value) for name, value in taken.items()}
+    tensors = {
+        name: keras.KerasTensor(value.shape, value.dtype.name)
+        for name, value in values.items()
+    }
+    found = function.call((), {**given, **tensors, **settings})
+    computed = keras.Function([*tensors.values()], found)([*values.values()])
+    return keras.tree.map_structure(keras.ops.convert_to_numpy, computed)
 
 
 def _inputs(tensors: Sequence[Any], constants: Config) -> list[Any]:
@@ -43,7 +76,9 @@ def _inputs(tensors: Sequence[Any], constants: Config) -> list[Any]:
 
 def attribute(value: Any) -> Any:
     """Return what an `AttrValue` holds, or raise ValueError if its kind is unknown."""
-    if not isinstance(value, dict) or len(value) != 1:
+    if not isinstance(value, dict):
+        return value  # of a recorded function
+    if len(value) != 1:
         raise ValueError(f"expected an attribute of one kind, found {value!r}")
     ((kind, held),) = value.items()
     if kind not in READERS:

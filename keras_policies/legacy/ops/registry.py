@@ -61,12 +61,20 @@ class Raw:
             blanks. A first `"*values"` takes all inputs but those named after it.
         attributes: the parameters that the node's attributes set, separated by blanks:
             `"axis"`, or `"dtype=T"` where the attribute has another name.
+        outputs: the names of the node's outputs if there are several, separated by
+            blanks; without them, its only output, which may be a list.
 
-    Source of both: tensorflow/core/ops/*.cc.
+    Source of all: tensorflow/core/ops/*.cc.
     """
 
     inputs: str
     attributes: str = ""
+    outputs: str = ""
+
+    def position(self, output: str, index: int) -> int:
+        """Return which of the function's results is an item of an output."""
+        names = self.outputs.split()
+        return index + (names.index(output) if output in names else 0)
 
     def parameters(self) -> dict[str, str]:
         """Return `{parameter: name of the attribute that sets it}`."""

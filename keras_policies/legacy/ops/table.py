@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions)
+    anchors,
     array_creation,
     array_indexing,
     array_joining,

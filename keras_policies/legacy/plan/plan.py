@@ -19,6 +19,8 @@ from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import input_sizes, layers, policies
 from keras_policies.legacy.plan.findings import Findings, Settings
+from keras_policies.legacy.plan.lost import rebuild
+from keras_policies.legacy.plan.lost.rebuild import Rebuilt
 from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scale import LossScale
 
@@ -45,6 +47,7 @@ class Plan:
     loss_scale: LossScale | None
     findings: Findings
     settings: Settings
+    lost: Rebuilt
 
     def raise_if_missing(self) -> None:
         """Raise an error if something is missing, or is not to be trusted."""
@@ -59,15 +62,19 @@ def make(
     dtype_policy: PolicyLike | None = None,
     safe_mode: bool = True,
     compile: bool = True,
+    rebuild_lost: bool = True,
 ) -> Plan:
     """Return the `Plan`, or raise LegacyModelError if something cannot be converted.
 
     Its findings list what is missing. `dtype_policy` replaces the model's own. In safe
     mode, code in the file is refused. Without `compile`, an unreadable training
-    configuration counts as none.
+    configuration counts as none. With `rebuild_lost`, layers whose classes nobody knows
+    are made of their recorded functions.
     """
     with corrupt(legacy.path):
         settings = Settings(safe_mode, vocabularies=legacy.vocabularies)
+        lost = rebuild.rebuilt(legacy, settings) if rebuild_lost else Rebuilt(legacy)
+        legacy = lost.legacy
         config, findings = layers.keras_model(_written(legacy), settings)
         training = _training(legacy, compile)
         dtypes = [*findings.dtypes.values(), legacy.policy]
@@ -90,6 +97,7 @@ def make(
             loss_scale,
             findings,
             settings,
+            lost,
         )
         return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
 

@@ -1,0 +1,1 @@
+"""Layers whose classes are lost, made of their recorded functions: dicts only."""

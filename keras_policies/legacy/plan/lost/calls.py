@@ -1,0 +1,149 @@
+"""How a layer is called by the nodes that make up one call of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from keras_policies.legacy.base.recorded import Node, Output, RecordedLayer
+from keras_policies.legacy.plan.graph import RECURRENT
+from keras_policies.legacy.plan.lost import traces
+from keras_policies.legacy.plan.lost.bodies import CALLS, Region
+from keras_policies.legacy.plan.lost.steps import CallStep, Held, Nest, Part, Value
+
+# Layers that take a list of tensors.
+OF_LISTS = {
+    *("Add", "AdditiveAttention", "Attention", "Average", "Concatenate", "Dot"),
+    *("Maximum", "Minimum", "Multiply", "Subtract"),
+}
+ATTENTION = "MultiHeadAttention"
+# Ops that make bools, as masks are.
+OF_BOOLS = {
+    *("Any", "All", "Equal", "Greater", "GreaterEqual", "Less", "LessEqual"),
+    *("LogicalAnd", "LogicalNot", "LogicalOr", "NotEqual"),
+}
+Call = tuple[CallStep, dict[Output, int]]
+
+
+def call(
+    part: Part,
+    layer: RecordedLayer,
+    region: Region,
+    nodes: Mapping[str, Node],
+    value: Callable[[Output], Value],
+) -> Call | None:
+    """Return the call, and the position of each output in its results, or None.
+
+    `nodes` are those of the function, `value` gives the value of an input.
+    """
+    (only,) = region.nodes if len(region.nodes) == 1 else [None]
+    if only is not None and nodes[only].op in CALLS:
+        given = [value(i) for i in nodes[only].inputs]
+        tensors = [v for v in given if not isinstance(v, Held)]
+        if part.tensors is not None:
+            tensors = tensors[: part.tensors]
+        arguments = _as_traced(layer, tensors) or _plainly(
+            layer, region, nodes, tensors
+        )
+        positions = {output: output.position for output in region.outputs}
+    else:
+        tensors = [value(i) for i in region.inputs]
+        arguments = _by_scopes(layer, region, nodes, value)
+        if arguments is None:
+            arguments = _plainly(layer, region, nodes, tensors)
+        positions = _positions(layer, region, nodes)
+    if part.tensors is not None:
+        arguments = (tensors, {}) if len(tensors) == part.tensors else None
+    if arguments is None or len(positions) != len(region.outputs):
+        return None
+    first, kwargs = arguments
+    return CallStep(part, first, kwargs), positions
+
+
+Arguments = tuple[Nest, dict[str, Nest]]
+
+
+def _as_traced(layer: RecordedLayer, tensors: Sequence[Value]) -> Arguments | None:
+    """Return the arguments in the structure of a trace that takes as many tensors."""
+    for trace in layer.traces:
+        if len(traces.specs(trace.inputs)) == len(tensors):
+            left = iter(tensors)
+            args, kwargs = traces.filled(trace.inputs, left)
+            names = traces.names(trace.inputs)
+            first, *others = args or [None]
+            if not traces.is_tensors(first):
+                continue
+            named = dict(zip(names[1:], others, strict=False)) | dict(kwargs)
+            named = {k: v for k, v in named.items() if k and traces.is_tensors(v)}
+            return first, named
+    return None
+
+
+def _plainly(
+    layer: RecordedLayer,
+    region: Region,
+    nodes: Mapping[str, Node],
+    tensors: Sequence[Value],
+) -> Arguments | None:
+    """Return the arguments of a call whose structure nothing records, or None."""
+    if layer.class_name == ATTENTION:
+        if len(tensors) == 2:
+            return tensors[0], {"value": tensors[1]}
+        return None
+    if len(tensors) == 1:
+        return tensors[0], {}
+    if layer.class_name in OF_LISTS:
+        return list(tensors), {}
+    if layer.class_name in RECURRENT and tensors:
+        first, *others = tensors
+        if len(others) == 1 and _is_mask(region.inputs[-1], nodes):
+            return first, {"mask": others[0]}
+        return first, {"initial_state": others}
+    return None
+
+
+def _is_mask(output: Output, nodes: Mapping[str, Node]) -> bool:
+    return output.node in nodes and nodes[output.node].op in OF_BOOLS
+
+
+def _by_scopes(
+    layer: RecordedLayer,
+    region: Region,
+    nodes: Mapping[str, Node],
+    value: Callable[[Output], Value],
+) -> Arguments | None:
+    """Return the arguments of attention: its scopes say what each tensor is."""
+    if layer.class_name != ATTENTION:
+        return None
+    found: dict[str, Output] = {}
+    for name in region.nodes:
+        role = name.removeprefix(f"{region.scope}/").partition("/")[0]
+        for taken in nodes[name].inputs:
+            if taken in region.inputs:
+                found[role] = taken
+    if not {"query", "key", "value"} == set(found):
+        return None
+    kwargs = {"value": value(found["value"])}
+    if found["key"] != found["value"]:
+        kwargs["key"] = value(found["key"])
+    return value(found["query"]), kwargs
+
+
+def _positions(
+    layer: RecordedLayer, region: Region, nodes: Mapping[str, Node]
+) -> dict[Output, int]:
+    """Return the positions of outputs in the results of a layer, as far as known."""
+    if len(region.outputs) == 1 and not _has_states(layer):
+        return {region.outputs[0]: 0}
+    found = {}
+    for output in region.outputs:
+        node = nodes[output.node]
+        while node.op == "Identity" and node.inputs:
+            output_of = node.inputs[0]
+            node = nodes[output_of.node]
+            if node.op in CALLS:
+                found[output] = max(0, output_of.position - 1)
+        if node.name == output.node and node.op in CALLS:
+            found[output] = max(0, output.position - 1)
+    return found
+
+
+def _has_states(layer: RecordedLayer) -> bool:
+    return bool(layer.config.get("config", layer.config).get("return_state"))

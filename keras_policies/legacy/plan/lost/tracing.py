@@ -1,0 +1,198 @@
+"""Follows a recorded function, and the functions that it calls, step by step."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
+from keras_policies.legacy.base.recorded import Function, Node, Output, Recorded
+from keras_policies.legacy.ops import node_def, table
+from keras_policies.legacy.plan.lost import bodies, calls
+from keras_policies.legacy.plan.lost.bodies import CALLS, PASSING, Layers, Region
+from keras_policies.legacy.plan.lost.steps import (
+    CallStep,
+    Held,
+    Known,
+    OpStep,
+    Part,
+    Result,
+    Step,
+    Value,
+)
+
+MAX_STEPS = 50_000  # of a rebuilt layer
+MAX_DEPTH = 60  # of functions that call functions
+CONDITIONS = "If", "StatelessIf"
+# Ops that take a variable itself, and their counterparts that take its value.
+OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
+PartOf = Callable[[int], Part | None]
+
+
+class Tracing:
+    """The steps of one rebuilt layer.
+
+    Args:
+        recorded: all functions.
+        layers: the recorded layers, by what they hold.
+        part_of: returns the layer that a recorded layer, by its number, becomes; None
+            where its own nodes have to be followed.
+    """
+
+    def __init__(self, recorded: Recorded, layers: Layers, part_of: PartOf) -> None:
+        self.recorded = recorded
+        self.layers = layers
+        self.part_of = part_of
+        self.steps: list[Step] = []
+        self._left = MAX_STEPS
+
+    def follow(self, name: str, given: Sequence[Value], depth: int = 0) -> list[Value]:
+        """Add the steps of a function; return its outputs."""
+        if name not in self.recorded.functions:
+            raise LegacyModelError(f"corrupt: there is no function {name!r}.")
+        if depth > MAX_DEPTH:
+            reason = f"its functions call each other more than {MAX_DEPTH} times deep."
+            raise LegacyModelError(reason)
+        function = self.recorded.functions[name]
+        if len(given) != len(function.arguments):
+            raise LegacyModelError(
+                f"corrupt: {name} takes {len(function.arguments)} arguments, it is "
+                f"called with {len(given)}."
+            )
+        return _Body(self, function, given, depth).outputs()
+
+    def spend(self, count: int) -> None:
+        """Count nodes that were looked at; raise if there are too many."""
+        self._left -= count
+        if self._left < 0:
+            raise LegacyModelError(
+                f"the functions that it recorded have more than {MAX_STEPS} nodes."
+            )
+
+    def add(self, step: Step) -> int:
+        """Add a step; return its number."""
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+
+class _Body:
+    """The steps of one call of one function."""
+
+    def __init__(
+        self, tracing: Tracing, function: Function, given: Sequence[Value], depth: int
+    ) -> None:
+        self.tracing, self.function, self.depth = tracing, function, depth
+        self.nodes = bodies.needed(function)
+        tracing.spend(len(self.nodes))
+        # By node, what its outputs are: one value for each position, or a function.
+        self.values: dict[str, Callable[[Output], Value]] = {}
+        for name, value in zip(function.arguments, given, strict=True):
+            self.values[name] = _always(value)
+        arguments = zip(function.arguments, given, strict=True)
+        held = {name: v.variable for name, v in arguments if isinstance(v, Held)}
+        held = bodies.variables_of(function, self.nodes, held)
+        found = bodies.regions(
+            function, self.nodes, held, tracing.layers, _Parts(tracing.part_of)
+        )
+        for one in bodies.in_order(function, self.nodes, found):
+            if isinstance(one, Region):
+                self._region(one)
+            else:
+                self._node(self.nodes[one])
+
+    def value(self, output: Output) -> Value:
+        return self.values[output.node](output)
+
+    def outputs(self) -> list[Value]:
+        return [self.value(output) for output in self.function.outputs]
+
+    def _region(self, region: Region) -> None:
+        """Add the call of a layer, or the nodes themselves if it is none of its."""
+        part = self.tracing.part_of(region.layer)
+        layer = self.tracing.recorded.layers[region.layer]
+        call = part and calls.call(part, layer, region, self.nodes, self.value)
+        if call is None:
+            for name in region.nodes and [n for n in self.nodes if n in region.nodes]:
+                self._node(self.nodes[name])
+            return
+        step, positions = call
+        number = self.tracing.add(step)
+        for name in region.nodes:
+            self.values[name] = _of_call(number, positions)
+
+    def _node(self, node: Node) -> None:
+        inputs = [self.value(taken) for taken in node.inputs]
+        self.values[node.name] = self._made(node, inputs)
+
+    def _made(self, node: Node, inputs: list[Value]) -> Callable[[Output], Value]:
+        """Return what the outputs of a node are, after adding its steps."""
+        if node.op == "Const":
+            return _always(Known(node.attributes["value"]))
+        if node.op in PASSING and inputs:
+            return _each(inputs)
+        if node.op in CALLS:
+            return _each(self._called(node.attributes.get("f"), inputs))
+        if node.op in CONDITIONS and isinstance(inputs[0], Known):
+            branch = "then_branch" if np.all(inputs[0].value) else "else_branch"
+            return _each(self._called(node.attributes.get(branch), inputs[1:]))
+        op = OF_VARIABLES.get(node.op, node.op)
+        step = OpStep(node.name, op, node.attributes, tuple(inputs))
+        folded = _folded(step)
+        if folded is not None:
+            return folded
+        number = self.tracing.add(step)
+        _, raw = table.NODES.get(op, (None, None))
+        return lambda output: Result(
+            number,
+            output.position if raw is None else raw.position(*output[1:]),
+        )
+
+    def _called(self, name: object, inputs: Sequence[Value]) -> list[Value]:
+        return self.tracing.follow(str(name), inputs, self.depth + 1)
+
+
+class _Parts(Mapping[int, bool]):
+    """Whether recorded layers become layers, asked when it is needed."""
+
+    def __init__(self, part_of: PartOf) -> None:
+        self._part_of = part_of
+
+    def __getitem__(self, number: int) -> bool:
+        return self._part_of(number) is not None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _always(value: Value) -> Callable[[Output], Value]:
+    return lambda output: value
+
+
+def _each(values: Sequence[Value]) -> Callable[[Output], Value]:
+    def value(output: Output) -> Value:
+        if not 0 <= output.position < len(values):
+            raise LegacyModelError(f"corrupt: {output.node!r} has no output {output}.")
+        return values[output.position]
+
+    return value
+
+
+def _of_call(number: int, positions: Mapping[Output, int]) -> Callable[[Output], Value]:
+    return lambda output: Result(number, positions[output])
+
+
+def _folded(step: OpStep) -> Callable[[Output], Value] | None:
+    """Return what an op makes of constants, or None where it takes a tensor."""
+    if step.op not in table.NODES or not all(isinstance(i, Known) for i in step.inputs):
+        return None
+    function, raw = table.NODES[step.op]
+    constants = {str(i): value.value for i, value in enumerate(step.inputs)}
+    try:
+        found = node_def.call({"op": step.op, "attr": step.attributes}, (), constants)
+    except UNEXPECTED:
+        return None
+    results = list(found) if isinstance(found, tuple) else [found]
+    known = [Known(result) for result in results]
+    return lambda output: known[raw.position(*output[1:])]
