@@ -20,7 +20,7 @@ from keras_policies.legacy.readers.checkpoint.wire import CorruptError, read_var
 Message: TypeAlias = Any  # its fields are those in messages.py
 PACKAGE = "keras_policies.legacy"
 MESSAGE = re.compile(r"message (\w+) \{(.*?)\}", re.DOTALL)
-FIELD = re.compile(r"(repeated )?(\w+) (\w+) = (\d+);")
+FIELD = re.compile(r"(repeated |optional )?(\w+) (\w+) = (\d+);")
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5  # wire types
 MAX_MESSAGES = 3_000_000  # of which a small file can hold very many
 UNCOUNTED_BYTES = 1024 * 1024  # too few to hold a harmful number of messages
@@ -33,9 +33,14 @@ def _pool() -> descriptor_pool.DescriptorPool:
     )
     for name, fields in MESSAGE.findall(MESSAGES):
         described = file.message_type.add(name=name)
-        for repeated, kind, field_name, number in FIELD.findall(fields):
+        for label, kind, field_name, number in FIELD.findall(fields):
             field = described.field.add(name=field_name, number=int(number))
-            field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
+            is_repeated = label == "repeated "
+            field.label = field.LABEL_REPEATED if is_repeated else field.LABEL_OPTIONAL
+            if label == "optional ":  # says whether it is there, as in a `oneof`
+                field.proto3_optional = True
+                field.oneof_index = len(described.oneof_decl)
+                described.oneof_decl.add(name=f"_{field_name}")
             if kind[0].isupper():
                 field.type, field.type_name = field.TYPE_MESSAGE, f".{PACKAGE}.{kind}"
             else:

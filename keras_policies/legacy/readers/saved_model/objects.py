@@ -21,6 +21,7 @@ from keras_policies.legacy.readers.checkpoint import object_graph, protos
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import Edges, ObjectGraph
 from keras_policies.legacy.readers.checkpoint.protos import Message
+from keras_policies.legacy.readers.saved_model.library import Library
 
 MODEL_FILE = "saved_model.pb"
 METADATA_FILE = "keras_metadata.pb"
@@ -41,6 +42,7 @@ class SavedObjects:
     checkpoint: Checkpoint
     checkpoint_nodes: Sequence[Message]  # the objects of the checkpoint's own graph
     in_checkpoint: dict[int, int]  # object -> its number in the checkpoint's graph
+    library: Library
 
 
 def open_folder(folder: pathlib.Path) -> SavedObjects:
@@ -69,7 +71,14 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
     variables = {node: item for node, item in stored if item is not None}
     graph = ObjectGraph(children, variables, metadata)
     return SavedObjects(
-        folder, meta_graph, nodes, graph, checkpoint, checkpoint_nodes, in_checkpoint
+        folder,
+        meta_graph,
+        nodes,
+        graph,
+        checkpoint,
+        checkpoint_nodes,
+        in_checkpoint,
+        Library(meta_graph),
     )
 
 

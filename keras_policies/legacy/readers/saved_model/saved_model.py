@@ -15,6 +15,7 @@ from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
 from keras_policies.legacy.readers.saved_model import (
     objects,
     optimizer,
+    recorded,
     saved_states,
     tokens,
 )
@@ -49,7 +50,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     by_layer = {name: graph.weights(node) for name, node in layers.items()}
     every = {node: item for found in by_layer.values() for node, item in found.items()}
     config = root.get("config")
-    if isinstance(config, dict) and config.get("layer was saved without config"):
+    if isinstance(config, dict) and config.get(recorded.WITHOUT_CONFIG):
         config = None
     config = {"class_name": root.get("class_name"), "config": config}
     found, weights = vocabularies.take(
@@ -75,4 +76,5 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         vocabularies=found,
         inner_policies=inner,
         states=saved_states.by_layer(graph),
+        recorded=recorded.read(opened, every),
     )
