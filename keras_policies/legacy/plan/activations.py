@@ -19,6 +19,8 @@ def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Co
     if custom is not None:
         return keras_function(custom)
     if name not in arguments.CHANGED_ACTIVATIONS:
+        if not classes.is_in("keras.activations", name):
+            yield Findings(missing=((name, path),))
         return name
     if _takes_layers():
         return _as_layers(name, dtype)

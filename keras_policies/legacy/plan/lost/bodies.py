@@ -2,11 +2,19 @@
 
 import collections
 import dataclasses
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.recorded import Function, Node, Output, Recorded
+from keras_policies.legacy.base.recorded import (
+    Function,
+    Node,
+    Output,
+    Recorded,
+    RecordedLayer,
+)
 
 CALLS = "PartitionedCall", "StatefulPartitionedCall"
 # Ops that return their (first) input as it is.
@@ -20,6 +28,8 @@ PASSING = {
     ),
     *("PreventGradient", "ReadVariableOp", "Snapshot"),
 }
+# What a recorded layer becomes: itself, a model that is rebuilt, or nothing.
+Kind: TypeAlias = Literal["known", "lost", ""]
 MAX_SCOPES = 30  # of a name
 MAX_BROKEN = 20  # regions that turn out to be none
 # Layers without weights that do nothing in an inference function.
@@ -134,9 +144,12 @@ def regions(
     nodes: Mapping[str, Node],
     held: Mapping[str, int],
     layers: Layers,
-    is_layer: Mapping[int, bool],
+    kind_of: Callable[[int], Kind],
 ) -> list[Region]:
-    """Return the regions of nodes that are calls of layers, the outermost of them."""
+    """Return the regions of nodes that are calls of layers, the outermost of them.
+
+    `kind_of` says what a recorded layer becomes.
+    """
     inside: dict[str, list[str]] = collections.defaultdict(list)
     reads: dict[str, set[int]] = collections.defaultdict(set)
     for name, node in nodes.items():
@@ -146,39 +159,82 @@ def regions(
     found: list[Region] = []
     taken: set[str] = set()
     for scope in sorted(inside, key=lambda scope: scope.count("/")):
-        if taken.intersection(inside[scope]):
+        members = [name for name in inside[scope] if name not in held]
+        if taken.intersection(members):
             continue
         for number in layers.named(scope, frozenset(reads[scope])):
-            if not is_layer[number]:
-                continue
-            region = _region(function, nodes, held, inside[scope], layers, number)
-            if region is not None:
-                region = dataclasses.replace(region, scope=scope)
-                found.append(region)
-                taken |= region.nodes
+            kind, layer = kind_of(number), layers.recorded.layers[number]
+            calls = _calls_in(scope, members, nodes, held, layer) if kind else []
+            if kind == "lost":  # its ops are followed
+                calls = [c for c in calls if len(c) == 1 and nodes[c[0]].op in CALLS]
+            found += [_region(function, nodes, held, c, number, scope) for c in calls]
+            taken.update(name for call in calls for name in call)
+            if calls:
                 break
     return found
+
+
+def _calls_in(
+    scope: str,
+    members: Sequence[str],
+    nodes: Mapping[str, Node],
+    held: Mapping[str, int],
+    layer: RecordedLayer,
+) -> list[list[str]]:
+    """Return the nodes of each call of a layer in its scope; none if they do not tell.
+
+    Each call reads each variable as often as any other. The second one numbers its
+    nodes after the first: `dense/MatMul`, `dense/MatMul_1`.
+    """
+    if not layer.variables:
+        idle = layer.class_name in IDLE
+        return [[n] for n in members if nodes[n].op in CALLS or idle]
+    members = _about(members, nodes, held)
+    reads = _reads(members, nodes, held)
+    if set(reads) != set(layer.variables):
+        return []
+    count = math.gcd(*reads.values())
+    if count == 1:
+        return [members]
+    order: dict[str, set[int]] = collections.defaultdict(set)
+    for name in members:
+        base, number = _numbered(scope, name)
+        order[base].add(number)
+    calls: list[list[str]] = [[] for _ in range(count)]
+    for name in members:
+        base, number = _numbered(scope, name)
+        each, rest = divmod(len(order[base]), count)
+        if rest:
+            return []
+        calls[sorted(order[base]).index(number) // each].append(name)
+    once = {variable: n // count for variable, n in reads.items()}
+    return calls if all(_reads(c, nodes, held) == once for c in calls) else []
+
+
+def _reads(
+    members: Iterable[str], nodes: Mapping[str, Node], held: Mapping[str, int]
+) -> dict[int, int]:
+    """Return how often nodes take each variable."""
+    taken = (i.node for name in members for i in nodes[name].inputs)
+    return dict(collections.Counter(held[name] for name in taken if name in held))
+
+
+def _numbered(scope: str, name: str) -> tuple[str, int]:
+    """Return the first part of a name in a scope, and its number: `("MatMul", 1)`."""
+    first = name.removeprefix(f"{scope}/").partition("/")[0]
+    base, _, number = first.rpartition("_")
+    return (base, int(number)) if base and number.isdecimal() else (first, 0)
 
 
 def _region(
     function: Function,
     nodes: Mapping[str, Node],
     held: Mapping[str, int],
-    inside: Sequence[str],
-    layers: Layers,
+    members: Sequence[str],
     number: int,
-) -> Region | None:
-    """Return the region of a layer among nodes of its scope, or None."""
-    layer = layers.recorded.layers[number]
-    members = [name for name in inside if name not in held]
-    if layer.variables:
-        members = _about(members, nodes, held)
-    elif not any(nodes[name].op in CALLS for name in members):
-        # Ops do what a layer without weights does, unless it does nothing here.
-        members = members if layer.class_name in IDLE else []
+    scope: str,
+) -> Region:
     own = frozenset(members)
-    if not own:
-        return None
     taken = (i for name in members for i in nodes[name].inputs)
     inputs = dict.fromkeys(
         i
@@ -187,8 +243,7 @@ def _region(
     )
     used = [i for n in nodes if n not in own for i in nodes[n].inputs if i.node in own]
     used += [i for i in function.outputs if i.node in own]
-    outputs = tuple(dict.fromkeys(used))
-    return Region(number, "", own, tuple(inputs), outputs)
+    return Region(number, scope, own, tuple(inputs), tuple(dict.fromkeys(used)))
 
 
 def is_constant(output: Output, nodes: Mapping[str, Node]) -> bool:
@@ -251,10 +306,11 @@ def _ordered(
             continue
         state[one] = False
         waiting.append((one, True))
-        inputs = one.inputs if isinstance(one, Region) else nodes[one].inputs
+        names = one.nodes if isinstance(one, Region) else [one]
+        inputs = [i for name in names for i in nodes[name].inputs]
         for taken in reversed(inputs):
             before = unit.get(taken.node)
-            if before is None or state.get(before):
+            if before is None or before is one or state.get(before):
                 continue
             if before in state:  # a cycle, which only a region can make
                 looped = [r for r, done in state.items() if not done]

@@ -144,11 +144,13 @@ class _Rebuilding:
         children = {} if number is None else self._named_children(number)
         new, weights = [], []
         for layer in configs.inner_layers(written):
+            child = self._child(children, layer)
+            layer = self._with_name(layer, child)
             name = configs.name_of(layer)
             below = f"{path}/{name}" if path else name
             before = len(self.rebuilt)
             tensors = _tensors(layer) if layer.get("inbound_nodes") else None
-            found = self.entry(layer, children.get(name), below, tensors=tensors)
+            found = self.entry(layer, child, below, tensors=tensors)
             if found is None:
                 new.append(layer)
                 continue
@@ -176,6 +178,28 @@ class _Rebuilding:
             for child in self.recorded.layers[number].children.values()
             if child in self.recorded.layers
         }
+
+    def _child(self, children: dict[str, int], layer: Config) -> int | None:
+        """Return the number of a layer; one without config is known by its class."""
+        name = configs.name_of(layer)
+        if name in children:
+            return children.pop(name)
+        of_class = (
+            name
+            for name, number in children.items()
+            if self.recorded.layers[number].class_name == layer.get("class_name")
+        )
+        found = next(of_class, None)
+        return None if found is None else children.pop(found)
+
+    def _with_name(self, layer: Config, number: int | None) -> Config:
+        if number is None or isinstance(layer.get("config"), list):
+            return layer
+        config = layer.get("config") or {}
+        if "name" in layer or "name" in config:
+            return layer
+        name = self.recorded.layers[number].name
+        return {**layer, "config": {**config, "name": name}}
 
     def _weights(self, number: int) -> Iterator[tuple[str, int, None]]:
         """Yield the variables of a layer, with the attributes that lead to them."""

@@ -1,6 +1,6 @@
 """Follows a recorded function, and the functions that it calls, step by step."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -60,6 +60,13 @@ class Tracing:
             )
         return _Body(self, function, given, depth).outputs()
 
+    def kind_of(self, number: int) -> bodies.Kind:
+        """Return what a recorded layer becomes."""
+        part = self.part_of(number)
+        if part is None:
+            return ""
+        return "known" if part.tensors is None else "lost"
+
     def spend(self, count: int) -> None:
         """Count nodes that were looked at; raise if there are too many."""
         self._left -= count
@@ -91,7 +98,7 @@ class _Body:
         held = {name: v.variable for name, v in arguments if isinstance(v, Held)}
         held = bodies.variables_of(function, self.nodes, held)
         found = bodies.regions(
-            function, self.nodes, held, tracing.layers, _Parts(tracing.part_of)
+            function, self.nodes, held, tracing.layers, tracing.kind_of
         )
         for one in bodies.in_order(function, self.nodes, found):
             if isinstance(one, Region):
@@ -111,8 +118,9 @@ class _Body:
         layer = self.tracing.recorded.layers[region.layer]
         call = part and calls.call(part, layer, region, self.nodes, self.value)
         if call is None:
-            for name in region.nodes and [n for n in self.nodes if n in region.nodes]:
-                self._node(self.nodes[name])
+            for name in self.nodes:
+                if name in region.nodes:
+                    self._node(self.nodes[name])
             return
         step, positions = call
         number = self.tracing.add(step)
@@ -131,9 +139,10 @@ class _Body:
             return _each(inputs)
         if node.op in CALLS:
             return _each(self._called(node.attributes.get("f"), inputs))
-        if node.op in CONDITIONS and isinstance(inputs[0], Known):
-            branch = "then_branch" if np.all(inputs[0].value) else "else_branch"
-            return _each(self._called(node.attributes.get(branch), inputs[1:]))
+        if node.op in CONDITIONS:
+            return _each(self._chosen(node, inputs[0], inputs[1:]))
+        if node.op == "RandomStandardNormal":
+            return _always(self._noise(node, inputs[0]))
         op = OF_VARIABLES.get(node.op, node.op)
         step = OpStep(node.name, op, node.attributes, tuple(inputs))
         folded = _folded(step)
@@ -146,24 +155,31 @@ class _Body:
             output.position if raw is None else raw.position(*output[1:]),
         )
 
+    def _chosen(
+        self, node: Node, condition: Value, inputs: Sequence[Value]
+    ) -> list[Value]:
+        """Return the outputs of the branch of an `If`, or a choice between both."""
+        names = [node.attributes.get(key) for key in ("then_branch", "else_branch")]
+        if isinstance(condition, Known):
+            return self._called(names[not np.all(condition.value)], inputs)
+        branches = [self._called(name, inputs) for name in names]
+        return [
+            Result(
+                self.tracing.add(OpStep(node.name, "SelectV2", {}, (condition, *both)))
+            )
+            for both in zip(*branches, strict=True)
+        ]
+
+    def _noise(self, node: Node, shape: Value) -> Value:
+        """Return noise that is drawn in training, and zeros in inference."""
+        zeros = OpStep(node.name, "Fill", {}, (shape, Known(np.float32(0))))
+        zero = Result(self.tracing.add(zeros))
+        config = {"stddev": 1.0, "dtype": "float32"}
+        part = Part(node.name, "GaussianNoise", config)
+        return Result(self.tracing.add(CallStep(part, zero)))
+
     def _called(self, name: object, inputs: Sequence[Value]) -> list[Value]:
         return self.tracing.follow(str(name), inputs, self.depth + 1)
-
-
-class _Parts(Mapping[int, bool]):
-    """Whether recorded layers become layers, asked when it is needed."""
-
-    def __init__(self, part_of: PartOf) -> None:
-        self._part_of = part_of
-
-    def __getitem__(self, number: int) -> bool:
-        return self._part_of(number) is not None
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
 
 
 def _always(value: Value) -> Callable[[Output], Value]:
