@@ -32,6 +32,7 @@ class Settings:
     safe_mode: bool = True  # refuses code in the file, and files that it names
     replace: tuple[str, PolicyLike] | None = None
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+    replaces_lost: bool = True  # parts whose classes are not to be found
 
     def policy_of(self, written: Any) -> PolicyLike | None:
         """Return what a `dtype` becomes, or raise ValueError if it is no policy."""

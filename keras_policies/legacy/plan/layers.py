@@ -173,16 +173,24 @@ def _argument(
         return (yield from _keras_layer(value, settings, f"{path}/"))
     for ending, module in INNER_MODULES.items():
         if key.endswith(ending):
-            return (yield from _inner_object(module, value, path))
+            return (yield from _inner_object(module, value, settings, path))
     return value
 
 
-def _inner_object(module: str, written: Config, path: str) -> Converting[Config]:
-    """Return the config of an initializer, a regularizer or a constraint."""
+def _inner_object(
+    module: str, written: Config, settings: Settings, path: str
+) -> Converting[Config | None]:
+    """Return the config of an initializer, a regularizer or a constraint, or None.
+
+    One whose class is lost is left out: it only has a part in training.
+    """
     class_name = str(written["class_name"])
     if classes.registered_name(class_name) is not None:
         return written
     if not classes.is_in(module, class_name):
+        if settings.replaces_lost:
+            yield Findings(left_out=(f"the lost {class_name} of {path!r}",))
+            return None
         yield Findings(missing=((class_name, path),))
     config = dict(written.get("config") or {})
     config.pop("dtype", None)  # initializers of 2.0 wrote that of the variable

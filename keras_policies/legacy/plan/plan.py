@@ -72,8 +72,12 @@ def make(
     are made of their recorded functions.
     """
     with corrupt(legacy.path):
-        settings = Settings(safe_mode, vocabularies=legacy.vocabularies)
-        lost = rebuild.rebuilt(legacy, settings) if rebuild_lost else Rebuilt(legacy)
+        settings = Settings(
+            safe_mode,
+            vocabularies=legacy.vocabularies,
+            replaces_lost=rebuild_lost,
+        )
+        lost = rebuild.rebuilt(legacy, settings)
         legacy = lost.legacy
         config, findings = layers.keras_model(_written(legacy), settings)
         training = _training(legacy, compile)

@@ -56,7 +56,8 @@ def rebuilt(legacy: LegacyModel, settings: Settings) -> Rebuilt:
 
     Layers that cannot be replaced stay as they are.
     """
-    if legacy.recorded is None or 0 not in legacy.recorded.layers:
+    is_recorded = legacy.recorded is not None and 0 in legacy.recorded.layers
+    if legacy.recorded is None or not is_recorded or not settings.replaces_lost:
         return Rebuilt(legacy)
     work = _Rebuilding(legacy.recorded, settings)
     written = {**legacy.config, "name": configs.name_of(legacy.config)}
