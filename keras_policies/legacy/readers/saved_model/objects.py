@@ -10,7 +10,7 @@ tensorflow/python/saved_model/load.py.
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
@@ -114,23 +114,36 @@ def _meta_graph(folder: pathlib.Path) -> Message:
 
 
 def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Config]:
-    """Return `{object: dict}`, what Keras wrote about its objects."""
+    """Return `{object: dict}`, what Keras wrote about its objects.
+
+    Where the folder holds two saves, `keras_metadata.pb` is the older: TensorFlow up to
+    2.4 leaves it there, as do others that are no Keras of its time.
+    """
+    own = {number: node.user_object for number, node in enumerate(nodes)}
     path = folder / METADATA_FILE
-    with located(path if path.is_file() else folder / MODEL_FILE):
-        if path.is_file():
+    if not own[0].metadata and path.is_file():
+        with located(path):
             written = _parsed("KerasMetadata", path).nodes
-            objects = [(item.node_id, item) for item in written]
-        else:
-            objects = [(number, node.user_object) for number, node in enumerate(nodes)]
-        texts = {
-            number: item.metadata
-            for number, item in objects
-            if item.metadata and item.identifier.startswith(KERAS_OBJECT)
-        }
-        json_text.check_size(texts.values(), "the objects of Keras")
-        return {
-            at: json_text.decode(text, f"object {at}") for at, text in texts.items()
-        }
+            objects = {item.node_id: item for item in written}
+            if any(
+                number in own and item.identifier != own[number].identifier
+                for number, item in objects.items()
+            ):
+                return {}
+            return _decoded(objects)
+    with located(folder / MODEL_FILE):
+        return _decoded(own)
+
+
+def _decoded(objects: Mapping[int, Message]) -> dict[int, Config]:
+    """Return `{object: dict}` of those messages that Keras wrote."""
+    texts = {
+        number: item.metadata
+        for number, item in objects.items()
+        if item.metadata and item.identifier.startswith(KERAS_OBJECT)
+    }
+    json_text.check_size(texts.values(), "the objects of Keras")
+    return {at: json_text.decode(text, f"object {at}") for at, text in texts.items()}
 
 
 def _no_objects(folder: pathlib.Path) -> LegacyModelError:
