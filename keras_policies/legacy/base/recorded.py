@@ -93,7 +93,13 @@ class RecordedLayer:
 
 @dataclasses.dataclass(frozen=True)
 class Recorded:
-    """The objects and functions of a SavedModel; object 0 is the model."""
+    """The objects and functions of a SavedModel; object 0 is the model.
+
+    A file without Keras metadata has no other layers: its model has the class name
+    "Signature", and the trace of the serving signature (of the first one, or of
+    `__call__`, where there is none of that name). Its variables are those that the
+    trace captures.
+    """
 
     layers: Mapping[int, RecordedLayer]
     variables: Mapping[int, LegacyWeight]

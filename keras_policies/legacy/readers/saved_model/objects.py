@@ -10,7 +10,7 @@ tensorflow/python/saved_model/load.py.
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
@@ -29,6 +29,9 @@ VARIABLES = "variables/variables"
 SCHEMA_VERSION = 1
 MAX_MODEL_BYTES = 2 * 1024**3  # what a protocol buffer can be
 KERAS_OBJECT = "_tf_keras_"
+SIGNATURES, SERVING, CALL = "signatures", "serving_default", "__call__"
+# What stands for the JSON of a root that is no Keras object, but has a function.
+SIGNATURE: Config = {"class_name": "Signature", "name": "signature"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +46,7 @@ class SavedObjects:
     checkpoint_nodes: Sequence[Message]  # the objects of the checkpoint's own graph
     in_checkpoint: dict[int, int]  # object -> its number in the checkpoint's graph
     library: Library
+    is_signature: bool  # whether the root is no Keras object, and only has functions
 
 
 def open_folder(folder: pathlib.Path) -> SavedObjects:
@@ -51,9 +55,15 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
         meta_graph = _meta_graph(folder)
         nodes = meta_graph.object_graph_def.nodes
         children = object_graph.children_of(nodes)
+        if not nodes:
+            raise _no_objects(folder)
     metadata = _metadata(folder, nodes)
-    if 0 not in metadata or not nodes:
-        raise _no_metadata(folder)
+    is_signature = 0 not in metadata
+    if is_signature:
+        listed = children[0].get(SIGNATURES)
+        if CALL not in children[0] and (listed is None or not children[listed]):
+            raise _no_functions(folder)
+        metadata = {0: SIGNATURE, **metadata}
     checkpoint = Checkpoint(folder / VARIABLES, folder)
     with located(folder / VARIABLES):
         checkpoint_nodes = checkpoint.nodes()
@@ -79,6 +89,7 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
         checkpoint_nodes,
         in_checkpoint,
         Library(meta_graph),
+        is_signature,
     )
 
 
@@ -103,32 +114,51 @@ def _meta_graph(folder: pathlib.Path) -> Message:
 
 
 def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Config]:
-    """Return `{object: dict}`, what Keras wrote about its objects."""
+    """Return `{object: dict}`, what Keras wrote about its objects.
+
+    Where the folder holds two saves, `keras_metadata.pb` is the older: TensorFlow up to
+    2.4 leaves it there, as do others that are no Keras of its time.
+    """
+    own = {number: node.user_object for number, node in enumerate(nodes)}
     path = folder / METADATA_FILE
-    with located(path if path.is_file() else folder / MODEL_FILE):
-        if path.is_file():
+    if not own[0].metadata and path.is_file():
+        with located(path):
             written = _parsed("KerasMetadata", path).nodes
-            objects = [(item.node_id, item) for item in written]
-        else:
-            objects = [(number, node.user_object) for number, node in enumerate(nodes)]
-        texts = {
-            number: item.metadata
-            for number, item in objects
-            if item.metadata and item.identifier.startswith(KERAS_OBJECT)
-        }
-        json_text.check_size(texts.values(), "the objects of Keras")
-        return {
-            at: json_text.decode(text, f"object {at}") for at, text in texts.items()
-        }
+            objects = {item.node_id: item for item in written}
+            if any(
+                number in own and item.identifier != own[number].identifier
+                for number, item in objects.items()
+            ):
+                return {}
+            return _decoded(objects)
+    with located(folder / MODEL_FILE):
+        return _decoded(own)
 
 
-def _no_metadata(folder: pathlib.Path) -> LegacyModelError:
+def _decoded(objects: Mapping[int, Message]) -> dict[int, Config]:
+    """Return `{object: dict}` of those messages that Keras wrote."""
+    texts = {
+        number: item.metadata
+        for number, item in objects.items()
+        if item.metadata and item.identifier.startswith(KERAS_OBJECT)
+    }
+    json_text.check_size(texts.values(), "the objects of Keras")
+    return {at: json_text.decode(text, f"object {at}") for at, text in texts.items()}
+
+
+def _no_objects(folder: pathlib.Path) -> LegacyModelError:
     return LegacyModelError(
-        "a SavedModel without Keras metadata, so there are no layers to restore: "
-        "tf.saved_model.save wrote something that is no Keras model, or Keras 3 "
-        "exported one.",
-        f"{remedies.load_weights_into_code(folder)} Or call its signatures with "
-        "keras.layers.TFSMLayer where TensorFlow is installed.",
+        "a SavedModel without objects, as TensorFlow 1 and estimators write it: it has "
+        "a graph and variables, and does not say which layer they belong to.",
+        remedies.load_weights_into_code(folder),
+    )
+
+
+def _no_functions(folder: pathlib.Path) -> LegacyModelError:
+    return LegacyModelError(
+        "a SavedModel without Keras metadata and without functions: it holds "
+        "variables, and nothing to rebuild a model from.",
+        remedies.load_weights_into_code(folder),
     )
 
 
