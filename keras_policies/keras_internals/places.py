@@ -29,6 +29,7 @@ class Place(NamedTuple):
 PLACES = (
     Place("api_export", "REGISTERED_NAMES_TO_OBJS"),
     Place("api_export", "REGISTERED_OBJS_TO_NAMES"),
+    Place("backend.common.masking", "get_keras_mask", "x", "_keras_mask"),
     Place("backend.common.global_state", "get_global_attribute"),
     Place("backend.common.name_scope", "current_path"),
     Place("backend.common.name_scope", "name_scope.__enter__", uses="name_scope_stack"),

@@ -29,6 +29,7 @@ def load_model(
     safe_mode: bool = True,
     dtype_policy: PolicyLike | None = None,
     lost: str = "rebuild",
+    signature: str | None = None,
 ) -> keras.Model:
     """Open a model that tf.keras 2.0 to 2.15 wrote as an ordinary Keras 3 model.
 
@@ -54,6 +55,10 @@ def load_model(
             not to be found. `"rebuild"` makes them of stock layers and `keras.ops`, by
             the functions that the file recorded, with one warning that lists them;
             `"refuse"` raises an error that names their classes.
+        signature: str, the name of a signature of a SavedModel, such as
+            `"serving_default"`. The model does what the signature does, whatever its
+            layers are. None opens the model itself, and of a file without Keras
+            metadata (`tf.Module`, `model.export` of Keras 3) the serving signature.
 
     Returns:
         A `keras.Model`.
@@ -77,7 +82,9 @@ def load_model(
         raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
-            built = rebuild(path, policy, safe_mode, compile, lost == LOST[0])
+            built = rebuild(
+                path, policy, safe_mode, compile, lost == LOST[0], signature
+            )
     except errors.Keras3ModelError:
         if policy is not None:
             raise LegacyModelError(
@@ -114,6 +121,7 @@ def rebuild(
     safe_mode: bool,
     compile: bool = True,
     rebuild_lost: bool = True,
+    signature: str | None = None,
 ) -> build.Built:
     """Read a legacy file, plan its model and build it, with a progress bar.
 
@@ -125,7 +133,7 @@ def rebuild(
     """
     near_misses.check(path)
     with readers.read(path) as legacy:
-        planned = plan.make(legacy, policy, safe_mode, compile, rebuild_lost)
+        planned = plan.make(legacy, policy, safe_mode, compile, rebuild_lost, signature)
         planned.raise_if_missing()
         with progress.bar(f"Reading {path}", legacy.size) as advance:
             return build.build(planned, compile, advance)

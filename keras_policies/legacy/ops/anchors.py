@@ -7,6 +7,7 @@ that is made of one. No NaN of the input gets through.
 
 from keras import ops
 
+from keras_policies import keras_internals
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.kinds import DType, Operand, Tensor
 from keras_policies.legacy.ops.registry import Raw, op
@@ -16,6 +17,13 @@ from keras_policies.legacy.ops.registry import Raw, op
 def zero(x: Tensor) -> Tensor:
     """Return a zero, float32, that is computed from a tensor."""
     return ops.cast(ops.zeros_like(ops.any(x)), "float32")
+
+
+@op(_Mask=Raw("x"))
+def mask(x: Tensor) -> Tensor:
+    """Return the mask of a sequence; without one, all of its steps count."""
+    found = keras_internals.mask_of(x)
+    return ops.ones_like(x[:, :, 0], dtype="bool") if found is None else found
 
 
 @op(_Tensor=Raw("value zero"))

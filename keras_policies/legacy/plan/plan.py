@@ -63,13 +63,15 @@ def make(
     safe_mode: bool = True,
     compile: bool = True,
     rebuild_lost: bool = True,
+    signature: str | None = None,
 ) -> Plan:
     """Return the `Plan`, or raise LegacyModelError if something cannot be converted.
 
     Its findings list what is missing. `dtype_policy` replaces the model's own. In safe
     mode, code in the file is refused. Without `compile`, an unreadable training
     configuration counts as none. With `rebuild_lost`, layers whose classes nobody knows
-    are made of their recorded functions.
+    are made of their recorded functions; `signature` names the function that the model
+    itself becomes.
     """
     with corrupt(legacy.path):
         settings = Settings(
@@ -77,7 +79,7 @@ def make(
             vocabularies=legacy.vocabularies,
             replaces_lost=rebuild_lost,
         )
-        lost = rebuild.rebuilt(legacy, settings)
+        lost = rebuild.rebuilt(legacy, settings, signature)
         legacy = lost.legacy
         config, findings = layers.keras_model(_written(legacy), settings)
         training = _training(legacy, compile)

@@ -16,6 +16,7 @@ from keras_policies.legacy.base.model import (
     LegacyWeight,
 )
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Spec, Trace
+from keras_policies.legacy.ops.layer import GRAPH_OP
 from keras_policies.legacy.plan import classes, layers
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import traces
@@ -27,7 +28,9 @@ from keras_policies.legacy.plan.lost.steps import (
     Known,
     Nest,
     Part,
+    Step,
     Value,
+    same,
     values_in,
 )
 from keras_policies.legacy.plan.lost.tracing import Tracing
@@ -51,15 +54,23 @@ class Rebuilt:
     unused: tuple[str, ...] = ()
 
 
-def rebuilt(legacy: LegacyModel, settings: Settings) -> Rebuilt:
+def rebuilt(
+    legacy: LegacyModel, settings: Settings, signature: str | None = None
+) -> Rebuilt:
     """Return the model with its lost layers replaced, where functions are recorded.
 
-    Layers that cannot be replaced stay as they are.
+    Layers that cannot be replaced stay as they are. `signature` names the function that
+    the model itself becomes; None is its own.
     """
     is_recorded = legacy.recorded is not None and 0 in legacy.recorded.layers
     if legacy.recorded is None or not is_recorded or not settings.replaces_lost:
         return Rebuilt(legacy)
-    work = _Rebuilding(legacy.recorded, settings)
+    named = legacy.recorded.signatures
+    if signature is not None and signature not in named:
+        raise LegacyModelError(
+            f"there is no signature {signature!r} in it; there are {sorted(named)}."
+        )
+    work = _Rebuilding(legacy.recorded, settings, signature)
     written = {**legacy.config, "name": configs.name_of(legacy.config)}
     found = work.entry(written, 0, "", is_root=True)
     if found is None or not work.rebuilt:
@@ -91,9 +102,12 @@ def rebuilt(legacy: LegacyModel, settings: Settings) -> Rebuilt:
 
 
 class _Rebuilding:
-    def __init__(self, recorded: Recorded, settings: Settings) -> None:
+    def __init__(
+        self, recorded: Recorded, settings: Settings, signature: str | None
+    ) -> None:
         self.recorded = recorded
         self.settings = settings
+        self.signature = signature
         self.rebuilt: dict[str, str] = {}
         self.changed_top_level: set[str] = set()
         self._layers = Layers(recorded)
@@ -112,18 +126,22 @@ class _Rebuilding:
 
         None where a layer is lost, and no function of it is recorded.
         """
-        if configs.is_graph(written) and (is_root or not self._is_own(written)):
+        by_signature = is_root and self.signature is not None
+        if configs.is_graph(written) and not by_signature and not self._is_own(written):
             return self._graph(written, number, path)
-        if self._is_known(written):
+        if not by_signature and self._is_known(written):
             weights = () if number is None else tuple(self._weights(number))
             return written, weights
         layer = None if number is None else self.recorded.layers[number]
-        trace = layer and traces.for_inference(layer.traces, tensors)
-        if layer is None or trace is None or number in self._around:
+        if layer is None or number is None or number in self._around:
+            return None
+        found = traces.for_inference(layer.traces, tensors)
+        if is_root and self.signature is not None:
+            found = [self.recorded.signatures[self.signature]]
+        if not found:
             return None
         with located(layer=path or None):
-            assert number is not None
-            return self._functional(written, number, layer, trace, path, is_root)
+            return self._functional(written, number, layer, found, path, is_root)
 
     def _is_own(self, written: Config) -> bool:
         return classes.registered_name(str(written["class_name"])) is not None
@@ -158,6 +176,12 @@ class _Rebuilding:
             config, own = found
             if config is not layer and config["class_name"] != layer["class_name"]:
                 nodes = [_flat(node) for node in layer.get("inbound_nodes") or ()]
+                if nodes and len(config["config"]["input_layers"]) > len(nodes[0]):
+                    new.append(_mask_layer(name, nodes))
+                    nodes = [
+                        [*node, [f"{name}_mask", number, 0, {}]]
+                        for number, node in enumerate(nodes)
+                    ]
                 config = {**config, "name": name, "inbound_nodes": nodes}
             if len(self.rebuilt) > before and not path:
                 self.changed_top_level.add(name)
@@ -228,23 +252,25 @@ class _Rebuilding:
         written: Config,
         number: int,
         layer: RecordedLayer,
-        trace: Trace,
+        found: Sequence[Trace],
         path: str,
         is_root: bool,
     ) -> tuple[Config, Weights]:
-        """Return the Functional model that does what a trace did."""
-        specs = traces.specs(trace.inputs)
+        """Return the Functional model that does what the first of its traces did."""
+        trace, specs = found[0], traces.merged(found)
         given: list[Value] = [Argument(i) for i in range(len(specs))]
-        self._around.append(number)
-        tracing = Tracing(self.recorded, self._layers, self._part)
-        captured = [self._captured(one) for one in trace.captures]
-        outputs = tracing.follow(trace.function, [*given, *captured])
-        self._around.pop()
+        followed, outputs = self._followed(number, trace)
+        if specs != traces.specs(trace.inputs):
+            others = [self._followed(number, other) for other in found[1:]]
+            if not all(same((followed, outputs), other) for other in others):
+                specs = traces.specs(trace.inputs)
         wanted = traces.specs(trace.outputs)
         ends: Nest = outputs[: len(wanted)]
         starts: Nest = list(given)
         if is_root:
             ends = traces.filled(trace.outputs, iter(outputs))
+            if not trace.inputs[0] and len(outputs) == 1:  # of a signature
+                ends = outputs
             starts = _first(traces.filled(trace.inputs, iter(given)), given)
         owner = Owner(
             layer.name,
@@ -253,13 +279,23 @@ class _Rebuilding:
             self.recorded.variables,
         )
         dtypes = [spec.dtype for spec in specs]
-        rewritten = Rewriting(owner, tracing.steps, ends, dtypes)
+        rewritten = Rewriting(owner, followed, ends, dtypes)
         steps, ends = without_dead(rewritten.steps, rewritten.outputs)
         inputs = [_input(spec, owner) for spec in specs]
         model = Functional(inputs, steps)
         config = model.config(configs.name_of(written), starts, ends)
         self.rebuilt[path] = str(written["class_name"])
         return {"class_name": FUNCTIONAL, "config": config}, tuple(model.weights)
+
+    def _followed(self, number: int, trace: Trace) -> tuple[list[Step], list[Value]]:
+        """Return what a trace of a layer did, and its outputs."""
+        given = [Argument(i) for i in range(len(traces.specs(trace.inputs)))]
+        captured = [self._captured(one) for one in trace.captures]
+        tracing = Tracing(self.recorded, self._layers, self._part)
+        self._around.append(number)
+        outputs = tracing.follow(trace.function, [*given, *captured])
+        self._around.pop()
+        return tracing.steps, outputs
 
     def _captured(self, number: int) -> Value:
         if number in self.recorded.variables:
@@ -303,9 +339,23 @@ def _input(spec: Spec, owner: Owner) -> Spec:
 
 def _first(inputs: Nest, given: Sequence[Value]) -> Nest:
     """Return the structure of a model's inputs: its first argument if that is all."""
-    args, _ = inputs
+    args, kwargs = inputs
+    if not args:  # of a signature
+        return kwargs if len(given) > 1 else list(given)
     is_all = bool(args) and len(values_in(args[0])) == len(given)
     return args[0] if is_all and traces.is_tensors(args[0]) else list(given)
+
+
+def _mask_layer(name: str, nodes: Sequence[Nest]) -> Config:
+    """Return the op layer that gives the masks of the tensors that a layer takes."""
+    config = {"name": f"{name}_mask", "node_def": {"op": "_Mask"}, "constants": {}}
+    calls = [[node[0]] for node in nodes]
+    return {
+        "class_name": GRAPH_OP,
+        "name": f"{name}_mask",
+        "config": config,
+        "inbound_nodes": calls,
+    }
 
 
 def _is_tensor(node: Any) -> bool:

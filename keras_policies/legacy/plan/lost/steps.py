@@ -1,7 +1,7 @@
 """What a recorded function does, step by step: the form between reading and layers."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -105,3 +105,34 @@ def inputs_of(step: Step) -> list[Value]:
 def constant(value: Value) -> Array | None:
     """Return the array of a constant, or None."""
     return np.asarray(value.value) if isinstance(value, Known) else None
+
+
+def same(
+    one: tuple[Sequence[Step], Sequence[Value]],
+    other: tuple[Sequence[Step], Sequence[Value]],
+) -> bool:
+    """Return whether two functions, as steps and outputs, do the same."""
+    sizes = [(len(steps), len(outputs)) for steps, outputs in (one, other)]
+    return sizes[0] == sizes[1] and all(
+        _same(a, b)
+        for a, b in zip([*one[0], *one[1]], [*other[0], *other[1]], strict=True)
+    )
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, Known) and isinstance(b, Known):
+        return _same(a.value, b.value)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and np.array_equal(a, b)
+    if isinstance(a, OpStep):
+        return _same([a.op, a.inputs, a.attributes], [b.op, b.inputs, b.attributes])
+    if isinstance(a, CallStep):
+        calls = [a.argument, a.kwargs], [b.argument, b.kwargs]
+        return a.part is b.part and _same(*calls)
+    if isinstance(a, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and not isinstance(a, Argument | Held | Result):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(a == b)

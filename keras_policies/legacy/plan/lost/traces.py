@@ -48,16 +48,45 @@ def names(inputs: Nest) -> list[str]:
     return [name.partition("/")[0] for name in first]
 
 
-def for_inference(traces: Sequence[Trace], tensors: int | None = None) -> Trace | None:
-    """Return the trace for inference with the most general shapes, or None.
+def for_inference(traces: Sequence[Trace], tensors: int | None = None) -> list[Trace]:
+    """Return the traces for inference, the one with the most general shapes first.
 
-    Args:
-        tensors: how many tensors it has to take; None for as few as any takes.
+    All of them take `tensors` tensors, or one more, which is a mask; if `tensors` is
+    None, as few as any takes.
     """
-    counts = {len(specs(trace.inputs)) for trace in traces} - {0}
-    wanted = min(counts, default=0) if tensors is None else tensors
-    fitting = [trace for trace in traces if len(specs(trace.inputs)) == wanted]
-    return max(fitting, key=_rank, default=None)
+    by_count: dict[int, list[Trace]] = {}
+    for trace in traces:
+        by_count.setdefault(len(specs(trace.inputs)), []).append(trace)
+    if tensors is None:
+        tensors = min(by_count.keys() - {0}, default=0)
+    masked = [t for t in by_count.get(tensors + 1, ()) if takes_mask(t)]
+    found = sorted(by_count.get(tensors) or masked, key=_rank, reverse=True)
+    return [trace for trace in found if _rank(trace)[:2] == _rank(found[0])[:2]]
+
+
+def takes_mask(trace: Trace) -> bool:
+    """Return whether the last tensor that a trace takes is a mask."""
+    found = specs(trace.inputs)
+    return len(found) > 1 and found[-1].name == "mask"
+
+
+def merged(traces: Sequence[Trace]) -> list[Spec]:
+    """Return the specs of traces, their sizes None where they differ.
+
+    Those of the first trace if a shape or a rank differs in kind.
+    """
+    every = [specs(trace.inputs) for trace in traces]
+    first, found = every[0], []
+    for same in zip(*every, strict=True):
+        shapes = [spec.shape for spec in same]
+        if len({None if shape is None else len(shape) for shape in shapes}) > 1:
+            return first
+        if shapes[0] is None:
+            return first
+        sizes = zip(*(shape or () for shape in shapes), strict=True)
+        shape = tuple(s[0] if len(set(s)) == 1 else None for s in sizes)
+        found.append(same[0]._replace(shape=shape))
+    return found
 
 
 def _rank(trace: Trace) -> tuple[bool, bool, int]:
