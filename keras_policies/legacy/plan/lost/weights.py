@@ -23,6 +23,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Result,
     Step,
     Value,
+    constant,
     inputs_of,
     mapped,
 )
@@ -118,6 +119,13 @@ class Weights:
                 argument = Argument(number)
                 self._made[argument] = self._cast(f"input_{number}_cast", argument)
         skipped = {addition for addition, _ in self._with_bias.values()}
+        skipped |= {
+            self._end(use.step)
+            for variable, uses in self._uses.items()
+            if variable in self._layers
+            for use in uses
+            if self._end(use.step) != use.step and self._does(use.step, variable)
+        }
         for number, step in enumerate(steps):
             if number not in skipped:
                 self._rewrite(number, step)
@@ -138,6 +146,8 @@ class Weights:
                 use = dataclasses.replace(taken, is_cast=True)
             elif step.op == "ExpandDims" and _is_zero(step.inputs[1]):
                 use = dataclasses.replace(taken, shape=(1, *taken.shape))
+            elif _changes_nothing(step, taken.shape):
+                use = taken
             else:
                 continue
             found[Result(number)] = use
@@ -224,7 +234,7 @@ class Weights:
         self, variable: int, uses: Sequence[Use], made: Made
     ) -> tuple[int, int] | None:
         """Return the addition that follows, and the variable that it adds, or None."""
-        users = self._users[Result(uses[0].step)]
+        users = self._users[Result(self._end(uses[0].step))]
         if made.units is None or len(users) != 1 or users[0] < 0:
             return None
         step = self.old[users[0]]
@@ -239,6 +249,54 @@ class Weights:
             if is_alone and fits and is_last and alias.is_cast == uses[0].is_cast:
                 return users[0], alias.step
         return None
+
+    def _end(self, number: int) -> int:
+        """Return the step whose result is that of the layer that does a step."""
+        flat = self._flattened(number)
+        return number if flat is None else flat[1]
+
+    def _flattened(self, number: int) -> tuple[Value, int] | None:
+        """Return `(tensor, last step)` of a product along the last axis, or None.
+
+        `tf.tensordot` and `K.dot` reshape a tensor to a matrix, multiply it, and give
+        the product the sizes that the tensor had. A Dense does all of that.
+        """
+        step, users = self.old[number], self._users[Result(number)]
+        if not isinstance(step, OpStep) or step.op != "MatMul" or len(users) != 1:
+            return None
+        last, before = self._op(Result(users[0])), self._op(step.inputs[0])
+        if last is None or before is None:
+            return None
+        if (last.op, before.op) != ("Reshape", "Reshape"):
+            return None
+        tensor = before.inputs[0]
+        transposed = self._op(tensor)
+        if transposed is not None and transposed.op == "Transpose":
+            order = constant(transposed.inputs[1])
+            if order is None or order.tolist() != [*range(order.size)]:
+                return None
+            tensor = transposed.inputs[0]
+        is_same = self._has_sizes_of(last.inputs[1], {tensor, before.inputs[0]})
+        return (tensor, users[0]) if is_same else None
+
+    def _op(self, value: Value) -> OpStep | None:
+        is_step = isinstance(value, Result) and value.step >= 0
+        step = self.old[value.step] if is_step else None  # type: ignore[union-attr]
+        return step if isinstance(step, OpStep) else None
+
+    def _has_sizes_of(self, value: Value, tensors: set[Value]) -> bool:
+        """Return whether sizes are computed from the shape of one of some tensors."""
+        waiting, seen = [value], {value}
+        while waiting:
+            step = self._op(waiting.pop())
+            if step is None:
+                continue
+            if step.op == "Shape" and step.inputs[0] in tensors:
+                return True
+            new = [one for one in step.inputs if one not in seen]
+            seen.update(new)
+            waiting += new
+        return False
 
     # The new steps.
 
@@ -257,9 +315,10 @@ class Weights:
             return
         for use in self._with_layer(number):
             made, part = self._layers[use]
-            argument = self._tensor(step.inputs[made.tensor])
-            found = self.add(CallStep(part, argument))
-            self._made[Result(number)] = found
+            flat = self._flattened(number)
+            taken = step.inputs[made.tensor] if flat is None else flat[0]
+            found = self.add(CallStep(part, self._tensor(taken)))
+            self._made[Result(number)] = self._made[Result(self._end(number))] = found
             if number in self._with_bias:
                 self._made[Result(self._with_bias[number][0])] = found
             return
@@ -372,6 +431,19 @@ class Weights:
 
 def _is_zero(value: Value) -> bool:
     return isinstance(value, Known) and np.ndim(value.value) == 0 and value.value == 0
+
+
+def _changes_nothing(step: OpStep, shape: tuple[int, ...]) -> bool:
+    """Return whether a step transposes or reshapes a variable to what it is."""
+    wanted = constant(step.inputs[1]) if len(step.inputs) == 2 else None
+    if wanted is None or wanted.dtype.kind not in "iO" or wanted.ndim != 1:
+        return False
+    values = wanted.tolist()
+    if step.op == "Transpose":
+        return values == [*range(len(shape))]
+    known = all(n in (-1, size) for n, size in zip(values, shape, strict=False))
+    is_same = len(values) == len(shape) and values.count(-1) <= 1 and known
+    return step.op == "Reshape" and is_same
 
 
 def without_dead(steps: Sequence[Step], outputs: Nest) -> tuple[list[Step], Nest]:
