@@ -118,7 +118,7 @@ def _by_scopes(
         for taken in nodes[name].inputs:
             if taken in region.inputs:
                 found[role] = taken
-    if not {"query", "key", "value"} == set(found):
+    if set(found) != {"query", "key", "value"}:
         return None
     kwargs = {"value": value(found["value"])}
     if found["key"] != found["value"]:

@@ -38,6 +38,7 @@ from keras_policies.legacy.plan.lost.weights import Owner, without_dead
 from keras_policies.legacy.plan.lost.weights import Weights as Rewriting
 
 FUNCTIONAL = "Functional"
+GRAPHS = FUNCTIONAL, "Model", "Network", "Sequential"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,10 +191,10 @@ class _Rebuilding:
         inner = written["config"]
         inner = {"layers": new} if isinstance(inner, list) else {**inner, "layers": new}
         class_name = written["class_name"]
-        if not self._is_own(written) and class_name not in ("Functional", "Model"):
-            if class_name != "Sequential" and "input_layers" in inner:
-                self.rebuilt[path] = class_name
-                class_name = FUNCTIONAL
+        is_lost = class_name not in GRAPHS and not self._is_own(written)
+        if is_lost and "input_layers" in inner:  # a subclass with its whole config
+            self.rebuilt[path] = class_name
+            class_name = FUNCTIONAL
         return {**written, "class_name": class_name, "config": inner}, tuple(weights)
 
     def _named_children(self, number: int) -> dict[str, int]:
@@ -289,9 +290,10 @@ class _Rebuilding:
 
     def _followed(self, number: int, trace: Trace) -> tuple[list[Step], list[Value]]:
         """Return what a trace of a layer did, and its outputs."""
-        given = [Argument(i) for i in range(len(traces.specs(trace.inputs)))]
+        specs = traces.specs(trace.inputs)
+        given = [Argument(i) for i in range(len(specs))]
         captured = [self._captured(one) for one in trace.captures]
-        tracing = Tracing(self.recorded, self._layers, self._part)
+        tracing = Tracing(self.recorded, self._layers, specs, self._part)
         self._around.append(number)
         outputs = tracing.follow(trace.function, [*given, *captured])
         self._around.pop()

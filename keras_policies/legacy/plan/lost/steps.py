@@ -37,7 +37,14 @@ class Known:
     value: Any
 
 
-Value: TypeAlias = Argument | Held | Result | Known
+@dataclasses.dataclass(frozen=True, eq=False)
+class Items:
+    """A list of tensors, some of them not yet there."""
+
+    values: "tuple[Value | None, ...]"
+
+
+Value: TypeAlias = Argument | Held | Result | Known | Items
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,7 +91,7 @@ def mapped(function: Callable[[Value], Any], nest: Nest) -> Nest:
         return {key: mapped(function, item) for key, item in nest.items()}
     if isinstance(nest, list):
         return [mapped(function, item) for item in nest]
-    is_value = isinstance(nest, Argument | Held | Result | Known)
+    is_value = isinstance(nest, Argument | Held | Result | Known | Items)
     return function(nest) if is_value else nest
 
 

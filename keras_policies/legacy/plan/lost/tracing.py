@@ -5,9 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
-from keras_policies.legacy.base.recorded import Function, Node, Output, Recorded
+from keras_policies.legacy.base.recorded import (
+    Function,
+    Node,
+    Output,
+    Recorded,
+    Spec,
+)
 from keras_policies.legacy.ops import node_def, table
-from keras_policies.legacy.plan.lost import bodies, calls
+from keras_policies.legacy.plan.lost import bodies, calls, loops
 from keras_policies.legacy.plan.lost.bodies import CALLS, PASSING, Layers, Region
 from keras_policies.legacy.plan.lost.steps import (
     CallStep,
@@ -34,12 +40,20 @@ class Tracing:
     Args:
         recorded: all functions.
         layers: the recorded layers, by what they hold.
+        specs: the arguments of the layer.
         part_of: returns the layer that a recorded layer, by its number, becomes; None
             where its own nodes have to be followed.
     """
 
-    def __init__(self, recorded: Recorded, layers: Layers, part_of: PartOf) -> None:
+    def __init__(
+        self,
+        recorded: Recorded,
+        layers: Layers,
+        specs: Sequence[Spec],
+        part_of: PartOf,
+    ) -> None:
         self.recorded = recorded
+        self.specs = specs
         self.layers = layers
         self.part_of = part_of
         self.steps: list[Step] = []
@@ -143,8 +157,20 @@ class _Body:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op == "RandomStandardNormal":
             return _always(self._noise(node, inputs[0]))
+        if node.op in loops.LOOPS:
+            left = loops.unrolled(node, inputs, self._called)
+            if left is not None:
+                return _each(left)
+        steps, specs = self.tracing.steps, self.tracing.specs
+        if node.op.startswith("TensorList") and inputs:
+            item = loops.of_list(node, inputs, self.tracing.add, steps, specs)
+            if item is not None:
+                return _always(item)
         op = OF_VARIABLES.get(node.op, node.op)
         step = OpStep(node.name, op, node.attributes, tuple(inputs))
+        size = loops.known_size(step, steps, specs)
+        if size is not None:
+            return _always(size)
         folded = _folded(step)
         if folded is not None:
             return folded
@@ -203,7 +229,7 @@ def _folded(step: OpStep) -> Callable[[Output], Value] | None:
     """Return what an op makes of constants, or None where it takes a tensor."""
     if step.op not in table.NODES or not all(isinstance(i, Known) for i in step.inputs):
         return None
-    function, raw = table.NODES[step.op]
+    _, raw = table.NODES[step.op]
     constants = {str(i): value.value for i, value in enumerate(step.inputs)}
     try:
         found = node_def.call({"op": step.op, "attr": step.attributes}, (), constants)

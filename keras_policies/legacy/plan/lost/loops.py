@@ -1,0 +1,129 @@
+"""Loops with a static number of rounds, and the lists of tensors that they fill."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.recorded import Node, Spec
+from keras_policies.legacy.plan.lost.steps import (
+    Argument,
+    Items,
+    Known,
+    OpStep,
+    Result,
+    Step,
+    Value,
+    constant,
+)
+
+LOOPS = "While", "StatelessWhile"
+MAX_ROUNDS = 200  # of a loop
+MAX_ITEMS = 10_000  # of a list
+Follow = Callable[[str, Sequence[Value]], list[Value]]
+Add = Callable[[Step], int]
+
+
+def unrolled(node: Node, values: list[Value], follow: Follow) -> list[Value] | None:
+    """Return what a loop leaves, its rounds one after another.
+
+    None if the number of its rounds depends on the data.
+    """
+    condition, body = (str(node.attributes.get(name)) for name in ("cond", "body"))
+    for _ in range(MAX_ROUNDS + 1):
+        (goes_on,) = follow(condition, values)
+        known = constant(goes_on)
+        if known is None:
+            return None
+        if not np.all(known):
+            return values
+        values = follow(body, values)
+    raise LegacyModelError(
+        f"the loop {node.name!r} has more than {MAX_ROUNDS} rounds, too many to be "
+        "unrolled."
+    )
+
+
+def known_size(
+    step: OpStep, steps: Sequence[Step], specs: Sequence[Spec]
+) -> Value | None:
+    """Return the size of an axis that a slice of a shape takes, if it is static."""
+    shape = _op(step.inputs[0], steps) if step.inputs else None
+    if step.op != "StridedSlice" or shape is None or shape.op != "Shape":
+        return None
+    begin = constant(step.inputs[1])
+    if begin is None or step.attributes.get("shrink_axis_mask") != 1:
+        return None
+    sizes = _shape(shape.inputs[0], steps, specs)
+    at = int(begin.reshape(-1)[0])
+    if sizes is None or not -len(sizes) <= at < len(sizes) or sizes[at] is None:
+        return None
+    return Known(np.int32(sizes[at]))
+
+
+def _op(value: Value, steps: Sequence[Step]) -> OpStep | None:
+    step = steps[value.step] if isinstance(value, Result) else None
+    return step if isinstance(step, OpStep) else None
+
+
+def _shape(
+    value: Value, steps: Sequence[Step], specs: Sequence[Spec]
+) -> Sequence[int | None] | None:
+    """Return the shape of an argument, or of one that was transposed."""
+    if isinstance(value, Argument):
+        return specs[value.number].shape
+    step = _op(value, steps)
+    if step is None or step.op not in ("Cast", "Transpose"):
+        return None
+    sizes = _shape(step.inputs[0], steps, specs)
+    if sizes is None or step.op == "Cast":
+        return sizes
+    order = constant(step.inputs[1])
+    return None if order is None else [sizes[int(axis)] for axis in order]
+
+
+def of_list(
+    node: Node,
+    inputs: Sequence[Value],
+    add: Add,
+    steps: Sequence[Step],
+    specs: Sequence[Spec],
+) -> Value | None:
+    """Return the result of an op on a list of tensors, or None if it is not static."""
+    first, *others = inputs
+    if node.op == "TensorListReserve":
+        count = constant(others[0])
+        return None if count is None else Items((None,) * _count(count))
+    if node.op == "TensorListFromTensor":
+        sizes = _shape(first, steps, specs)
+        if not sizes or sizes[0] is None:
+            return None
+        count = _count(np.asarray(sizes[0]))
+        settings = {"num": count, "axis": 0}
+        number = add(OpStep(node.name, "Unpack", settings, (first,)))
+        return Items(tuple(Result(number, i) for i in range(count)))
+    if not isinstance(first, Items):
+        return None
+    if node.op == "TensorListLength":
+        return Known(np.int32(len(first.values)))
+    if node.op == "TensorListStack" and None not in first.values:
+        every = tuple(value for value in first.values if value is not None)
+        return Result(add(OpStep(node.name, "Pack", {"axis": 0}, every)))
+    at = constant(others[0]) if others else None
+    if at is None or not 0 <= int(at) < len(first.values):
+        return None
+    if node.op == "TensorListGetItem":
+        return first.values[int(at)]
+    if node.op == "TensorListSetItem":
+        values = [*first.values]
+        values[int(at)] = others[1]
+        return Items(tuple(values))
+    return None
+
+
+def _count(number: np.ndarray) -> int:  # type: ignore[type-arg]
+    if not 0 <= int(number) <= MAX_ITEMS:
+        raise LegacyModelError(
+            f"a list of {int(number)} tensors, expected at most {MAX_ITEMS}."
+        )
+    return int(number)
