@@ -11,15 +11,18 @@ imported here are the room's public ones.
 # ruff: noqa: F401
 
 from keras_policies.keras_internals import places
-from keras_policies.keras_internals.building import build_for, first_dtype
 from keras_policies.keras_internals.creation import after_layer_init
 from keras_policies.keras_internals.layers import (
     enclosing_layers,
+    held_policy,
+    keeps_its_name,
     no_automatic_dependency_tracking,
     own_attributes,
+    own_policy,
     own_variables,
     parts,
     parts_never_called,
+    set_own_policy,
     sublayers,
 )
 from keras_policies.keras_internals.operations import (
@@ -39,12 +42,6 @@ from keras_policies.keras_internals.optimizers import (
     updated_variables,
 )
 from keras_policies.keras_internals.places import UnsupportedKerasError
-from keras_policies.keras_internals.policies import (
-    held_policy,
-    keeps_its_name,
-    own_policy,
-    set_own_policy,
-)
 from keras_policies.keras_internals.saving import (
     after_deepcopy,
     around_load_from_hdf5,
@@ -59,10 +56,11 @@ from keras_policies.keras_internals.saving import (
     save_class_as,
 )
 from keras_policies.keras_internals.seams import (
-    after_bidirectional_init,
     before_layer_call,
     before_sequential_build,
     before_weight,
+    build_for,
+    first_dtype,
 )
 from keras_policies.keras_internals.slots import nadam_product, slot, slot_names
 from keras_policies.keras_internals.trainers import (

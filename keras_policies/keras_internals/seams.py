@@ -1,20 +1,20 @@
-"""Seams of layers: places where Keras is made to ask this package.
+"""Where layers ask this package before they are called and built, and how to build one.
 
 The seams of constructors are in `creation`, of `compile` in `trainers`, of files in
 `saving`.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
-from keras import layers
+import numpy as np
+from keras import backend, ops, tree
+from keras.src.layers import layer as layer_module
 
-from keras_policies.keras_internals.building import first_dtype
-from keras_policies.keras_internals.layers import sublayers
-from keras_policies.keras_internals.policies import PolicyMap, own_policy
-from keras_policies.keras_internals.wrapping import Function, wrap
+from keras_policies.keras_internals.layers import PolicyMap, own_policy
+from keras_policies.keras_internals.wrapping import Function, instead_of, wrap
 
 
 def before_layer_call(
@@ -49,23 +49,19 @@ def before_weight(hook: Callable[[keras.Layer, str | None], None]) -> None:
     layer's policy. Keras: src/layers/layer.py, `Layer.add_weight`.
     """
 
-    def make_wrapper(stock: Function) -> Function:
-        signature = inspect.signature(stock)
-
-        def add_weight(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
-            # Without super().__init__() there is no policy, and Keras says so.
-            has_policy = "_dtype_policy" in self.__dict__
-            if has_policy and own_policy(self).compute_dtype is None:
-                bound = signature.bind(self, *args, **kwargs).arguments
-                # Newer Keras takes (shape, initializer, dtype) in *args.
-                positional = bound.get("args", ())
-                dtype = positional[2] if len(positional) > 2 else bound.get("dtype")
-                hook(self, dtype)
-            return stock(self, *args, **kwargs)
-
-        return add_weight
-
-    wrap(keras.Layer, "add_weight", make_wrapper)
+    @instead_of(keras.Layer, "add_weight")
+    def add_weight(
+        stock: Function, self: keras.Layer, *args: Any, **kwargs: Any
+    ) -> Any:
+        # Without super().__init__() there is no policy, and Keras says so.
+        has_policy = "_dtype_policy" in self.__dict__
+        if has_policy and own_policy(self).compute_dtype is None:
+            bound = inspect.signature(stock).bind(self, *args, **kwargs).arguments
+            # Newer Keras takes (shape, initializer, dtype) in *args.
+            positional = bound.get("args", ())
+            dtype = positional[2] if len(positional) > 2 else bound.get("dtype")
+            hook(self, dtype)
+        return stock(self, *args, **kwargs)
 
 
 def before_sequential_build(hook: Callable[[keras.Layer, str], None]) -> None:
@@ -75,39 +71,45 @@ def before_sequential_build(hook: Callable[[keras.Layer, str], None]) -> None:
     dtype of its first layer, whatever dtype it was called on.
     """
 
-    def make_wrapper(stock: Function) -> Function:
-        def _maybe_build(self: keras.Sequential, call_spec: Any) -> Any:
-            if not self.built and self.layers:
-                dtype = first_dtype([call_spec.first_arg])
-                if dtype is not None:
-                    hook(self.layers[0], dtype)
-            return stock(self, call_spec)
-
-        return _maybe_build
-
-    wrap(keras.Sequential, "_maybe_build", make_wrapper)
+    @instead_of(keras.Sequential, "_maybe_build")
+    def maybe_build(stock: Function, self: keras.Sequential, call_spec: Any) -> Any:
+        if not self.built and self.layers:
+            dtype = first_dtype([call_spec.first_arg])
+            if dtype is not None:
+                hook(self.layers[0], dtype)
+        return stock(self, call_spec)
 
 
-def after_bidirectional_init(hook: Callable[[keras.Layer, keras.Layer], None]) -> None:
-    """Call `hook(original, clone)` for each pair of layers in a Bidirectional.
+def first_dtype(structure: Any) -> str | None:
+    """Return the dtype name of the first tensor in a nested structure, or None.
 
-    Keras: src/layers/rnn/bidirectional.py clones its layer through the config, in
-    which a deferred policy has no name.
+    Any object with `__array__` counts, with the dtype that Keras converts it to.
+    """
+    for x in tree.flatten(structure):
+        if ops.is_tensor(x) or backend.is_keras_tensor(x):
+            return str(backend.standardize_dtype(x.dtype))
+        if isinstance(x, np.ndarray) and x.dtype.kind in "OSTU":
+            return "string"
+        if hasattr(x, "__array__"):
+            return str(backend.standardize_dtype(ops.convert_to_tensor(x).dtype))
+    return None
+
+
+def build_for(
+    layer: keras.Layer, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Build `layer` for a call on `args` and `kwargs`, as the call itself would.
+
+    Keras: src/layers/layer.py, `Layer.__call__`, steps 1 to 4.
     """
 
-    def make_wrapper(stock: Function) -> Function:
-        def __init__(
-            self: layers.Bidirectional, layer: keras.Layer, *args: Any, **kwargs: Any
-        ) -> None:
-            stock(self, layer, *args, **kwargs)
-            given = inspect.signature(stock).bind(self, layer, *args, **kwargs)
-            clones = [self.forward_layer]
-            if given.arguments.get("backward_layer") is None:
-                clones.append(self.backward_layer)
-            for clone in clones:
-                for pair in zip(sublayers(layer), sublayers(clone), strict=True):
-                    hook(*pair)
+    def convert(x: Any) -> Any:
+        return layer.dtype_policy.convert_input(x, False, None)
 
-        return __init__
-
-    wrap(layers.Bidirectional, "__init__", make_wrapper)
+    kwargs = dict(kwargs)
+    if layer._convert_input_args:
+        args, kwargs = tree.map_structure(convert, (args, kwargs))
+    context = [layer._call_context_args] if hasattr(layer, "_call_context_args") else []
+    spec = layer_module.CallSpec(layer._call_signature, *context, args, kwargs)
+    with layer._open_name_scope():
+        layer._maybe_build(spec)

@@ -1,4 +1,7 @@
-"""Variables: their raw values, and models whose weights are about to be read."""
+"""Variables: their raw values, and models whose weights are about to be read.
+
+Keras: src/backend/common/variables.py.
+"""
 
 import contextlib
 import math
@@ -12,7 +15,7 @@ import numpy as np
 from keras import backend, initializers
 from keras.src.backend.common.variables import Variable as KerasVariable
 
-from keras_policies.keras_internals.wrapping import Function, wrap
+from keras_policies.keras_internals.wrapping import Function, instead_of
 
 # Turns a numpy array into what the constructor of a variable takes without computing.
 Place = Callable[["np.ndarray[Any, Any]"], Any]
@@ -30,10 +33,7 @@ _blank = _Blank()
 
 
 def raw_value(variable: keras.Variable) -> Any:
-    """Return the backend's tensor of a variable, whatever scope is active.
-
-    Keras: src/backend/common/variables.py. `Variable.value` looks for scopes first.
-    """
+    """Return the backend's tensor of a variable; `value` looks for scopes first."""
     return variable._value
 
 
@@ -74,29 +74,21 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
-def _blankable(stock: Function) -> Function:
-    """Let `blank_variables` decide how a variable gets its first value.
-
-    Keras: src/backend/common/variables.py, `Variable.__init__`.
-    """
-
-    def __init__(
-        self: keras.Variable,
-        initializer: Any,
-        shape: Any = None,
-        dtype: Any = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        if _blank.given is not None:
-            place, spend = _blank.given
-            if isinstance(initializer, int | float) and dtype is not None:
-                initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
-            elif callable(initializer) or isinstance(initializer, str):
-                initializer = _from_numpy(initializer, place, spend)
-        stock(self, initializer, shape, dtype, *args, **kwargs)
-
-    return __init__
-
-
-wrap(KerasVariable, "__init__", _blankable)
+@instead_of(KerasVariable, "__init__")
+def _init(
+    stock: Function,
+    self: keras.Variable,
+    initializer: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    """Let `blank_variables` decide how a variable gets its first value."""
+    if _blank.given is not None:
+        place, spend = _blank.given
+        if isinstance(initializer, int | float) and dtype is not None:
+            initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
+        elif callable(initializer) or isinstance(initializer, str):
+            initializer = _from_numpy(initializer, place, spend)
+    stock(self, initializer, shape, dtype, *args, **kwargs)
