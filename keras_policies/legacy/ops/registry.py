@@ -111,11 +111,6 @@ def op(
         v1: whether these names are in `tf.compat.v1`, too, with the same parameters.
         renamed: other names of its parameters, `{"dim": "axis"}`.
         raw: the ops by which nodes of a graph call it, and how.
-
-    Example:
-        @op("nn.softmax", v1=True, Softmax=Raw("logits"), renamed={"dim": "axis"})
-        def softmax(logits: Tensor, axis: int = -1) -> Tensor:
-            return ops.softmax(logits, axis=axis)
     """
 
     def decorate(function: Function) -> Function:
