@@ -30,11 +30,7 @@ class LegacyPolicy:
 
     @staticmethod
     def from_config(config: Config) -> keras.DTypePolicy:
-        """Return the plain `keras.DTypePolicy`; a loss scale is dropped.
-
-        Args:
-            config: `{"name": str}`, with or without `"loss_scale"`.
-        """
+        """Return the plain policy of `{"name": str}`; a `"loss_scale"` is dropped."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             plain = Policy(config["name"], loss_scale=None).get_config()

@@ -18,13 +18,8 @@ CODE = "__lambda__"
 OPENERS = "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"
 # Public modules whose functions a file may name. Classes may come from all of `keras`.
 FUNCTIONS = (
-    "keras.activations",
-    "keras.constraints",
-    "keras.initializers",
-    "keras.losses",
-    "keras.metrics",
-    "keras.ops",
-    "keras.regularizers",
+    *("keras.activations", "keras.constraints", "keras.initializers", "keras.losses"),
+    *("keras.metrics", "keras.ops", "keras.regularizers"),
 )
 # The module of tf.keras's policies; keras_policies reads them.
 POLICIES = "keras.mixed_precision"

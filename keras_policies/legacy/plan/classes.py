@@ -47,10 +47,7 @@ def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
 
 
 def registered_name(class_name: str) -> str | None:
-    """Return the name under which this scope knows a user's class, or None.
-
-    A class registered in a package is written as `Package>Name`.
-    """
+    """Return the name, or `Package>Name`, by which this scope has it, or None."""
     for name in (class_name, without_package(class_name)):
         if keras.saving.get_registered_object(name) is not None:
             return name

@@ -42,35 +42,22 @@ class Settings:
 
 @dataclass(frozen=True)
 class Findings:
-    """Findings about a model; each layer is given by its path.
+    """Findings about a model; each layer is given by its path."""
 
-    Args:
-        missing: `((class or function, layer), ...)`, those that nobody knows.
-        missing_ops: the same for TensorFlow functions without a counterpart.
-        without_vocabulary: `{layer: reason}`, lookup layers that would be empty.
-        dtypes: `{layer: dtype as written}`.
-        models: paths of the Sequential and Functional models inside the model.
-        code: `{layer: error}`, Lambda layers whose code is not run, with the reason.
-        functions: `{name: function}`, Lambda functions made from code in the file.
-        left_out: parts that Keras 3 does not have, and does not need to predict.
-        notes: what a user should know about a file that this model is saved to.
-    """
-
-    missing: Named = ()
-    missing_ops: Named = ()
+    missing: Named = ()  # classes and functions that nobody knows
+    missing_ops: Named = ()  # TensorFlow functions without a counterpart
+    # Lookup layers that would be empty, each with the reason.
     without_vocabulary: Mapping[str, str] = field(default_factory=dict)
-    dtypes: Mapping[str, Any] = field(default_factory=dict)
-    models: tuple[str, ...] = ()
+    dtypes: Mapping[str, Any] = field(default_factory=dict)  # of layers, as written
+    models: tuple[str, ...] = ()  # paths of the models inside the model
+    # Lambda layers whose code is not run, and functions made from code, by name.
     code: Mapping[str, LegacyModelError] = field(default_factory=dict)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # what Keras 3 lacks and does not need to predict
+    notes: tuple[str, ...] = ()  # about a file that this model is saved to
 
     def raise_if_missing(self, path: FilePath) -> None:
-        """Raise one error that names everything missing of one kind, with its layers.
-
-        The remedy names the file at `path`.
-        """
+        """Raise an error that names everything missing of one kind, with its layers."""
         if len(self.code) == 1:
             raise next(iter(self.code.values()))
         if self.code:

@@ -71,25 +71,13 @@ def make(
         config, findings = layers.keras_model(_written(legacy), settings)
         training = _training(legacy, compile)
         dtypes = [*findings.dtypes.values(), legacy.policy]
-        model_dtype = _model_dtype(legacy, dtypes, training)
-        own = policies.plain(model_dtype)
-        loss_scale = None if training is None else training.own_loss_scale(dtypes)
-        nested = {
-            layer_name(path): _suggested(inside, training)
-            for path, inside in policies.by_model(
-                findings.dtypes, findings.models
-            ).items()
-        }
+        own = _suggested(dtypes, training) if legacy.policy is None else legacy.policy
+        policy = policies.plain(own)
+        scale = None if training is None else training.own_loss_scale(dtypes)
+        inside = policies.by_model(findings.dtypes, findings.models).items()
+        nested = {layer_name(path): _suggested(held, training) for path, held in inside}
         plan = Plan(
-            legacy,
-            config,
-            model_dtype,
-            nested,
-            own,
-            training,
-            loss_scale,
-            findings,
-            settings,
+            legacy, config, own, nested, policy, training, scale, findings, settings
         )
         return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
 
@@ -164,13 +152,6 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
             f"its training_config cannot be read: {str(error).rstrip('.')}.",
             "Open it with compile=False.",
         ) from error
-
-
-def _model_dtype(
-    legacy: LegacyModel, dtypes: Sequence[Any], training: Training | None
-) -> Any:
-    """Return the model's own policy as written, or the one that its layers suggest."""
-    return _suggested(dtypes, training) if legacy.policy is None else legacy.policy
 
 
 def _suggested(dtypes: Sequence[Any], training: Training | None) -> Any:

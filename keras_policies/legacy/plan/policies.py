@@ -104,10 +104,7 @@ def most_common_mixed(dtypes: Iterable[Any]) -> Any:
 
 
 def by_model(dtypes: Mapping[str, Any], models: Iterable[str]) -> dict[str, list[Any]]:
-    """Return `{path of a model: dtypes of the layers in it}`.
-
-    `dtypes` has the `dtype` of each layer by its path.
-    """
+    """Return `{path of a model: dtypes of the layers in it}`, from those by path."""
     found: dict[str, list[Any]] = {model: [] for model in models}
     for path, dtype in dtypes.items():
         for slash in re.finditer("/", path) if found else ():
@@ -117,10 +114,7 @@ def by_model(dtypes: Mapping[str, Any], models: Iterable[str]) -> dict[str, list
 
 
 def checked_policy(dtype_policy: PolicyLike | None) -> keras.DTypePolicy | None:
-    """Return the policy that a user asks for as a policy object, None for None.
-
-    Raise ValueError for an unknown name, TypeError for something else.
-    """
+    """Return the policy object that a user asks for; an unknown name is an error."""
     if dtype_policy is None:
         return None
     if isinstance(dtype_policy, str):
