@@ -81,10 +81,7 @@ class Backend(Protocol):
         return holds
 
     def update(self, variables: Variables, rule: Rule) -> None:
-        """Assign to scalar variables what a rule makes of their values.
-
-        The rule gets tensors or NumPy scalars.
-        """
+        """Assign to scalars what a rule makes of their values, tensors or NumPy's."""
         values = rule(*map(ops.convert_to_tensor, variables))
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)

@@ -1,4 +1,8 @@
-"""What Keras writes for our classes, and reads for those of tf.keras."""
+"""What Keras writes for our classes, and reads for those of tf.keras.
+
+Keras: src/api_export.py, src/dtype_policies/*.py, src/legacy/saving/*.py,
+src/models/*.py, src/saving/*.py.
+"""
 
 import contextlib
 import copy
@@ -36,7 +40,7 @@ def is_saving_weights_only() -> bool:
 
 
 def mark_saving_of_weights() -> None:
-    """Let `is_saving_weights_only` know. Keras: src/saving/saving_lib.py."""
+    """Let `is_saving_weights_only` know."""
 
     @instead_of(saving_lib, "save_weights_only")
     def save_weights_only(stock: Function, *args: Any, **kwargs: Any) -> None:
@@ -86,10 +90,7 @@ def keep_policies_in_memory(is_kept: Callable[[keras.DTypePolicy], bool]) -> Non
 
 
 def read_quantized_name(translate: Callable[[str], str]) -> None:
-    """Read names such as "float8_from_mixed_float16" as `translate(name)` says.
-
-    Keras: src/dtype_policies/dtype_policy.py.
-    """
+    """Read names such as "float8_from_mixed_float16" as `translate(name)` says."""
 
     @instead_of(dtype_policy, "_get_quantized_dtype_policy_by_str")
     def quantized(stock: Function, policy: Any) -> Any:
@@ -115,8 +116,7 @@ def after_deepcopy(hook: Callable[[keras.Layer, keras.Layer], None]) -> None:
 def read_unnamed_policy(choose: Callable[[], keras.DTypePolicy | None]) -> None:
     """Let `choose()` say what `DTypePolicy {"name": None}` is; None leaves it to Keras.
 
-    Keras: src/dtype_policies/dtype_policy.py takes the name of the global policy, which
-    may be one that only this package knows.
+    Keras takes the name of the global policy, which may be one that only we know.
     """
 
     @instead_of(keras.DTypePolicy, "from_config")
@@ -128,10 +128,7 @@ def read_unnamed_policy(choose: Callable[[], keras.DTypePolicy | None]) -> None:
 
 
 def before_model_from_config(hook: Callable[[str, Config], Config]) -> None:
-    """Make models from the config that `hook(class name, config)` returns.
-
-    Keras: src/models/{model,sequential}.py, `from_config`.
-    """
+    """Make models from the config that `hook(class name, config)` returns."""
 
     def from_config(
         stock: Function, cls: type, config: Config, *args: Any, **kwargs: Any
@@ -144,10 +141,7 @@ def before_model_from_config(hook: Callable[[str, Config], Config]) -> None:
 
 
 def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
-    """Run `hook(stock, path, **options)` where `keras.models.load_model` reads HDF5.
-
-    Keras: src/legacy/saving/legacy_h5_format.py, `load_model_from_hdf5`.
-    """
+    """Run `hook(stock, path, **options)` where `keras.models.load_model` reads HDF5."""
 
     @instead_of(legacy_h5_format, "load_model_from_hdf5")
     def load_model_from_hdf5(stock: Function, *args: Any, **kwargs: Any) -> Any:
@@ -159,20 +153,14 @@ def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
 
 @contextlib.contextmanager
 def custom_object_scope(custom_objects: Config | None) -> Iterator[None]:
-    """Open a scope of custom objects that adds to the scope around it.
-
-    Keras: src/saving/object_registration.py; its own scope replaces the one around it.
-    """
+    """Open a scope of custom objects that adds to the one around; Keras's replaces."""
     around = global_state.get_global_attribute("custom_objects_scope_dict", {})
     with keras.saving.custom_object_scope({**around, **(custom_objects or {})}):
         yield
 
 
 def save_class_as(cls: type, name: str) -> None:
-    """Write instances of `cls` to files under the public name of another class.
-
-    Keras: src/api_export.py.
-    """
+    """Write instances of `cls` to files under the public name of another class."""
     api_export.REGISTERED_OBJS_TO_NAMES[cls] = name
 
 
@@ -183,8 +171,6 @@ def read_policy_class(
 
     The class is not put among the global custom objects, which would take precedence
     over a user's own class of that name.
-
-    Keras: src/dtype_policies/__init__.py (`deserialize`) and src/api_export.py.
     """
     dtype_policies.ALL_OBJECTS_DICT[class_name] = reader
     for module in modules:

@@ -26,10 +26,7 @@ class Inside(threading.local):
 
 
 def instead_of(owner: Owner, attribute: str) -> Callable[[Function], None]:
-    """Return a decorator of the function that replaces `owner.attribute`.
-
-    The function takes the stock one, then its arguments.
-    """
+    """Return a decorator: its function stands in, and takes the stock one first."""
 
     def decorate(function: Function) -> None:
         wrap(owner, attribute, lambda stock: lambda *a, **k: function(stock, *a, **k))

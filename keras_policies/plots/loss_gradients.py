@@ -72,10 +72,6 @@ def gradients_of(
     The loss is multiplied before the gradients are taken, in the dtypes in which the
     model computes, as in a training step. A model that is not built gets built;
     otherwise nothing in it changes: no weights, moving averages, seeds or metrics.
-
-    Raises:
-        ValueError: if the model is not compiled, or has nothing trainable, or x and y
-            are not one batch of arrays.
     """
     if not model.compiled:
         raise ValueError(

@@ -75,10 +75,7 @@ def restore_policies(
 
 
 def unrecorded_policies(model: keras.Model) -> list[str]:
-    """Return a note on the policies that the `.keras` file of a model lacks, if any.
-
-    Keras 3 records no policies of layers that a class makes in code.
-    """
+    """Return a note on the policies that the `.keras` file of a model lacks, if any."""
     lost = dict.fromkeys(
         f"{path!r} ({policy.name})"
         for layer, path, _ in _made_in_code(model)

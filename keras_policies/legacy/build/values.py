@@ -27,10 +27,8 @@ def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
 
 
 def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:
-    """Read a weight now, and return it as a value for its variable.
-
-    The value is a copy: some backends would go on sharing the memory-mapped file.
-    """
+    """Read a weight now, and return it as a value for its variable."""
+    # A copy: some backends would go on sharing the memory-mapped file.
     return backend.place(np.asarray(weight.read(), dtype=variable.dtype))
 
 

@@ -96,10 +96,7 @@ class KerasClass(NamedTuple):
 def keras_class(
     class_name: str, path: str, is_graph: bool = False
 ) -> Converting[KerasClass]:
-    """Return the class in Keras 3, or raise LegacyModelError if there is none.
-
-    `is_graph` says whether the config lists layers, as that of a stock model does.
-    """
+    """Return the class in Keras 3 of one whose config lists layers, or does not."""
     custom = registered_name(class_name)
     if custom is not None:
         return KerasClass(None, custom, custom)

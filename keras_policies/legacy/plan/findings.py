@@ -24,12 +24,10 @@ Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 
 @dataclass(frozen=True)
 class Settings:
-    """Choices that hold for all layers of a conversion.
-
-    `replace` is `(name, policy)`: layers whose policy has this name get that policy.
-    """
+    """Choices that hold for all layers of a conversion."""
 
     safe_mode: bool = True  # refuses code in the file, and files that it names
+    # `(name, policy)`: layers whose policy has this name get that policy.
     replace: tuple[str, PolicyLike] | None = None
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
 

@@ -28,21 +28,16 @@ GRAPHS = "Model", "Functional", "Sequential"
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A converted `LegacyModel`: configs of Keras 3, from which nothing is built yet.
-
-    `model_dtype` is the model's own policy, as written or as its layers suggest, and
-    `policy` what that becomes; `loss_scale` is that of an explicit LossScaleOptimizer.
-    `nested_dtypes` has what the layers of each model inside the model suggest, by the
-    names of Keras 3 that lead to it.
-    """
+    """A converted `LegacyModel`: configs of Keras 3; nothing is built from them yet."""
 
     legacy: LegacyModel
     config: Config
-    model_dtype: Any
+    model_dtype: Any  # the model's own policy, as written or as its layers suggest
+    # What its layers suggest for each model inside, by the names that lead to it.
     nested_dtypes: Mapping[str, Any]
-    policy: PolicyLike | None
+    policy: PolicyLike | None  # what `model_dtype` becomes
     training: Training | None
-    loss_scale: LossScale | None
+    loss_scale: LossScale | None  # of an explicit LossScaleOptimizer
     findings: Findings
     settings: Settings
 

@@ -31,10 +31,7 @@ def _policy(dtype: Any) -> Policy:
 
 
 def loss_scale_of(dtype: Any) -> LossScale | None:
-    """Return the `LossScale` that a policy brings, or None.
-
-    Only the policy objects of the experimental API bring one; a name brings none.
-    """
+    """Return the `LossScale` of a policy of the experimental API; a name has none."""
     return _policy(dtype).loss_scale if isinstance(dtype, dict) else None
 
 
@@ -68,10 +65,7 @@ def plain(dtype: Any) -> PolicyLike | None:
 
 
 def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
-    """Return the compute dtypes of a policy, or of all policies in a map.
-
-    None stands for a dtype that is not known before the layer is called.
-    """
+    """Return the compute dtypes of a policy or a map; None stands for an unknown one."""
     if isinstance(policy, DTypePolicyMap):
         inner = [policy.default_policy, *policy.values()]
         return {dtype for one in inner for dtype in compute_dtypes(one)}

@@ -31,10 +31,7 @@ class Training:
     weighted_metrics: Nest
 
     def own_loss_scale(self, dtypes: Iterable[Any]) -> LossScale | None:
-        """Return the loss scale if the user asked for it, None if a policy brought it.
-
-        `dtypes` are the policies of the model and its layers, as written.
-        """
+        """Return the loss scale, or None if one of these (written) policies has it."""
         is_brought = self.is_experimental and any(
             policies.loss_scale_of(dtype) == self.loss_scale
             for dtype in dtypes
@@ -88,8 +85,7 @@ def leaves(nest: Nest) -> list[Any]:
 def unknown(kind: str, value: str | Config) -> str | None:
     """Return the name of an object that neither Keras nor the user knows, or None.
 
-    `kind` is `"losses"`, `"metrics"` or `"optimizers"`; `value` is a config of Keras 3,
-    or the name of a function.
+    `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
     """
     if not isinstance(value, str):
         name, module = value["class_name"], value["module"]

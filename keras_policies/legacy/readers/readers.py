@@ -55,9 +55,7 @@ def _missing(path: pathlib.Path) -> LegacyModelError:
 def read(path: FilePath) -> Reader:
     """Return a context of the `LegacyModel` at `path`, in which it can be read.
 
-    Raises:
-        Keras3ModelError: if Keras 3 wrote the model, and so reads it itself.
-        LegacyModelError: if it is no model of a known format, or is corrupt.
+    The errors are LegacyModelError, and Keras3ModelError for what Keras 3 wrote.
     """
     path = pathlib.Path(path)
     with located(path):
