@@ -65,7 +65,7 @@ def plain(dtype: Any) -> PolicyLike | None:
 
 
 def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
-    """Return the compute dtypes of a policy or a map; None stands for an unknown one."""
+    """Return the compute dtypes of a policy or a map; None if a dtype is not known."""
     if isinstance(policy, DTypePolicyMap):
         inner = [policy.default_policy, *policy.values()]
         return {dtype for one in inner for dtype in compute_dtypes(one)}
