@@ -1,10 +1,8 @@
 """The one place that touches private Keras: seams, and small accessors.
 
-A seam makes Keras call a hook; an accessor reads what has no public name. Each names
-the Keras file that it leans on. Nothing here imports other rooms of the package.
-
-`places` comes first: it checks everything that the other modules lean on. The names
-imported here are the room's public ones.
+A seam makes Keras call a hook; an accessor reads what has no public name. `places`
+comes first: it checks everything that the other modules lean on. The names imported
+here are the room's public ones. Nothing here imports other rooms of the package.
 """
 
 # mypy: implicit-reexport

@@ -16,9 +16,7 @@ def after_layer_init(hook: Callable[[keras.Layer, bool, bool], None]) -> None:
     """Call `hook(layer, is_given, is_read)` once a layer has its policy.
 
     `is_given` says whether the constructor of `keras.Layer` got a `dtype`, `is_read`
-    whether the layer is being made from a config.
-
-    Keras: src/layers/layer.py, `Layer.__init__`.
+    whether the layer is being made from a config. Keras: src/layers/layer.py.
     """
     _count_configs()
 

@@ -32,9 +32,7 @@ def maker_of(tensor: keras.KerasTensor) -> keras.Operation | None:
     return history.operation if history is not None else None
 
 
-def calls_before(
-    tensor: keras.KerasTensor, given: Collection[int] = frozenset()
-) -> list[Call]:
+def calls_before(tensor: keras.KerasTensor, given: Collection[int] = ()) -> list[Call]:
     """Return the calls that led to a symbolic tensor, the last one first.
 
     `given` has the ids of tensors at which to stop, as at the outputs of InputLayers.

@@ -1,11 +1,10 @@
 """Where layers ask this package before they are called and built, and how to build one.
 
-The seams of constructors are in `creation`, of `compile` in `trainers`, of files in
-`saving`.
+Keras: src/layers/layer.py, src/models/sequential.py.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -24,8 +23,6 @@ def before_layer_call(
 
     Its policy has no compute dtype, or is a `DTypePolicyMap`, whose entry may have
     none. A layer with any other policy pays for one dict lookup and one comparison.
-
-    Keras: src/layers/layer.py, `Layer.__call__`.
     """
 
     def make_wrapper(stock: Function) -> Function:
@@ -45,14 +42,11 @@ def before_layer_call(
 def before_weight(hook: Callable[[keras.Layer, str | None], None]) -> None:
     """Call `hook(layer, dtype)` before a layer without a dtype creates a weight.
 
-    `dtype` is the argument of `add_weight`; None stands for the variable dtype of the
-    layer's policy. Keras: src/layers/layer.py, `Layer.add_weight`.
+    `dtype` is the argument of `add_weight`; None is the policy's variable dtype.
     """
 
     @instead_of(keras.Layer, "add_weight")
-    def add_weight(
-        stock: Function, self: keras.Layer, *args: Any, **kwargs: Any
-    ) -> Any:
+    def weight(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
         # Without super().__init__() there is no policy, and Keras says so.
         has_policy = "_dtype_policy" in self.__dict__
         if has_policy and own_policy(self).compute_dtype is None:
@@ -67,8 +61,8 @@ def before_weight(hook: Callable[[keras.Layer, str | None], None]) -> None:
 def before_sequential_build(hook: Callable[[keras.Layer, str], None]) -> None:
     """Call `hook(first_layer, dtype)` before a Sequential that is called builds itself.
 
-    Keras: src/models/sequential.py. `Sequential.build` makes an input of the compute
-    dtype of its first layer, whatever dtype it was called on.
+    `Sequential.build` makes an input of the compute dtype of its first layer, whatever
+    dtype it was called on.
     """
 
     @instead_of(keras.Sequential, "_maybe_build")
@@ -95,18 +89,12 @@ def first_dtype(structure: Any) -> str | None:
     return None
 
 
-def build_for(
-    layer: keras.Layer, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> None:
-    """Build `layer` for a call on `args` and `kwargs`, as the call itself would.
-
-    Keras: src/layers/layer.py, `Layer.__call__`, steps 1 to 4.
-    """
+def build_for(layer: keras.Layer, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Build `layer` for a call, as steps 1 to 4 of `Layer.__call__` would."""
 
     def convert(x: Any) -> Any:
         return layer.dtype_policy.convert_input(x, False, None)
 
-    kwargs = dict(kwargs)
     if layer._convert_input_args:
         args, kwargs = tree.map_structure(convert, (args, kwargs))
     context = [layer._call_context_args] if hasattr(layer, "_call_context_args") else []

@@ -5,8 +5,8 @@ Keras: src/backend/common/variables.py.
 
 import contextlib
 import math
-import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import keras
@@ -23,13 +23,8 @@ Place = Callable[["np.ndarray[Any, Any]"], Any]
 Spend = Callable[[int, int], None]
 
 
-class _Blank(threading.local):
-    """The arguments of `blank_variables` in this thread; None outside of it."""
-
-    given: tuple[Place, Spend] | None = None
-
-
-_blank = _Blank()
+# The arguments of `blank_variables` in this thread; None outside of it.
+_blank: ContextVar[tuple[Place, Spend] | None] = ContextVar("blank", default=None)
 
 
 def raw_value(variable: keras.Variable) -> Any:
@@ -45,11 +40,11 @@ def blank_variables(place: Place, spend: Spend) -> Iterator[None]:
     value from numpy. One with a random initializer is zero until it is assigned.
     `spend` raises if the arrays become too large.
     """
-    _blank.given = place, spend
+    token = _blank.set((place, spend))
     try:
         yield
     finally:
-        _blank.given = None
+        _blank.reset(token)
 
 
 def _from_numpy(initializer: Any, place: Place, spend: Spend) -> Any:
@@ -85,8 +80,9 @@ def _init(
     **kwargs: Any,
 ) -> None:
     """Let `blank_variables` decide how a variable gets its first value."""
-    if _blank.given is not None:
-        place, spend = _blank.given
+    given = _blank.get()
+    if given is not None:
+        place, spend = given
         if isinstance(initializer, int | float) and dtype is not None:
             initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
         elif callable(initializer) or isinstance(initializer, str):

@@ -1,6 +1,6 @@
 """Puts the tensors of a legacy file into the variables of a Keras 3 model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -9,7 +9,7 @@ from keras_policies import keras_internals, rnn_states
 from keras_policies.annotations import Tensor
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.base.model import LayerWeights, LegacyWeight
 from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.targets import Pairs
 
@@ -46,9 +46,7 @@ def settle(model: keras.Model) -> None:
             layer.finalize_state()
 
 
-def restore_states(
-    model: keras.Model, recorded: Mapping[str, tuple[LegacyWeight, ...]]
-) -> None:
+def restore_states(model: keras.Model, recorded: LayerWeights) -> None:
     """Let stateful RNNs go on from recorded states; `recorded` has these by path."""
     for layer, *paths in targets.layers(model):
         found = [recorded[path] for path in paths if path in recorded]

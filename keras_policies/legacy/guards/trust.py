@@ -50,9 +50,8 @@ def _check_object(config: Config, safe_mode: bool) -> None:
     class_name, inner = config["class_name"], config.get("config")
     is_registered = keras.saving.get_registered_object(_name(config)) is not None
     if class_name == CODE and safe_mode:
-        raise LegacyModelError(
-            "it holds code, which is not run from a file.", remedies.TRUST
-        )
+        reason = "it holds code, which is not run from a file."
+        raise LegacyModelError(reason, remedies.TRUST)
     if class_name in OPENERS and not is_registered:
         raise LegacyModelError(
             f"it has a {class_name}, which runs what is outside of the file; no "

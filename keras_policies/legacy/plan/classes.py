@@ -93,23 +93,19 @@ class KerasClass(NamedTuple):
         return keras_object(self.module, self.name, config, self.registered_name)
 
 
-def keras_class(
-    class_name: str, path: str, is_graph: bool = False
-) -> Converting[KerasClass]:
+def keras_class(name: str, path: str, is_graph: bool = False) -> Converting[KerasClass]:
     """Return the class in Keras 3 of one whose config lists layers, or does not."""
-    custom = registered_name(class_name)
+    custom = registered_name(name)
     if custom is not None:
         return KerasClass(None, custom, custom)
-    stock = RENAMED_CLASSES.get(class_name, class_name)
+    stock = RENAMED_CLASSES.get(name, name)
     if isinstance(getattr(keras.layers, stock, None), type):
         return KerasClass("keras.layers", stock)
     # A "Model" whose config lists no layers is a user's class of that name.
     if is_graph and isinstance(getattr(keras.models, stock, None), type):
         return KerasClass("keras.models", stock)
-    if class_name in WITHOUT_COUNTERPART:
-        raise LegacyModelError(
-            f"its class is {class_name}; {WITHOUT_COUNTERPART[class_name]}.",
-            remedies.pass_custom_object(class_name),
-        )
-    yield Findings(missing=((class_name, path),))
-    return KerasClass(None, class_name, class_name)
+    if name in WITHOUT_COUNTERPART:
+        reason = f"its class is {name}; {WITHOUT_COUNTERPART[name]}."
+        raise LegacyModelError(reason, remedies.pass_custom_object(name))
+    yield Findings(missing=((name, path),))
+    return KerasClass(None, name, name)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from keras_policies.annotations import PolicyLike
+from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import Vocabulary
@@ -90,6 +90,7 @@ def _listed(named: Named) -> str:
 
 
 Converting: TypeAlias = Generator[Findings, None, Result]
+Converted: TypeAlias = Converting[Config]
 
 
 def collected(converting: Converting[Result]) -> tuple[Result, Findings]:

@@ -71,9 +71,8 @@ def make(
         scale = None if training is None else training.own_loss_scale(dtypes)
         inside = policies.by_model(findings.dtypes, findings.models).items()
         nested = {layer_name(path): _suggested(held, training) for path, held in inside}
-        plan = Plan(
-            legacy, config, own, nested, policy, training, scale, findings, settings
-        )
+        parts = legacy, config, own, nested, policy, training, scale, findings, settings
+        plan = Plan(*parts)
         return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
 
 
