@@ -68,15 +68,8 @@ def _snapshot(optimizer: Any) -> Snapshot:
     inner = optimizer.inner_optimizer
     holder = optimizer if optimizer.built else inner
     values = [*map(ops.convert_to_numpy, _state(holder))] if holder.built else None
-    return Snapshot(
-        type(optimizer),
-        type(inner),
-        optimizer.get_config(),
-        optimizer.rule,
-        optimizer.saved_as_inner,
-        optimizer.built,
-        values,
-    )
+    own = optimizer.get_config(), optimizer.rule, optimizer.saved_as_inner
+    return Snapshot(type(optimizer), type(inner), *own, optimizer.built, values)
 
 
 def _state(optimizer: Any) -> list[keras.Variable]:

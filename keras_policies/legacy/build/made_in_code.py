@@ -140,8 +140,8 @@ def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
         raise LegacyModelError(f"this {kind} would be empty: {error}.") from None
     own, wanted = (item.get("num_oov_indices") for item in (config, filled))
     if own != wanted:
-        raise LegacyModelError(
-            f"this {kind} has num_oov_indices={own}, the file's layer has {wanted}.",
-            f"Make it with num_oov_indices={wanted}.",
+        reason = (
+            f"this {kind} has num_oov_indices={own}, the file's layer has {wanted}."
         )
+        raise LegacyModelError(reason, f"Make it with num_oov_indices={wanted}.")
     layer.set_vocabulary(filled["vocabulary"], filled["idf_weights"])

@@ -81,7 +81,7 @@ def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
     own = policy_name(plan.model_dtype) or keras.config.floatx()
     settings = dataclasses.replace(plan.settings, replace=(own, policy))
     config, findings = layers.keras_model(_written(plan.legacy), settings)
-    loss_scale = plan.loss_scale
+    loss_scale, floatx = plan.loss_scale, keras.config.floatx()
     if loss_scale is not None and not _needs_scale(findings, settings):
         note = f"the loss scale {loss_scale} of the optimizer: no layer computes in "
         notes = *findings.notes, f"{note}float16 now"
@@ -90,10 +90,7 @@ def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
     return dataclasses.replace(
         plan,
         config=config,
-        nested_dtypes={
-            path: keras.config.floatx() if dtype is None else dtype
-            for path, dtype in plan.nested_dtypes.items()
-        },
+        nested_dtypes={path: d or floatx for path, d in plan.nested_dtypes.items()},
         policy=policy,
         loss_scale=loss_scale,
         findings=findings,
@@ -142,10 +139,8 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         if not compile:
             return None
-        raise LegacyModelError(
-            f"its training_config cannot be read: {str(error).rstrip('.')}.",
-            "Open it with compile=False.",
-        ) from error
+        reason = f"its training_config cannot be read: {str(error).rstrip('.')}."
+        raise LegacyModelError(reason, "Open it with compile=False.") from error
 
 
 def _suggested(dtypes: Sequence[Any], training: Training | None) -> Any:

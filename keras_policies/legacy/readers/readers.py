@@ -45,10 +45,9 @@ def _kind(path: pathlib.Path) -> ModuleType:
 
 def _missing(path: pathlib.Path) -> LegacyModelError:
     if path.with_name(path.name + ".index").is_file():
-        return LegacyModelError(
-            "a checkpoint, which holds weights without a model.",
-            remedies.load_weights_into_code(path),
-        )
+        remedy = remedies.load_weights_into_code(path)
+        reason = "a checkpoint, which holds weights without a model."
+        return LegacyModelError(reason, remedy)
     return LegacyModelError("there is no such file or folder.")
 
 
