@@ -107,7 +107,6 @@ def install() -> None:
     keras_internals.save_class_as(
         LossScaleOptimizer, "keras.optimizers.LossScaleOptimizer"
     )
-    keras_internals.mark_saving_of_weights()
     keras_internals.read_unnamed_policy(_unnamed_policy)
     keras_internals.read_quantized_name(policy_names.quantized_name)
     modules = "keras.mixed_precision", "keras.dtype_policies"

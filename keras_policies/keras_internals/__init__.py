@@ -47,7 +47,6 @@ from keras_policies.keras_internals.saving import (
     custom_object_scope,
     is_saving_weights_only,
     keep_policies_in_memory,
-    mark_saving_of_weights,
     read_policy_class,
     read_quantized_name,
     read_unnamed_policy,

@@ -39,13 +39,10 @@ def is_saving_weights_only() -> bool:
     return _saving_weights.depth > 0
 
 
-def mark_saving_of_weights() -> None:
-    """Let `is_saving_weights_only` know."""
-
-    @instead_of(saving_lib, "save_weights_only")
-    def save_weights_only(stock: Function, *args: Any, **kwargs: Any) -> None:
-        with _saving_weights:
-            stock(*args, **kwargs)
+@instead_of(saving_lib, "save_weights_only")
+def _save_weights_only(stock: Function, *args: Any, **kwargs: Any) -> None:
+    with _saving_weights:
+        stock(*args, **kwargs)
 
 
 class KeptPolicy(Config):

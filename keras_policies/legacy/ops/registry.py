@@ -54,18 +54,13 @@ class Op:
 
 @dataclasses.dataclass(frozen=True)
 class Raw:
-    """How a node of a TensorFlow graph calls a function.
+    """How a node of a TensorFlow graph calls a function: tensorflow/core/ops/*.cc."""
 
-    Args:
-        inputs: the parameters that the node's inputs are, in their order, separated by
-            blanks. A first `"*values"` takes all inputs but those named after it.
-        attributes: the parameters that the node's attributes set, separated by blanks:
-            `"axis"`, or `"dtype=T"` where the attribute has another name.
-
-    Source of both: tensorflow/core/ops/*.cc.
-    """
-
+    # The parameters that the node's inputs are, in their order, separated by blanks. A
+    # first `"*values"` takes all inputs but those named after it.
     inputs: str
+    # The parameters that the node's attributes set, separated by blanks: `"axis"`, or
+    # `"dtype=T"` where the attribute has another name.
     attributes: str = ""
 
     def parameters(self) -> dict[str, str]:
