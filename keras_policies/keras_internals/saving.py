@@ -150,7 +150,7 @@ def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
 
 @contextlib.contextmanager
 def custom_object_scope(custom_objects: Config | None) -> Iterator[None]:
-    """Open a scope of custom objects that adds to the one around; Keras's replaces."""
+    """Open a scope that adds custom objects to those of the scope around it."""
     around = global_state.get_global_attribute("custom_objects_scope_dict", {})
     with keras.saving.custom_object_scope({**around, **(custom_objects or {})}):
         yield

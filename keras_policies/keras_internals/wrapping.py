@@ -26,7 +26,7 @@ class Inside(threading.local):
 
 
 def instead_of(owner: Owner, attribute: str) -> Callable[[Function], None]:
-    """Return a decorator: its function stands in, and takes the stock one first."""
+    """Return a decorator: the function replaces the stock one, which it takes first."""
 
     def decorate(function: Function) -> None:
         wrap(owner, attribute, lambda stock: lambda *a, **k: function(stock, *a, **k))

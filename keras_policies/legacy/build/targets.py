@@ -33,7 +33,7 @@ class Target(NamedTuple):
 def layers(
     model: keras.Layer, leaves: tuple[type[keras.Layer], ...] = ()
 ) -> Iterator[Place]:
-    """Yield a layer and all layers in it, but for those in `leaves`, nearest first."""
+    """Yield a layer and all layers in it, but none inside `leaves`, nearest first."""
     seen, waiting = {id(model)}, collections.deque([Place(model, "", "")])
     while waiting:
         place = waiting.popleft()

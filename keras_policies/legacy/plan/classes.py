@@ -47,7 +47,7 @@ def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
 
 
 def registered_name(class_name: str) -> str | None:
-    """Return the name, or `Package>Name`, by which this scope has it, or None."""
+    """Return the name by which this scope knows a user's class, or None."""
     for name in (class_name, without_package(class_name)):
         if keras.saving.get_registered_object(name) is not None:
             return name
@@ -94,7 +94,7 @@ class KerasClass(NamedTuple):
 
 
 def keras_class(name: str, path: str, is_graph: bool = False) -> Converting[KerasClass]:
-    """Return the class in Keras 3 of one whose config lists layers, or does not."""
+    """Return the class in Keras 3, or raise LegacyModelError if there is none."""
     custom = registered_name(name)
     if custom is not None:
         return KerasClass(None, custom, custom)

@@ -31,7 +31,7 @@ class Training:
     weighted_metrics: Nest
 
     def own_loss_scale(self, dtypes: Iterable[Any]) -> LossScale | None:
-        """Return the loss scale, or None if one of these (written) policies has it."""
+        """Return the loss scale, or None if one of the policies, as written, has it."""
         is_brought = self.is_experimental and any(
             policies.loss_scale_of(dtype) == self.loss_scale
             for dtype in dtypes
