@@ -95,6 +95,8 @@ def convert_model(
             built.model.save(written)
             compared = _verified(written, built, recorded)
     notes = [*built.plan.findings.notes, *made_in_code.unrecorded_policies(built.model)]
+    if built.plan.lost.layers:
+        notes.append(str(built.plan.lost))
     return Converted(
         destination=str(destination),
         source=description,

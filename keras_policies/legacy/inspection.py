@@ -15,6 +15,7 @@ from keras_policies.legacy.plan.findings import Findings
 from keras_policies.legacy.readers import near_misses, readers
 from keras_policies.loss_scale import LossScale
 
+REBUILT = "rebuilt from its recorded function"  # what a layer becomes
 # Layers that Keras 3 cannot make where TensorFlow is not installed.
 NEED_TENSORFLOW = "HashedCrossing", "Hashing", *LOOKUPS
 
@@ -30,7 +31,7 @@ class LayerDescription:
         compute_dtype, variable_dtype: None for a deferred policy.
         parameters: the number of values in its weights.
         becomes: the class in Keras 3, `"keras.ops"` for a function that was called on a
-            tensor, or None if it is missing.
+            tensor, `REBUILT` if its class is lost, or None if it is missing.
     """
 
     path: str
@@ -121,6 +122,17 @@ def _becomes(class_name: str, path: str, findings: Findings) -> str | None:
     return classes.keras_name(class_name)
 
 
+def _as_written(
+    found: LayerDescription, rebuilt: Mapping[str, str]
+) -> LayerDescription | None:
+    """Return the description of a rebuilt layer; None of an op inside one."""
+    if found.path in rebuilt:
+        class_name = rebuilt[found.path]
+        return dataclasses.replace(found, class_name=class_name, becomes=REBUILT)
+    is_inside = any(not at or found.path.startswith(f"{at}/") for at in rebuilt)
+    return None if is_inside and found.becomes == "keras.ops" else found
+
+
 def _notes(findings: Findings, found: Sequence[LayerDescription]) -> tuple[str, ...]:
     """Return what a model needs beside classes, in sentences."""
     ops = dict.fromkeys(op for op, _ in findings.missing_ops)
@@ -145,14 +157,15 @@ def describe(planned: plan.Plan) -> ModelDescription:
     described = tuple(
         description
         for node in configs.inner_layers(legacy.config)
-        for description in _described(node, "", parameters, findings)
+        for found in _described(node, "", parameters, findings)
+        if (description := _as_written(found, planned.lost.layers)) is not None
     )
     missing = {*dict(findings.missing), *findings.code, *training.missing(fitting)}
     return ModelDescription(
         path=legacy.path,
         format=legacy.format,
         written_by=legacy.written_by,
-        class_name=legacy.config["class_name"],
+        class_name=planned.lost.layers.get("", legacy.config["class_name"]),
         name=configs.name_of(legacy.config),
         policy=policy_name(planned.model_dtype),
         records_policies=legacy.records_policies,

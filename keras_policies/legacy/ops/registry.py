@@ -54,21 +54,16 @@ class Op:
 
 @dataclasses.dataclass(frozen=True)
 class Raw:
-    """How a node of a TensorFlow graph calls a function.
+    """How a node of a TensorFlow graph calls a function: tensorflow/core/ops/*.cc."""
 
-    Args:
-        inputs: the parameters that the node's inputs are, in their order, separated by
-            blanks. A first `"*values"` takes all inputs but those named after it.
-        attributes: the parameters that the node's attributes set, separated by blanks:
-            `"axis"`, or `"dtype=T"` where the attribute has another name.
-        outputs: the names of the node's outputs if there are several, separated by
-            blanks; without them, its only output, which may be a list.
-
-    Source of all: tensorflow/core/ops/*.cc.
-    """
-
+    # The parameters that the node's inputs are, in their order, separated by blanks. A
+    # first `"*values"` takes all inputs but those named after it.
     inputs: str
+    # The parameters that the node's attributes set, separated by blanks: `"axis"`, or
+    # `"dtype=T"` where the attribute has another name.
     attributes: str = ""
+    # The names of its outputs if there are several, separated by blanks; its only output
+    # needs none, and may be a list.
     outputs: str = ""
 
     def position(self, output: str, index: int) -> int:
@@ -119,11 +114,6 @@ def op(
         v1: whether these names are in `tf.compat.v1`, too, with the same parameters.
         renamed: other names of its parameters, `{"dim": "axis"}`.
         raw: the ops by which nodes of a graph call it, and how.
-
-    Example:
-        @op("nn.softmax", v1=True, Softmax=Raw("logits"), renamed={"dim": "axis"})
-        def softmax(logits: Tensor, axis: int = -1) -> Tensor:
-            return ops.softmax(logits, axis=axis)
     """
 
     def decorate(function: Function) -> Function:

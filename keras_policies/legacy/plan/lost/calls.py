@@ -36,7 +36,7 @@ def call(
     (only,) = region.nodes if len(region.nodes) == 1 else [None]
     if only is not None and nodes[only].op in CALLS:
         given = [value(i) for i in nodes[only].inputs]
-        tensors = [v for v in given if not isinstance(v, Held)]
+        tensors: list[Value] = [v for v in given if not isinstance(v, Held)]
         if part.tensors is not None:
             tensors = tensors[: part.tensors]
         arguments = _as_traced(layer, tensors) or _plainly(

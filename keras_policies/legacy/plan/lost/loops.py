@@ -56,9 +56,10 @@ def known_size(
         return None
     sizes = _shape(shape.inputs[0], steps, specs)
     at = int(begin.reshape(-1)[0])
-    if sizes is None or not -len(sizes) <= at < len(sizes) or sizes[at] is None:
-        return None
-    return Known(np.int32(sizes[at]))
+    size = None
+    if sizes is not None and -len(sizes) <= at < len(sizes):
+        size = sizes[at]
+    return None if size is None else Known(np.int32(size))
 
 
 def _op(value: Value, steps: Sequence[Step]) -> OpStep | None:
@@ -92,13 +93,13 @@ def of_list(
     """Return the result of an op on a list of tensors, or None if it is not static."""
     first, *others = inputs
     if node.op == "TensorListReserve":
-        count = constant(others[0])
-        return None if count is None else Items((None,) * _count(count))
+        size = constant(others[0])
+        return None if size is None else Items((None,) * _count(int(size)))
     if node.op == "TensorListFromTensor":
         sizes = _shape(first, steps, specs)
         if not sizes or sizes[0] is None:
             return None
-        count = _count(np.asarray(sizes[0]))
+        count = _count(sizes[0])
         settings = {"num": count, "axis": 0}
         number = add(OpStep(node.name, "Unpack", settings, (first,)))
         return Items(tuple(Result(number, i) for i in range(count)))
@@ -121,9 +122,8 @@ def of_list(
     return None
 
 
-def _count(number: np.ndarray) -> int:  # type: ignore[type-arg]
-    if not 0 <= int(number) <= MAX_ITEMS:
-        raise LegacyModelError(
-            f"a list of {int(number)} tensors, expected at most {MAX_ITEMS}."
-        )
-    return int(number)
+def _count(number: int) -> int:
+    if not 0 <= number <= MAX_ITEMS:
+        reason = f"a list of {number} tensors, expected at most {MAX_ITEMS}."
+        raise LegacyModelError(reason)
+    return number

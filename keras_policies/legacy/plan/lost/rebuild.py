@@ -54,6 +54,25 @@ class Rebuilt:
     layers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unused: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """Return what a user should know, in sentences."""
+        named = ", ".join(
+            f"{path!r} ({class_name})" if path else f"the model itself ({class_name})"
+            for path, class_name in self.layers.items()
+        )
+        unused = (
+            f" Left out, since no inference function reads them: "
+            f"{', '.join(self.unused)}."
+        )
+        return (
+            "the classes of these layers are not to be found, so they were made of the "
+            f"functions that the file recorded for inference: {named}. They train, but "
+            "not with what they only did in training: dropout and noise by ops, losses "
+            "that they added, statistics moved by assignments. Random draws of an "
+            "inference function happen in training only, and are zeros in inference."
+            f"{unused if self.unused else ''} To use the classes, pass custom_objects."
+        )
+
 
 def rebuilt(
     legacy: LegacyModel, settings: Settings, signature: str | None = None

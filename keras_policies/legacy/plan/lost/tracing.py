@@ -130,7 +130,9 @@ class _Body:
         """Add the call of a layer, or the nodes themselves if it is none of its."""
         part = self.tracing.part_of(region.layer)
         layer = self.tracing.recorded.layers[region.layer]
-        call = part and calls.call(part, layer, region, self.nodes, self.value)
+        call = None
+        if part is not None:
+            call = calls.call(part, layer, region, self.nodes, self.value)
         if call is None:
             for name in self.nodes:
                 if name in region.nodes:
@@ -227,14 +229,15 @@ def _of_call(number: int, positions: Mapping[Output, int]) -> Callable[[Output],
 
 def _folded(step: OpStep) -> Callable[[Output], Value] | None:
     """Return what an op makes of constants, or None where it takes a tensor."""
-    if step.op not in table.NODES or not all(isinstance(i, Known) for i in step.inputs):
+    known = [value.value for value in step.inputs if isinstance(value, Known)]
+    if step.op not in table.NODES or len(known) != len(step.inputs):
         return None
     _, raw = table.NODES[step.op]
-    constants = {str(i): value.value for i, value in enumerate(step.inputs)}
+    constants = {str(i): value for i, value in enumerate(known)}
     try:
         found = node_def.call({"op": step.op, "attr": step.attributes}, (), constants)
     except UNEXPECTED:
         return None
     results = list(found) if isinstance(found, tuple) else [found]
-    known = [Known(result) for result in results]
-    return lambda output: known[raw.position(*output[1:])]
+    values = [Known(result) for result in results]
+    return lambda output: values[raw.position(*output[1:])]

@@ -326,10 +326,10 @@ class Weights:
             self._made[Result(number)] = self._followed(step)
             return
         inputs = tuple(map(self._value, step.inputs))
-        made = self.add(OpStep(step.name, step.op, step.attributes, inputs))
-        self._made[Result(number)] = made
+        new = self.add(OpStep(step.name, step.op, step.attributes, inputs))
+        self._made[Result(number)] = new
         if step.op in SIZES or all(map(self._is_static, inputs)):
-            self._static.add(made.step)
+            self._static.add(new.step)
 
     def _is_taken(self, number: int) -> bool:
         """Return whether a variable that was cast is taken as a tensor."""
@@ -438,7 +438,7 @@ def _changes_nothing(step: OpStep, shape: tuple[int, ...]) -> bool:
     wanted = constant(step.inputs[1]) if len(step.inputs) == 2 else None
     if wanted is None or wanted.dtype.kind not in "iO" or wanted.ndim != 1:
         return False
-    values = wanted.tolist()
+    values: list[int] = wanted.tolist()
     if step.op == "Transpose":
         return values == [*range(len(shape))]
     known = all(n in (-1, size) for n, size in zip(values, shape, strict=False))
