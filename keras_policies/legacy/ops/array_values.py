@@ -10,16 +10,18 @@ from keras_policies.legacy.ops.math_reductions import euclidean_norm
 from keras_policies.legacy.ops.registry import Raw, op
 
 CHOICE = Raw("condition x y")
+# Ops that give their input and have no gradient of their own, or check something.
+SAME = "CheckNumerics Identity PlaceholderWithDefault PreventGradient Snapshot"
 elementwise.register("x", ("stop_gradient", None, "stop_gradient", "StopGradient"))
 
 
-@op("identity", Identity=Raw("input"))
+@op("identity", **dict.fromkeys(SAME.split(), Raw("input")))
 def identity(input: Operand) -> Operand:
     """Return what it is given."""
     return input
 
 
-@op("identity_n")
+@op("identity_n", IdentityN=Raw("*input"))
 def identity_n(input: Operands) -> tuple[Operand, ...]:
     """Return a list as it is."""
     return tuple(input)

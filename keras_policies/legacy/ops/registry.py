@@ -62,8 +62,8 @@ class Raw:
     # The parameters that the node's attributes set, separated by blanks: `"axis"`, or
     # `"dtype=T"` where the attribute has another name.
     attributes: str = ""
-    # The names of its outputs if there are several, separated by blanks; its only output
-    # needs none, and may be a list.
+    # The names of its outputs if there are several, separated by blanks. A single one
+    # needs no name, and may be a list.
     outputs: str = ""
 
     def position(self, output: str, index: int) -> int:

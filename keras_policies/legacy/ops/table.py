@@ -5,13 +5,16 @@ from typing import Any
 
 from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions)
     anchors,
+    array_blocks,
     array_creation,
     array_indexing,
     array_joining,
+    array_scattering,
     array_shapes,
     array_values,
     bitwise,
     image,
+    image_patches,
     image_resize,
     keras_backend,
     linalg,
@@ -19,6 +22,8 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     math_reductions,
     nn,
     nn_convolutions,
+    nn_normalization,
+    nn_transposed,
 )
 from keras_policies.legacy.ops.registry import FUNCTIONS as FUNCTIONS
 from keras_policies.legacy.ops.registry import NODES as NODES
