@@ -1,7 +1,6 @@
 """Models whose classes are lost are made of the functions that the file recorded."""
 
 import json
-import pathlib
 import subprocess
 import sys
 
@@ -13,12 +12,12 @@ import pytest
 from legacy_files import once
 
 import keras_policies
-from keras_policies import inspect_model, load_model
+from keras_policies import inspect_model, keras_internals, load_model
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*(classes of these layers|left out of its training)"
+    "ignore:.*(classes of these layers|left out of its training|with a mask attached)"
 )
 RELEASES = [
     release
@@ -30,7 +29,6 @@ NAMES = [
 ]
 REFUSED = {
     "own_cell": "While",  # a cell in a loop over a time of any length
-    "export_text": "While",  # an LSTM without its layer
 }
 TOLERANCE = {"float32": 1e-5, "mixed_float16": 1e-2, "mixed_bfloat16": 2e-2}
 # The assignment that moved the statistics came before their use.
@@ -111,3 +109,202 @@ def test_a_model_without_its_code_predicts_what_tensorflow_did(case):
         for number, (own, other) in enumerate(zip(found, expected, strict=True)):
             if number not in case.about.get("random_outputs", ()):
                 assert_close(own, other.astype("float32"), TOLERANCE[policy])
+
+
+def loss_of(model, x, targets):
+    """Return a function of the trainable values: the loss that TensorFlow took."""
+    others = [variable.value for variable in model.non_trainable_variables]
+
+    def loss(values):
+        found, _ = model.stateless_call(values, others, x, training=True)
+        found = [keras.ops.cast(y, "float32") for y in keras.tree.flatten(found)]
+        pairs = zip(found, targets, strict=True)
+        return sum(keras.ops.mean(keras.ops.square(y - t)) for y, t in pairs)
+
+    return loss
+
+
+def test_a_training_step_moves_each_weight_as_tensorflow_did(case):
+    if not case.about.get("trains") or "signatures" in case.about:
+        return
+    if case.folder.name in OTHER_STEP:
+        return
+    ((model, x, _),) = opened(case)
+    trained = len(case.about["trainable"])
+    before, after = case.arrays("w_")[:trained], case.arrays("a_")[:trained]
+    variables = model.trainable_variables
+    assert len(variables) == trained
+    values = [variable.value for variable in variables]
+    gradients = backend.gradients(loss_of(model, x, case.arrays("t_")), values)
+    tolerance = 10 * TOLERANCE[case.about["policy"]]
+    for variable, gradient in zip(variables, gradients, strict=True):
+        own = keras.ops.convert_to_numpy(variable.value)
+        (number,) = (
+            i for i, w in enumerate(before) if np.array_equal(w.ravel(), own.ravel())
+        )
+        expected = after[number].reshape(own.shape)
+        moved = float(np.max(np.abs(after[number] - before[number])))
+        assert_moved(own - 0.1 * gradient, expected, tolerance * max(moved, 1e-3))
+
+
+def assert_moved(found, expected, allowed):
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=allowed)
+
+
+def test_saved_as_keras_they_open_in_a_process_that_has_only_keras(folder, tmp_path):
+    expected = {}
+    for name in NAMES:
+        case = lost_files.Lost(folder / name)
+        if case.folder.name in REFUSED or "signatures" in case.about:
+            continue
+        ((model, _, y),) = opened(case)
+        stem = name.replace("/", "-")
+        model.save(tmp_path / f"{stem}.keras")
+        (tmp_path / f"{stem}.json").write_text(json.dumps(case.about["inputs"]))
+        for number, array in enumerate(case.arrays("x_")):
+            np.save(tmp_path / f"{stem}-x_{number}.npy", array)
+        expected[stem] = case, y
+    command = [sys.executable, "-c", PLAIN, str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for stem, (case, y) in expected.items():
+        for number, other in enumerate(y):
+            if number not in case.about["random_outputs"]:
+                found = np.load(tmp_path / f"{stem}-found_{number}.npy")
+                tolerance = TOLERANCE[case.about["policy"]]
+                assert_close(found, other.astype("float32"), tolerance)
+
+
+@pytest.mark.parametrize("name", ["compiled_adam", "subclassed_compiled"])
+def test_the_slots_of_the_optimizer_belong_to_the_same_weights(of, name):
+    case = of(f"2.15.1/{name}")
+    model = load_model(case.model)
+    weights = case.arrays("w_")[: len(case.about["trainable"])]
+    slots = {"m": case.arrays("m_"), "v": case.arrays("v_")}
+    optimizer = model.optimizer
+    assert int(optimizer.iterations) > 0
+    for variable in model.trainable_variables:
+        own = keras.ops.convert_to_numpy(variable.value).ravel()
+        (number,) = (i for i, w in enumerate(weights) if np.array_equal(w.ravel(), own))
+        for key, expected in slots.items():
+            slot = keras_internals.slot(optimizer, key, variable)
+            found = keras.ops.convert_to_numpy(slot.value).ravel()
+            np.testing.assert_allclose(found, expected[number].ravel(), rtol=1e-6)
+
+
+def layers_in(model):
+    """Return `{class}` of all stock layers in a model, without inputs."""
+    found = {type(layer).__name__ for layer in keras_internals.sublayers(model)}
+    return found - {"InputLayer", "Functional"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("affine", {"Dense"}),
+        ("affine_with_config", {"Dense"}),
+        ("attention_pool", {"Dense", "PReLU"}),
+        ("bidirectional_inside", {"Bidirectional", "LSTM", "LSTMCell"}),
+        ("conv_inside", {"BatchNormalization", "Conv2D", "GlobalAveragePooling2D"}),
+        ("embedding_inside", {"Embedding"}),
+        ("gru_inside", {"GRU", "GRUCell"}),
+        ("lstm_inside", {"LSTM", "LSTMCell"}),
+        ("own_conv2d", {"Conv2D"}),
+        ("own_conv3d", {"Conv3D"}),
+        ("own_depthwise", {"DepthwiseConv2D"}),
+        ("own_conv2d_transpose", {"Conv2DTranspose"}),
+        ("own_lookup", {"Embedding"}),
+        ("projected", {"Dense"}),
+        ("separable_inside", {"SeparableConv2D"}),
+        ("subclassed", {"Dense", "BatchNormalization"}),
+        ("while_loop", {"Dense"}),
+    ],
+)
+def test_layers_whose_classes_are_known_come_back_as_they_are(of, name, expected):
+    assert layers_in(load_model(of(f"2.15.1/{name}").model)) == expected
+
+
+def test_dropout_in_a_lost_layer_drops_out_in_training(of):
+    case = of("2.15.1/dropout_inside")
+    model = load_model(case.model)
+    x = case.inputs()
+    assert not np.array_equal(outputs(model, x, True)[0], outputs(model, x, True)[0])
+    np.testing.assert_array_equal(outputs(model, x)[0], outputs(model, x)[0])
+
+
+def test_a_lost_layer_in_a_lost_model_keeps_its_name(of):
+    model = load_model(of("2.15.1/subclassed_nested").model)
+    assert model.name == "seq2_seq"
+    encoder = model.get_layer("encoder_part")
+    assert [layer.name for layer in encoder.layers] == ["input_1", "gru"]
+
+
+def test_the_casts_of_a_lost_layer_follow_a_given_policy(of):
+    case = of("2.15.1/own_attention-mixed_float16")
+    model = load_model(case.model, dtype_policy="float32")
+    for layer in keras_internals.sublayers(model):
+        assert layer.compute_dtype == "float32"
+        assert "float16" not in str(getattr(layer, "output", ""))
+    assert_close(outputs(model, case.inputs())[0], case.arrays("y_")[0], 1e-2)
+
+
+def test_one_warning_lists_what_was_rebuilt(of):
+    with pytest.warns(UserWarning, match="classes of these layers") as caught:
+        load_model(of("2.15.1/in_sequential").model)
+    (warning,) = caught
+    assert "'scale' (Scale), 'affine' (Affine)" in str(warning.message)
+
+
+def test_a_class_that_is_given_wins(of):
+    class Scale(keras.layers.Layer):
+        def build(self, shape):
+            self.gamma = self.add_weight(name="gamma", shape=(shape[-1],))
+            self.beta = self.add_weight(name="beta", shape=(shape[-1],))
+
+        def call(self, x):
+            return x * self.gamma + self.beta
+
+    case = of("2.15.1/in_sequential")
+    model = load_model(case.model, custom_objects={"Scale": Scale})
+    assert type(model.get_layer("scale")) is Scale
+    assert_close(outputs(model, case.inputs())[0], case.arrays("y_")[0], 1e-5)
+
+
+def test_lost_layers_can_be_refused(of):
+    with pytest.raises(LegacyModelError, match="does not have:\n  Scale"):
+        load_model(of("2.15.1/scale").model, lost="refuse")
+
+
+def test_lost_takes_two_values(of):
+    with pytest.raises(ValueError, match="one of .'rebuild', 'refuse'., received 'x'"):
+        load_model(of("2.15.1/scale").model, lost="x")
+
+
+def test_a_signature_that_is_not_there_is_refused(of):
+    path = of("2.15.1/module_signatures").model
+    with pytest.raises(LegacyModelError, match="no signature 'x' in it; there are"):
+        load_model(path, signature="x")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_had_is_named(of, name):
+    with pytest.raises(LegacyModelError, match=REFUSED[name]):
+        load_model(of(f"2.15.1/{name}").model)
+
+
+@once
+def test_inspect_names_what_is_rebuilt(of):
+    found = inspect_model(of("2.15.1/nested").model)
+    described = {
+        layer.path: (layer.class_name, layer.becomes) for layer in found.layers
+    }
+    assert described["outer"] == ("Outer", "rebuilt from its recorded function")
+    assert described["outer/dense"] == ("Dense", "Dense")
+    assert "keras.ops" not in {becomes for _, becomes in described.values()}
+
+
+@once
+def test_convert_lists_what_is_rebuilt(of, tmp_path):
+    path = of("2.15.1/nested").model
+    converted = keras_policies.convert_model(path, tmp_path / "new.keras")
+    assert "'outer' (Outer)" in "; ".join(converted.left_out)

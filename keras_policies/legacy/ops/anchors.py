@@ -33,6 +33,8 @@ def tensor(value: Operand, zero: Tensor) -> Tensor:
     if kinds.is_tensor(value):
         return value
     value = kinds.array(value)
+    if value.dtype == "int64":  # jax has none, and positions are small
+        value = value.astype("int32")
     zero = ops.cast(zero, value.dtype.name)
     # Tall first: stock TensorFlow takes a tall second operand for a bias.
     together = ops.logical_or if value.dtype == bool else ops.add

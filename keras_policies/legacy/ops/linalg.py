@@ -60,11 +60,9 @@ def einsum(equation: str, inputs: Operands | None = None) -> Tensor:
     """Return a sum of products; TFOpLambda layers do not record its inputs."""
     if inputs is None:
         raise ValueError("tf.keras did not record the tensors it was called on")
-    # Keras knows small letters only; its own TensorFlow backend writes "BTNH,BSNH->BNTS".
+    # Keras takes small letters; its TensorFlow backend writes "BTNH,BSNH->BNTS".
     letters = dict.fromkeys(filter(str.isalpha, equation))
-    small = {
-        old: new for old, new in zip(letters, string.ascii_lowercase, strict=False)
-    }
+    small = dict(zip(letters, string.ascii_lowercase, strict=False))
     equation = "".join(small.get(letter, letter) for letter in equation)
     return ops.einsum(equation, *together(*inputs))
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.recorded import Node, Spec
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
@@ -12,6 +13,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Known,
     OpStep,
     Result,
+    Rows,
     Step,
     Value,
     constant,
@@ -87,8 +89,6 @@ def of_list(
     node: Node,
     inputs: Sequence[Value],
     add: Add,
-    steps: Sequence[Step],
-    specs: Sequence[Spec],
 ) -> Value | None:
     """Return the result of an op on a list of tensors, or None if it is not static."""
     first, *others = inputs
@@ -96,13 +96,10 @@ def of_list(
         size = constant(others[0])
         return None if size is None else Items((None,) * _count(int(size)))
     if node.op == "TensorListFromTensor":
-        sizes = _shape(first, steps, specs)
-        if not sizes or sizes[0] is None:
-            return None
-        count = _count(sizes[0])
-        settings = {"num": count, "axis": 0}
-        number = add(OpStep(node.name, "Unpack", settings, (first,)))
-        return Items(tuple(Result(number, i) for i in range(count)))
+        return Rows(first)
+    if isinstance(first, Rows) and node.op == "TensorListGetItem":
+        row = constant(others[0])
+        return None if row is None else Result(add(_row(node.name, first.tensor, row)))
     if not isinstance(first, Items):
         return None
     if node.op == "TensorListLength":
@@ -120,6 +117,12 @@ def of_list(
         values[int(at)] = others[1]
         return Items(tuple(values))
     return None
+
+
+def _row(name: str, tensor: Value, row: Array) -> OpStep:
+    """Return the step that takes a row of a tensor."""
+    bounds = [Known([int(row)]), Known([int(row) + 1]), Known([1])]
+    return OpStep(name, "StridedSlice", {"shrink_axis_mask": 1}, (tensor, *bounds))
 
 
 def _count(number: int) -> int:

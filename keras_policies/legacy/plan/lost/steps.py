@@ -44,7 +44,14 @@ class Items:
     values: "tuple[Value | None, ...]"
 
 
-Value: TypeAlias = Argument | Held | Result | Known | Items
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rows:
+    """The list of tensors that a tensor is along its first axis."""
+
+    tensor: "Value"
+
+
+Value: TypeAlias = Argument | Held | Result | Known | Items | Rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,7 +98,7 @@ def mapped(function: Callable[[Value], Any], nest: Nest) -> Nest:
         return {key: mapped(function, item) for key, item in nest.items()}
     if isinstance(nest, list):
         return [mapped(function, item) for item in nest]
-    is_value = isinstance(nest, Argument | Held | Result | Known | Items)
+    is_value = isinstance(nest, Argument | Held | Result | Known | Items | Rows)
     return function(nest) if is_value else nest
 
 

@@ -18,10 +18,12 @@ from keras_policies.legacy.plan.lost.bodies import CALLS, PASSING, Layers, Regio
 from keras_policies.legacy.plan.lost.steps import (
     CallStep,
     Held,
+    Items,
     Known,
     OpStep,
     Part,
     Result,
+    Rows,
     Step,
     Value,
 )
@@ -165,11 +167,12 @@ class _Body:
                 return _each(left)
         steps, specs = self.tracing.steps, self.tracing.specs
         if node.op.startswith("TensorList") and inputs:
-            item = loops.of_list(node, inputs, self.tracing.add, steps, specs)
+            item = loops.of_list(node, inputs, self.tracing.add)
             if item is not None:
                 return _always(item)
         op = OF_VARIABLES.get(node.op, node.op)
-        step = OpStep(node.name, op, node.attributes, tuple(inputs))
+        tensors = (value for value in inputs if not isinstance(value, Items | Rows))
+        step = OpStep(node.name, op, node.attributes, tuple(tensors))
         size = loops.known_size(step, steps, specs)
         if size is not None:
             return _always(size)
