@@ -8,9 +8,7 @@ from keras_policies.legacy.ops.registry import Raw, op
 
 
 @op("scatter_nd", v1=True, ScatterNd=Raw("indices updates shape"))
-def scatter_nd(
-    indices: Operand, updates: Tensor, shape: tuple[int, ...]
-) -> Tensor:
+def scatter_nd(indices: Operand, updates: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return zeros with `updates` added at the positions `indices`."""
     return ops.scatter(_positions(indices), updates, shape)
 

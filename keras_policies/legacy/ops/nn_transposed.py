@@ -8,7 +8,14 @@ from keras import ops
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.array_indexing import index
 from keras_policies.legacy.ops.elementwise import constant
-from keras_policies.legacy.ops.kinds import Axes, Layout, Operand, Padding, Sizes, Tensor
+from keras_policies.legacy.ops.kinds import (
+    Axes,
+    Layout,
+    Operand,
+    Padding,
+    Sizes,
+    Tensor,
+)
 from keras_policies.legacy.ops.nn_convolutions import LAST, one, spatial
 from keras_policies.legacy.ops.registry import Raw, op
 from keras_policies.legacy.ops.sizes import Size
@@ -73,7 +80,7 @@ def _spread(
     steps: Sequence[int],
     windows: Sequence[int],
 ) -> Tensor:
-    """Return `x` with `step - 1` zeros after each pixel, and a window of them around."""
+    """Return `x` with `step - 1` zeros after each pixel, and a window around them."""
     for axis, (length, step) in enumerate(zip(lengths, steps, strict=True), first):
         if step > 1:
             pads = [(0, 0)] * (len(x.shape) + 1)
@@ -93,7 +100,9 @@ def _turned(filters: Operand, rank: int) -> Operand:
     return np.swapaxes(np.flip(filters, axes), -1, -2)
 
 
-def _cut(length: int, wanted: int | Size, window: int, step: int, padding: str) -> slice:
+def _cut(
+    length: int, wanted: int | Size, window: int, step: int, padding: str
+) -> slice:
     """Return the part of an axis that TensorFlow gives.
 
     Source: GetWindowedOutputSize in tensorflow/core/framework/common_shape_fns.cc.
