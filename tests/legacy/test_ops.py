@@ -26,12 +26,12 @@ ARCHIVES = pathlib.Path(__file__).parents[1] / "data" / "legacy" / "ops"
 RELEASES = "2.3.4", "2.15.1"
 # What keras.ops has no counterpart for: refused, with the name of the function.
 UNKNOWN_IN_BOTH = """
-adjust_hue adjust_saturation bitcast boolean_mask complex crop_and_resize erosion2d fft2d k_dropout k_random_normal linalg_qr
-linalg_svd local_response_normalization log_mel math_bessel_i0 math_bincount
+adjust_hue adjust_saturation bitcast boolean_mask complex crop_and_resize erosion2d
+fft2d k_dropout k_random_normal linalg_qr linalg_svd
+local_response_normalization log_mel math_bessel_i0 math_bincount
 math_cumulative_logsumexp math_digamma math_lgamma math_ndtri max_pool_argmax nn_dropout
 nn_lrn ragged_to_tensor random_flip random_noise random_uniform reverse_sequence
-set_diag shape_n stft unique
-vae_sampling vae_with_losses
+set_diag shape_n stft unique vae_sampling vae_with_losses
 """
 UNKNOWN = {
     "2.3.4": """

@@ -40,7 +40,7 @@ def space_to_batch(
     BatchToSpaceND=Raw("input block_shape crops"),
 )
 def batch_to_space(input: Tensor, block_shape: tuple[int, ...], crops: Pairs) -> Tensor:
-    """Make a block of each group of images, and cut its edges; undo `space_to_batch`."""
+    """Undo `space_to_batch`, and cut the edges."""
     rank = len(block_shape)
     sizes = _known(input.shape[1 : rank + 1]) * np.asarray(block_shape)
     x = ops.reshape(input, [*block_shape, -1, *input.shape[1:]])

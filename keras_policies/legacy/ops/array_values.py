@@ -10,12 +10,18 @@ from keras_policies.legacy.ops.math_reductions import euclidean_norm
 from keras_policies.legacy.ops.registry import Raw, op
 
 CHOICE = Raw("condition x y")
-# Ops that give their input and have no gradient of their own, or check something.
-SAME = "CheckNumerics Identity PlaceholderWithDefault PreventGradient Snapshot"
+SAME = Raw("input")
 elementwise.register("x", ("stop_gradient", None, "stop_gradient", "StopGradient"))
 
 
-@op("identity", **dict.fromkeys(SAME.split(), Raw("input")))
+@op(
+    "identity",
+    CheckNumerics=SAME,
+    Identity=SAME,
+    PlaceholderWithDefault=SAME,
+    PreventGradient=SAME,
+    Snapshot=SAME,
+)
 def identity(input: Operand) -> Operand:
     """Return what it is given."""
     return input

@@ -15,12 +15,17 @@ from keras_policies.legacy.ops.registry import Raw, op
 
 MATMUL = Raw("a b", "transpose_a transpose_b")
 BATCHED = Raw("a b", "adjoint_a=adj_x adjoint_b=adj_y")
-PRODUCTS = dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), BATCHED)
 DIAG = Raw("diagonal k num_rows num_cols padding_value")
 DIAG_PART = Raw("input k padding_value")
 
 
-@op("linalg.matmul", MatMul=MATMUL, **PRODUCTS)
+@op(
+    "linalg.matmul",
+    BatchMatMul=BATCHED,
+    BatchMatMulV2=BATCHED,
+    BatchMatMulV3=BATCHED,
+    MatMul=MATMUL,
+)
 def matmul(
     a: Operand,
     b: Operand,

@@ -17,7 +17,7 @@ POOLING = Raw("input", "ksize strides padding data_format")
 Setting: TypeAlias = int | Sequence[int]  # for all spatial axes, or one for each
 
 
-def spatial(values: Setting, rank: int, layout: str) -> list[int]:
+def spatial(values: int | Sequence[Any], rank: int, layout: str) -> list[Any]:
     """Return a setting per spatial axis, from one number or a number per axis."""
     if isinstance(values, int):
         return [values] * rank
@@ -111,10 +111,12 @@ def _pooling(kind: str) -> Callable[..., Tensor]:
 
 
 MAX, AVG = _pooling("Max"), _pooling("Average")
-for kind, pooling in ("max", MAX), ("avg", AVG):
-    names = [f"nn.{kind}_pool{rank}" for rank in ("", "1d", "2d", "3d")]
-    nodes = [f"{kind.title()}Pool", f"{kind.title()}Pool3D"]
-    op(*names, v1=True, **dict.fromkeys(nodes, POOLING))(pooling)
+RANKS = "", "1d", "2d", "3d"
+MAX_NAMES, AVG_NAMES = (
+    [f"nn.{kind}_pool{r}" for r in RANKS] for kind in ("max", "avg")
+)
+op(*MAX_NAMES, v1=True, MaxPool=POOLING, MaxPool3D=POOLING)(MAX)
+op(*AVG_NAMES, v1=True, AvgPool=POOLING, AvgPool3D=POOLING)(AVG)
 
 
 @op("nn.pool", v1=True, renamed={"window_shape": "ksize", "dilation_rate": "dilations"})

@@ -80,7 +80,7 @@ def _spread(
     steps: Sequence[int],
     windows: Sequence[int],
 ) -> Tensor:
-    """Return `x` with `step - 1` zeros after each pixel, and a window of them around."""
+    """Return `x` with `step - 1` zeros after each pixel, and a window around them."""
     for axis, (length, step) in enumerate(zip(lengths, steps, strict=True), first):
         if step > 1:
             pads = [(0, 0)] * (len(x.shape) + 1)
