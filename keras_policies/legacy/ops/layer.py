@@ -114,7 +114,11 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         self, outputs: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         """Name the operations that this call made after the layer."""
-        given = {id(tensor) for tensor in keras.tree.flatten((args, kwargs))}
+        values = keras.tree.flatten((args, kwargs))
+        given = {id(value) for value in values}
+        for value in values:
+            if isinstance(value, sizes.Size):
+                given.update(map(id, value.sources))
         made = {
             id(operation): operation
             for tensor in outputs

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.ops import kinds, table
+from keras_policies.legacy.ops import kinds, sizes, table
 from keras_policies.legacy.ops.registry import Op
 
 
@@ -36,7 +36,8 @@ def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
     try:
         return function.call((), given | settings)
     except ValueError:
-        if any(map(kinds.is_tensor, keras.tree.flatten(given))):
+        values = keras.tree.flatten(given)
+        if sizes.has_unknown(values) or any(map(kinds.is_tensor, values)):
             raise
         return _of_constants(function, given, settings)
 

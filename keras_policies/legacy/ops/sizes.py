@@ -20,12 +20,13 @@ class Size:
     """A size that is known only when the model runs.
 
     `make` returns it as an int32 scalar tensor. `axis` of the KerasTensor `tensor` has
-    this size, unless `tensor` is None.
+    this size, unless `tensor` is None. `sources` are the tensors that it comes from.
     """
 
     make: Callable[[], Tensor]
     tensor: Tensor = None
     axis: int = 0
+    sources: tuple[Tensor, ...] = ()
 
     def ones(self, dtype: str) -> Tensor:
         """Return ones as long as the axis, or raise ValueError if there is no axis."""
@@ -54,7 +55,9 @@ def shape(tensor: Tensor) -> list[int | Size]:
 
 
 def _size_of(tensor: Tensor, axis: int) -> Size:
-    return Size(lambda: ops.sum(_ones_along(tensor, axis, "int32")), tensor, axis)
+    return Size(
+        lambda: ops.sum(_ones_along(tensor, axis, "int32")), tensor, axis, (tensor,)
+    )
 
 
 def has_unknown(values: Iterable[object]) -> bool:
@@ -89,7 +92,9 @@ def combine(
         return [combine(symbolic, plain, *items) for items in zip(*spread, strict=True)]
     if not has_unknown(values):
         return plain(*values)
-    return Size(lambda: symbolic(*map(as_tensor, values)))
+    unknown = [value for value in values if isinstance(value, Size)]
+    sources = tuple(tensor for value in unknown for tensor in value.sources)
+    return Size(lambda: symbolic(*map(as_tensor, values)), sources=sources)
 
 
 def filled(values: Sequence[int | Size], number: object, dtype: str) -> Tensor:
