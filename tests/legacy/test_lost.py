@@ -1,5 +1,6 @@
 """Models whose classes are lost are made of the functions that the file recorded."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -15,6 +16,10 @@ import keras_policies
 from keras_policies import inspect_model, keras_internals, load_model
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.recorded import Function, Node, Output
+from keras_policies.legacy.build import build
+from keras_policies.legacy.plan import plan
+from keras_policies.legacy.readers import readers
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(classes of these layers|left out of its training|with a mask attached)"
@@ -309,3 +314,93 @@ def test_convert_lists_what_is_rebuilt(of, tmp_path):
     path = of("2.15.1/nested").model
     converted = keras_policies.convert_model(path, tmp_path / "new.keras")
     assert "'outer' (Outer)" in "; ".join(converted.left_out)
+
+
+def node(name, op, *inputs, **attributes):
+    return Node(name, op, tuple(Output(taken) for taken in inputs), attributes)
+
+
+def function(name, nodes, output):
+    found = {one.name: one for one in nodes}
+    return Function(name, ("x", "w", "b"), found, (Output(output),))
+
+
+DOUBLING = [
+    function(
+        f"f{i}",
+        [
+            node("a", "PartitionedCall", "x", "w", "b", f=f"f{i + 1}"),
+            node("c", "PartitionedCall", "a", "w", "b", f=f"f{i + 1}"),
+        ],
+        "c",
+    )
+    for i in range(40)
+]
+HOSTILE = {
+    "cycle": (
+        [function("f0", [node("a", "Add", "c", "x"), node("c", "Neg", "a")], "a")],
+        "f0 has a cycle at 'a'",
+    ),
+    "recursion": (
+        [function("f0", [node("a", "PartitionedCall", "x", "w", "b", f="f0")], "a")],
+        "call each other more than 60 times deep",
+    ),
+    "doubling": ([*DOUBLING, function("f40", [], "x")], "more than 30000 nodes"),
+    "loop": (
+        [
+            function(
+                "f0", [node("a", "While", "x", "w", "b", cond="yes", body="same")], "a"
+            ),
+            function("yes", [node("a", "Const", value=np.array(True))], "a"),
+            Function("same", ("x", "w", "b"), {}, tuple(map(Output, "xwb"))),
+        ],
+        "the loop 'a' has more than 200 rounds",
+    ),
+    "no_node": ([function("f0", [], "nothing")], "f0 has no node 'nothing'"),
+    "no_function": ([], "there is no function 'f0'"),
+    "arguments": (
+        [Function("f0", ("x",), {}, (Output("x"),))],
+        "f0 takes 1 arguments, it is called with 3",
+    ),
+    "attribute": ([function("f0", [node("a", "Const")], "a")], "KeyError: 'value'"),
+    "constant": (
+        [
+            function(
+                "f0",
+                [
+                    node("d", "Const", value=np.array([10**6, 10**6])),
+                    node("v", "Const", value=np.float32(1)),
+                    node("a", "Fill", "d", "v"),
+                    node("y", "Add", "x", "a"),
+                ],
+                "y",
+            )
+        ],
+        "asks for an array of",
+    ),
+}
+
+
+@once
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_function_is_one_error(of, name):
+    functions, match = HOSTILE[name]
+    with readers.read(of("2.15.1/affine_with_config").model) as legacy:
+        recorded = legacy.recorded
+        layers = {
+            number: dataclasses.replace(
+                layer,
+                traces=tuple(trace_of(trace, "f0") for trace in layer.traces),
+            )
+            for number, layer in recorded.layers.items()
+        }
+        recorded = dataclasses.replace(
+            recorded, layers=layers, functions={f.name: f for f in functions}
+        )
+        legacy = dataclasses.replace(legacy, recorded=recorded)
+        with pytest.raises(LegacyModelError, match=match):
+            build.build(plan.make(legacy))
+
+
+def trace_of(trace, name):
+    return dataclasses.replace(trace, function=name)

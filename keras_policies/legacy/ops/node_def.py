@@ -6,6 +6,7 @@ their kinds. Nodes of recorded functions come with plain values.
 
 import base64
 import binascii
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ import keras
 import numpy as np
 
 from keras_policies.annotations import Config
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds, sizes, table
 from keras_policies.legacy.ops.registry import Op
 
@@ -35,6 +38,8 @@ def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
     given = raw.arguments(_inputs(tensors, constants))
     try:
         return function.call((), given | settings)
+    except LegacyModelError:
+        raise
     except ValueError:
         values = keras.tree.flatten(given)
         if sizes.has_unknown(values) or any(map(kinds.is_tensor, values)):
@@ -57,6 +62,8 @@ def _of_constants(function: Op, given: Config, settings: Config) -> Any:
         for name, value in values.items()
     }
     found = function.call((), {**given, **tensors, **settings})
+    for made in keras.tree.flatten(found):
+        budget.spend(math.prod(made.shape), 8)
     computed = keras.Function([*tensors.values()], found)([*values.values()])
     return keras.tree.map_structure(keras.ops.convert_to_numpy, computed)
 

@@ -31,6 +31,7 @@ PASSING = {
 # What a recorded layer becomes: itself, a model that is rebuilt, or nothing.
 Kind: TypeAlias = Literal["known", "lost", ""]
 MAX_SCOPES = 30  # of a name
+MAX_NAMESAKES = 8  # layers with the same name and the same variables
 MAX_BROKEN = 20  # regions that turn out to be none
 # Layers without weights that do nothing in an inference function.
 IDLE = {
@@ -162,7 +163,7 @@ def regions(
         members = [name for name in inside[scope] if name not in held]
         if taken.intersection(members):
             continue
-        for number in layers.named(scope, frozenset(reads[scope])):
+        for number in layers.named(scope, frozenset(reads[scope]))[:MAX_NAMESAKES]:
             kind, layer = kind_of(number), layers.recorded.layers[number]
             calls = _calls_in(scope, members, nodes, held, layer) if kind else []
             if kind == "lost":  # its ops are followed

@@ -16,6 +16,7 @@ from keras_policies.legacy.base.model import (
     LegacyWeight,
 )
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Spec, Trace
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops.layer import GRAPH_OP
 from keras_policies.legacy.plan import classes, layers
 from keras_policies.legacy.plan.findings import Settings
@@ -33,7 +34,7 @@ from keras_policies.legacy.plan.lost.steps import (
     same,
     values_in,
 )
-from keras_policies.legacy.plan.lost.tracing import Tracing
+from keras_policies.legacy.plan.lost.tracing import Nodes, Tracing
 from keras_policies.legacy.plan.lost.weights import Owner, without_dead
 from keras_policies.legacy.plan.lost.weights import Weights as Rewriting
 
@@ -90,9 +91,12 @@ def rebuilt(
         raise LegacyModelError(
             f"there is no signature {signature!r} in it; there are {sorted(named)}."
         )
-    work = _Rebuilding(legacy.recorded, settings, signature)
     written = {**legacy.config, "name": configs.name_of(legacy.config)}
-    found = work.entry(written, 0, "", is_root=True)
+    if signature is None and is_known(written, settings):
+        return Rebuilt(legacy)
+    work = _Rebuilding(legacy.recorded, settings, signature)
+    with budget.of(legacy.size):
+        found = work.entry(written, 0, "", is_root=True)
     if found is None or not work.rebuilt:
         return Rebuilt(legacy)
     config, weights = found
@@ -121,6 +125,22 @@ def rebuilt(
     return Rebuilt(model, work.rebuilt, tuple(unused))
 
 
+def _is_own(written: Config) -> bool:
+    """Return whether a user's class is known for a layer."""
+    return classes.registered_name(str(written["class_name"])) is not None
+
+
+def is_known(written: Config, settings: Settings) -> bool:
+    """Return whether a layer or a model can be made from its config."""
+    if written.get("config") is None and not _is_own(written):
+        return False
+    try:
+        _, found = layers.keras_model(written, settings)
+    except LegacyModelError:
+        return False
+    return not (found.missing or found.missing_ops or found.code)
+
+
 class _Rebuilding:
     def __init__(
         self, recorded: Recorded, settings: Settings, signature: str | None
@@ -131,6 +151,7 @@ class _Rebuilding:
         self.rebuilt: dict[str, str] = {}
         self.changed_top_level: set[str] = set()
         self._layers = Layers(recorded)
+        self._left = Nodes()
         self._parts: dict[int, Part | None] = {}
         self._around: list[int] = []  # the lost layers that are being rebuilt
 
@@ -147,9 +168,9 @@ class _Rebuilding:
         None where a layer is lost, and no function of it is recorded.
         """
         by_signature = is_root and self.signature is not None
-        if configs.is_graph(written) and not by_signature and not self._is_own(written):
+        if configs.is_graph(written) and not by_signature and not _is_own(written):
             return self._graph(written, number, path)
-        if not by_signature and self._is_known(written):
+        if not by_signature and is_known(written, self.settings):
             weights = () if number is None else tuple(self._weights(number))
             return written, weights
         layer = None if number is None else self.recorded.layers[number]
@@ -162,19 +183,6 @@ class _Rebuilding:
             return None
         with located(layer=path or None):
             return self._functional(written, number, layer, found, path, is_root)
-
-    def _is_own(self, written: Config) -> bool:
-        return classes.registered_name(str(written["class_name"])) is not None
-
-    def _is_known(self, written: Config) -> bool:
-        """Return whether a layer can be made from its config."""
-        if written.get("config") is None and not self._is_own(written):
-            return False
-        try:
-            _, found = layers.keras_model(written, self.settings)
-        except LegacyModelError:
-            return False
-        return not (found.missing or found.missing_ops or found.code)
 
     def _graph(
         self, written: Config, number: int | None, path: str
@@ -210,7 +218,7 @@ class _Rebuilding:
         inner = written["config"]
         inner = {"layers": new} if isinstance(inner, list) else {**inner, "layers": new}
         class_name = written["class_name"]
-        is_lost = class_name not in GRAPHS and not self._is_own(written)
+        is_lost = class_name not in GRAPHS and not _is_own(written)
         if is_lost and "input_layers" in inner:  # a subclass with its whole config
             self.rebuilt[path] = class_name
             class_name = FUNCTIONAL
@@ -312,7 +320,7 @@ class _Rebuilding:
         specs = traces.specs(trace.inputs)
         given = [Argument(i) for i in range(len(specs))]
         captured = [self._captured(one) for one in trace.captures]
-        tracing = Tracing(self.recorded, self._layers, specs, self._part)
+        tracing = Tracing(self.recorded, self._layers, specs, self._part, self._left)
         self._around.append(number)
         outputs = tracing.follow(trace.function, [*given, *captured])
         self._around.pop()

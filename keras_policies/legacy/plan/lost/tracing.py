@@ -28,12 +28,27 @@ from keras_policies.legacy.plan.lost.steps import (
     Value,
 )
 
-MAX_STEPS = 50_000  # of a rebuilt layer
+MAX_NODES = 30_000  # that are followed for a model, each as often as it is called
 MAX_DEPTH = 60  # of functions that call functions
 CONDITIONS = "If", "StatelessIf"
 # Ops that take a variable itself, and their counterparts that take its value.
 OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
 PartOf = Callable[[int], Part | None]
+
+
+class Nodes:
+    """Counts the nodes that are followed for a whole model."""
+
+    def __init__(self) -> None:
+        self._left = MAX_NODES
+
+    def spend(self, count: int) -> None:
+        """Count some nodes; raise if there are too many."""
+        self._left -= count
+        if self._left < 0:
+            raise LegacyModelError(
+                f"the functions that it recorded have more than {MAX_NODES} nodes."
+            )
 
 
 class Tracing:
@@ -45,6 +60,7 @@ class Tracing:
         specs: the arguments of the layer.
         part_of: returns the layer that a recorded layer, by its number, becomes; None
             where its own nodes have to be followed.
+        left: the nodes that may still be followed.
     """
 
     def __init__(
@@ -53,13 +69,14 @@ class Tracing:
         layers: Layers,
         specs: Sequence[Spec],
         part_of: PartOf,
+        left: Nodes,
     ) -> None:
         self.recorded = recorded
         self.specs = specs
         self.layers = layers
         self.part_of = part_of
         self.steps: list[Step] = []
-        self._left = MAX_STEPS
+        self._left = left
 
     def follow(self, name: str, given: Sequence[Value], depth: int = 0) -> list[Value]:
         """Add the steps of a function; return its outputs."""
@@ -84,12 +101,8 @@ class Tracing:
         return "known" if part.tensors is None else "lost"
 
     def spend(self, count: int) -> None:
-        """Count nodes that were looked at; raise if there are too many."""
-        self._left -= count
-        if self._left < 0:
-            raise LegacyModelError(
-                f"the functions that it recorded have more than {MAX_STEPS} nodes."
-            )
+        """Count nodes, and the function they are in."""
+        self._left.spend(count + 1)
 
     def add(self, step: Step) -> int:
         """Add a step; return its number."""

@@ -30,6 +30,7 @@ from keras_policies.legacy.plan.lost.steps import (
 
 ADDITIONS = "Add", "AddV2", "BiasAdd"
 SIZES = "Shape", "ShapeN", "Size", "Rank"
+MAX_SIZES = 100  # steps that compute the sizes of a product
 FLOATS = "bfloat16", "float16", "float32", "float64"
 
 
@@ -103,6 +104,7 @@ class Weights:
         self._held: dict[int, Value] = {}
         self._zero: Value | None = None
         self._static: set[int] = set()
+        self._flat: dict[int, tuple[Value, int] | None] = {}
         self._users: dict[Value, list[int]] = collections.defaultdict(list)
         for number, step in enumerate(steps):
             for value in inputs_of(step):
@@ -256,6 +258,12 @@ class Weights:
         return number if flat is None else flat[1]
 
     def _flattened(self, number: int) -> tuple[Value, int] | None:
+        """Return what `_new_flattened` does, found once."""
+        if number not in self._flat:
+            self._flat[number] = self._new_flattened(number)
+        return self._flat[number]
+
+    def _new_flattened(self, number: int) -> tuple[Value, int] | None:
         """Return `(tensor, last step)` of a product along the last axis, or None.
 
         `tf.tensordot` and `K.dot` reshape a tensor to a matrix, multiply it, and give
@@ -287,7 +295,7 @@ class Weights:
     def _has_sizes_of(self, value: Value, tensors: set[Value]) -> bool:
         """Return whether sizes are computed from the shape of one of some tensors."""
         waiting, seen = [value], {value}
-        while waiting:
+        while waiting and len(seen) < MAX_SIZES:
             step = self._op(waiting.pop())
             if step is None:
                 continue
