@@ -363,7 +363,7 @@ class _Rebuilding:
 
 def _input(spec: Spec, owner: Owner) -> Spec:
     """Return the spec of an input, which the policy of the layer does not cast."""
-    return spec._replace(dtype="float32") if spec.dtype == owner.mixed else spec
+    return Spec(spec.shape, "float32", spec.name) if spec.dtype == owner.mixed else spec
 
 
 def _first(inputs: Nest, given: Sequence[Value]) -> Nest:

@@ -85,7 +85,7 @@ def merged(traces: Sequence[Trace]) -> list[Spec]:
             return first
         sizes = zip(*(shape or () for shape in shapes), strict=True)
         shape = tuple(s[0] if len(set(s)) == 1 else None for s in sizes)
-        found.append(same[0]._replace(shape=shape))
+        found.append(Spec(shape, same[0].dtype, same[0].name))
     return found
 
 
