@@ -119,6 +119,7 @@ def test_a_model_without_its_code_predicts_what_tensorflow_did(case):
 
 def loss_of(model, x, targets):
     """Return a function of the trainable values: the loss that TensorFlow took."""
+    targets = [keras.ops.convert_to_tensor(target) for target in targets]
     others = [variable.value for variable in model.non_trainable_variables]
 
     def loss(values):
@@ -144,7 +145,7 @@ def test_a_training_step_moves_each_weight_as_tensorflow_did(case):
     gradients = backend.gradients(loss_of(model, x, case.arrays("t_")), values)
     tolerance = 10 * TOLERANCE[case.about["policy"]]
     for variable, gradient in zip(variables, gradients, strict=True):
-        own = keras.ops.convert_to_numpy(variable.value)
+        own = variable.numpy()
         (number,) = (
             i for i, w in enumerate(before) if np.array_equal(w.ravel(), own.ravel())
         )
@@ -190,7 +191,7 @@ def test_the_slots_of_the_optimizer_belong_to_the_same_weights(of, name):
     optimizer = model.optimizer
     assert int(optimizer.iterations) > 0
     for variable in model.trainable_variables:
-        own = keras.ops.convert_to_numpy(variable.value).ravel()
+        own = variable.numpy().ravel()
         (number,) = (i for i, w in enumerate(weights) if np.array_equal(w.ravel(), own))
         for key, expected in slots.items():
             slot = keras_internals.slot(optimizer, key, variable)

@@ -4,7 +4,9 @@ On the way no backend draws random numbers, traces or compiles. User-defined cla
 are those of the surrounding `custom_object_scope`.
 """
 
-from collections.abc import Callable
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import keras
@@ -66,7 +68,8 @@ def _make(plan: Plan) -> keras.Model:
     try:
         config, makers = own_classes.with_makers(plan.config, plan.policy)
         known = {**plan.findings.functions, **makers}
-        with keras_internals.custom_object_scope(known):
+        depth = _recursion_limit(plan.lost.depth)
+        with keras_internals.custom_object_scope(known), depth:
             model = keras.saving.deserialize_keras_object(
                 config, safe_mode=plan.settings.safe_mode
             )
@@ -83,6 +86,17 @@ def _make(plan: Plan) -> keras.Model:
     if not isinstance(model, keras.Model):
         raise LegacyModelError(f"it holds a {type(model).__name__}, expected a model.")
     return model
+
+
+@contextlib.contextmanager
+def _recursion_limit(depth: int) -> Iterator[None]:
+    """Let Python recurse through a model of this many operations: Keras does."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, before + 2 * depth))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _make_policies_plain(model: keras.Model, own: PolicyLike | None) -> None:

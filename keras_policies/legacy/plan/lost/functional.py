@@ -60,8 +60,8 @@ class Functional:
         self._made: dict[int, tuple[str, int]] = {}  # step -> layer and its call
         self._inputs = [self._input(spec, i) for i, spec in enumerate(inputs)]
         for step in steps:  # before ops take the names of layers
-            if isinstance(step, CallStep):
-                self._name(step.part)
+            if isinstance(step, CallStep) and id(step.part) not in self._parts:
+                self._parts[id(step.part)] = self.names.take(step.part.name)
         for number, step in enumerate(steps):
             self._made[number] = self._write(step)
 
@@ -90,12 +90,15 @@ class Functional:
         }
 
     def _name(self, part: Part) -> str:
-        """Return the name of a layer, which is added when it is first seen."""
-        if id(part) not in self._parts:
-            name = self._parts[id(part)] = self.names.take(part.name)
+        """Return the name of a layer, which is added when it is first called.
+
+        Keras tries calls in the order of the layers until all that they take is there.
+        """
+        name = self._parts[id(part)]
+        if name not in self.layers:
             self._add(part.class_name, name, part.config)
             self.weights += [(f"{name}/{p}", v, shape) for p, v, shape in part.weights]
-        return self._parts[id(part)]
+        return name
 
     def _write(self, step: Step) -> tuple[str, int]:
         """Write a call; return the layer and the number of the call."""

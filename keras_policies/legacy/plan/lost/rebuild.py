@@ -39,6 +39,7 @@ from keras_policies.legacy.plan.lost.weights import Owner, without_dead
 from keras_policies.legacy.plan.lost.weights import Weights as Rewriting
 
 FUNCTIONAL = "Functional"
+MAX_DEPTH = 400  # steps that Keras surely recurses through under Python's usual limit
 GRAPHS = FUNCTIONAL, "Model", "Network", "Sequential"
 
 
@@ -49,11 +50,13 @@ class Rebuilt:
     Args:
         layers: `{path of a rebuilt layer: its class}`; `""` is the model itself.
         unused: the names of the variables that no inference function reads.
+        depth: the steps of the largest rebuilt layer.
     """
 
     legacy: LegacyModel
     layers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unused: tuple[str, ...] = ()
+    depth: int = 0
 
     def __str__(self) -> str:
         """Return what a user should know, in sentences."""
@@ -61,18 +64,22 @@ class Rebuilt:
             f"{path!r} ({class_name})" if path else f"the model itself ({class_name})"
             for path, class_name in self.layers.items()
         )
-        unused = (
-            f" Left out, since no inference function reads them: "
-            f"{', '.join(self.unused)}."
-        )
-        return (
+        text = (
             "the classes of these layers are not to be found, so they were made of the "
             f"functions that the file recorded for inference: {named}. They train, but "
             "not with what they only did in training: dropout and noise by ops, losses "
             "that they added, statistics moved by assignments. Random draws of an "
             "inference function happen in training only, and are zeros in inference."
-            f"{unused if self.unused else ''} To use the classes, pass custom_objects."
         )
+        if self.unused:
+            unused = ", ".join(self.unused)
+            text += f" Left out, since no inference function reads them: {unused}."
+        if self.depth > MAX_DEPTH:
+            text += (
+                f" One has {self.depth} steps, so a .keras file of this model opens "
+                f"only after sys.setrecursionlimit({2000 + 2 * self.depth})."
+            )
+        return f"{text} To use the classes, pass custom_objects."
 
 
 def rebuilt(
@@ -122,7 +129,7 @@ def rebuilt(
     read = {number for _, number, _ in weights}
     every = legacy.recorded.layers[0].variables
     unused = [legacy.recorded.variables[n].name for n in every if n not in read]
-    return Rebuilt(model, work.rebuilt, tuple(unused))
+    return Rebuilt(model, work.rebuilt, tuple(unused), work.depth)
 
 
 def _is_own(written: Config) -> bool:
@@ -149,6 +156,7 @@ class _Rebuilding:
         self.settings = settings
         self.signature = signature
         self.rebuilt: dict[str, str] = {}
+        self.depth = 0
         self.changed_top_level: set[str] = set()
         self._layers = Layers(recorded)
         self._left = Nodes()
@@ -309,6 +317,7 @@ class _Rebuilding:
         dtypes = [spec.dtype for spec in specs]
         rewritten = Rewriting(owner, followed, ends, dtypes)
         steps, ends = without_dead(rewritten.steps, rewritten.outputs)
+        self.depth = max(self.depth, len(steps))
         inputs = [_input(spec, owner) for spec in specs]
         model = Functional(inputs, steps)
         config = model.config(configs.name_of(written), starts, ends)
