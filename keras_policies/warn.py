@@ -1,15 +1,17 @@
 """Warnings that point at a line of the user's program."""
 
+import importlib.util
 import os
 import pathlib
 import sys
 import warnings
 
-import keras
-
 # Folders of code that is never the user's: this package and Keras.
+KERAS = importlib.util.find_spec("keras")  # does not import it
 INNER = tuple(
-    f"{pathlib.Path(file).parent}{os.sep}" for file in (__file__, keras.__file__)
+    f"{pathlib.Path(file).parent}{os.sep}"
+    for file in (__file__, KERAS and KERAS.origin)
+    if file
 )
 
 

@@ -23,6 +23,7 @@ from keras_policies.legacy.build import (
 from keras_policies.legacy.build.values import assign, settle
 from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.guards import budget
+from keras_policies.legacy.ops import layer as _  # noqa: F401 (Keras finds OpCall)
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.policy import Policy

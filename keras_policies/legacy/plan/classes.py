@@ -2,8 +2,7 @@
 
 from typing import Any, NamedTuple
 
-import keras
-
+from keras_policies import keras_names
 from keras_policies.annotations import Config, CustomObjects
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.configs import keras_object
@@ -52,14 +51,14 @@ def registered_name(class_name: str) -> str | None:
     A class registered in a package is written as `Package>Name`.
     """
     for name in (class_name, without_package(class_name)):
-        if keras.saving.get_registered_object(name) is not None:
+        if keras_names.registered(name) is not None:
             return name
     return None
 
 
 def is_in(module: str, name: str) -> bool:
     """Return whether a public module of Keras has a class or function of this name."""
-    return hasattr(getattr(keras, module.rpartition(".")[2]), name)
+    return keras_names.kind(module, name) is not None
 
 
 def keras_name(class_name: str) -> str:
@@ -107,10 +106,10 @@ def keras_class(
     if custom is not None:
         return KerasClass(None, custom, custom)
     stock = RENAMED_CLASSES.get(class_name, class_name)
-    if isinstance(getattr(keras.layers, stock, None), type):
+    if keras_names.is_class("keras.layers", stock):
         return KerasClass("keras.layers", stock)
     # A "Model" whose config lists no layers is a user's class of that name.
-    if is_graph and isinstance(getattr(keras.models, stock, None), type):
+    if is_graph and keras_names.is_class("keras.models", stock):
         return KerasClass("keras.models", stock)
     if class_name in WITHOUT_COUNTERPART:
         raise LegacyModelError(

@@ -5,7 +5,10 @@ Each was written as a function's name, an object, or a wrapper around a function
 
 from typing import Any
 
+from keras_policies import keras_names
 from keras_policies.annotations import Config
+from keras_policies.late import keras
+from keras_policies.legacy.base.names import snake_case
 from keras_policies.legacy.plan import classes, policies
 
 # Wrappers that tf.keras wrote where the user had named a function.
@@ -27,6 +30,32 @@ SAME_WORDS = (
     *("categorical_crossentropy", "sparse_categorical_crossentropy"),
 )
 CLASSES |= {name: name.title().replace("_", "") for name in SAME_WORDS}
+# Names by which Keras gets a loss or a metric, beside the public ones of its modules,
+# and public ones by which it does not.
+SHORT = "bce", "mae", "mape", "mse", "msle", "BCE", "MAE", "MAPE", "MSE", "MSLE"
+BY_NAME = {"losses": (*SHORT, "KLD", "kld"), "metrics": SHORT}
+NOT_METRICS = (
+    *("huber", "log_cosh"),
+    *("binary_focal_crossentropy", "categorical_focal_crossentropy"),
+)
+NOT_BY_NAME = {"metrics": NOT_METRICS}
+
+
+def is_known(kind: str, name: str) -> bool:
+    """Return whether Keras gets a loss, a metric or an optimizer by a name.
+
+    `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
+    """
+    if keras_names.can_be_read():
+        found = keras_names.names(kind)
+        classes = (key for key in found if keras_names.is_class(f"keras.{kind}", key))
+        known = {*found, *map(snake_case, classes), *BY_NAME.get(kind, ())}
+        return name in known.difference(NOT_BY_NAME.get(kind, ()))
+    try:
+        getattr(keras, kind).get(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _function_name(written: Any) -> str | None:
