@@ -120,6 +120,8 @@ PLACES = (
         "_compile_config",
     ),
     Place("trainers.trainer", "Trainer.compile_from_config", "config"),
+    Place("utils.module_utils", "LazyModule.available.fget", uses="_available"),
+    Place("utils.module_utils", "tensorflow"),
     Place("utils.tracking", "no_automatic_dependency_tracking"),
 )
 

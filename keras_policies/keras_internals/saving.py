@@ -4,6 +4,7 @@ import contextlib
 import copy
 import functools
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
@@ -14,6 +15,7 @@ from keras.src.backend.common import global_state
 from keras.src.dtype_policies import dtype_policy
 from keras.src.legacy.saving import legacy_h5_format
 from keras.src.saving import saving_lib, serialization_lib
+from keras.src.utils import module_utils
 
 from keras_policies.keras_internals.layers import sublayers
 from keras_policies.keras_internals.policies import held_policy
@@ -242,3 +244,20 @@ def read_policy_class(
         api_export.REGISTERED_NAMES_TO_OBJS[f"{module}.{class_name}"] = reader
         # `deserialize` asks for the public name of what it has looked up.
         save_class_as(reader, f"{module}.{class_name}")
+
+
+@contextlib.contextmanager
+def importing_no_tensorflow() -> Iterator[None]:
+    """Keep Keras from importing TensorFlow only to ask whether it is to save a part.
+
+    That takes seconds, and where TensorFlow is not imported, nothing is a part of it.
+    Keras: src/saving/serialization_lib.py (`serialize_keras_object`).
+    """
+    lazy = module_utils.tensorflow
+    known = lazy._available
+    if "tensorflow" not in sys.modules:
+        lazy._available = False
+    try:
+        yield
+    finally:
+        lazy._available = known
