@@ -16,7 +16,8 @@ import json
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_policies import starting
@@ -165,7 +166,6 @@ def _custom_object(text: str) -> tuple[str, Any]:
 
 def _inspect(arguments: argparse.Namespace) -> int:
     """Describe one model, or many in a table; return the exit code."""
-    from keras_policies import reports
     from keras_policies.legacy import folders, inspection
 
     paths = folders.models(arguments.paths, arguments.recursive)
@@ -174,24 +174,25 @@ def _inspect(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(json.dumps(description.as_dict()))
         else:
-            reports.print_description(description)
+            _reports().print_description(description)
         return MISSING if description.missing else OK
     from keras_policies.legacy import many
 
     outcomes = many.described(paths)
-    _print(outcomes, arguments.json, reports.print_descriptions)
+    if arguments.json:
+        _print_json(outcomes)
+    else:
+        _reports().print_descriptions(outcomes)
     is_missing = any(item.found and item.found["missing"] for item in outcomes)
     return _report_failures(outcomes) or (MISSING if is_missing else OK)
 
 
-def _print(
-    outcomes: Sequence["Outcome"],
-    as_json: bool,
-    print_table: Callable[[Sequence["Outcome"]], None],
-) -> None:
-    if not as_json:
-        print_table(outcomes)
-        return
+def _reports() -> types.ModuleType:
+    """Return the module that prints texts and tables, with rich."""
+    return importlib.import_module("keras_policies.reports")
+
+
+def _print_json(outcomes: Iterable["Outcome"]) -> None:
     for outcome in outcomes:
         print(json.dumps(outcome.as_dict()))
 
@@ -249,7 +250,6 @@ def _check(arguments: argparse.Namespace) -> None:
 def _convert_one(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     """Convert a model, and print what is in it and what is left out."""
     _import_keras()
-    from keras_policies import reports
     from keras_policies.legacy.conversion import convert_model
 
     source, destination = arguments.paths
@@ -259,13 +259,12 @@ def _convert_one(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     if arguments.json:
         print(json.dumps(converted.as_dict()))
     else:
-        reports.print_conversion(converted, arguments.verify)
+        _reports().print_conversion(converted, arguments.verify)
     return OK
 
 
 def _convert_many(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     """Convert models, several at the same time, and print a table."""
-    from keras_policies import reports
     from keras_policies.legacy import folders, many
 
     custom_objects = functools.partial(_custom_objects, arguments.custom_objects)
@@ -280,7 +279,10 @@ def _convert_many(arguments: argparse.Namespace, options: dict[str, Any]) -> int
         for source, target in zip(sources, targets, strict=True)
     ]
     outcomes = many.converted(conversions, min(arguments.jobs, len(conversions)))
-    _print(outcomes, arguments.json, reports.print_conversions)
+    if arguments.json:
+        _print_json(outcomes)
+    else:
+        _reports().print_conversions(outcomes)
     return _report_failures(outcomes)
 
 

@@ -20,7 +20,8 @@ from keras_policies.late import keras
 FOLDERS = "api", "."
 IMPORTED = re.compile(r"^from [\w.]+ import \(?\s*(\w+)(?: as (\w+))?", re.MULTILINE)
 CLASS, OTHER = "class", "other"
-INPUT = "Input"  # a function that is called like a class
+# Functions that are spelled like classes, and the module that consists of such.
+INPUT, MODELS = "Input", "applications"
 DTYPES = {
     *("bool", "string", "float16", "float32", "float64", "bfloat16"),
     *("float8_e4m3fn", "float8_e5m2", "complex64", "complex128"),
@@ -92,7 +93,14 @@ def names(*parts: str) -> Mapping[str, str]:
         return {}
     file = folder.joinpath(*parts, "__init__.py")
     text = file.read_text("utf-8") if file.is_file() else ""
+    found = IMPORTED.findall(text)
+    is_models = parts[:1] == (MODELS,)
     return {
-        public or name: CLASS if name[0].isupper() and name != INPUT else OTHER
-        for name, public in IMPORTED.findall(text)
+        public or name: OTHER if is_models or not _is_class(name) else CLASS
+        for name, public in found
     }
+
+
+def _is_class(name: str) -> bool:
+    """Return whether a name is that of a class, by its spelling."""
+    return name[0].isupper() and name != INPUT
