@@ -65,7 +65,8 @@ def destinations(
 
     Example:
         >>> found = ["zoo/a/model.h5", "zoo/b.keras"]
-        >>> [str(path) for path in destinations(["zoo"], found, pathlib.Path("new"))]
+        >>> new = destinations(found, found, pathlib.Path("new"))
+        >>> [path.as_posix() for path in new]
         ['new/a/model.keras', 'new/b.keras']
     """
     common = os.path.commonpath([_folder(path) for path in paths])

@@ -49,7 +49,7 @@ def build(
         LegacyModelError: if the model cannot be made, or its weights do not fit.
     """
     legacy = plan.legacy
-    blank = keras_internals.blank_variables(backend.place, budget.spend)
+    blank = keras_internals.blank_variables(backend.place, backend.zeros, budget.spend)
     with located(legacy.path), budget.of(legacy.size), blank:
         model = _make(plan)
         with corrupt(legacy.path):
