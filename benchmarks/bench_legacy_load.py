@@ -207,8 +207,8 @@ def beside_stock(name, path, rounds):
     verdict = "PASS" if ratio <= 1 else "FAIL"
     print(
         f"{name}: ours {clock[0]:.2f} s on the clock, {used[0]:.2f} s of processors; "
-        f"stock Keras {clock[1]:.2f} s, {used[1]:.2f} s; ratio of the latter {ratio:.2f} "
-        f"{verdict}"
+        f"stock Keras {clock[1]:.2f} s, {used[1]:.2f} s; ratio of processor time "
+        f"{ratio:.2f} {verdict}"
     )
 
 
