@@ -12,6 +12,7 @@ from keras_policies import starting as _starting
 from keras_policies.version import __version__
 
 if _typing.TYPE_CHECKING or not _starting.is_command():
+    from keras_policies import backend_missing as _first  # noqa: F401
     from keras_policies import experimental
     from keras_policies.installed import (
         DynamicLossScale,
