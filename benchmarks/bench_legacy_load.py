@@ -179,7 +179,7 @@ def measure(path, tf_python, rounds):
 def sizes(tf_python, rounds):
     """Print how long a tiny, a deep and a large model take, and the memory of that."""
     with tempfile.TemporaryDirectory() as folder:
-        paths = {name: Path(folder, name) for name in SIZES}
+        paths = {name: Path(folder, f"{name}.h5") for name in SIZES}
         for name, code in SIZES.items():
             run(tf_python, code, paths[name])
         for name, path in paths.items():
