@@ -1,5 +1,6 @@
 """`LossScaleOptimizer`: the variables of a loss scale, and the training step."""
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,10 +11,10 @@ from keras_policies import (
     copies,
     hyperparameters,
     keras_internals,
+    loops,
     optimizer_arguments,
     overrides,
     step_gradients,
-    tracing,
 )
 from keras_policies.annotations import Config, CustomObjects, Tensor
 from keras_policies.backends.protocol import StepGradients
@@ -90,6 +91,7 @@ class LossScaleOptimizer(
             loss_scale, dynamic, initial_scale, dynamic_growth_steps
         )
         optimizer_arguments.drop_loss_scale_factor(inner_optimizer, rule)
+        loops.warn_if_bypassed(inner_optimizer)
         period = rule.increment_period
         super().__init__(
             inner_optimizer,
@@ -142,7 +144,19 @@ class LossScaleOptimizer(
     @property
     def loss_scale(self) -> Tensor:
         """float32 scalar tensor, the current loss scale."""
-        scale = self.dynamic_scale if self.built else self.initial_scale
+        self._scaled.is_asked = True
+        return self._current_scale()
+
+    @property
+    def dynamic_scale(self) -> keras.Variable:
+        """float32 scalar variable, the current loss scale of a built optimizer."""
+        if not self.built:
+            raise AttributeError("dynamic_scale is not built yet; use loss_scale")
+        self._scaled.is_asked = True
+        return vars(self)["dynamic_scale"]
+
+    def _current_scale(self) -> Tensor:
+        scale = vars(self)["dynamic_scale"] if self.built else self.initial_scale
         return _value(ops.convert_to_tensor(scale, dtype="float32"))
 
     @property
@@ -162,7 +176,8 @@ class LossScaleOptimizer(
         self.step_counter = self.add_variable(
             shape=(), dtype="int", initializer="zeros", name="step_counter"
         )
-        self.dynamic_scale = self.add_variable(
+        # Not by the attribute, a property that nothing sets.
+        self.__dict__["dynamic_scale"] = self.add_variable(
             shape=(),
             dtype="float32",
             initializer=keras.initializers.Constant(self.initial_scale),
@@ -239,13 +254,16 @@ class LossScaleOptimizer(
             self.inner_optimizer.apply(grads, given)
             return
         are_scaled = self._scaled.are_scaled(grads, variables)
+        scaled = [*itertools.compress(grads, are_scaled)]
+        self._scaled.warn_if_not_asked(scaled, self.rule)
         if any(are_scaled) and self._overrides("get_unscaled_gradients"):
             with self._scaled.unchanged():
                 unscale = self.get_unscaled_gradients
                 grads = step_gradients.unscaled_by(unscale, grads, are_scaled)
             are_scaled = [False] * len(grads)
+        scale = self._current_scale()
         with step_gradients.unscaled_in_step(
-            grads, variables, are_scaled, self.loss_scale, self.rule.skips_nonfinite
+            grads, variables, are_scaled, scale, self.rule.skips_nonfinite
         ) as found:
             self._step(found, variables, given)
 
@@ -278,7 +296,7 @@ class LossScaleOptimizer(
         """Return the loss scale for a loss, or for one of its gradients."""
         if self.dynamic:
             held = self.dynamic_scale if self.built else None
-            tracing.warn_if_constant(held, loss, method)
+            loops.warn_if_constant(held, loss, method)
         return self.loss_scale
 
     def _step(
@@ -311,7 +329,8 @@ class LossScaleOptimizer(
             return [*self.rule.after_step(scale, good_steps, finite), *counted]
 
         skipped = keras_internals.step_count(self)
-        backend.update([self.dynamic_scale, self.step_counter, skipped], moved)
+        scale = vars(self)["dynamic_scale"]
+        backend.update([scale, self.step_counter, skipped], moved)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
         # Until a step is applied, the averages of the weights are zeros. After `fit`
