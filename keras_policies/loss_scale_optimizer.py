@@ -155,6 +155,10 @@ class LossScaleOptimizer(
         self._scaled.is_asked = True
         return vars(self)["dynamic_scale"]
 
+    @dynamic_scale.setter
+    def dynamic_scale(self, variable: keras.Variable) -> None:
+        self.__dict__["dynamic_scale"] = variable
+
     def _current_scale(self) -> Tensor:
         scale = vars(self)["dynamic_scale"] if self.built else self.initial_scale
         return _value(ops.convert_to_tensor(scale, dtype="float32"))
@@ -176,8 +180,7 @@ class LossScaleOptimizer(
         self.step_counter = self.add_variable(
             shape=(), dtype="int", initializer="zeros", name="step_counter"
         )
-        # Not by the attribute, a property that nothing sets.
-        self.__dict__["dynamic_scale"] = self.add_variable(
+        self.dynamic_scale = self.add_variable(
             shape=(),
             dtype="float32",
             initializer=keras.initializers.Constant(self.initial_scale),

@@ -140,12 +140,8 @@ def test_a_copy_is_asked_for_itself(optimizer, w):
         steps(copied, w, 1)
 
 
-@pytest.mark.parametrize("loss_scale", [1, "float8"])
-def test_where_nothing_is_divided_nothing_needs_scaling(loss_scale, w):
-    if loss_scale == "float8":  # whose new values come as gradients
-        w.overwrite_with_gradient = True
-        loss_scale = 8
-    optimizer = optimizer_of(loss_scale)
+def test_a_scale_of_one_needs_no_scaling(w):
+    optimizer = optimizer_of(1)
     steps(optimizer, w)
     assert int(optimizer.applied_steps) == 3
 
