@@ -92,13 +92,10 @@ class LossScaleOptimizer(
         )
         optimizer_arguments.drop_loss_scale_factor(inner_optimizer, rule)
         loops.warn_if_bypassed(inner_optimizer)
-        period = rule.increment_period
         super().__init__(
             inner_optimizer,
             initial_scale=rule.initial_loss_scale,
-            dynamic_growth_steps=optimizer_arguments.NEVER
-            if period is None
-            else period,
+            dynamic_growth_steps=rule.increment_period or optimizer_arguments.NEVER,
             name=name,
         )
         self.rule: LossScale = rule
