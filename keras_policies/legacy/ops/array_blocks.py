@@ -13,6 +13,7 @@ from keras_policies.legacy.ops.registry import Raw, op
 
 @op(
     "space_to_batch",
+    "space_to_batch_nd",
     "nn.space_to_batch",
     SpaceToBatchND=Raw("input block_shape paddings"),
 )
