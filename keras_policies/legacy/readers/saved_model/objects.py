@@ -88,7 +88,7 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
         checkpoint,
         checkpoint_nodes,
         in_checkpoint,
-        Library(meta_graph),
+        Library(folder / MODEL_FILE, meta_graph),
         is_signature,
     )
 
