@@ -48,7 +48,7 @@ class Library:
         return dict(zip(names, stored, strict=True))
 
     def _function(self, data: bytes) -> Function:
-        return self._functions.read(protos.parse("FunctionDef", data))
+        return self._functions.read(protos.parse("FunctionDef", data, 2 * MAX_VALUES))
 
     def _concrete(self) -> Mapping[str, Message]:
         stored = _counted(self._meta_graph.object_graph_def.concrete_functions)

@@ -5,7 +5,7 @@ tensorflow/core/protobuf/saved_object_graph.proto.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from keras_policies.legacy.base.model import Array, Config, LegacyWeight
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer
@@ -93,7 +93,7 @@ class _Layers:
             class_name=class_name,
             config=config,
             name=str(metadata.get("name") or class_name),
-            children=dict(self._children(node)),
+            children=dict(self._children(node, variables)),
             variables=variables,
             trainable=self._trainable(edges, variables),
             traces=tuple(traces),
@@ -114,7 +114,9 @@ class _Layers:
             self._trained[listed] = frozenset(self._graph.children[listed].values())
         return tuple(at for at in variables if at in self._trained[listed])
 
-    def _children(self, node: int) -> Iterator[tuple[str, int]]:
+    def _children(
+        self, node: int, variables: Container[int]
+    ) -> Iterator[tuple[str, int]]:
         """Yield `(attribute, number)` of layers and variables; see `RecordedLayer`."""
 
         def edges(number: int) -> Edges:
@@ -128,6 +130,6 @@ class _Layers:
             return number in self._graph.variables or number in self._graph.metadata
 
         for path, child in self._graph.walk(node, edges, is_leaf):
-            if is_leaf(child):
+            if child in variables or child in self._graph.metadata:
                 self._paths.spend(len(path))
                 yield path, child
