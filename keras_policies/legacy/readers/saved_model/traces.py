@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from keras_policies.legacy.base.recorded import Trace
 from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.object_graph import Edges
 from keras_policies.legacy.readers.saved_model.objects import (
     CALL,
@@ -60,7 +61,9 @@ class Traces:
     def _functions(self, node: int) -> list[str]:
         """Return the names of the functions that an object stands for."""
         found = self._objects.nodes[node]
-        bare = found.bare_concrete_function.concrete_function_name
-        names = [bare] if bare else found.function.concrete_functions
+        names = list(found.function.concrete_functions)
+        if found.bare_concrete_function:
+            bare = protos.parse("SavedBareFunction", found.bare_concrete_function)
+            names = [bare.concrete_function_name]
         self._listed.spend(len(names))
-        return list(names)
+        return names
