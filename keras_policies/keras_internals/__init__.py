@@ -68,7 +68,6 @@ from keras_policies.keras_internals.slots import nadam_product, slot, slot_names
 from keras_policies.keras_internals.trainers import (
     around_compile,
     before_training,
-    build_for_batch,
     is_compiled_by_a_file,
     record_no_auto_scale_loss,
 )

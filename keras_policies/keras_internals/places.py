@@ -46,7 +46,6 @@ PLACES = (
         "DTypePolicyMap.__init__",
         uses="_default_policy_arg _policy_map",
     ),
-    Place("dtype_policies.dtype_policy_map", "DTypePolicyMap.get_config", uses="_name"),
     Place("layers.layer", "CallSpec"),
     Place("layers.layer", "CallSpec.__init__", uses="first_arg"),
     Place("layers.layer", "Layer.__call__", "args kwargs", "_call_signature"),
@@ -111,15 +110,6 @@ PLACES = (
     Place("saving.serialization_lib", "SafeModeScope.__exit__", "self"),
     Place("saving.serialization_lib", "serialize_dict", "obj"),
     Place("saving.serialization_lib", "SerializableDict.__init__", uses="config"),
-    Place("trainers.trainer", "Trainer._assert_compile_called", "method_name"),
-    Place("trainers.trainer", "Trainer._symbolic_build", "data_batch"),
-    Place(
-        "trainers.trainer",
-        "Trainer.compile",
-        "optimizer auto_scale_loss",
-        "_compile_config",
-    ),
-    Place("trainers.trainer", "Trainer.compile_from_config", "config"),
     Place("utils.tracking", "no_automatic_dependency_tracking"),
 )
 

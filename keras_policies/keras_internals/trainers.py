@@ -1,4 +1,4 @@
-"""Seams and accessors of `Model.compile`, and of what the first step of `fit` does."""
+"""Seams of `Model.compile`, and of what `fit` does first."""
 
 import contextlib
 import inspect
@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
-from keras.src.saving import serialization_lib
-from keras.src.trainers.trainer import Trainer
 
-from keras_policies.keras_internals.layers import no_automatic_dependency_tracking
-from keras_policies.keras_internals.wrapping import Function, wrap
+from keras_policies.keras_internals.wrapping import Function, owner_of, wrap
+
+# An attribute of a model that was compiled with `auto_scale_loss=False`. TensorFlow
+# does not track names with this prefix.
+_NO_AUTO_SCALE_LOSS = "_self_keras_policies_no_auto_scale_loss"
 
 
 def around_compile(
@@ -20,16 +21,16 @@ def around_compile(
     """Run `hook(model, compile_model, auto_scale_loss)` in place of `compile`.
 
     `compile_model(auto_scale_loss)` is stock `compile` with the user's other
-    arguments. Keras: src/trainers/trainer.py, `Trainer.compile`.
+    arguments.
     """
 
     def make_wrapper(stock: Function) -> Function:
         signature = inspect.signature(stock)
 
-        @no_automatic_dependency_tracking
         def compile(self: keras.Model, *args: Any, **kwargs: Any) -> None:
             given = signature.bind(self, *args, **kwargs)
             asked_for = given.arguments.get("auto_scale_loss", True)
+            vars(self).pop(_NO_AUTO_SCALE_LOSS, None)
 
             def compile_model(auto_scale_loss: bool) -> None:
                 given.arguments["auto_scale_loss"] = auto_scale_loss
@@ -39,7 +40,27 @@ def around_compile(
 
         return compile
 
-    wrap(Trainer, "compile", make_wrapper)
+    _wrap(make_wrapper, "compile")
+    _wrap(_add_auto_scale_loss, "get_compile_config")
+
+
+def record_no_auto_scale_loss(model: keras.Model) -> None:
+    """Record in a compiled `model` that it was compiled with `auto_scale_loss=False`.
+
+    Keras does not record that argument itself, so a saved model would be compiled with
+    the default.
+    """
+    vars(model)[_NO_AUTO_SCALE_LOSS] = True
+
+
+def _add_auto_scale_loss(stock: Function) -> Function:
+    def get_compile_config(self: keras.Model) -> dict[str, Any] | None:
+        config: dict[str, Any] | None = stock(self)
+        if config and _NO_AUTO_SCALE_LOSS in vars(self):
+            return {**config, "auto_scale_loss": False}
+        return config
+
+    return get_compile_config
 
 
 class _Opening(threading.local):
@@ -67,21 +88,14 @@ def is_compiled_by_a_file() -> bool:
 
 
 def before_training(hook: Callable[[keras.Model], None]) -> None:
-    """Call `hook(model)` when `fit` or `train_on_batch` of a model begins.
+    """Call `hook(model)` when `fit` or `train_on_batch` of a model begins."""
 
-    Keras: src/trainers/trainer.py, `Trainer._assert_compile_called`, which the
-    trainers of all backends call first. `Trainer.compile_from_config`.
-    """
+    def call_first(stock: Function) -> Function:
+        def train(self: keras.Model, *args: Any, **kwargs: Any) -> Any:
+            hook(self)
+            return stock(self, *args, **kwargs)
 
-    def make_wrapper(stock: Function) -> Function:
-        def _assert_compile_called(
-            self: keras.Model, method_name: str | None = None
-        ) -> None:
-            stock(self, method_name)
-            if method_name in ("fit", "train_on_batch"):
-                hook(self)
-
-        return _assert_compile_called
+        return train
 
     def mark_files(stock: Function) -> Function:
         def compile_from_config(self: keras.Model, config: dict[str, Any]) -> None:
@@ -90,23 +104,10 @@ def before_training(hook: Callable[[keras.Model], None]) -> None:
 
         return compile_from_config
 
-    wrap(Trainer, "_assert_compile_called", make_wrapper)
-    wrap(Trainer, "compile_from_config", mark_files)
+    for name in "fit", "train_on_batch":
+        _wrap(call_first, name)
+    _wrap(mark_files, "compile_from_config")
 
 
-def record_no_auto_scale_loss(model: keras.Model) -> None:
-    """Record in a compiled `model` that it was compiled with `auto_scale_loss=False`.
-
-    Keras: src/trainers/trainer.py does not record that argument itself, so a saved
-    model would be compiled with the default.
-    """
-    config = {**model._compile_config.config, "auto_scale_loss": False}
-    model._compile_config = serialization_lib.SerializableDict(**config)
-
-
-def build_for_batch(model: keras.Model, x: Any, y: Any) -> None:
-    """Build a compiled model, its losses and metrics, as the first step of `fit` does.
-
-    Keras: src/trainers/trainer.py, `Trainer._symbolic_build`.
-    """
-    model._symbolic_build(data_batch=(x, y))
+def _wrap(make_wrapper: Callable[[Function], Function], name: str) -> None:
+    wrap(owner_of(keras.Model, name), name, make_wrapper)

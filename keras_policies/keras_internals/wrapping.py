@@ -11,6 +11,15 @@ Function = Callable[..., Any]  # of Keras, whose types nothing declares
 MakeWrapper = Callable[[Function], Function]
 
 
+def owner_of(cls: type, attribute: str) -> type:
+    """Return the class, `cls` or one that it inherits from, that defines a member.
+
+    Keras compares the members of classes to find out what a user has overridden, so
+    they are replaced where they are defined.
+    """
+    return next(base for base in cls.__mro__ if attribute in vars(base))
+
+
 def wrap(
     owner: type | types.ModuleType, attribute: str, make_wrapper: MakeWrapper
 ) -> None:
