@@ -15,7 +15,6 @@ from keras_policies.keras_internals.building import build_for, first_dtype
 from keras_policies.keras_internals.creation import after_layer_init
 from keras_policies.keras_internals.layers import (
     enclosing_layers,
-    no_automatic_dependency_tracking,
     own_attributes,
     own_variables,
     parts,
@@ -33,12 +32,23 @@ from keras_policies.keras_internals.operations import (
 )
 from keras_policies.keras_internals.optimizers import (
     create_instead,
+    nadam_product,
     shared_variables,
+    slot,
+    slot_names,
     step_count,
     update_instead,
     updated_variables,
 )
-from keras_policies.keras_internals.places import UnsupportedKerasError
+from keras_policies.keras_internals.places import (
+    INFER,
+    LOSS_SCALING,
+    READING,
+    SAVING,
+    UnsupportedKerasError,
+    installs,
+    needs,
+)
 from keras_policies.keras_internals.policies import (
     held_policy,
     keeps_its_name,
@@ -51,6 +61,7 @@ from keras_policies.keras_internals.saving import (
     before_model_from_config,
     custom_object_scope,
     is_saving_weights_only,
+    keep_names_in_maps,
     keep_policies_in_memory,
     mark_saving_of_weights,
     read_policy_class,
@@ -64,7 +75,6 @@ from keras_policies.keras_internals.seams import (
     before_sequential_build,
     before_weight,
 )
-from keras_policies.keras_internals.slots import nadam_product, slot, slot_names
 from keras_policies.keras_internals.trainers import (
     around_compile,
     before_training,

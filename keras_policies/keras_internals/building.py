@@ -8,6 +8,8 @@ import numpy as np
 from keras import backend, ops, tree
 from keras.src.layers import layer as layer_module
 
+from keras_policies.keras_internals.places import INFER, needs
+
 
 def first_dtype(structure: Any) -> str | None:
     """Return the dtype name of the first tensor in a nested structure, or None.
@@ -24,6 +26,7 @@ def first_dtype(structure: Any) -> str | None:
     return None
 
 
+@needs(INFER)
 def build_for(
     layer: keras.Layer, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> None:

@@ -9,6 +9,7 @@ import keras
 from keras.src.models import cloning
 from keras.src.saving import serialization_lib
 
+from keras_policies.keras_internals.saving import refuse_lost_policy
 from keras_policies.keras_internals.wrapping import Function, wrap
 
 
@@ -33,6 +34,7 @@ def after_layer_init(hook: Callable[[keras.Layer, bool, bool], None]) -> None:
 
     def make_wrapper(stock: Function) -> Function:
         def __init__(self: keras.Layer, *args: Any, **kwargs: Any) -> None:
+            refuse_lost_policy(kwargs.get("dtype"))
             stock(self, *args, **kwargs)
             hook(self, kwargs.get("dtype") is not None, _reading.depth > 0)
 

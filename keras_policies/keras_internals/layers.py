@@ -1,20 +1,10 @@
 """The parts, the attributes and the variables of a layer."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import keras
-from keras.src.backend.common import global_state
-from keras.src.layers.preprocessing.image_preprocessing.base_image_preprocessing_layer import (  # noqa: E501
-    BaseImagePreprocessingLayer as ImagePreprocessing,
-)
-from keras.src.utils import tracking
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-# Decorates a method whose variables Keras must not count among those of the object.
-no_automatic_dependency_tracking: Callable[[F], F]
-no_automatic_dependency_tracking = tracking.no_automatic_dependency_tracking
+from keras_policies.keras_internals.places import INFER, WEIGHTS, needs
 
 # Attributes that Keras and its backends set on every layer, beside those of its class.
 _TRACKING_PREFIX = "_self_"  # of TensorFlow's trackable objects
@@ -30,11 +20,14 @@ _TRACKING = {
 }
 
 
+@needs(INFER)
 def enclosing_layers() -> list[keras.Layer]:
     """Return the layers that are being built or called now, innermost first.
 
     Keras: src/backend/common/name_scope.py.
     """
+    from keras.src.backend.common import global_state
+
     scopes = global_state.get_global_attribute("name_scope_stack") or []
     return [s.caller for s in reversed(scopes) if isinstance(s.caller, keras.Layer)]
 
@@ -59,12 +52,13 @@ def parts(layer: keras.Layer) -> list[keras.Layer]:
 def parts_never_called(layer: keras.Layer) -> list[keras.Layer]:
     """Return the parts of a layer that it uses without building or calling them.
 
-    Keras: src/layers/preprocessing/image_preprocessing. AugMix and similar layers call
-    `transform_images` of their parts.
+    AugMix and similar layers have a method `transform_images`, and call that of their
+    parts.
     """
-    return sublayers(layer)[1:] if isinstance(layer, ImagePreprocessing) else []
+    return sublayers(layer)[1:] if hasattr(layer, "transform_images") else []
 
 
+@needs(WEIGHTS)
 def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
     """Return `[(name, value), …]`, the attributes that a layer's class has set.
 
@@ -79,6 +73,7 @@ def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
     ]
 
 
+@needs(WEIGHTS)
 def own_variables(layer: keras.Layer) -> list[keras.Variable]:
     """Return the variables of a layer without its parts, in a `.keras` file's order.
 

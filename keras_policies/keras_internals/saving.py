@@ -9,13 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 import keras
-from keras.src import api_export, dtype_policies
-from keras.src.backend.common import global_state
-from keras.src.dtype_policies import dtype_policy
-from keras.src.legacy.saving import legacy_h5_format
-from keras.src.saving import saving_lib, serialization_lib
+from keras.dtype_policies import QuantizedDTypePolicy
 
 from keras_policies.keras_internals.layers import sublayers
+from keras_policies.keras_internals.places import (
+    INFER,
+    MISSING,
+    READING,
+    SAVING,
+    installs,
+    require,
+)
 from keras_policies.keras_internals.policies import held_policy
 from keras_policies.keras_internals.trainers import opening_a_file
 from keras_policies.keras_internals.wrapping import Function, wrap
@@ -47,6 +51,7 @@ def is_saving_weights_only() -> bool:
     return _saving_weights.now
 
 
+@installs(SAVING)
 def mark_saving_of_weights() -> None:
     """Let `is_saving_weights_only` know."""
 
@@ -60,6 +65,8 @@ def mark_saving_of_weights() -> None:
 
         return save_weights_only
 
+    from keras.src.saving import saving_lib
+
     wrap(saving_lib, "save_weights_only", make_wrapper)
 
 
@@ -71,6 +78,7 @@ class KeptPolicy(Config):
         self.policy = policy
 
 
+@installs(INFER)
 def keep_policies_in_memory(is_kept: Callable[[keras.DTypePolicy], bool]) -> None:
     """Let the configs of layers hold the policies for which `is_kept(policy)` holds.
 
@@ -98,19 +106,18 @@ def keep_policies_in_memory(is_kept: Callable[[keras.DTypePolicy], bool]) -> Non
 
         return serialize_dict
 
+    from keras.src.saving import serialization_lib
+
     wrap(keras.Layer, "get_config", keep)
     wrap(serialization_lib, "serialize_dict", copy_others)
-    wrap(keras.Operation, "from_config", _pass_unnamed_policies)
 
 
 def _pass_unnamed_policies(stock: Function) -> Function:
-    """Make layers from unnamed policies themselves: Keras would take their names.
-
-    Keras: src/ops/operation.py, `Operation.from_config`.
-    """
+    """Make layers from unnamed policies themselves: Keras would take their names."""
 
     def from_config(cls: type, config: Config) -> Any:
         dtype = config.get("dtype")
+        refuse_lost_policy(dtype)
         written = dtype.get("config") if isinstance(dtype, dict) else None
         if isinstance(written, dict) and written.get("name", "") is None:
             config = {**config, "dtype": keras.dtype_policies.deserialize(dtype)}
@@ -120,18 +127,29 @@ def _pass_unnamed_policies(stock: Function) -> Function:
 
 
 def read_quantized_name(translate: Callable[[str], str]) -> None:
-    """Read names such as "float8_from_mixed_float16" as `translate(name)` says.
+    """Take `translate(name)` for the name of the policy that a layer is quantized from.
 
-    Keras: src/dtype_policies/dtype_policy.py.
+    The public classes of `keras.dtype_policies` differ in their other arguments.
     """
 
     def make_wrapper(stock: Function) -> Function:
-        def _get_quantized_dtype_policy_by_str(policy: Any) -> Any:
-            return stock(translate(policy) if isinstance(policy, str) else policy)
+        def __init__(
+            self: QuantizedDTypePolicy,
+            mode: str,
+            source_name: str | None = None,
+            *args: Any,
+            **kwargs: Any,
+        ) -> None:
+            if isinstance(source_name, str):
+                source_name = translate(source_name)
+            stock(self, mode, source_name, *args, **kwargs)
 
-        return _get_quantized_dtype_policy_by_str
+        return __init__
 
-    wrap(dtype_policy, "_get_quantized_dtype_policy_by_str", make_wrapper)
+    for cls in vars(keras.dtype_policies).values():
+        is_quantized = isinstance(cls, type) and issubclass(cls, QuantizedDTypePolicy)
+        if is_quantized and "__init__" in vars(cls):
+            wrap(cls, "__init__", make_wrapper)
 
 
 def after_deepcopy(hook: Callable[[keras.Layer, keras.Layer], None]) -> None:
@@ -150,11 +168,30 @@ def after_deepcopy(hook: Callable[[keras.Layer, keras.Layer], None]) -> None:
     keras.Layer.__deepcopy__ = __deepcopy__
 
 
+def keep_names_in_maps(kind: type[keras.DTypePolicy]) -> None:
+    """Let the config of a `DTypePolicyMap` keep the names of the policies of a class.
+
+    Keras leaves out all names if the map has no default policy.
+    """
+
+    def make_wrapper(stock: Function) -> Function:
+        def get_config(self: keras.dtype_policies.DTypePolicyMap) -> Config:
+            config: Config = stock(self)
+            for path, policy in self.items():
+                if isinstance(policy, kind):
+                    config["policy_map"][path]["config"] = policy.get_config()
+            return config
+
+        return get_config
+
+    wrap(keras.dtype_policies.DTypePolicyMap, "get_config", make_wrapper)
+
+
 def read_unnamed_policy(choose: Callable[[], keras.DTypePolicy | None]) -> None:
     """Let `choose()` say what `DTypePolicy {"name": None}` is; None leaves it to Keras.
 
-    Keras: src/dtype_policies/dtype_policy.py takes the name of the global policy, which
-    may be one that only this package knows.
+    Keras takes the name of the global policy, which may be one that only this package
+    knows.
     """
 
     def make_wrapper(stock: Function) -> Function:
@@ -170,13 +207,11 @@ def read_unnamed_policy(choose: Callable[[], keras.DTypePolicy | None]) -> None:
         return from_config
 
     wrap(keras.DTypePolicy, "from_config", make_wrapper)
+    wrap(keras.Operation, "from_config", _pass_unnamed_policies)
 
 
 def before_model_from_config(hook: Callable[[str, Config], Config]) -> None:
-    """Make models from the config that `hook(class name, config)` returns.
-
-    Keras: src/models/{model,sequential}.py, `from_config`.
-    """
+    """Make models from the config that `hook(class name, config)` returns."""
 
     def make_wrapper(class_name: str, stock: Function) -> Function:
         def from_config(
@@ -190,6 +225,7 @@ def before_model_from_config(hook: Callable[[str, Config], Config]) -> None:
         wrap(owner, "from_config", functools.partial(make_wrapper, owner.__name__))
 
 
+@installs(READING)
 def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
     """Run `hook(stock, path, **options)` where `keras.models.load_model` reads HDF5.
 
@@ -205,6 +241,8 @@ def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
 
         return load_model_from_hdf5
 
+    from keras.src.legacy.saving import legacy_h5_format
+
     wrap(legacy_h5_format, "load_model_from_hdf5", make_wrapper)
 
 
@@ -214,17 +252,31 @@ def custom_object_scope(custom_objects: Config | None) -> Iterator[None]:
 
     Keras: src/saving/object_registration.py; its own scope replaces the one around it.
     """
-    around = global_state.get_global_attribute("custom_objects_scope_dict", {})
+    with keras.saving.custom_object_scope({}) as empty:
+        around = empty.backup  # what it replaces
     with keras.saving.custom_object_scope({**around, **(custom_objects or {})}):
         yield
 
 
+@installs(SAVING)
 def save_class_as(cls: type, name: str) -> None:
     """Write instances of `cls` to files under the public name of another class.
 
     Keras: src/api_export.py.
     """
+    from keras.src import api_export
+
     api_export.REGISTERED_OBJS_TO_NAMES[cls] = name
+
+
+# Names of the policy classes that `read_policy_class` cannot let Keras read.
+_lost: set[str] = set()
+
+
+def refuse_lost_policy(dtype: Any) -> None:
+    """Raise if the `dtype` of a layer is the config of a policy that cannot be read."""
+    if isinstance(dtype, dict) and dtype.get("class_name") in _lost:
+        require(READING)
 
 
 def read_policy_class(
@@ -237,8 +289,12 @@ def read_policy_class(
 
     Keras: src/dtype_policies/__init__.py (`deserialize`) and src/api_export.py.
     """
+    if READING in MISSING:
+        _lost.add(class_name)
+        return
+    from keras.src import api_export, dtype_policies
+
     dtype_policies.ALL_OBJECTS_DICT[class_name] = reader
     for module in modules:
-        api_export.REGISTERED_NAMES_TO_OBJS[f"{module}.{class_name}"] = reader
-        # `deserialize` asks for the public name of what it has looked up.
-        save_class_as(reader, f"{module}.{class_name}")
+        # Also the other way: `deserialize` asks for the public name of what it found.
+        api_export.register_internal_serializable(f"{module}.{class_name}", reader)

@@ -13,6 +13,7 @@ from keras import layers
 
 from keras_policies.keras_internals.building import first_dtype
 from keras_policies.keras_internals.layers import sublayers
+from keras_policies.keras_internals.places import INFER, installs
 from keras_policies.keras_internals.policies import PolicyMap, own_policy
 from keras_policies.keras_internals.wrapping import Function, wrap
 
@@ -68,6 +69,7 @@ def before_weight(hook: Callable[[keras.Layer, str | None], None]) -> None:
     wrap(keras.Layer, "add_weight", make_wrapper)
 
 
+@installs(INFER)
 def before_sequential_build(hook: Callable[[keras.Layer, str], None]) -> None:
     """Call `hook(first_layer, dtype)` before a Sequential that is called builds itself.
 

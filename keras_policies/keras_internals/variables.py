@@ -10,9 +10,9 @@ import keras
 import ml_dtypes
 import numpy as np
 from keras import backend, initializers
-from keras.src.backend.common.variables import Variable as KerasVariable
 
-from keras_policies.keras_internals.wrapping import Function, wrap
+from keras_policies.keras_internals.places import LOSS_SCALING, needs
+from keras_policies.keras_internals.wrapping import Function, owner_of, wrap
 
 # Turns a numpy array into what the constructor of a variable takes without computing.
 Place = Callable[["np.ndarray[Any, Any]"], Any]
@@ -29,6 +29,7 @@ class _Blank(threading.local):
 _blank = _Blank()
 
 
+@needs(LOSS_SCALING)
 def raw_value(variable: keras.Variable) -> Any:
     """Return the backend's tensor of a variable, whatever scope is active.
 
@@ -75,10 +76,7 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def _blankable(stock: Function) -> Function:
-    """Let `blank_variables` decide how a variable gets its first value.
-
-    Keras: src/backend/common/variables.py, `Variable.__init__`.
-    """
+    """Let `blank_variables` decide how a variable gets its first value."""
 
     def __init__(
         self: keras.Variable,
@@ -99,4 +97,4 @@ def _blankable(stock: Function) -> Function:
     return __init__
 
 
-wrap(KerasVariable, "__init__", _blankable)
+wrap(owner_of(keras.Variable, "__init__"), "__init__", _blankable)
