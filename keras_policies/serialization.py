@@ -30,11 +30,7 @@ class LegacyPolicy:
 
     @staticmethod
     def from_config(config: Config) -> keras.DTypePolicy:
-        """Return the plain `keras.DTypePolicy`; a loss scale is dropped.
-
-        Args:
-            config: `{"name": str}`, with or without `"loss_scale"`.
-        """
+        """Return the plain policy of `{"name": str}`; a `"loss_scale"` is dropped."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             plain = plain_config(Policy(config["name"], loss_scale=None))
@@ -115,7 +111,6 @@ def install() -> None:
         LossScaleOptimizer, "keras.optimizers.LossScaleOptimizer"
     )
     keras_internals.keep_names_in_maps(Policy)
-    keras_internals.mark_saving_of_weights()
     keras_internals.read_unnamed_policy(_unnamed_policy)
     keras_internals.read_quantized_name(policy_names.source_name)
     modules = "keras.mixed_precision", "keras.dtype_policies"

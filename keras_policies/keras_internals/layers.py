@@ -1,31 +1,30 @@
-"""The parts, the attributes and the variables of a layer."""
+"""The policy, the parts, the attributes and the variables of a layer.
 
-from typing import Any
+Keras: src/layers/layer.py, src/backend/{tensorflow,torch}/layer.py,
+src/backend/common/name_scope.py.
+"""
+
+import copy
+from typing import Any, TypeVar
 
 import keras
 
 from keras_policies.keras_internals.places import INFER, WEIGHTS, needs
 
+Kind = TypeVar("Kind", bound=keras.DTypePolicy)
+PolicyMap = keras.dtype_policies.DTypePolicyMap
+
 # Attributes that Keras and its backends set on every layer, beside those of its class.
 _TRACKING_PREFIX = "_self_"  # of TensorFlow's trackable objects
 _TRACKING = {
-    "_layers",
-    "_metrics",
-    "_modules",
-    "_non_trainable_variables",
-    "_seed_generators",
-    "_torch_params",
-    "_tracked",
-    "_trainable_variables",
+    *("_layers", "_metrics", "_modules", "_non_trainable_variables"),
+    *("_seed_generators", "_torch_params", "_tracked", "_trainable_variables"),
 }
 
 
 @needs(INFER)
 def enclosing_layers() -> list[keras.Layer]:
-    """Return the layers that are being built or called now, innermost first.
-
-    Keras: src/backend/common/name_scope.py.
-    """
+    """Return the layers that are being built or called now, innermost first."""
     from keras.src.backend.common import global_state
 
     scopes = global_state.get_global_attribute("name_scope_stack") or []
@@ -38,10 +37,7 @@ def sublayers(layer: keras.Layer) -> list[keras.Layer]:
 
 
 def parts(layer: keras.Layer) -> list[keras.Layer]:
-    """Return the layers directly in a layer, without the InputLayers of a model.
-
-    Keras: src/layers/layer.py, `Layer._flatten_layers`.
-    """
+    """Return the layers directly in a layer, without the InputLayers of a model."""
     if isinstance(layer, keras.Model):
         found = layer.layers
     else:
@@ -62,8 +58,7 @@ def parts_never_called(layer: keras.Layer) -> list[keras.Layer]:
 def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
     """Return `[(name, value), …]`, the attributes that a layer's class has set.
 
-    Keras: src/layers/layer.py, src/backend/{tensorflow,torch}/layer.py. On torch a
-    layer is a torch module, which keeps other modules apart from its attributes.
+    On torch a layer is a torch module, which keeps other modules apart from these.
     """
     attributes = {**vars(layer), **vars(layer).get("_modules", {})}
     return [
@@ -75,8 +70,57 @@ def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
 
 @needs(WEIGHTS)
 def own_variables(layer: keras.Layer) -> list[keras.Variable]:
-    """Return the variables of a layer without its parts, in a `.keras` file's order.
-
-    Keras: src/layers/layer.py, `Layer.save_own_variables`.
-    """
+    """Return the variables of a layer without its parts, in a `.keras` file's order."""
     return [*layer._trainable_variables, *layer._non_trainable_variables]
+
+
+def held_policy(layer: keras.Layer) -> keras.DTypePolicy:
+    """Return the policy object of a layer, which may be a `DTypePolicyMap`."""
+    return layer._dtype_policy
+
+
+def own_policy(layer: keras.Layer) -> keras.DTypePolicy:
+    """Return the policy of a layer; from a `DTypePolicyMap`, the entry of its path."""
+    policy = held_policy(layer)
+    return policy[_path(layer)] if isinstance(policy, PolicyMap) else policy
+
+
+def set_own_policy(layer: keras.Layer, policy: keras.DTypePolicy) -> None:
+    """Give `layer` a policy; if it holds a `DTypePolicyMap`, an entry in a copy."""
+    current = held_policy(layer)
+    if isinstance(current, PolicyMap):
+        policy = _with_entry(current, _path(layer), policy)
+    layer._dtype_policy = policy
+
+
+def _with_entry(policies: Any, path: str, policy: keras.DTypePolicy) -> Any:
+    """Return a copy of a map, with the same policies and one more."""
+    held = {id(other): other for other in policies.values()}
+    copied = copy.deepcopy(policies, held)
+    if path in copied:
+        del copied[path]
+    copied[path] = policy
+    return copied
+
+
+def _path(layer: keras.Layer) -> str:
+    if layer.path:
+        return str(layer.path)
+    parent = _current_path()
+    return f"{parent}/{layer.name}" if parent else str(layer.name)
+
+
+@needs(INFER)
+def _current_path() -> str:
+    from keras.src.backend.common import name_scope
+
+    return str(name_scope.current_path())
+
+
+def keeps_its_name(cls: type[Kind]) -> type[Kind]:
+    """Class decorator: `_name` is always `name`.
+
+    Keras: src/dtype_policies/dtype_policy_map.py, `get_config` sets it to None.
+    """
+    cls._name = property(lambda self: self.name, lambda self, value: None)
+    return cls

@@ -1,4 +1,7 @@
-"""The graph of symbolic tensors: which operation made a tensor, and from what."""
+"""The graph of symbolic tensors: which operation made a tensor, and from what.
+
+Keras: src/models/functional.py, src/backend/common/keras_tensor.py, src/ops/*.py.
+"""
 
 import functools
 import math
@@ -36,23 +39,16 @@ def is_functional(model: keras.Model) -> bool:
 
 @needs(GRAPHS)
 def maker_of(tensor: keras.KerasTensor) -> keras.Operation | None:
-    """Return the operation whose call made a symbolic tensor, or None.
-
-    Keras: src/backend/common/keras_tensor.py.
-    """
+    """Return the operation whose call made a symbolic tensor, or None."""
     history = getattr(tensor, "_keras_history", None)
     return history.operation if history is not None else None
 
 
 @needs(GRAPHS)
-def calls_before(
-    tensor: keras.KerasTensor, given: Collection[int] = frozenset()
-) -> list[Call]:
+def calls_before(tensor: keras.KerasTensor, given: Collection[int] = ()) -> list[Call]:
     """Return the calls that led to a symbolic tensor, the last one first.
 
     `given` has the ids of tensors at which to stop, as at the outputs of InputLayers.
-
-    Keras: src/backend/common/keras_tensor.py, src/ops/node.py.
     """
     found: dict[int, Call] = {}
     waiting = [tensor]
@@ -73,8 +69,6 @@ def op_calls(model: keras.Model) -> list[tuple[str, str, str]]:
     """Return `[(function, name of the operation, dtype of its output), …]`.
 
     The functions are those in `OPS`. A model that is not functional has no graph.
-
-    Keras: src/ops/node.py.
     """
     return [
         (kind, operation.name, tensor.dtype)
@@ -124,8 +118,7 @@ def keeps_first_axis(
 def record_call(operation: keras.Operation, outputs: Iterable[Any]) -> None:
     """Record the outputs of a call of an operation that does not record them itself.
 
-    Keras: src/models/functional.py, `functional_from_config` takes the inputs of the
-    next layer from there.
+    `functional_from_config` takes the inputs of the next layer from there.
     """
     node = types.SimpleNamespace(output_tensors=list(outputs))
     operation._inbound_nodes.append(node)

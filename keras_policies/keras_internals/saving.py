@@ -1,17 +1,19 @@
-"""What Keras writes for our classes, and reads for those of tf.keras."""
+"""What Keras writes for our classes, and reads for those of tf.keras.
+
+Keras: src/api_export.py, src/dtype_policies/*.py, src/legacy/saving/*.py,
+src/models/*.py, src/saving/*.py.
+"""
 
 import contextlib
 import copy
-import functools
 import inspect
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 import keras
-from keras.dtype_policies import QuantizedDTypePolicy
+from keras.dtype_policies import DTypePolicyMap, QuantizedDTypePolicy
 
-from keras_policies.keras_internals.layers import sublayers
+from keras_policies.keras_internals.layers import held_policy, sublayers
 from keras_policies.keras_internals.places import (
     INFER,
     MISSING,
@@ -20,9 +22,8 @@ from keras_policies.keras_internals.places import (
     installs,
     require,
 )
-from keras_policies.keras_internals.policies import held_policy
 from keras_policies.keras_internals.trainers import opening_a_file
-from keras_policies.keras_internals.wrapping import Function, wrap
+from keras_policies.keras_internals.wrapping import Function, Inside, instead_of
 
 Config: TypeAlias = dict[str, Any]
 
@@ -34,40 +35,26 @@ class ReadsConfigs(Protocol):
     def from_config(config: Config) -> Any: ...
 
 
-class _SavingWeights(threading.local):
-    """Whether this thread is saving weights without their model."""
-
-    now = False
-
-
-_saving_weights = _SavingWeights()
+_saving_weights = Inside()
 
 
 def is_saving_weights_only() -> bool:
-    """Return whether what is being saved is weights and optimizer, without a model.
-
-    Keras: src/saving/saving_lib.py, `save_weights_only`.
-    """
-    return _saving_weights.now
+    """Return whether what is being saved is weights and optimizer, without a model."""
+    return _saving_weights.depth > 0
 
 
 @installs(SAVING)
 def mark_saving_of_weights() -> None:
     """Let `is_saving_weights_only` know."""
-
-    def make_wrapper(stock: Function) -> Function:
-        def save_weights_only(model: keras.Model, *args: Any, **kwargs: Any) -> None:
-            _saving_weights.now = True
-            try:
-                stock(model, *args, **kwargs)
-            finally:
-                _saving_weights.now = False
-
-        return save_weights_only
-
     from keras.src.saving import saving_lib
 
-    wrap(saving_lib, "save_weights_only", make_wrapper)
+    @instead_of(saving_lib, "save_weights_only")
+    def save_weights_only(stock: Function, *args: Any, **kwargs: Any) -> None:
+        with _saving_weights:
+            stock(*args, **kwargs)
+
+
+mark_saving_of_weights()
 
 
 class KeptPolicy(Config):
@@ -88,42 +75,20 @@ def keep_policies_in_memory(is_kept: Callable[[keras.DTypePolicy], bool]) -> Non
     Keras: src/layers/layer.py, `Layer.get_config`; src/saving/serialization_lib.py,
     `serialize_dict` copies the configs of layers inside others.
     """
-
-    def keep(stock: Function) -> Function:
-        def get_config(self: keras.Layer) -> Config:
-            config: Config = stock(self)
-            policy, written = held_policy(self), config.get("dtype")
-            if not is_kept(policy) or not isinstance(written, dict):
-                return config
-            kept = KeptPolicy(written["config"], policy)
-            return {**config, "dtype": {**written, "config": kept}}
-
-        return get_config
-
-    def copy_others(stock: Function) -> Function:
-        def serialize_dict(obj: Config) -> Any:
-            return obj if isinstance(obj, KeptPolicy) else stock(obj)
-
-        return serialize_dict
-
     from keras.src.saving import serialization_lib
 
-    wrap(keras.Layer, "get_config", keep)
-    wrap(serialization_lib, "serialize_dict", copy_others)
+    @instead_of(keras.Layer, "get_config")
+    def get_config(stock: Function, self: keras.Layer) -> Config:
+        config: Config = stock(self)
+        policy, written = held_policy(self), config.get("dtype")
+        if not is_kept(policy) or not isinstance(written, dict):
+            return config
+        kept = KeptPolicy(written["config"], policy)
+        return {**config, "dtype": {**written, "config": kept}}
 
-
-def _pass_unnamed_policies(stock: Function) -> Function:
-    """Make layers from unnamed policies themselves: Keras would take their names."""
-
-    def from_config(cls: type, config: Config) -> Any:
-        dtype = config.get("dtype")
-        refuse_lost_policy(dtype)
-        written = dtype.get("config") if isinstance(dtype, dict) else None
-        if isinstance(written, dict) and written.get("name", "") is None:
-            config = {**config, "dtype": keras.dtype_policies.deserialize(dtype)}
-        return stock(cls, config)
-
-    return from_config
+    @instead_of(serialization_lib, "serialize_dict")
+    def serialize_dict(stock: Function, obj: Config) -> Any:
+        return obj if isinstance(obj, KeptPolicy) else stock(obj)
 
 
 def read_quantized_name(translate: Callable[[str], str]) -> None:
@@ -132,24 +97,37 @@ def read_quantized_name(translate: Callable[[str], str]) -> None:
     The public classes of `keras.dtype_policies` differ in their other arguments.
     """
 
-    def make_wrapper(stock: Function) -> Function:
-        def __init__(
-            self: QuantizedDTypePolicy,
-            mode: str,
-            source_name: str | None = None,
-            *args: Any,
-            **kwargs: Any,
-        ) -> None:
-            if isinstance(source_name, str):
-                source_name = translate(source_name)
-            stock(self, mode, source_name, *args, **kwargs)
-
-        return __init__
+    def __init__(
+        stock: Function,
+        self: QuantizedDTypePolicy,
+        mode: str,
+        source_name: str | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        if isinstance(source_name, str):
+            source_name = translate(source_name)
+        stock(self, mode, source_name, *args, **kwargs)
 
     for cls in vars(keras.dtype_policies).values():
         is_quantized = isinstance(cls, type) and issubclass(cls, QuantizedDTypePolicy)
         if is_quantized and "__init__" in vars(cls):
-            wrap(cls, "__init__", make_wrapper)
+            instead_of(cls, "__init__")(__init__)
+
+
+def keep_names_in_maps(kind: type[keras.DTypePolicy]) -> None:
+    """Let the config of a `DTypePolicyMap` keep the names of the policies of a class.
+
+    Keras leaves out all names if the map has no default policy.
+    """
+
+    @instead_of(DTypePolicyMap, "get_config")
+    def get_config(stock: Function, self: DTypePolicyMap) -> Config:
+        config: Config = stock(self)
+        for path, policy in self.items():
+            if isinstance(policy, kind):
+                config["policy_map"][path]["config"] = policy.get_config()
+        return config
 
 
 def after_deepcopy(hook: Callable[[keras.Layer, keras.Layer], None]) -> None:
@@ -168,90 +146,59 @@ def after_deepcopy(hook: Callable[[keras.Layer, keras.Layer], None]) -> None:
     keras.Layer.__deepcopy__ = __deepcopy__
 
 
-def keep_names_in_maps(kind: type[keras.DTypePolicy]) -> None:
-    """Let the config of a `DTypePolicyMap` keep the names of the policies of a class.
-
-    Keras leaves out all names if the map has no default policy.
-    """
-
-    def make_wrapper(stock: Function) -> Function:
-        def get_config(self: keras.dtype_policies.DTypePolicyMap) -> Config:
-            config: Config = stock(self)
-            for path, policy in self.items():
-                if isinstance(policy, kind):
-                    config["policy_map"][path]["config"] = policy.get_config()
-            return config
-
-        return get_config
-
-    wrap(keras.dtype_policies.DTypePolicyMap, "get_config", make_wrapper)
-
-
 def read_unnamed_policy(choose: Callable[[], keras.DTypePolicy | None]) -> None:
     """Let `choose()` say what `DTypePolicy {"name": None}` is; None leaves it to Keras.
 
-    Keras takes the name of the global policy, which may be one that only this package
-    knows.
+    Keras takes the name of the global policy, which may be one that only we know.
     """
 
-    def make_wrapper(stock: Function) -> Function:
-        def from_config(cls: type, config: Config) -> Any:
-            if isinstance(config, KeptPolicy):
-                return config.policy
-            if cls is keras.DTypePolicy and config.get("name") is None:
-                chosen = choose()
-                if chosen is not None:
-                    return chosen
-            return stock(cls, config)
+    @instead_of(keras.DTypePolicy, "from_config")
+    def from_config(stock: Function, cls: type, config: Config) -> Any:
+        if isinstance(config, KeptPolicy):
+            return config.policy
+        is_unnamed = cls is keras.DTypePolicy and config.get("name") is None
+        return (choose() if is_unnamed else None) or stock(cls, config)
 
-        return from_config
-
-    wrap(keras.DTypePolicy, "from_config", make_wrapper)
-    wrap(keras.Operation, "from_config", _pass_unnamed_policies)
+    @instead_of(keras.Operation, "from_config")
+    def make(stock: Function, cls: type, config: Config) -> Any:
+        """Make layers from unnamed policies themselves: Keras would take the names."""
+        dtype = config.get("dtype")
+        refuse_lost_policy(dtype)
+        written = dtype.get("config") if isinstance(dtype, dict) else None
+        if isinstance(written, dict) and written.get("name", "") is None:
+            config = {**config, "dtype": keras.dtype_policies.deserialize(dtype)}
+        return stock(cls, config)
 
 
 def before_model_from_config(hook: Callable[[str, Config], Config]) -> None:
     """Make models from the config that `hook(class name, config)` returns."""
 
-    def make_wrapper(class_name: str, stock: Function) -> Function:
-        def from_config(
-            cls: type, config: Config, custom_objects: Config | None = None
-        ) -> keras.Model:
-            return stock(cls, hook(class_name, config), custom_objects)
-
-        return from_config
+    def from_config(
+        stock: Function, cls: type, config: Config, *args: Any, **kwargs: Any
+    ) -> keras.Model:
+        name = "Sequential" if issubclass(cls, keras.Sequential) else "Model"
+        return stock(cls, hook(name, config), *args, **kwargs)
 
     for owner in keras.Model, keras.Sequential:
-        wrap(owner, "from_config", functools.partial(make_wrapper, owner.__name__))
+        instead_of(owner, "from_config")(from_config)
 
 
 @installs(READING)
 def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
-    """Run `hook(stock, path, **options)` where `keras.models.load_model` reads HDF5.
-
-    Keras: src/legacy/saving/legacy_h5_format.py, `load_model_from_hdf5`.
-    """
-
-    def make_wrapper(stock: Function) -> Function:
-        def load_model_from_hdf5(filepath: Any, *args: Any, **kwargs: Any) -> Any:
-            options = inspect.signature(stock).bind(filepath, *args, **kwargs)
-            options.apply_defaults()
-            with opening_a_file():
-                return hook(stock, **options.arguments)
-
-        return load_model_from_hdf5
-
+    """Run `hook(stock, path, **options)` where `keras.models.load_model` reads HDF5."""
     from keras.src.legacy.saving import legacy_h5_format
 
-    wrap(legacy_h5_format, "load_model_from_hdf5", make_wrapper)
+    @instead_of(legacy_h5_format, "load_model_from_hdf5")
+    def load_model_from_hdf5(stock: Function, *args: Any, **kwargs: Any) -> Any:
+        options = inspect.signature(stock).bind(*args, **kwargs)
+        options.apply_defaults()
+        with opening_a_file:
+            return hook(stock, **options.arguments)
 
 
 @contextlib.contextmanager
 def custom_object_scope(custom_objects: Config | None) -> Iterator[None]:
-    """Open a scope of custom objects that adds to the scope around it.
-
-    Keras: src/saving/object_registration.py; its own scope replaces the one around it.
-    """
+    """Open a scope that adds custom objects to those of the scope around it."""
     with keras.saving.custom_object_scope({}) as empty:
         around = empty.backup  # what it replaces
     with keras.saving.custom_object_scope({**around, **(custom_objects or {})}):
@@ -260,10 +207,7 @@ def custom_object_scope(custom_objects: Config | None) -> Iterator[None]:
 
 @installs(SAVING)
 def save_class_as(cls: type, name: str) -> None:
-    """Write instances of `cls` to files under the public name of another class.
-
-    Keras: src/api_export.py.
-    """
+    """Write instances of `cls` to files under the public name of another class."""
     from keras.src import api_export
 
     api_export.REGISTERED_OBJS_TO_NAMES[cls] = name
@@ -286,8 +230,6 @@ def read_policy_class(
 
     The class is not put among the global custom objects, which would take precedence
     over a user's own class of that name.
-
-    Keras: src/dtype_policies/__init__.py (`deserialize`) and src/api_export.py.
     """
     if READING in MISSING:
         _lost.add(class_name)
