@@ -71,6 +71,7 @@ class LossScaleOptimizer(
     array([0.], dtype=float32)
     """
 
+    @keras_internals.needs(keras_internals.LOSS_SCALING)
     def __init__(
         self,
         inner_optimizer: keras.optimizers.Optimizer,
@@ -171,7 +172,6 @@ class LossScaleOptimizer(
         """integer scalar tensor, the steps not skipped (accumulating ones too)."""
         return _value(keras_internals.step_count(self.inner_optimizer))
 
-    @keras_internals.no_automatic_dependency_tracking
     def build(self, var_list: list[keras.Variable]) -> None:
         # As stock, but an inner optimizer that is already built keeps its state.
         self.step_counter = self.add_variable(
@@ -339,6 +339,7 @@ class LossScaleOptimizer(
         if keras_internals.raw_value(applied) is not None and int(self.applied_steps):
             super().finalize_variable_values(var_list)
 
+    @keras_internals.needs(keras_internals.SAVING)
     def save_own_variables(self, store: Any) -> None:
         # A model drops the scale; what is restored in a running process keeps it.
         is_inner = self.saved_as_inner and not keras_internals.is_saving_weights_only()
@@ -350,6 +351,7 @@ class LossScaleOptimizer(
         loaded: Any = self.inner_optimizer if is_inner else super()
         loaded.load_own_variables(store)
 
+    @keras_internals.needs(keras_internals.SAVING)
     def get_config(self) -> Config:
         """Return the config of a stock `keras.optimizers.LossScaleOptimizer`.
 
@@ -382,6 +384,7 @@ class _CreatedAsStock(LossScaleOptimizer):
         LossScaleOptimizer.__init__(self, **arguments)
 
 
+@keras_internals.installs(keras_internals.LOSS_SCALING)
 def install() -> None:
     """Let Keras create ours where it wraps, or reads, its own `LossScaleOptimizer`."""
     keras_internals.create_instead(keras.optimizers.LossScaleOptimizer, _CreatedAsStock)
