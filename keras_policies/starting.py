@@ -36,4 +36,4 @@ def is_command() -> bool:
     arguments = getattr(sys, "argv", None) or [""]
     if arguments[0] == "-m":
         return sys.orig_argv[-len(arguments)].removeprefix("-m") == MODULE
-    return pathlib.PurePath(arguments[0]).stem == COMMAND
+    return pathlib.PurePath(arguments[0]).name in (COMMAND, f"{COMMAND}.exe")
