@@ -22,6 +22,7 @@ from keras_policies import keras_names, starting
         (["-m"], ["python", "-W", "ignore", "-mkeras_policies"], True),
         (["-m"], ["python", "-m", "training"], False),
         (["-m", "keras_policies"], ["python", "-m", "pdb", "keras_policies"], False),
+        (["keras-policies.py"], ["python", "keras-policies.py"], False),
         (["train.py", "keras-policies"], ["python", "train.py"], False),
         (["-c"], ["python", "-c", "import keras_policies"], False),
         ([], ["python"], False),
