@@ -8,10 +8,8 @@ from keras_policies import keras_internals, policy_names
 from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config, Tensor
 from keras_policies.loss_scale import LossScale, LossScaleLike
+from keras_policies.policy_names import AUTO, auto
 from keras_policies.warn import warn
-
-# Names of the loss scale that the policy's name decides; tf.keras had the second.
-AUTO = "auto", "USE_DEFAULT"
 
 
 @keras_internals.keeps_its_name
@@ -131,13 +129,14 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
         )
         return super().convert_input(x, autocast and casts, dtype)
 
+    @keras_internals.needs(keras_internals.SAVING)
     def get_config(self) -> Config:
         """Return `{"name": …}`, which a stock `keras.DTypePolicy` accepts.
 
         The loss scale is left out. The name of a deferred policy is None: Keras then
         follows its global policy.
         """
-        return {"name": policy_names.stock_name(self.name, self._dtypes)}
+        return plain_config(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):
@@ -152,14 +151,10 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
         return f'<Policy "{self.name}", loss_scale={self.loss_scale!r}>'
 
 
-def auto(name: str | None) -> str | None:
-    """Return what the loss scale `"auto"` means for a policy of a name.
-
-    Example:
-        >>> auto("mixed_float16"), auto("float16")
-        ('dynamic', None)
-    """
-    return "dynamic" if name == "mixed_float16" else None
+def plain_config(policy: Policy) -> Config:
+    """Return the config of the stock policy that a policy of ours is in a file."""
+    dtypes = policy_names.Dtypes(policy.compute_dtype, policy.variable_dtype)
+    return {"name": policy_names.stock_name(policy.name, dtypes)}
 
 
 def _loss_scale_for(policy: Policy, identifier: LossScaleLike) -> LossScale | None:

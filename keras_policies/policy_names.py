@@ -3,8 +3,8 @@
 import contextlib
 from typing import NamedTuple
 
-import keras
-
+from keras_policies import keras_names
+from keras_policies.late import keras
 from keras_policies.warn import warn
 
 WITH_FLOAT32_VARS = "_with_float32_vars"
@@ -32,6 +32,9 @@ ALIASES = {
 # dtype names of TensorFlow that Keras 3 does not know.
 DTYPE_ALIASES = {"half": "float16", "float": "float32", "double": "float64"}
 
+# Names of the loss scale that the policy's name decides; tf.keras had the second.
+AUTO = "auto", "USE_DEFAULT"
+
 
 def full_name(name: str) -> str:
     """Return the name that an alias stands for; other names as they are."""
@@ -54,7 +57,7 @@ def dtypes_of(name: str) -> Dtypes:
         return NAMES[name]
     base = name.removesuffix(WITH_FLOAT32_VARS)
     try:
-        dtype = keras.backend.standardize_dtype(DTYPE_ALIASES.get(base, base))
+        dtype = keras_names.standard_dtype(DTYPE_ALIASES.get(base, base))
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"Cannot convert value {name!r} to a mixed precision Policy. Valid "
@@ -79,6 +82,16 @@ def not_a_string(name: object) -> TypeError:
     return TypeError(f"'name' must be a string, but got: {name!r}. Pass {hint}.")
 
 
+def auto(name: str | None) -> str | None:
+    """Return what the loss scale `"auto"` means for a policy of a name.
+
+    Example:
+        >>> auto("mixed_float16"), auto("float16")
+        ('dynamic', None)
+    """
+    return "dynamic" if name == "mixed_float16" else None
+
+
 def warn_if_deprecated(name: str) -> None:
     """Warn about a `<dtype>_with_float32_vars` name, with a name to use instead."""
     if not name.endswith(WITH_FLOAT32_VARS):
@@ -93,19 +106,17 @@ def warn_if_deprecated(name: str) -> None:
     )
 
 
-def quantized_name(name: str) -> str:
-    """Return the name of a quantized policy with the stock name of its source.
+def source_name(name: str) -> str:
+    """Return the stock name, if there is one, of the policy before quantization.
 
     Example:
-        >>> quantized_name("float8_from_float16_with_float32_vars")
-        'float8_from_mixed_float16'
+        >>> source_name("float16_with_float32_vars")
+        'mixed_float16'
     """
-    mode, _, source = name.partition("_from_")
     try:
-        stock = stock_name(source, dtypes_of(source))
+        return stock_name(name, dtypes_of(name)) or name
     except ValueError:
         return name
-    return name if stock is None else f"{mode}_from_{stock}"
 
 
 def stock_name(name: str, dtypes: Dtypes) -> str | None:

@@ -94,6 +94,10 @@ class Backend(Protocol):
         """
         return False
 
+    def is_traced(self, tensor: Tensor) -> bool:
+        """Return whether a tensor belongs to code that is being compiled."""
+        return False
+
     def read_once(self, variables: GetVariables) -> AbstractContextManager[Any]:
         """Return a context in which `variables()` are read once until written.
 
@@ -105,6 +109,10 @@ class Backend(Protocol):
     def place(self, array: npt.NDArray[Any]) -> Tensor:
         """Return a copy of an array, as a variable takes it without compiling."""
         return np.array(array)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+        """Return zeros, as a variable takes them, in memory that is not yet touched."""
+        return np.zeros(shape, dtype)
 
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         """Return the gradients of the scalar `function(values)` as float32 arrays.

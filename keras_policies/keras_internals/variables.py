@@ -13,53 +13,59 @@ import keras
 import ml_dtypes
 import numpy as np
 from keras import backend, initializers
-from keras.src.backend.common.variables import Variable as KerasVariable
 
-from keras_policies.keras_internals.wrapping import Function, instead_of
+from keras_policies.keras_internals.places import LOSS_SCALING, needs
+from keras_policies.keras_internals.wrapping import Function, instead_of, owner_of
 
 # Turns a numpy array into what the constructor of a variable takes without computing.
 Place = Callable[["np.ndarray[Any, Any]"], Any]
+# Returns zeros of a shape and a dtype, as the constructor takes them.
+Zeros = Callable[[tuple[int, ...], "np.dtype[Any]"], Any]
 # Takes the size and the item size (bytes) of each array before it is made.
 Spend = Callable[[int, int], None]
 
 
 # The arguments of `blank_variables` in this thread; None outside of it.
-_blank: ContextVar[tuple[Place, Spend] | None] = ContextVar("blank", default=None)
+_blank: ContextVar[tuple[Place, Zeros, Spend] | None] = ContextVar(
+    "blank", default=None
+)
 
 
+@needs(LOSS_SCALING)
 def raw_value(variable: keras.Variable) -> Any:
     """Return the backend's tensor of a variable; `value` looks for scopes first."""
     return variable._value
 
 
 @contextlib.contextmanager
-def blank_variables(place: Place, spend: Spend) -> Iterator[None]:
+def blank_variables(place: Place, zeros: Zeros, spend: Spend) -> Iterator[None]:
     """Create variables without drawing, tracing or compiling their values.
 
     A variable with a constant initializer (an optimizer's slot, for example) gets its
     value from numpy. One with a random initializer is zero until it is assigned.
     `spend` raises if the arrays become too large.
     """
-    token = _blank.set((place, spend))
+    token = _blank.set((place, zeros, spend))
     try:
         yield
     finally:
         _blank.reset(token)
 
 
-def _from_numpy(initializer: Any, place: Place, spend: Spend) -> Any:
+def _from_numpy(initializer: Any, place: Place, zeros: Zeros, spend: Spend) -> Any:
     """Return an initializer with the values of `initializer`, made by numpy."""
     known = initializers.get(initializer)
     if not isinstance(known, initializers.Initializer):
         return initializer  # a function, of the user or of a seed generator
-    value = {initializers.Ones: 1}.get(type(known), 0)
+    value = {initializers.Ones: 1}.get(type(known))
     if isinstance(known, initializers.Constant):
         value = known.value
 
     def fill(shape: tuple[int, ...], dtype: Any = None, **kwargs: Any) -> Any:
         dtype = _numpy_dtype(dtype)
         spend(math.prod(shape), dtype.itemsize)
-        return place(np.full(shape, value, dtype))
+        is_blank = value is None
+        return zeros(shape, dtype) if is_blank else place(np.full(shape, value, dtype))
 
     return fill
 
@@ -69,7 +75,7 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
-@instead_of(KerasVariable, "__init__")
+@instead_of(owner_of(keras.Variable, "__init__"), "__init__")
 def _init(
     stock: Function,
     self: keras.Variable,
@@ -82,9 +88,9 @@ def _init(
     """Let `blank_variables` decide how a variable gets its first value."""
     given = _blank.get()
     if given is not None:
-        place, spend = given
+        place, zeros, spend = given
         if isinstance(initializer, int | float) and dtype is not None:
             initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
         elif callable(initializer) or isinstance(initializer, str):
-            initializer = _from_numpy(initializer, place, spend)
+            initializer = _from_numpy(initializer, place, zeros, spend)
     stock(self, initializer, shape, dtype, *args, **kwargs)

@@ -7,7 +7,7 @@ import legacy_files
 import numpy as np
 import pytest
 
-from keras_policies.legacy.ops import node_def
+from keras_policies.legacy.ops import node_def, table
 
 CASES = json.loads((legacy_files.FOLDER / "nodes.json").read_text())
 TOLERANCE = {"float16": 5e-3, "float32": 2e-5}
@@ -44,3 +44,11 @@ def test_a_transposed_convolution_needs_known_sizes():
     constants = {key: np.array(one["value"]) for key, one in case["constants"].items()}
     with pytest.raises(ValueError, match="expected known sizes"):
         node_def.call(case["node"], [keras.Input((None, 4, 3))], constants)
+
+
+def test_shapes_are_broadcast_together_where_the_larger_is_known():
+    batch = table.call("shape", [keras.Input((4,))], {})
+    found = table.call("broadcast_dynamic_shape", [[3, 1, 1], batch], {})
+    assert found == [3, batch[0], 4]
+    with pytest.raises(ValueError, match="which one is larger is not known"):
+        table.call("broadcast_dynamic_shape", [batch, [2, 4]], {})

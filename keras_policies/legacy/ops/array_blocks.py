@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.ops.array_indexing import index
 from keras_policies.legacy.ops.kinds import Pairs, Tensor
 from keras_policies.legacy.ops.registry import Raw, op
@@ -13,6 +13,7 @@ from keras_policies.legacy.ops.registry import Raw, op
 
 @op(
     "space_to_batch",
+    "space_to_batch_nd",
     "nn.space_to_batch",
     SpaceToBatchND=Raw("input block_shape paddings"),
 )

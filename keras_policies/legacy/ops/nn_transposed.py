@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.array_indexing import index
 from keras_policies.legacy.ops.elementwise import constant
@@ -21,11 +21,13 @@ from keras_policies.legacy.ops.registry import Raw, op
 from keras_policies.legacy.ops.sizes import Size
 
 NODE = Raw("output_shape filters input", "strides padding data_format dilations")
-NAMES = "conv_transpose conv1d_transpose conv2d_transpose conv3d_transpose"
 
 
 @op(
-    *(f"nn.{name}" for name in NAMES.split()),
+    "nn.conv_transpose",
+    "nn.conv1d_transpose",
+    "nn.conv2d_transpose",
+    "nn.conv3d_transpose",
     v1=True,
     Conv2DBackpropInput=NODE,
     Conv3DBackpropInputV2=NODE,

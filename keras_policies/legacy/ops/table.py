@@ -24,6 +24,7 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     nn_convolutions,
     nn_normalization,
     nn_transposed,
+    quantization,
 )
 from keras_policies.legacy.ops.registry import FUNCTIONS as FUNCTIONS
 from keras_policies.legacy.ops.registry import NODES as NODES

@@ -135,6 +135,21 @@ CASES = {
         [draw(2, 3, 4), draw(2, 3, 5)],
         lambda x, y: raw.BatchMatMulV3(x=x, y=y, Tout="float32", adj_x=True),
     ),
+    "fake_quantization": (
+        [2.0 * draw(3, 4)],
+        lambda x: raw.FakeQuantWithMinMaxVars(
+            inputs=x, min=np.float32(-0.53), max=np.float32(1.31), num_bits=4
+        ),
+    ),
+    "fake_quantization_of_channels": (
+        [2.0 * draw(3, 2)],
+        lambda x: raw.FakeQuantWithMinMaxVarsPerChannel(
+            inputs=x,
+            min=constant(-0.5, 0.0, dtype="float32"),
+            max=constant(0.7, 1.1, dtype="float32"),
+            narrow_range=True,
+        ),
+    ),
     "identity_n": (
         [draw(2, 3), draw(2)],
         lambda x, y: raw.IdentityN(input=[x, y]),
