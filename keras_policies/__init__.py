@@ -1,25 +1,31 @@
 """Dtype policies with loss scales for Keras 3, and a reader of legacy models.
 
-Importing the package makes stock Keras obey its policies: see `Policy`.
+Importing the package makes stock Keras obey its policies: see `Policy`. Only where
+Python was started for the command line does that wait until a command builds a model,
+because importing Keras takes seconds.
 """
 
 import importlib as _importlib
 import typing as _typing
 
-from keras_policies import backend_missing as _first  # noqa: F401
-from keras_policies import compile as _compile
-from keras_policies import experimental
-from keras_policies import infer as _infer
-from keras_policies import loss_scale_optimizer as _loss_scale_optimizer
-from keras_policies import origins as _origins
-from keras_policies import rnn_states as _rnn_states
-from keras_policies import serialization as _serialization
-from keras_policies.callbacks import LossScaleLogger
-from keras_policies.global_policy import global_policy, policy_scope, set_policy
-from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
-from keras_policies.loss_scale_optimizer import LossScaleOptimizer
-from keras_policies.policy import Policy
+from keras_policies import starting as _starting
 from keras_policies.version import __version__
+
+if _typing.TYPE_CHECKING or not _starting.is_command():
+    from keras_policies import backend_missing as _first  # noqa: F401
+    from keras_policies import experimental
+    from keras_policies.installed import (
+        DynamicLossScale,
+        FixedLossScale,
+        LossScale,
+        LossScaleLogger,
+        LossScaleOptimizer,
+        Policy,
+        global_policy,
+        policy_scope,
+        set_global_policy,
+        set_policy,
+    )
 
 if _typing.TYPE_CHECKING:
     from keras_policies.legacy.base.errors import LegacyModelError
@@ -28,8 +34,6 @@ if _typing.TYPE_CHECKING:
     from keras_policies.legacy.loading import load_model, load_weights
     from keras_policies.plots import plot_gradients, plot_loss_scale
     from keras_policies.summaries import summary
-
-set_global_policy = set_policy  # its name in TF 2.4
 
 # Imported when first used: training needs neither readers nor tables.
 _LATER = {
@@ -48,17 +52,6 @@ _FORMER = {
     "enable_mixed_precision_graph_rewrite": 'set_policy("mixed_float16")',
     "get_layer_policy": "layer.dtype_policy",
 }
-
-_INSTALLED = (
-    _infer,
-    _compile,
-    _serialization,
-    _origins,
-    _loss_scale_optimizer,
-    _rnn_states,
-)
-for _module in _INSTALLED:
-    _module.install()
 
 __all__ = [
     "DynamicLossScale",
@@ -95,7 +88,8 @@ def __getattr__(name: str) -> _typing.Any:
             f"module {__name__!r} has no attribute {name!r}. What tf.keras called "
             f"{name} is {_FORMER[name]} here. Every old name is in PORTING.md."
         )
-    if name not in _LATER:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _importlib.import_module(f"keras_policies.{_LATER[name]}")
+    place = _LATER.get(name, "installed")
+    module = _importlib.import_module(f"keras_policies.{place}")
     return getattr(module, name)

@@ -5,13 +5,15 @@ the dtypes and shapes.
 """
 
 import os
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-import keras
+if TYPE_CHECKING:
+    import keras
 
 Path: TypeAlias = str | os.PathLike[str]
 Tensor: TypeAlias = Any  # of the running backend
 Arrays: TypeAlias = Any  # an array, or a structure of arrays
 Config: TypeAlias = dict[str, Any]
-PolicyLike: TypeAlias = str | keras.DTypePolicy
+# In quotes, since legacy files are described without Keras.
+PolicyLike: TypeAlias = Union[str, "keras.DTypePolicy"]
 CustomObjects: TypeAlias = dict[str, Any] | None

@@ -6,7 +6,8 @@ import keras
 
 from keras_policies import keras_internals, origins
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer, rule_of
-from keras_policies.policy import Policy, auto
+from keras_policies.policy import Policy
+from keras_policies.policy_names import auto
 from keras_policies.warn import warn
 
 StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
-from keras import ops
-from keras.saving import get_registered_object
 
+from keras_policies import keras_names
 from keras_policies.annotations import Config, Tensor
+from keras_policies.late import ops
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 HOST_BOOLS = bool, np.bool_  # their value is known, without a device
@@ -335,7 +335,7 @@ def get(identifier: LossScaleLike) -> LossScale | None:
 def _from_dict(identifier: Config) -> LossScale:
     name, config = identifier.get("class_name"), identifier.get("config")
     built_in = {cls.__name__: cls for cls in KINDS}
-    cls = get_registered_object(name, module_objects=built_in)
+    cls = keras_names.registered(name) or built_in.get(str(name), object)
     is_loss_scale = isinstance(cls, type) and issubclass(cls, LossScale)
     if not is_loss_scale or not isinstance(config, dict):
         raise _not_understood(identifier)

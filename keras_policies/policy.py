@@ -8,10 +8,8 @@ from keras_policies import keras_internals, policy_names
 from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config, Tensor
 from keras_policies.loss_scale import LossScale, LossScaleLike
+from keras_policies.policy_names import AUTO, auto
 from keras_policies.warn import warn
-
-# Names of the loss scale that the policy's name decides; tf.keras had the second.
-AUTO = "auto", "USE_DEFAULT"
 
 
 @keras_internals.keeps_its_name
@@ -157,16 +155,6 @@ def plain_config(policy: Policy) -> Config:
     """Return the config of the stock policy that a policy of ours is in a file."""
     dtypes = policy_names.Dtypes(policy.compute_dtype, policy.variable_dtype)
     return {"name": policy_names.stock_name(policy.name, dtypes)}
-
-
-def auto(name: str | None) -> str | None:
-    """Return what the loss scale `"auto"` means for a policy of a name.
-
-    Example:
-        >>> auto("mixed_float16"), auto("float16")
-        ('dynamic', None)
-    """
-    return "dynamic" if name == "mixed_float16" else None
 
 
 def _loss_scale_for(policy: Policy, identifier: LossScaleLike) -> LossScale | None:

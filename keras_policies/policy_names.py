@@ -3,8 +3,8 @@
 import contextlib
 from typing import NamedTuple
 
-import keras
-
+from keras_policies import keras_names
+from keras_policies.late import keras
 from keras_policies.warn import warn
 
 WITH_FLOAT32_VARS = "_with_float32_vars"
@@ -32,6 +32,9 @@ ALIASES = {
 # dtype names of TensorFlow that Keras 3 does not know.
 DTYPE_ALIASES = {"half": "float16", "float": "float32", "double": "float64"}
 
+# Names of the loss scale that the policy's name decides; tf.keras had the second.
+AUTO = "auto", "USE_DEFAULT"
+
 
 def full_name(name: str) -> str:
     """Return the name that an alias stands for; other names as they are."""
@@ -54,7 +57,7 @@ def dtypes_of(name: str) -> Dtypes:
         return NAMES[name]
     base = name.removesuffix(WITH_FLOAT32_VARS)
     try:
-        dtype = keras.backend.standardize_dtype(DTYPE_ALIASES.get(base, base))
+        dtype = keras_names.standard_dtype(DTYPE_ALIASES.get(base, base))
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"Cannot convert value {name!r} to a mixed precision Policy. Valid "
@@ -77,6 +80,16 @@ def not_a_string(name: object) -> TypeError:
         if name is None:
             hint = "the name of a dtype, such as keras.config.floatx()"
     return TypeError(f"'name' must be a string, but got: {name!r}. Pass {hint}.")
+
+
+def auto(name: str | None) -> str | None:
+    """Return what the loss scale `"auto"` means for a policy of a name.
+
+    Example:
+        >>> auto("mixed_float16"), auto("float16")
+        ('dynamic', None)
+    """
+    return "dynamic" if name == "mixed_float16" else None
 
 
 def warn_if_deprecated(name: str) -> None:

@@ -8,7 +8,8 @@ from keras_policies import keras_internals
 from keras_policies import loss_scale as loss_scales
 from keras_policies.loss_scale import FixedLossScale, LossScale
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer, rule_of
-from keras_policies.policy import Policy, auto
+from keras_policies.policy import Policy
+from keras_policies.policy_names import auto
 
 
 @dataclasses.dataclass(frozen=True)

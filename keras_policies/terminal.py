@@ -8,11 +8,14 @@ import rich.console
 PIPED_WIDTH = 160  # characters
 
 
-def console(**options: Any) -> rich.console.Console:
-    """Return a rich console as wide as the screen; for a pipe, as COLUMNS says."""
+def console(piped_width: int = PIPED_WIDTH, **options: Any) -> rich.console.Console:
+    """Return a rich console as wide as the screen; for a pipe, as COLUMNS says.
+
+    For a pipe without COLUMNS it is `piped_width` characters wide.
+    """
     found = rich.console.Console(**options)
     # rich obeys COLUMNS, unless it is given a width.
     is_given = os.environ.get("COLUMNS", "").isdigit()
     if is_given or found.is_terminal or found.is_jupyter:
         return found
-    return rich.console.Console(width=PIPED_WIDTH, **options)
+    return rich.console.Console(width=piped_width, **options)

@@ -1,6 +1,7 @@
 """JAX: inside compiled code the branch not taken must touch nothing."""
 
 import contextlib
+import math
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -87,16 +88,24 @@ class JaxBackend(Backend):
     def place(self, array: npt.NDArray[Any]) -> Tensor:
         # `jnp.asarray` compiles a copy for each shape. This copies once, to memory that
         # jax keeps.
-        memory = np.empty(array.nbytes + ALIGNMENT, np.uint8)
-        start = -memory.ctypes.data % ALIGNMENT
-        aligned = memory[start : start + array.nbytes].view(array.dtype)
-        aligned = aligned.reshape(array.shape)
+        aligned = _aligned_zeros(array.shape, array.dtype)
         aligned[...] = array
         return jax.device_put(aligned)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+        return jax.device_put(_aligned_zeros(shape, dtype))
 
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         taken = jax.jit(jax.grad(function))(values)
         return [np.asarray(gradient, np.float32) for gradient in taken]
+
+
+def _aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return zeros that jax uses as they are; the system maps them when written."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 backend: Backend = JaxBackend()

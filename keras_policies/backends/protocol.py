@@ -110,6 +110,10 @@ class Backend(Protocol):
         """Return a copy of an array, as a variable takes it without compiling."""
         return np.array(array)
 
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+        """Return zeros, as a variable takes them, in memory that is not yet touched."""
+        return np.zeros(shape, dtype)
+
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         """Return the gradients of the scalar `function(values)` as float32 arrays.
 

@@ -7,6 +7,7 @@ src/models/*.py, src/saving/*.py.
 import contextlib
 import copy
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
@@ -240,3 +241,23 @@ def read_policy_class(
     for module in modules:
         # Also the other way: `deserialize` asks for the public name of what it found.
         api_export.register_internal_serializable(f"{module}.{class_name}", reader)
+
+
+@contextlib.contextmanager
+def importing_no_tensorflow() -> Iterator[None]:
+    """Keep Keras from importing TensorFlow only to ask whether it is to save a part.
+
+    That takes seconds, and where TensorFlow is not imported, nothing is a part of it.
+    Keras: src/saving/serialization_lib.py (`serialize_keras_object`).
+    """
+    from keras.src.utils import module_utils
+
+    lazy = module_utils.tensorflow
+    if "tensorflow" in sys.modules or "_available" not in vars(lazy):
+        yield
+        return
+    known, lazy._available = lazy._available, False
+    try:
+        yield
+    finally:
+        lazy._available = known

@@ -19,12 +19,16 @@ from keras_policies.keras_internals.wrapping import Function, instead_of, owner_
 
 # Turns a numpy array into what the constructor of a variable takes without computing.
 Place = Callable[["np.ndarray[Any, Any]"], Any]
+# Returns zeros of a shape and a dtype, as the constructor takes them.
+Zeros = Callable[[tuple[int, ...], "np.dtype[Any]"], Any]
 # Takes the size and the item size (bytes) of each array before it is made.
 Spend = Callable[[int, int], None]
 
 
 # The arguments of `blank_variables` in this thread; None outside of it.
-_blank: ContextVar[tuple[Place, Spend] | None] = ContextVar("blank", default=None)
+_blank: ContextVar[tuple[Place, Zeros, Spend] | None] = ContextVar(
+    "blank", default=None
+)
 
 
 @needs(LOSS_SCALING)
@@ -34,33 +38,34 @@ def raw_value(variable: keras.Variable) -> Any:
 
 
 @contextlib.contextmanager
-def blank_variables(place: Place, spend: Spend) -> Iterator[None]:
+def blank_variables(place: Place, zeros: Zeros, spend: Spend) -> Iterator[None]:
     """Create variables without drawing, tracing or compiling their values.
 
     A variable with a constant initializer (an optimizer's slot, for example) gets its
     value from numpy. One with a random initializer is zero until it is assigned.
     `spend` raises if the arrays become too large.
     """
-    token = _blank.set((place, spend))
+    token = _blank.set((place, zeros, spend))
     try:
         yield
     finally:
         _blank.reset(token)
 
 
-def _from_numpy(initializer: Any, place: Place, spend: Spend) -> Any:
+def _from_numpy(initializer: Any, place: Place, zeros: Zeros, spend: Spend) -> Any:
     """Return an initializer with the values of `initializer`, made by numpy."""
     known = initializers.get(initializer)
     if not isinstance(known, initializers.Initializer):
         return initializer  # a function, of the user or of a seed generator
-    value = {initializers.Ones: 1}.get(type(known), 0)
+    value = {initializers.Ones: 1}.get(type(known))
     if isinstance(known, initializers.Constant):
         value = known.value
 
     def fill(shape: tuple[int, ...], dtype: Any = None, **kwargs: Any) -> Any:
         dtype = _numpy_dtype(dtype)
         spend(math.prod(shape), dtype.itemsize)
-        return place(np.full(shape, value, dtype))
+        is_blank = value is None
+        return zeros(shape, dtype) if is_blank else place(np.full(shape, value, dtype))
 
     return fill
 
@@ -83,9 +88,9 @@ def _init(
     """Let `blank_variables` decide how a variable gets its first value."""
     given = _blank.get()
     if given is not None:
-        place, spend = given
+        place, zeros, spend = given
         if isinstance(initializer, int | float) and dtype is not None:
             initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
         elif callable(initializer) or isinstance(initializer, str):
-            initializer = _from_numpy(initializer, place, spend)
+            initializer = _from_numpy(initializer, place, zeros, spend)
     stock(self, initializer, shape, dtype, *args, **kwargs)

@@ -6,9 +6,20 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
+from keras_policies.annotations import Path
 from keras_policies.legacy.base.errors import LegacyModelError
 
+ENDING = ".keras"
 NOTHING_WRITTEN = "Nothing was written."
+
+
+def check_ending(destination: Path) -> None:
+    """Raise if Keras 3 cannot write a file of this name."""
+    if pathlib.Path(destination).suffix != ENDING:
+        raise LegacyModelError(
+            f"the destination must end in {ENDING}, as Keras 3 names its files.",
+            path=destination,
+        )
 
 
 def check(destination: pathlib.Path, overwrite: bool) -> None:

@@ -7,16 +7,14 @@ from typing import Any
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.annotations import CustomObjects, Path, PolicyLike
+from keras_policies.annotations import Config, CustomObjects, Path, PolicyLike
 from keras_policies.legacy import atomic_file, inspection, loading, verification
-from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.build import hints, made_in_code
 from keras_policies.legacy.build.build import Built
 from keras_policies.legacy.build.own_classes import is_stock
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
-
-ENDING = ".keras"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +36,10 @@ class Converted:
     left_out: tuple[str, ...]
     largest_difference: float | None
     allowed_difference: float | None = None
+
+    def as_dict(self) -> Config:
+        """Return it as plain values for JSON, with the path of the source alone."""
+        return {**vars(self), "source": self.source.path}
 
 
 def convert_model(
@@ -84,7 +86,7 @@ def convert_model(
         ()
     """
     policy, objects = checked_policy(dtype_policy), checked_objects(custom_objects)
-    check_ending(destination)
+    atomic_file.check_ending(destination)
     destination = pathlib.Path(destination)
     atomic_file.check(destination, overwrite)
     recorded = None if verify is None else verification.read(verify)
@@ -92,7 +94,8 @@ def convert_model(
         built = loading.rebuild(source, policy, safe_mode)
         description = inspection.describe(built.plan)
         with atomic_file.writing(destination, overwrite) as written:
-            built.model.save(written)
+            with keras_internals.importing_no_tensorflow():
+                built.model.save(written)
             compared = _verified(written, built, recorded)
     notes = [*built.plan.findings.notes, *made_in_code.unrecorded_policies(built.model)]
     return Converted(
@@ -102,15 +105,6 @@ def convert_model(
         largest_difference=compared and compared.difference,
         allowed_difference=compared and compared.allowed,
     )
-
-
-def check_ending(destination: Path) -> None:
-    """Raise if Keras 3 cannot write a file of this name."""
-    if pathlib.Path(destination).suffix != ENDING:
-        raise LegacyModelError(
-            f"the destination must end in {ENDING}, as Keras 3 names its files.",
-            path=destination,
-        )
 
 
 def _also_as_saved(custom_objects: dict[str, Any]) -> dict[str, Any]:

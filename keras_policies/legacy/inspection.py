@@ -5,11 +5,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_policies.annotations import Config, Path
-from keras_policies.legacy.base import configs
+from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import corrupt
 from keras_policies.legacy.base.lookups import LOOKUPS
+from keras_policies.legacy.base.model import is_unknown
 from keras_policies.legacy.base.policies import policy_name
-from keras_policies.legacy.build import hints, weights
 from keras_policies.legacy.plan import classes, layers, plan, policies, training
 from keras_policies.legacy.plan.findings import Findings
 from keras_policies.legacy.readers import near_misses, readers
@@ -131,7 +131,7 @@ def _notes(findings: Findings, found: Sequence[LayerDescription]) -> tuple[str, 
     of_tensorflow = [one.path for one in found if one.becomes in NEED_TENSORFLOW]
     if of_tensorflow:
         named = ", ".join(map(repr, of_tensorflow))
-        notes.append(f"{named} need TensorFlow, on any backend. {hints.TENSORFLOW}")
+        notes.append(f"{named} need TensorFlow, on any backend. {remedies.TENSORFLOW}")
     return tuple(notes)
 
 
@@ -139,7 +139,7 @@ def describe(planned: plan.Plan) -> ModelDescription:
     """Return the `ModelDescription` of a `Plan`."""
     legacy, fitting, findings = planned.legacy, planned.training, planned.findings
     parameters = {  # without those that Keras 3 does not have
-        name: sum(math.prod(w.shape) for w in found if not weights.is_unknown(w))
+        name: sum(math.prod(w.shape) for w in found if not is_unknown(w))
         for name, found in legacy.weights.items()
     }
     described = tuple(

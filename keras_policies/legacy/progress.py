@@ -1,34 +1,50 @@
 """A progress bar for work that takes longer than about a second."""
 
 import contextlib
+import contextvars
 import sys
 import time
 from collections.abc import Callable, Iterator
 
 AFTER_SECONDS = 1.0
+_is_shown = contextvars.ContextVar("is_shown", default=False)
+
+
+def show_none() -> None:
+    """Show no bar from now on: another process shows one for all."""
+    _is_shown.set(True)
 
 
 @contextlib.contextmanager
-def bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
+def bar(
+    description: str, total: int, is_bytes: bool = True
+) -> Iterator[Callable[[int], None]]:
     """Yield `advance(count)`; stderr, if it is a terminal, shows a bar after a second.
 
-    `description` is the text beside the bar, `total` the sum of all counts in bytes.
+    A bar inside another is not shown.
+
+    Args:
+        description: the text beside the bar.
+        total: the sum of all counts.
+        is_bytes: whether the counts are bytes, and not numbers of files.
     """
-    if not sys.stderr.isatty():
+    if _is_shown.get() or not sys.stderr.isatty():
         yield lambda count: None
         return
     import rich.console
     import rich.progress
 
+    numbers = rich.progress.DownloadColumn() if is_bytes else None
     progress = rich.progress.Progress(
         rich.progress.TextColumn("{task.description}"),
         rich.progress.BarColumn(),
-        rich.progress.DownloadColumn(),
+        numbers or rich.progress.MofNCompleteColumn(),
         console=rich.console.Console(stderr=True),
         transient=True,
     )
     task = progress.add_task(description, total=total)
     started = time.monotonic()
+    token = _is_shown.set(True)
 
     def advance(count: int) -> None:
         progress.advance(task, count)
@@ -38,4 +54,5 @@ def bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
     try:
         yield advance
     finally:
+        _is_shown.reset(token)
         progress.stop()

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from typing import Any
 
 import keras
 
@@ -59,7 +60,11 @@ def summary(
         )
     text = io.StringIO()
     # Otherwise rich would show a notebook the text itself, or colour it.
-    for_text = {"file": text, "force_jupyter": False, "force_terminal": False}
+    for_text: dict[str, Any] = {
+        "file": text,
+        "force_jupyter": False,
+        "force_terminal": False,
+    }
     console = terminal.console(**({} if print_fn is None else for_text))
     shown = table.renderables(rows_of(model), model.built, console.width)
     console.print(*shown, sep="\n")

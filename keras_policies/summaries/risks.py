@@ -13,7 +13,8 @@ import numpy as np
 from keras_policies import float16_products, keras_internals, origins
 from keras_policies import loss_scale as loss_scales
 from keras_policies.loss_scale import LossScale
-from keras_policies.policy import Policy, auto
+from keras_policies.policy import Policy
+from keras_policies.policy_names import auto
 
 NARROW = {"float16", "bfloat16"}
 # A smaller update, as a fraction of its weight, is rounded away: half of the last of

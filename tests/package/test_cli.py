@@ -16,6 +16,7 @@ import pytest
 import keras_policies
 from keras_policies import LegacyModelError, convert_model, inspect_model
 from keras_policies.cli import main
+from keras_policies.legacy import folders, many
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
 MODEL = str(SOURCE / "saved_model")
@@ -84,7 +85,8 @@ def test_names_are_no_markup(tmp_path, capsys):
 
 def test_inspect_as_json(capsys):
     assert main(["inspect", MODEL, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    (line,) = capsys.readouterr().out.splitlines()
+    found = json.loads(line)
     assert found["layers"][1]["policy"] == "mixed_float16"
     assert found["loss_scale"] == "FixedLossScale(128.0)"
     assert found["layers"][1]["loss_scale"] == "FixedLossScale(128.0)"
@@ -228,6 +230,126 @@ def test_the_module_is_the_command():
     )
     assert done.returncode == 0
     assert "conv_fixed" in done.stdout
+
+
+def run_command(*arguments, **environment):
+    """Run the command line in a process; return what it printed, and its imports."""
+    process = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "keras_policies", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=os.path.dirname(os.path.dirname(keras_policies.__file__)),
+        env=os.environ | environment,
+    )
+    lines = [line for line in process.stderr.splitlines() if "import time:" in line]
+    return process, {line.rpartition("|")[2].strip() for line in lines}
+
+
+HEAVY = {"keras", "jax", "tensorflow", "torch", "matplotlib", "sklearn"}
+H5 = str(SOURCE / "model.h5")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "not_needed"),
+    [
+        (["--help"], {"numpy", "h5py", "rich", "google.protobuf"}),
+        (["--version"], {"numpy", "h5py", "rich", "google.protobuf"}),
+        (["inspect", MODEL], {"h5py", "multiprocessing"}),
+        (["inspect", H5], {"google.protobuf", "multiprocessing"}),
+        (["inspect", str(SOURCE), "--json"], {"rich"}),
+        (["convert", MODEL, "no_ending"], {"numpy.testing"}),
+    ],
+    ids=["help", "version", "saved-model", "h5", "many", "wrong"],
+)
+def test_what_takes_seconds_is_not_imported_to_look(arguments, not_needed):
+    process, imported = run_command(*arguments, KERAS_BACKEND="not_installed")
+    assert "keras_policies.cli" in imported
+    assert imported & (HEAVY | not_needed) == set()
+    assert process.returncode == (2 if arguments[0] == "convert" else 0)
+
+
+def unpacked_models():
+    """Return every legacy model in tests/data that lies there unpacked."""
+    found = []
+    for folder in (legacy_files.CORPUS, legacy_files.MORE):
+        found += folders.models([str(folder)], recursive=True)
+    return found
+
+
+def test_descriptions_made_without_keras_are_those_made_with_it():
+    paths = unpacked_models()
+    process, imported = run_command("inspect", "--json", *paths)
+    assert "keras" not in imported
+    found = [json.loads(line) for line in process.stdout.splitlines()]
+    with_keras = [outcome.as_dict() for outcome in many.described(paths)]
+    assert len(paths) > 50
+    assert found == json.loads(json.dumps(with_keras))
+
+
+def test_a_process_that_can_choose_takes_the_lightest_backend_and_says_so(tmp_path):
+    new = tmp_path / "new.keras"
+    process, imported = run_command("convert", MODEL, str(new), KERAS_BACKEND="")
+    assert process.returncode == 0
+    assert "backend: jax (KERAS_BACKEND chooses another)" in process.stderr
+    assert imported & {"jax", "tensorflow", "torch"} == {"jax"}  # saving, too
+    assert new.exists()
+
+
+def test_inspect_lists_a_folder_with_a_line_for_each_model(tmp_path, capsys):
+    shutil.copytree(SOURCE, tmp_path / "a")
+    custom = legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5"
+    shutil.copy(custom, tmp_path / "b.h5")
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.save(tmp_path / "new.keras")
+    assert main(["inspect", "--recursive", str(tmp_path)]) == 3
+    line_b, line_new, first, _ = capsys.readouterr().out.splitlines()[3:-1]
+    assert re.search(r"a/model\.h5 .*Keras 2\.4\.0, H5 .*mixed_float16 .* 684 ", first)
+    assert re.search(r"b\.h5 .* missing: Scale ", line_b)
+    assert re.search(r"new\.keras .* written by Keras 3", line_new)
+    (tmp_path / "bad.h5").write_text("no model")
+    assert main(["inspect", str(tmp_path), "--json"]) == 1
+    printed = capsys.readouterr()
+    found = [json.loads(line) for line in printed.out.splitlines()]
+    assert ["error" in item for item in found] == [False, True, True]
+    assert "written by Keras 3" in found[2]["error"]
+    assert "bad.h5: no model: it begins with b'no model'" in printed.err
+
+
+def test_convert_goes_on_past_a_model_that_fails(tmp_path, capsys):
+    zoo, new = tmp_path / "zoo", tmp_path / "new"
+    shutil.copytree(SOURCE, zoo / "a")
+    (zoo / "bad.h5").write_text("no model")
+    command = ["convert", "--recursive", str(zoo), "--output-dir", str(new)]
+    assert main([*command, "--jobs", "1", "--policy", "float32"]) == 1
+    printed = capsys.readouterr()
+    assert "zoo/bad.h5: no model: it begins with b'no model'" in printed.err
+    rows = printed.out.splitlines()[3:-1]
+    assert [row.count("new/a/") for row in rows] == [0, 1, 1]
+    assert "no model" in rows[0]
+    converted = sorted(path.name for path in (new / "a").iterdir())
+    assert converted == ["model.keras", "saved_model.keras"]
+    model = keras.models.load_model(new / "a" / "model.keras", compile=False)
+    assert model.dtype_policy.name == "float32"
+    assert main([*command, "--json"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    errors = [json.loads(line)["error"] for line in lines]
+    assert ["exists already" in error for error in errors] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["a.h5"], "convert takes a SOURCE and a DEST.keras, received ['a.h5']"),
+        (["a.h5", "b.h5", "c.h5"], "--output-dir DIR converts any number"),
+        (["a.h5", "--output-dir", "d", "--verify", "x.npz"], "--verify is for one"),
+        (["a.h5", "--output-dir", "d", "--jobs", "0"], "--jobs 0: expected 1 or more"),
+        (["a.h5", "--output-dir", "d", "--custom-objects", "S"], "module:name"),
+    ],
+)
+def test_what_convert_cannot_do_with_many_is_said(arguments, reason, capsys):
+    assert main(["convert", *arguments]) == 2
+    assert reason in capsys.readouterr().err
 
 
 def test_the_command_says_its_version(capsys):

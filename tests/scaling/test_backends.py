@@ -59,6 +59,15 @@ def test_a_new_backend_has_only_gradients_to_write():
     assert not stub.is_constant(variable, gradients[0])
     with stub.read_once(lambda: [variable]):
         assert stub.place(np.ones(2)).tolist() == [1.0, 1.0]
+    assert stub.zeros((2, 1), np.dtype("float16")).tolist() == [[0.0], [0.0]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "bool"])
+@pytest.mark.parametrize("shape", [(), (3,), (0, 2), (5, 7)])
+def test_zeros_have_the_shape_and_the_dtype_that_a_variable_asks_for(shape, dtype):
+    found = np.asarray(backend.zeros(shape, np.dtype(dtype)))
+    assert (found.shape, found.any()) == (shape, False)
+    assert found.dtype == np.asarray(backend.place(np.zeros(shape, dtype))).dtype
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = npt.NDArray[Any]
 Config: TypeAlias = dict[str, Any]  # decoded JSON
+# The state of TensorFlow's random generators, which no other generator can take, and
+# the statistics of batch renormalization.
+WITHOUT_COUNTERPART = "_state_var", "renorm_mean", "renorm_stddev", "moving_stddev"
 Inputs: TypeAlias = dict[str, tuple[tuple[int | None, ...], str]]  # shape and dtype
 
 
@@ -39,6 +42,12 @@ class LegacyWeight:
 
     def __str__(self) -> str:
         return f"{self.path or self.name} {self.shape}"
+
+
+def is_unknown(weight: LegacyWeight) -> bool:
+    """Return whether Keras 3 has no such weight, such as a random generator's state."""
+    name = (weight.path or weight.name).rpartition("/")[2]
+    return name.partition(":")[0] in WITHOUT_COUNTERPART
 
 
 # The weights of each layer, by its name.

@@ -2,6 +2,9 @@
 
 from keras_policies.legacy.base.errors import FilePath
 
+TENSORFLOW = (
+    "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is."
+)
 TRUST = "If you trust where it came from, pass safe_mode=False (--unsafe)."
 
 

@@ -17,6 +17,7 @@ from keras_policies.legacy.build import compiling, hints, made_in_code, own_clas
 from keras_policies.legacy.build.values import assign, restore_states, settle
 from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.guards import budget
+from keras_policies.legacy.ops import layer as _  # noqa: F401 (Keras finds OpCall)
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.policy import Policy
@@ -40,7 +41,7 @@ def build(
     LegacyModelError if the model cannot be made, or its weights do not fit.
     """
     legacy = plan.legacy
-    blank = keras_internals.blank_variables(backend.place, budget.spend)
+    blank = keras_internals.blank_variables(backend.place, backend.zeros, budget.spend)
     with located(legacy.path), budget.of(legacy.size), blank:
         model = _make(plan)
         with corrupt(legacy.path):

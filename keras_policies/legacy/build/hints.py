@@ -12,9 +12,6 @@ REFUSED = (
     re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument"),
     re.compile(r"Unrecognized keyword arguments passed to (\w+)"),
 )
-TENSORFLOW = (
-    "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is."
-)
 SUPER = "super().__init__(**kwargs)"
 
 
@@ -33,7 +30,7 @@ def explained(problem: str, error: BaseException) -> LegacyModelError:
 
 def _remedy(reason: str) -> str:
     if "requires TensorFlow" in reason:
-        return TENSORFLOW
+        return remedies.TENSORFLOW
     found = next((match for item in REFUSED if (match := item.search(reason))), None)
     if found is None:
         return ""

@@ -12,6 +12,7 @@ from keras_policies.legacy.base.names import numbered
 
 # Variables, each with the weight in the file that becomes its value.
 Pairs: TypeAlias = list[tuple[keras.Variable, LegacyWeight]]
+TRACKED = keras.Layer, keras.Variable  # what Keras looks for in attributes
 
 
 class Place(NamedTuple):
@@ -82,13 +83,15 @@ def _children(layer: keras.Layer) -> Iterator[tuple[str, str, Any]]:
         elif isinstance(value, list | tuple | dict):
             items = value.items() if isinstance(value, dict) else enumerate(value)
             tracked = [(key, item) for key, item in items if _is_tracked(item)]
+            if not tracked:
+                continue
             stored = numbered(type(item).__name__ for _, item in tracked)
             for (key, item), own in zip(tracked, stored, strict=True):
                 yield f"{name}/{key}", f"{name}/{own}", item
 
 
 def _is_tracked(value: object) -> bool:
-    return isinstance(value, keras.Layer | keras.Variable)
+    return isinstance(value, TRACKED)
 
 
 def _join(path: str, name: str) -> str:

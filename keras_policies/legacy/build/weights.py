@@ -5,22 +5,13 @@ from collections.abc import Mapping, Sequence
 import keras
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.base.model import LegacyWeight, is_unknown
 from keras_policies.legacy.base.names import layer_name, numbered
 from keras_policies.legacy.build import cudnn, matching
 from keras_policies.legacy.build.targets import Pairs, Target, targets
 
-# The state of TensorFlow's random generators, which no other generator can take, and
-# the statistics of batch renormalization.
-WITHOUT_COUNTERPART = "_state_var", "renorm_mean", "renorm_stddev", "moving_stddev"
 # By layer; `""` stands for the model itself.
 ByLayer = Mapping[str, Sequence[LegacyWeight]]
-
-
-def is_unknown(weight: LegacyWeight) -> bool:
-    """Return whether Keras 3 has no such weight, such as a random generator's state."""
-    name = (weight.path or weight.name).rpartition("/")[2]
-    return name.partition(":")[0] in WITHOUT_COUNTERPART
 
 
 def _known(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:

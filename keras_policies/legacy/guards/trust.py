@@ -7,8 +7,7 @@ so every config passes here before Keras sees it.
 
 from typing import Any
 
-import keras
-
+from keras_policies import keras_names
 from keras_policies.annotations import Config
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
@@ -48,7 +47,7 @@ def check(config: Any, safe_mode: bool = True) -> None:
 def _check_object(config: Config, safe_mode: bool) -> None:
     """Raise if Keras must not make an object of this dict."""
     class_name, inner = config["class_name"], config.get("config")
-    is_registered = keras.saving.get_registered_object(_name(config)) is not None
+    is_registered = keras_names.registered(_name(config)) is not None
     if class_name == CODE and safe_mode:
         reason = "it holds code, which is not run from a file."
         raise LegacyModelError(reason, remedies.TRUST)
@@ -92,19 +91,8 @@ def _is_of_keras(config: Config) -> bool:
     if not isinstance(module, str) or not isinstance(name, str):
         return False
     if module == "builtins":
-        return any(_public(functions, name) for functions in FUNCTIONS)
-    found = _public(module, name)
+        return any(keras_names.kind(functions, name) for functions in FUNCTIONS)
+    found = keras_names.kind(module, name)
     if found is None:  # Keras reports a class that a module of its own does not have
-        return _public(*module.rpartition(".")[::2]) is not None
-    return isinstance(found, type) or module in FUNCTIONS
-
-
-def _public(module: str, name: str) -> Any:
-    """Return the object of a name in a public module of Keras, or None."""
-    root, *parts = module.split(".")
-    if root != "keras" or "src" in (*parts, name):
-        return None
-    found: Any = keras
-    for part in (*parts, name):
-        found = getattr(found, part, None)
-    return found
+        return keras_names.kind(*module.rpartition(".")[::2]) is not None
+    return found == keras_names.CLASS or module in FUNCTIONS

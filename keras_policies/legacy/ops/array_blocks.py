@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.ops.array_indexing import index
 from keras_policies.legacy.ops.kinds import Pairs, Tensor
 from keras_policies.legacy.ops.registry import Raw, op

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.elementwise import named

@@ -8,8 +8,8 @@ from types import EllipsisType
 from typing import Any, TypeAlias
 
 import numpy as np
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.kinds import Operand, Sizes, Tensor
 from keras_policies.legacy.ops.registry import Raw, op

@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.array_shapes import zeros_shaped

@@ -1,7 +1,6 @@
 """Functions directly under `tf` that put items at positions of a tensor."""
 
-from keras import ops
-
+from keras_policies.late import ops
 from keras_policies.legacy.ops import elementwise, kinds
 from keras_policies.legacy.ops.kinds import Operand, Tensor
 from keras_policies.legacy.ops.registry import Raw, op

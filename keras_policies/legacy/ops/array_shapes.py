@@ -5,8 +5,8 @@ import operator
 from typing import Literal, TypeAlias
 
 import numpy as np
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Pairs, Sizes, Tensor

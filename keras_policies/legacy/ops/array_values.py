@@ -1,8 +1,8 @@
 """Functions directly under `tf` on values: casts, bounds, choices, and identities."""
 
 import numpy as np
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.ops import elementwise, kinds, sizes
 from keras_policies.legacy.ops.elementwise import of_tensors, together
 from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Operands, Tensor

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.kinds import Operand, Tensor
 from keras_policies.legacy.ops.registry import Op, Raw, enter

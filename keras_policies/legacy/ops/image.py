@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import numpy as np
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.elementwise import named, of_tensors
 from keras_policies.legacy.ops.image_resize import image_size

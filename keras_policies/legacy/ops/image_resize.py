@@ -5,8 +5,7 @@ The backends of Keras agree with TensorFlow on bilinear resizing alone.
 
 from collections.abc import Callable, Sequence
 
-from keras import ops
-
+from keras_policies.late import ops
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds, resampling
 from keras_policies.legacy.ops.kinds import Tensor

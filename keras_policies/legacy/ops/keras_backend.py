@@ -2,8 +2,7 @@
 
 import math
 
-from keras import ops
-
+from keras_policies.late import ops
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.elementwise import together
 from keras_policies.legacy.ops.kinds import Operand, Tensor

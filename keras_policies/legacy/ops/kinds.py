@@ -9,11 +9,11 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeAlias
 
-import keras
 import ml_dtypes  # noqa: F401 (numpy knows bfloat16 by it)
 import numpy as np
 import numpy.typing as npt
 
+from keras_policies.late import keras
 from keras_policies.legacy.ops.sizes import Size
 
 Check: TypeAlias = Callable[[Any], Any]

@@ -4,8 +4,8 @@ import operator
 from operator import floordiv, truediv
 
 import numpy as np
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.ops import elementwise
 from keras_policies.legacy.ops.elementwise import apply, of_tensors, together
 from keras_policies.legacy.ops.kinds import Operand, Operands, Tensor

@@ -3,8 +3,7 @@
 import operator
 from collections.abc import Callable
 
-from keras import ops
-
+from keras_policies.late import ops
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.elementwise import named
 from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Tensor

@@ -1,7 +1,6 @@
 """`tf.nn`: activations, losses, normalization and embeddings."""
 
-from keras import ops
-
+from keras_policies.late import ops
 from keras_policies.legacy.ops import elementwise, keras_backend
 from keras_policies.legacy.ops.array_indexing import gather
 from keras_policies.legacy.ops.elementwise import constant, of_tensors

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import keras
-from keras import ops
-
+from keras_policies.late import keras, ops
 from keras_policies.legacy.ops.elementwise import constant, named
 from keras_policies.legacy.ops.kinds import Axes, Layout, Operand, Padding, Tensor
 from keras_policies.legacy.ops.math_elementwise import added

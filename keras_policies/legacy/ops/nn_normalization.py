@@ -1,7 +1,6 @@
 """`tf.nn`: batch normalization by the fused kernel of graphs."""
 
-from keras import ops
-
+from keras_policies.late import ops
 from keras_policies.legacy.ops import sizes
 from keras_policies.legacy.ops.kinds import Layout, Operand, Tensor
 from keras_policies.legacy.ops.registry import Raw, op

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.array_indexing import index
 from keras_policies.legacy.ops.elementwise import constant

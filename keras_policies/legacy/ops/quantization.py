@@ -1,7 +1,6 @@
 """`tf.quantization`: values rounded as a quantized model rounds them."""
 
-from keras import ops
-
+from keras_policies.late import ops
 from keras_policies.legacy.ops.kinds import Operand, Tensor
 from keras_policies.legacy.ops.registry import Raw, op
 

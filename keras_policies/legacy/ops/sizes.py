@@ -8,11 +8,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import keras
-from keras import ops
-
-from keras_policies import keras_internals
 from keras_policies.annotations import Tensor
+from keras_policies.late import keras, keras_internals, ops
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

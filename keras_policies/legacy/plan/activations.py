@@ -2,9 +2,9 @@
 
 import functools
 
-import keras
-
+from keras_policies import keras_names
 from keras_policies.annotations import Config
+from keras_policies.late import keras
 from keras_policies.legacy.base.configs import keras_function, keras_object
 from keras_policies.legacy.plan import arguments, classes
 from keras_policies.legacy.plan.findings import Converting, Findings
@@ -20,7 +20,8 @@ def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Co
         return keras_function(custom)
     if name not in arguments.CHANGED_ACTIVATIONS:
         return name
-    if _takes_layers():
+    # For a description, made without Keras, the answer changes nothing.
+    if keras_names.can_be_read() or _takes_layers():
         return _as_layers(name, dtype)
     note = (
         f"the layer {path!r} uses the {name} of tf.keras, which this Keras no longer "

@@ -2,8 +2,7 @@
 
 from typing import Any, NamedTuple
 
-import keras
-
+from keras_policies import keras_names
 from keras_policies.annotations import Config, CustomObjects
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.configs import keras_object
@@ -49,14 +48,14 @@ def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
 def registered_name(class_name: str) -> str | None:
     """Return the name by which this scope knows a user's class, or None."""
     for name in (class_name, without_package(class_name)):
-        if keras.saving.get_registered_object(name) is not None:
+        if keras_names.registered(name) is not None:
             return name
     return None
 
 
 def is_in(module: str, name: str) -> bool:
     """Return whether a public module of Keras has a class or function of this name."""
-    return hasattr(getattr(keras, module.rpartition(".")[2]), name)
+    return keras_names.kind(module, name) is not None
 
 
 def keras_name(class_name: str) -> str:
@@ -99,10 +98,10 @@ def keras_class(name: str, path: str, is_graph: bool = False) -> Converting[Kera
     if custom is not None:
         return KerasClass(None, custom, custom)
     stock = RENAMED_CLASSES.get(name, name)
-    if isinstance(getattr(keras.layers, stock, None), type):
+    if keras_names.is_class("keras.layers", stock):
         return KerasClass("keras.layers", stock)
     # A "Model" whose config lists no layers is a user's class of that name.
-    if is_graph and isinstance(getattr(keras.models, stock, None), type):
+    if is_graph and keras_names.is_class("keras.models", stock):
         return KerasClass("keras.models", stock)
     if name in WITHOUT_COUNTERPART:
         reason = f"its class is {name}; {WITHOUT_COUNTERPART[name]}."

@@ -16,7 +16,7 @@ from keras_policies.annotations import Config
 from keras_policies.legacy.base.configs import name_of
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.names import layer_name
-from keras_policies.legacy.ops import layer as op_layers
+from keras_policies.legacy.ops import op_layers
 from keras_policies.legacy.plan.arguments import OF_CALLS
 
 Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON

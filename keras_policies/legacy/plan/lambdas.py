@@ -6,10 +6,11 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import keras
 import numpy as np
 
+from keras_policies import keras_names
 from keras_policies.annotations import Config
+from keras_policies.late import keras
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError
@@ -28,7 +29,7 @@ def arguments(config: Config, settings: Settings, path: str) -> Converting[Confi
     kept = {key: config[key] for key in KEPT if key in config}
     own = classes.registered_name(str(config.get("name")))
     if own is not None:
-        given = keras.saving.get_registered_object(own)
+        given = keras_names.registered(own)
         if not callable(given) or isinstance(given, type):
             raise LegacyModelError(
                 f"custom_objects has {given!r} for this Lambda layer; expected a "
@@ -110,7 +111,7 @@ def _globals(names: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"__builtins__": builtins}
     missing = []
     for name in names:
-        custom = keras.saving.get_registered_object(name)
+        custom = keras_names.registered(name)
         if custom is not None or name in known:
             found[name] = known[name] if custom is None else custom
         elif not hasattr(builtins, name):

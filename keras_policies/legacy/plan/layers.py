@@ -6,7 +6,7 @@ from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.names import layer_name
-from keras_policies.legacy.ops import layer as op_layers
+from keras_policies.legacy.ops import op_layers
 from keras_policies.legacy.plan import (
     activations,
     arguments,

@@ -5,9 +5,11 @@ A loss or metric was written as a function's name, an object, or a wrapper aroun
 
 from typing import Any
 
+from keras_policies import keras_names
 from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.names import without_package
+from keras_policies.late import keras
+from keras_policies.legacy.base.names import snake_case, without_package
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
 
@@ -39,6 +41,32 @@ LOSS_SCALE_OPTIMIZERS = (
 DROPPED = "decay", "is_legacy_optimizer", "jit_compile", "schedule_decay"
 RENAMED = {"lr": "learning_rate"}
 SCHEDULES = "keras.optimizers.schedules"
+# Names by which Keras gets a loss or a metric, beside the public ones of its modules,
+# and public ones by which it does not.
+SHORT = "bce", "mae", "mape", "mse", "msle", "BCE", "MAE", "MAPE", "MSE", "MSLE"
+BY_NAME = {"losses": (*SHORT, "KLD", "kld"), "metrics": SHORT}
+NOT_METRICS = (
+    *("huber", "log_cosh"),
+    *("binary_focal_crossentropy", "categorical_focal_crossentropy"),
+)
+NOT_BY_NAME = {"metrics": NOT_METRICS}
+
+
+def is_known(kind: str, name: str) -> bool:
+    """Return whether Keras gets a loss, a metric or an optimizer by a name.
+
+    `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
+    """
+    if keras_names.can_be_read():
+        found = keras_names.names(kind)
+        classes = (key for key in found if keras_names.is_class(f"keras.{kind}", key))
+        known = {*found, *map(snake_case, classes), *BY_NAME.get(kind, ())}
+        return name in known.difference(NOT_BY_NAME.get(kind, ()))
+    try:
+        getattr(keras, kind).get(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _function_name(written: Any) -> str | None:

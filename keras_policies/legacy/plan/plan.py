@@ -7,10 +7,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
-
-from keras_policies import keras_internals
 from keras_policies.annotations import Config, PolicyLike
+from keras_policies.late import keras, keras_internals
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.model import LegacyModel

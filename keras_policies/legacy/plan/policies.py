@@ -5,42 +5,73 @@ with a loss scale, 2.4 and on without) or `PolicyV1` (2.4 to 2.8, with one).
 """
 
 import collections
+import importlib
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import keras
-from keras.dtype_policies import DTypePolicyMap
-
+from keras_policies import keras_names, policy_names
+from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import PolicyLike
+from keras_policies.late import keras
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.loss_scale import LossScale
-from keras_policies.policy import Policy
+
+if TYPE_CHECKING:
+    from keras_policies.policy import Policy
 
 MIXED = "mixed_float16", "mixed_bfloat16"
 
 
-def _policy(dtype: Any) -> Policy:
-    """Return our `Policy` of a legacy `dtype`, with its loss scale."""
-    is_config = isinstance(dtype, dict)
-    config: Any = (dtype.get("config") or {}) if is_config else {"name": dtype}
+class Written(NamedTuple):
+    """A policy of tf.keras, as a file has it."""
+
+    name: str
+    dtypes: policy_names.Dtypes
+    loss_scale: LossScale | None
+
+
+def _written(dtype: Any) -> Written:
+    """Return the policy that a legacy `dtype` describes, with its loss scale."""
+    config: Any = dtype.get("config") or {} if isinstance(dtype, dict) else None
+    name = dtype if config is None else config.get("name")
+    if not isinstance(name, str):
+        raise TypeError(f"a policy's name is {name!r}, expected a string")
+    name = policy_names.full_name(name)
+    scale = policy_names.AUTO[0] if config is None else config.get("loss_scale", "auto")
+    scale = policy_names.auto(name) if scale in policy_names.AUTO else scale
+    return Written(name, policy_names.dtypes_of(name), loss_scales.get(scale))
+
+
+def _deferred(name: str) -> PolicyLike:
+    """Return the `Policy` of a deferred name, or the name if Keras is not imported.
+
+    Without Keras nothing is built from a plan, so the name is enough.
+    """
+    if not keras_names.is_imported():
+        return name
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the names are deprecated; the file is old
-        return Policy(config.get("name"), config.get("loss_scale", "auto"))
+        warnings.simplefilter("ignore")  # the name is deprecated; the file is old
+        return _policy_class()(name, None)
+
+
+def _policy_class() -> "type[Policy]":
+    """Return the class `Policy`, whose module imports Keras."""
+    found: type[Policy] = importlib.import_module("keras_policies.policy").Policy
+    return found
 
 
 def loss_scale_of(dtype: Any) -> LossScale | None:
     """Return the `LossScale` of a policy of the experimental API; a name has none."""
-    return _policy(dtype).loss_scale if isinstance(dtype, dict) else None
+    return _written(dtype).loss_scale if isinstance(dtype, dict) else None
 
 
 def dtypes_of(dtype: Any) -> tuple[str | None, str | None]:
     """Return `(compute dtype, variable dtype)`, None where they are not known."""
     if policy_name(dtype) is None:
         return None, None
-    policy = _policy(dtype)
-    return policy.compute_dtype, policy.variable_dtype
+    return _written(dtype).dtypes
 
 
 def variable_dtype(dtype: Any) -> str:
@@ -57,16 +88,15 @@ def plain(dtype: Any) -> PolicyLike | None:
     """
     if policy_name(dtype) is None:
         return None
-    policy = _policy(dtype)
-    if policy.is_deferred:
-        # From a config, because the deprecated name alone would warn.
-        return _policy({"config": {"name": policy.name, "loss_scale": None}})
-    return str(policy.get_config()["name"])
+    name, dtypes, _ = _written(dtype)
+    if dtypes.compute is None:
+        return _deferred(name)
+    return policy_names.stock_name(name, dtypes)
 
 
 def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
     """Return the compute dtypes of a policy or a map; None if a dtype is not known."""
-    if isinstance(policy, DTypePolicyMap):
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
         inner = [policy.default_policy, *policy.values()]
         return {dtype for one in inner for dtype in compute_dtypes(one)}
     if isinstance(policy, str):
@@ -79,7 +109,7 @@ def may_be_float16(policy: PolicyLike | None) -> bool:
     return policy is not None and bool(compute_dtypes(policy) & {None, "float16"})
 
 
-def settled(policy: Policy) -> keras.DTypePolicy:
+def settled(policy: "Policy") -> "keras.DTypePolicy":
     """Return the plain `keras.DTypePolicy` of a settled policy of ours."""
     return keras.DTypePolicy.from_config(policy.get_config())
 
@@ -107,13 +137,14 @@ def by_model(dtypes: Mapping[str, Any], models: Iterable[str]) -> dict[str, list
     return found
 
 
-def checked_policy(dtype_policy: PolicyLike | None) -> keras.DTypePolicy | None:
+def checked_policy(dtype_policy: PolicyLike | None) -> "keras.DTypePolicy | None":
     """Return the policy object that a user asks for; an unknown name is an error."""
     if dtype_policy is None:
         return None
     if isinstance(dtype_policy, str):
-        return settled(Policy(dtype_policy, loss_scale=None))
-    if not isinstance(dtype_policy, keras.DTypePolicy | DTypePolicyMap):
+        return settled(_policy_class()(dtype_policy, loss_scale=None))
+    kinds = keras.DTypePolicy | keras.dtype_policies.DTypePolicyMap
+    if not isinstance(dtype_policy, kinds):
         raise TypeError(
             "dtype_policy must be the name of a policy, a keras.DTypePolicy or a "
             f"DTypePolicyMap, received {dtype_policy!r}."

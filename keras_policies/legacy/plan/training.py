@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-import keras
-
+from keras_policies import keras_names
 from keras_policies.annotations import Config
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.plan import classes, objectives, policies
@@ -90,15 +89,11 @@ def unknown(kind: str, value: str | Config) -> str | None:
     if not isinstance(value, str):
         name, module = value["class_name"], value["module"]
         return None if module is None or classes.is_in(module, name) else name
-    if keras.saving.get_registered_object(value) is not None or (
+    if keras_names.registered(value) is not None or (
         kind == "metrics" and value in CHOSEN_BY_COMPILE
     ):
         return None
-    try:
-        getattr(keras, kind).get(value)
-    except ValueError:
-        return value
-    return None
+    return None if objectives.is_known(kind, value) else value
 
 
 def missing(training: Training | None) -> list[str]:

@@ -19,7 +19,6 @@ from keras_policies.legacy.guards.guarded_hdf5 import attribute, member
 from keras_policies.legacy.readers import hdf5_weights, vocabularies
 from keras_policies.legacy.readers.slot_names import SlotNames
 
-SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # TensorFlow 2.0 wrote keras_version 2.2.4-tf, and no policy into any config.
 WITHOUT_POLICIES = "2.2."
 MODEL, TRAINING = "model_config", "training_config"

@@ -1,20 +1,21 @@
 """Chooses the reader of a file by its content, whatever the file is called."""
 
+import importlib
 import pathlib
 from contextlib import AbstractContextManager
-from types import ModuleType
 from typing import TypeAlias
 
 from keras_policies.legacy.base import errors, remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.legacy.readers import hdf5
-from keras_policies.legacy.readers.keras_archive import keras_archive
-from keras_policies.legacy.readers.saved_model import objects, saved_model
 
 Reader: TypeAlias = AbstractContextManager[LegacyModel]
+# Readers, each imported when it is needed: they import h5py or protobuf, in 0.1 s.
+HDF5, ARCHIVE, FOLDER = "hdf5", "keras_archive.keras_archive", "saved_model.saved_model"
+SIGNATURES = {b"\x89HDF\r\n\x1a\n": HDF5, b"PK\x03\x04": ARCHIVE}
+MODEL_FILE = "saved_model.pb"
 # What Keras 3 leaves when a .keras file is unpacked into a folder.
-KERAS_3_FOLDER = keras_archive.CONFIG, keras_archive.METADATA
+KERAS_3_FOLDER = "config.json", "metadata.json"
 EXPECTED = (
     "a SavedModel folder (with saved_model.pb), an .h5 file, or a .keras file, written "
     "by tf.keras 2.0 to 2.15 or by Keras 3"
@@ -24,11 +25,11 @@ EXPECTED = (
 def is_archive(path: FilePath) -> bool:
     """Return whether the file at `path` is a zip, as a `.keras` file is."""
     with located(path):
-        return _kind(pathlib.Path(path)) is keras_archive
+        return _kind(pathlib.Path(path)) == ARCHIVE
 
 
-def _kind(path: pathlib.Path) -> ModuleType:
-    """Return the module that reads the file at `path`, by its first bytes."""
+def _kind(path: pathlib.Path) -> str:
+    """Return the name of the reader of the file at `path`, by its first bytes."""
     try:
         with path.open("rb") as file:
             start = file.read(8)
@@ -36,10 +37,9 @@ def _kind(path: pathlib.Path) -> ModuleType:
         raise _missing(path) from None
     except OSError as error:
         raise LegacyModelError(f"cannot be read: {error}.") from error
-    if start == hdf5.SIGNATURE:
-        return hdf5
-    if start.startswith(keras_archive.SIGNATURE):
-        return keras_archive
+    for signature, reader in SIGNATURES.items():
+        if start.startswith(signature):
+            return reader
     raise LegacyModelError(f"no model: it begins with {start!r}. Expected {EXPECTED}.")
 
 
@@ -62,12 +62,17 @@ def read(path: FilePath) -> Reader:
 
 
 def _reader(path: pathlib.Path) -> Reader:
-    if not path.is_dir():
-        reader: Reader = _kind(path).read(path)
-        return reader
-    if (path / objects.MODEL_FILE).is_file():
-        return saved_model.read(path)
+    kind = _folder_kind(path) if path.is_dir() else _kind(path)
+    reader = importlib.import_module(f"keras_policies.legacy.readers.{kind}")
+    found: Reader = reader.read(path)
+    return found
+
+
+def _folder_kind(path: pathlib.Path) -> str:
+    """Return the name of the reader of a folder."""
+    if (path / MODEL_FILE).is_file():
+        return FOLDER
     if all((path / name).is_file() for name in KERAS_3_FOLDER):
         raise errors.Keras3ModelError
-    reason = f"a folder without {objects.MODEL_FILE}. Expected {EXPECTED}."
+    reason = f"a folder without {MODEL_FILE}. Expected {EXPECTED}."
     raise LegacyModelError(reason)

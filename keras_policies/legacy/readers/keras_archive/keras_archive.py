@@ -18,7 +18,6 @@ from keras_policies.legacy.guards import expansion, guarded_hdf5, json_text
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.keras_archive import optimizer, weights
 
-SIGNATURE = b"PK\x03\x04"
 ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
 COMPILED = "loss", "loss_weights", "metrics", "weighted_metrics"
 METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"

@@ -1,0 +1,53 @@
+"""Op layers of legacy Functional models, and the configs that replace them.
+
+tf.keras put a layer around each TensorFlow function that was called on a tensor of a
+model: TensorFlowOpLayer (2.0 to 2.3, with a NodeDef), TFOpLambda, SlicingOpLambda,
+ClassMethod, InstanceMethod, InstanceProperty (2.4 on, with the function's name).
+"""
+
+from keras_policies.annotations import Config
+from keras_policies.legacy.base.configs import keras_object
+from keras_policies.legacy.base.names import layer_name
+
+GRAPH_OP = "TensorFlowOpLayer"
+FUNCTIONS = "TFOpLambda", "SlicingOpLambda"
+METHODS = "ClassMethod", "InstanceMethod", "InstanceProperty"
+CLASSES = frozenset((GRAPH_OP, *FUNCTIONS, *METHODS))
+# `keras.saving` finds the `OpCall` of layer.py under this name.
+PACKAGE = "keras_policies"
+REGISTERED = f"{PACKAGE}>OpCall"
+
+
+def name_of_op(class_name: str, config: Config) -> str:
+    """Return what an op layer calls, as a user would name it."""
+    if class_name == GRAPH_OP:
+        return str((config.get("node_def") or {}).get("op"))
+    if class_name in FUNCTIONS:
+        return f"tf.{config.get('function')}"
+    parts = ("cls_ref", "cls_symbol", "function_name", "method_name", "attr_name")
+    return ".".join(str(config[part]) for part in parts if part in config)
+
+
+def is_known(class_name: str, config: Config) -> bool:
+    """Return whether the function of an op layer has a counterpart in `keras.ops`."""
+    # Imported here: few models have op layers, and the modules of the table are many.
+    from keras_policies.legacy.ops import table
+
+    if class_name == GRAPH_OP:
+        return name_of_op(class_name, config) in table.NODES
+    return class_name in FUNCTIONS and str(config.get("function")) in table.FUNCTIONS
+
+
+def op_call_config(class_name: str, config: Config, path: str) -> Config:
+    """Return the config of the `OpCall` that replaces an op layer of `CLASSES`."""
+    name = layer_name(str(config.get("name")))
+    own: Config = {"name": name, "path": path, "op": name_of_op(class_name, config)}
+    if class_name == GRAPH_OP:
+        own["node_def"] = config["node_def"]
+        own["constants"] = config.get("constants") or {}
+    return keras_object(None, "OpCall", own, REGISTERED)
+
+
+def is_call(config: Config) -> bool:
+    """Return whether a config is one that `op_call_config` returned."""
+    return config.get("registered_name") == REGISTERED

@@ -1,0 +1,71 @@
+"""Many files, some of which fail or end the process that converts them."""
+
+import functools
+import os
+
+import keras
+import legacy_files
+import pytest
+
+from keras_policies.legacy import many
+from keras_policies.legacy.many import Conversion
+
+MODELS = legacy_files.CORPUS / "2.4.4"
+GOOD = str(MODELS / "func_multi_io" / "model.h5")
+BAD = str(MODELS / "no_metadata" / "saved_model")
+CUSTOM = str(legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5")
+
+
+def ends():
+    """Stands for a file that the system ends the process for."""
+    os._exit(1)
+
+
+def conversion(source, destination, custom_objects=dict):
+    return Conversion(source, destination, {"overwrite": False}, custom_objects)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
+    targets = [tmp_path / "new" / f"{number}.keras" for number in range(3)]
+    given = [
+        conversion(*pair) for pair in zip([BAD, GOOD, CUSTOM], targets, strict=True)
+    ]
+    bad, good, custom = many.converted(given, processes)
+    assert [item.has_failed for item in (bad, good, custom)] == [True, False, True]
+    assert "no_metadata" in bad.error
+    assert "classes that Keras 3 does not have:\n  Scale" in custom.error
+    assert good.found == {
+        "source": GOOD,
+        "destination": str(targets[1]),
+        "left_out": (),
+        "largest_difference": None,
+        "allowed_difference": None,
+    }
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["1.keras"]
+    assert keras.models.load_model(targets[1], compile=False).count_params() == 245
+
+
+def test_a_process_that_ends_takes_no_other_file_with_it(tmp_path):
+    good = [conversion(GOOD, tmp_path / f"{number}.keras") for number in range(2)]
+    last = conversion(BAD, tmp_path / "2.keras", ends)
+    outcomes = many.converted([last, good[0]], 2)
+    assert outcomes[0].error == f"{BAD}: {many.ENDED}"
+    assert outcomes[1].found["destination"] == str(tmp_path / "0.keras")
+
+
+def test_custom_objects_are_made_in_the_process_that_converts(tmp_path):
+    objects = functools.partial(dict, Scale=legacy_files.Scale)
+    given = [conversion(CUSTOM, tmp_path / "a.keras", objects)]
+    (outcome,) = many.converted(given, 1)
+    assert not outcome.has_failed
+
+
+def test_a_file_of_keras_3_is_no_failure(tmp_path):
+    new = tmp_path / "new.keras"
+    keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(new)
+    (outcome,) = many.described([str(new)])
+    assert outcome.is_keras_3
+    assert not outcome.has_failed
+    assert outcome.as_dict()["path"] == str(new)
+    assert "written by Keras 3" in outcome.as_dict()["error"]
