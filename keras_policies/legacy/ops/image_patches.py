@@ -1,6 +1,9 @@
 """`tf.image`: the patches of an image."""
 
-from keras_policies.legacy.ops.elementwise import named
+import numpy as np
+from keras import ops
+
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops.kinds import Padding, Tensor
 from keras_policies.legacy.ops.nn_convolutions import LAST, one, spatial
 from keras_policies.legacy.ops.registry import Raw, op
@@ -20,11 +23,20 @@ def extract_patches(
     rates: tuple[int, ...],
     padding: Padding,
 ) -> Tensor:
-    """Return the patch around each position as its channels, row by row."""
-    return named("image.extract_patches")(
+    """Return the patch around each position as its channels, row by row.
+
+    This is a convolution with one filter for each item of a patch, as
+    `ops.image.extract_patches` is; that of Keras 3.8 takes no pairs of strides.
+    """
+    rows, columns = spatial(sizes, 2, LAST)
+    size = rows * columns * images.shape[-1]
+    budget.spend(size**2, 4)
+    each = np.eye(size, dtype=images.dtype)
+    return ops.conv(
         images,
-        tuple(spatial(sizes, 2, LAST)),
-        strides=tuple(spatial(strides, 2, LAST)),
-        dilation_rate=one(spatial(rates, 2, LAST)),
+        each.reshape(rows, columns, images.shape[-1], size),
+        strides=one(spatial(strides, 2, LAST)),
         padding=padding,
+        data_format=LAST,
+        dilation_rate=one(spatial(rates, 2, LAST)),
     )

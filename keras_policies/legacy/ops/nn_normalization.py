@@ -33,16 +33,18 @@ def fused_batch_norm(
     In training, these are those of the batch, and only `x` is returned. The kernel
     computes in float32, the dtype of all but `x`.
     """
-    axis = -1 if data_format == "channels_last" else 1
+    rank = len(x.shape)
+    axis = rank - 1 if data_format == "channels_last" else 1
     values = ops.cast(x, "float32")
     if is_training:
-        others = [i for i in range(len(x.shape)) if i != axis % len(x.shape)]
+        others = [i for i in range(rank) if i != axis]
         mean, variance = ops.moments(values, axes=others)
-    mean, variance, offset, scale = map(
-        sizes.as_tensor, (mean, variance, offset, scale)
+    line = [-1] + [1] * (rank - 1 - axis)
+    center, spread, middle, factor = (
+        ops.reshape(sizes.as_tensor(one), line)
+        for one in (mean, variance, offset, scale)
     )
-    found = ops.batch_normalization(
-        values, mean, variance, axis, offset, scale, epsilon
-    )
+    factor = ops.multiply(factor, ops.rsqrt(ops.add(spread, epsilon)))
+    found = ops.add(ops.multiply(ops.subtract(values, center), factor), middle)
     found = ops.cast(found, x.dtype)
     return (found,) if is_training else (found, mean, variance)
