@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies.legacy.ops import nn, node_def, registry, table
+from keras_policies.legacy.ops import anchors, nn, node_def, registry, table
 
 ARCHIVES = pathlib.Path(__file__).parents[1] / "data" / "legacy" / "ops"
 RELEASES = "2.3.4", "2.15.1"

@@ -5,9 +5,7 @@ and a constant on which a layer is called, have no input: they are computed from
 that is made of one. No NaN of the input gets through.
 """
 
-from keras import ops
-
-from keras_policies import keras_internals
+from keras_policies.late import keras_internals, ops
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.kinds import DType, Operand, Tensor
 from keras_policies.legacy.ops.registry import Raw, op

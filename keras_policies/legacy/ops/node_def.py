@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_policies.annotations import Config
+from keras_policies.late import keras
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds, sizes, table

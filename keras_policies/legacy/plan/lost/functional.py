@@ -8,7 +8,7 @@ from typing import Any
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Spec
-from keras_policies.legacy.ops.layer import GRAPH_OP
+from keras_policies.legacy.ops.op_layers import GRAPH_OP
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
     CallStep,

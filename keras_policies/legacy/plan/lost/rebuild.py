@@ -17,7 +17,7 @@ from keras_policies.legacy.base.model import (
 )
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Spec, Trace
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops.layer import GRAPH_OP
+from keras_policies.legacy.ops.op_layers import GRAPH_OP
 from keras_policies.legacy.plan import classes, layers
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import traces
