@@ -160,6 +160,8 @@ def describe(planned: plan.Plan) -> ModelDescription:
         for found in _described(node, "", parameters, findings)
         if (description := _as_written(found, planned.lost.layers)) is not None
     )
+    is_rebuilt = "" in planned.lost.layers
+    itself = [f"the model itself is {REBUILT}"] if is_rebuilt else []
     missing = {*dict(findings.missing), *findings.code, *training.missing(fitting)}
     return ModelDescription(
         path=legacy.path,
@@ -178,7 +180,7 @@ def describe(planned: plan.Plan) -> ModelDescription:
         layers=described,
         parameters=sum(parameters.values()),
         missing=tuple(sorted(missing)),
-        notes=_notes(findings, described),
+        notes=(*_notes(findings, described), *itself),
     )
 
 

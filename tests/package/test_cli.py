@@ -365,8 +365,15 @@ def test_custom_objects_do_not_swallow_paths_and_take_names_of_layers(tmp_path):
     assert main(["convert", *custom, source, str(tmp_path / "new.keras")]) == 0
 
 
-def test_inspect_says_of_a_subclassed_model_that_its_layers_are_not_in_the_file(capsys):
+def test_inspect_says_that_a_subclassed_model_is_rebuilt(capsys):
     path = legacy_files.MORE / "2.4.4" / "subclassed" / "saved_model"
+    assert main(["inspect", str(path)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "the model itself is rebuilt from its recorded function" in printed
+
+
+def test_inspect_says_of_a_subclassed_model_that_its_layers_are_not_in_the_file(capsys):
+    path = legacy_files.MORE / "2.15.1" / "subclassed" / "model.keras"
     assert main(["inspect", str(path)]) == 3
     assert "subclassed: its layers come from your code" in capsys.readouterr().out
 
