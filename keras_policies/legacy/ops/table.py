@@ -13,11 +13,14 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     image,
     image_resize,
     keras_backend,
+    keras_backend_layers,
+    keras_backend_names,
     linalg,
     math_elementwise,
     math_reductions,
     nn,
     nn_convolutions,
+    random,
 )
 from keras_policies.legacy.ops.registry import FUNCTIONS as FUNCTIONS
 from keras_policies.legacy.ops.registry import NODES as NODES
