@@ -39,6 +39,14 @@ def maker_of(tensor: keras.KerasTensor) -> keras.Operation | None:
     return history.operation if history is not None else None
 
 
+def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
+    """Return the mask of a symbolic tensor, or None.
+
+    Keras: src/backend/common/masking.py.
+    """
+    return getattr(tensor, "_keras_mask", None)
+
+
 def calls_before(
     tensor: keras.KerasTensor, given: Collection[int] = frozenset()
 ) -> list[Call]:

@@ -1,6 +1,7 @@
 """Decodes the instructions of Python 2.7 and 3.5 to 3.12 into one set of names.
 
-Only those of plain expressions and assignments are here. Source: CPython, Lib/opcode.py.
+Only those of plain expressions and assignments are here.
+Source: CPython, Lib/opcode.py.
 """
 
 import dataclasses

@@ -52,6 +52,8 @@ RENAMED = {
     "unpack": "unstack",
     "where_v2": "where",
 }
+# Functions of `(text, *tensors)`, which the table has as `(text, tensors)`.
+VARIADIC = "einsum", "linalg.einsum"
 RESIZE_METHODS = {
     "BILINEAR": "bilinear",
     "NEAREST_NEIGHBOR": "nearest",
@@ -139,6 +141,8 @@ def function(name: Name) -> str:
 def run(called: str, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Call the function that `function` returned."""
     root, _, rest = called.partition(".")
+    if rest in VARIADIC:
+        args = args[0], args[1:]
     if root == "tf":
         return table.call(rest, args, kwargs)
     known = python_ops.FUNCTIONS if root == "python" else numpy_ops.FUNCTIONS

@@ -103,9 +103,10 @@ def _check_growth(symbol: str, x: Any, y: Any) -> None:
     if isinstance(x, str | bytes) and symbol == "%":
         raise ValueError("a text that is put together")
     for value, times in ((x, y), (y, x)):
-        if symbol == "*" and isinstance(value, tuple | str | bytes):
-            if not isinstance(times, int) or len(value) * times > values.MAX_ITEMS:
-                raise ValueError(f"a sequence repeated {times!s:.20} times")
+        if symbol != "*" or not isinstance(value, tuple | str | bytes):
+            continue
+        if not isinstance(times, int) or len(value) * times > values.MAX_ITEMS:
+            raise ValueError(f"a sequence repeated {str(times)[:20]} times")
     if symbol in ("**", "<<") and isinstance(x, int) and isinstance(y, int):
         bits = y + x.bit_length() if symbol == "<<" else x.bit_length() * abs(y)
         if bits > values.MAX_BITS:

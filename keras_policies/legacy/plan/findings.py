@@ -52,6 +52,7 @@ class Findings:
         models: paths of the Sequential and Functional models inside the model.
         code: `{layer: error}`, Lambda layers whose code is not run, with the reason.
         functions: `{name: function}`, Lambda functions made from code in the file.
+        rebuilt: `{layer: from what}`, layers made of what the file records of them.
         left_out: parts that Keras 3 does not have, and does not need to predict.
         notes: what a user should know about a file that this model is saved to.
     """
@@ -63,6 +64,7 @@ class Findings:
     models: tuple[str, ...] = ()
     code: Mapping[str, LegacyModelError] = field(default_factory=dict)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    rebuilt: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
