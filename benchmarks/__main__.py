@@ -3,6 +3,7 @@
     python -m benchmarks            # about 25 minutes on 2 cores
     python -m benchmarks --long     # the largest sizes too: about 40 minutes, and 8 GB
     python -m benchmarks --quick    # a few minutes; nothing is written
+    python -m benchmarks --gpu      # on a GPU, within 9 minutes; installs nothing
 
 Each question runs in its own process. FAIL is a result, not an error.
 """
@@ -15,10 +16,10 @@ import platform
 import subprocess
 import sys
 import tempfile
+from importlib import metadata
 from pathlib import Path
 
-import keras
-
+from benchmarks import on_gpu
 from tools import readme_table
 from tools.all_backends import BACKENDS
 
@@ -51,7 +52,7 @@ def _keep(question, rows):
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     about = (
         f"On {os.cpu_count()} CPU cores, Python {platform.python_version()}, "
-        f"Keras {keras.__version__}."
+        f"Keras {metadata.version('keras')}."
     )
     lines = [about, "", *HEAD]
     for question in filter(found.get, QUESTIONS):
@@ -67,7 +68,10 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--questions", nargs="*", default=QUESTIONS, choices=QUESTIONS)
+    parser.add_argument("--gpu", action="store_true", help=on_gpu.__doc__)
     arguments = parser.parse_args()
+    if arguments.gpu:
+        return on_gpu.main()
     options = [f"--{name}" for name in ("quick", "long") if getattr(arguments, name)]
     for question in arguments.questions:
         rows = [row for name in BACKENDS for row in _rows(question, name, options)]

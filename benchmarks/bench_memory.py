@@ -2,8 +2,9 @@
 
     KERAS_BACKEND=torch python -m benchmarks.bench_memory [--quick]
 
-Measures the peak of the resident memory. Processes train 8 dense layers of 1100 (9.7
-million parameters, mixed_bfloat16) for 8 steps, in turns.
+Measures the peak of the GPU's memory, or without one of the resident memory. Processes
+train 8 dense layers of 1100 (9.7 million parameters, in mixed precision) for 8 steps,
+in turns.
 """
 
 import subprocess
@@ -15,13 +16,13 @@ from benchmarks import results, timing
 
 TARGET = 1.0
 TRAIN = """
-import resource, sys
-from benchmarks import works
+import sys
+from benchmarks import devices, works
 model, x, y = works.dense(width=1100)
 model.compile(works.optimizer(sys.argv[1]), "mse")
 for _ in range(8):
     model.train_on_batch(x, y)
-print("peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print("peak", devices.peak_bytes())
 """
 
 

@@ -6,7 +6,7 @@ Compares a step to the same step without loss scaling, and dynamic loss scaling 
 of stock Keras.
 """
 
-from benchmarks import others, results, steps, timing, works
+from benchmarks import devices, others, results, steps, timing, works
 
 # dynamic / none, fixed / none, dynamic / stock
 TARGETS = {
@@ -22,8 +22,10 @@ def rows(work, rounds, seconds):
     """Yield the rows of one model."""
     runs = {variant: steps.stepper(work, variant) for variant in works.VARIANTS}
     times = timing.by_turns(runs, rounds, seconds)
-    dynamic, fixed, stock = TARGETS[work]
-    if works.BACKEND == "jax":
+    dynamic, fixed, stock = TARGETS.get(work, (None, None, None))
+    if devices.gpu() is not None:  # the targets are those of the CPU
+        dynamic = fixed = stock = None
+    elif works.BACKEND == "jax":
         stock = 1.0  # on jax, stock Keras adds no cost on A that we could save
     for one, other, target in (
         ("dynamic", "none", dynamic),

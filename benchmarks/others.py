@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from benchmarks import works
+from benchmarks import devices, works
 
 WIDTH, DEPTH, BATCH = 256, 8, 32
+HALF = works.MIXED.removeprefix("mixed_")
 NAME = {
     "torch": "torch.amp.GradScaler",
     "jax": "lax.cond by hand",
@@ -27,28 +28,27 @@ def _arrays():
 def _torch(scales):
     import torch
 
-    x, y, *kernels = map(torch.from_numpy, _arrays())
+    device = "cpu" if devices.gpu() is None else "cuda"
+    half = getattr(torch, HALF)
+    x, y, *kernels = (torch.from_numpy(array).to(device) for array in _arrays())
     kernels = [torch.nn.Parameter(kernel) for kernel in kernels]
-    biases = [torch.nn.Parameter(torch.zeros(WIDTH)) for _ in kernels]
+    biases = [torch.nn.Parameter(torch.zeros(WIDTH, device=device)) for _ in kernels]
     adam = torch.optim.Adam([*kernels, *biases], foreach=True)
-    scaler = torch.amp.GradScaler("cpu", enabled=scales)
+    scaler = torch.amp.GradScaler(device, enabled=scales)
 
     def step():
-        h = x.bfloat16()
+        h = x.to(half)
         for kernel, bias in zip(kernels, biases, strict=True):
-            h = torch.relu(h @ kernel.bfloat16() + bias.bfloat16())
+            h = torch.relu(h @ kernel.to(half) + bias.to(half))
         adam.zero_grad()
         scaler.scale(((h.float() - y) ** 2).mean()).backward()
         scaler.step(adam)
         scaler.update()
 
-    return _repeated(step)
-
-
-def _repeated(step):
     def run(n):
         for _ in range(n):
             step()
+        devices.wait()
 
     return run
 
@@ -61,9 +61,9 @@ def _jax(scales):
     weights = [*kernels, *(jnp.zeros(WIDTH) for _ in kernels)]
 
     def loss(weights, scale):
-        h = x.astype("bfloat16")
+        h = x.astype(HALF)
         for kernel, bias in zip(weights[:DEPTH], weights[DEPTH:], strict=True):
-            h = jax.nn.relu(h @ kernel.astype("bfloat16") + bias.astype("bfloat16"))
+            h = jax.nn.relu(h @ kernel.astype(HALF) + bias.astype(HALF))
         return ((h.astype("float32") - y) ** 2).mean() * scale
 
     def adam(state, gradients):
@@ -132,11 +132,9 @@ def _tensorflow(scales):
     @tf.function(autograph=False)
     def step():
         with tf.GradientTape() as tape:
-            h = tf.cast(x, "bfloat16")
+            h = tf.cast(x, HALF)
             for kernel, bias in zip(weights[:DEPTH], weights[DEPTH:], strict=True):
-                h = tf.nn.relu(
-                    h @ tf.cast(kernel, "bfloat16") + tf.cast(bias, "bfloat16")
-                )
+                h = tf.nn.relu(h @ tf.cast(kernel, HALF) + tf.cast(bias, HALF))
             loss = tf.reduce_mean((tf.cast(h, "float32") - y) ** 2)
             loss = loss * scale if scales else loss
         gradients = tape.gradient(loss, weights)
@@ -158,4 +156,8 @@ def _tensorflow(scales):
         tf.cond(tf.reduce_all(tf.stack(checks)), apply, skip)
         return loss
 
-    return _repeated(lambda: float(step()))
+    def run(n):
+        for _ in range(n):
+            float(step())
+
+    return run

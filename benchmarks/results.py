@@ -31,6 +31,18 @@ class Row(NamedTuple):
         return works.BACKEND, self.question, self.what, *numbers, self.verdict()
 
 
+class Figure(NamedTuple):
+    """A number by itself, as text."""
+
+    question: str
+    what: str
+    number: str
+
+    def cells(self):
+        """Return the texts of the cells of the row in a table."""
+        return works.BACKEND, *self, "", "", ""
+
+
 def run(main, description):
     """Run a benchmark from the command line; print its rows and write them as JSON."""
     parser = argparse.ArgumentParser(
@@ -46,6 +58,5 @@ def run(main, description):
     for row in main(arguments):
         rows.append(row.cells())
         print(" | ".join(row.cells()), flush=True)
-    if arguments.json:
-        old = json.loads(arguments.json.read_text()) if arguments.json.exists() else []
-        arguments.json.write_text(json.dumps([*old, *rows], indent=1))
+        if arguments.json:  # at once: whoever runs this may have to stop it
+            arguments.json.write_text(json.dumps(rows, indent=1))

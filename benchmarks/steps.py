@@ -4,7 +4,7 @@ import itertools
 
 import keras
 
-from benchmarks import works
+from benchmarks import devices, works
 
 
 def stepper(work, variant):
@@ -56,14 +56,11 @@ def _on_tensorflow(model, *batch):
 
 
 def _on_torch(model, *batch):
-    import torch
-
     model.make_train_function()
 
     def run(n):
         for _ in range(n):
             model.train_function([batch])
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
+        devices.wait()
 
     return run

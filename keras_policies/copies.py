@@ -14,25 +14,15 @@ from keras_policies.loss_scale import LossScale
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """What a copy of an optimizer is made from, apart from the weights it updates.
+    """What a copy of an optimizer is made from, apart from the weights it updates."""
 
-    Args:
-        wrapper: its class.
-        inner: the class of its inner optimizer.
-        config: its config.
-        rule: its loss scale.
-        saved_as_inner: whether `Model.compile` made it.
-        is_built: whether it is built, and not only its inner optimizer.
-        values: the values of its variables; None if nothing is built.
-    """
-
-    wrapper: Any
-    inner: type
+    wrapper: Any  # its class
+    inner: type  # the class of its inner optimizer
     config: Config
     rule: LossScale
-    saved_as_inner: bool
-    is_built: bool
-    values: list[npt.NDArray[Any]] | None
+    saved_as_inner: bool  # whether `Model.compile` made it
+    is_built: bool  # and not only its inner optimizer
+    values: list[npt.NDArray[Any]] | None  # of its variables; None if nothing is built
 
     def restored(self, weights: list[keras.Variable]) -> Any:
         """Return the copy, which updates `weights` if it is built."""
@@ -78,15 +68,8 @@ def _snapshot(optimizer: Any) -> Snapshot:
     inner = optimizer.inner_optimizer
     holder = optimizer if optimizer.built else inner
     values = [*map(ops.convert_to_numpy, _state(holder))] if holder.built else None
-    return Snapshot(
-        type(optimizer),
-        type(inner),
-        optimizer.get_config(),
-        optimizer.rule,
-        optimizer.saved_as_inner,
-        optimizer.built,
-        values,
-    )
+    own = optimizer.get_config(), optimizer.rule, optimizer.saved_as_inner
+    return Snapshot(type(optimizer), type(inner), *own, optimizer.built, values)
 
 
 def _state(optimizer: Any) -> list[keras.Variable]:
@@ -104,11 +87,7 @@ def _weights(optimizer: Any) -> list[keras.Variable]:
 def _unpickled(
     snapshot: Snapshot, weights: list[tuple[tuple[int, ...], str, str]]
 ) -> Any:
-    copied = snapshot.restored(
-        [
-            keras.Variable("zeros", shape=shape, dtype=dtype, name=name)
-            for shape, dtype, name in weights
-        ]
-    )
+    like = [keras.Variable("zeros", shape=s, dtype=d, name=n) for s, d, n in weights]
+    copied = snapshot.restored(like)
     copied.updates_stand_ins = snapshot.is_built
     return copied

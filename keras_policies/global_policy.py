@@ -60,17 +60,11 @@ def with_its_loss_scale(policy: keras.DTypePolicy) -> keras.DTypePolicy:
     """Return the global `Policy` for a plain policy of the same dtypes, else `policy`.
 
     A file holds the plain policy, whatever loss scale it was saved with.
-
-    Args:
-        policy: a policy that was read from a file.
     """
     chosen = keras.config.dtype_policy()
-    are_comparable = type(policy) in PLAIN and isinstance(chosen, Policy)
-    is_same = are_comparable and (policy.compute_dtype, policy.variable_dtype) == (
-        chosen.compute_dtype,
-        chosen.variable_dtype,
-    )
-    return chosen if is_same else policy
+    dtypes, own = ((p.compute_dtype, p.variable_dtype) for p in (policy, chosen))
+    is_plain = type(policy) in PLAIN and isinstance(chosen, Policy)
+    return chosen if is_plain and dtypes == own else policy
 
 
 @contextlib.contextmanager

@@ -9,14 +9,10 @@ import keras
 
 
 class InnerSetting:
-    """An attribute of a wrapper that is one of its inner optimizer.
-
-    Args:
-        default: the value that Keras gives to it.
-    """
+    """An attribute of a wrapper that is one of its inner optimizer."""
 
     def __init__(self, default: Any) -> None:
-        self.default = default
+        self.default = default  # the value that Keras gives to it
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name

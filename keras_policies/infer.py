@@ -10,9 +10,7 @@ A layer settles on a dtype once, at the first of these events:
   takes the compute dtype of the nearest enclosing layer that has one, else `floatx`.
 """
 
-import contextlib
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -51,23 +49,23 @@ def settle_on_call(
     if dtype is None:
         return
     if not keras.backend.is_float_dtype(dtype) and not layer.built:
-        with _mark_called_on_integers(layer):
+        _marked().append(layer)
+        try:
             keras_internals.build_for(layer, args, kwargs)
+        finally:
+            _marked().remove(layer)
     settle(layer, dtype)
 
 
 def settle_on_weight(layer: keras.Layer, dtype: Any) -> None:
     """Settle a layer that is about to create a weight, and those it is part of.
 
-    Args:
-        layer: the layer.
-        dtype: the dtype asked for, a name or a backend's own; None for the layer's.
+    The dtype is the one asked for, a name or a backend's own; None for the layer's.
     """
     if not _is_deferred(layer):
         return
-    if dtype is None or keras.backend.is_float_dtype(
-        keras.backend.standardize_dtype(dtype)
-    ):
+    named = None if dtype is None else keras.backend.standardize_dtype(dtype)
+    if named is None or keras.backend.is_float_dtype(named):
         waiting, found = _waiting_with(layer)
         for candidate in waiting:
             settle(candidate, found)
@@ -95,17 +93,8 @@ def keep_deferred(original: keras.Layer, clone: keras.Layer) -> None:
         origins.keep(clone)
 
 
-@contextlib.contextmanager
-def _mark_called_on_integers(layer: keras.Layer) -> Iterator[None]:
-    marked = _marked()
-    marked.append(layer)
-    try:
-        yield
-    finally:
-        marked.remove(layer)
-
-
 def _marked() -> list[keras.Layer]:
+    """Return the layers that this thread builds because of a call on integers."""
     marked: list[keras.Layer] = vars(_called_on_integers).setdefault("layers", [])
     return marked
 
@@ -115,6 +104,5 @@ def install() -> None:
     keras_internals.before_layer_call(settle_on_call)
     keras_internals.before_weight(settle_on_weight)
     keras_internals.before_sequential_build(settle)
-    keras_internals.after_bidirectional_init(keep_deferred)
     keras_internals.after_deepcopy(keep_deferred)
     keras_internals.keep_policies_in_memory(_is_deferred_policy)

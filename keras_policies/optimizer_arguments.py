@@ -75,8 +75,7 @@ def of_tf_24(
 ) -> tuple[LossScaleLike, str | float | None, bool | None, float | None]:
     """Return these arguments, with those that TF 2.4 took by position moved into place.
 
-    There, the second and third arguments were `dynamic` and `initial_scale`. A bool in
-    second place is taken for `dynamic`.
+    There, the second and third were `dynamic`, known by its bool, and `initial_scale`.
     """
     if not isinstance(loss_scale, HOST_BOOLS):
         return loss_scale, name, dynamic, initial_scale
@@ -98,19 +97,13 @@ def of_tf_24(
 def of_stock(given: tuple[Any, ...], arguments: Config) -> Config:
     """Return the arguments of stock Keras's class as keywords of ours.
 
-    Args:
-        given: those given by position; a bool in second place is `dynamic`, as in
-            tf.keras 2.4.
-        arguments: those given by name.
+    `given` are those by position; a bool in second place is `dynamic`, as in TF 2.4.
     """
-    is_2_4 = len(given) > 1 and isinstance(given[1], bool)
-    by_position = "initial_scale", "dynamic_growth_steps", "name"
-    if is_2_4:
-        by_position = "dynamic", "initial_scale", "dynamic_growth_steps"
-    names = "inner_optimizer", *by_position
-    return fixed_if_it_never_grows(
-        {**dict(zip(names, given, strict=False)), **arguments}
-    )
+    names = ["inner_optimizer", "initial_scale", "dynamic_growth_steps", "name"]
+    if len(given) > 1 and isinstance(given[1], bool):
+        names = [names[0], "dynamic", *names[1:3]]
+    by_position = dict(zip(names, given, strict=False))
+    return fixed_if_it_never_grows({**by_position, **arguments})
 
 
 def fixed_if_it_never_grows(config: Config) -> Config:
@@ -143,11 +136,10 @@ def rule(
             )
         return found
     if dynamic or dynamic is None:
-        given: dict[str, Any] = {
-            "initial_loss_scale": initial_scale,
-            "increment_period": growth_steps,
-        }
-        return DynamicLossScale(**{k: v for k, v in given.items() if v is not None})
+        names = "initial_loss_scale", "increment_period"
+        given = zip(names, (initial_scale, growth_steps), strict=True)
+        settings: Config = {name: value for name, value in given if value is not None}
+        return DynamicLossScale(**settings)
     if initial_scale is None or growth_steps is not None:
         raise ValueError(
             "With dynamic=False, pass initial_scale and not dynamic_growth_steps. "

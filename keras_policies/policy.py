@@ -142,11 +142,8 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):
             return False
-        return (type(self), self.name, self.loss_scale) == (
-            type(other),
-            other.name,
-            other.loss_scale,
-        )
+        own, others = ((type(p), p.name, p.loss_scale) for p in (self, other))
+        return own == others
 
     def __hash__(self) -> int:
         return hash((type(self), self.name, self.loss_scale))

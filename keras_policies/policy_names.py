@@ -109,12 +109,7 @@ def quantized_name(name: str) -> str:
 
 
 def stock_name(name: str, dtypes: Dtypes) -> str | None:
-    """Return the name under which stock Keras knows the dtypes of a policy.
-
-    Args:
-        name: the policy's own name, for a warning that there is no stock name.
-        dtypes: the policy's dtypes.
-    """
+    """Return stock Keras's name for a policy's dtypes; warn about `name` if none."""
     if dtypes.compute is None or dtypes.compute == dtypes.variable:
         return dtypes.compute
     for stock in "mixed_float16", "mixed_bfloat16":

@@ -30,11 +30,7 @@ class LegacyPolicy:
 
     @staticmethod
     def from_config(config: Config) -> keras.DTypePolicy:
-        """Return the plain `keras.DTypePolicy`; a loss scale is dropped.
-
-        Args:
-            config: `{"name": str}`, with or without `"loss_scale"`.
-        """
+        """Return the plain policy of `{"name": str}`; a `"loss_scale"` is dropped."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             plain = Policy(config["name"], loss_scale=None).get_config()
@@ -111,7 +107,6 @@ def install() -> None:
     keras_internals.save_class_as(
         LossScaleOptimizer, "keras.optimizers.LossScaleOptimizer"
     )
-    keras_internals.mark_saving_of_weights()
     keras_internals.read_unnamed_policy(_unnamed_policy)
     keras_internals.read_quantized_name(policy_names.quantized_name)
     modules = "keras.mixed_precision", "keras.dtype_policies"

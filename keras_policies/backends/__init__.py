@@ -1,7 +1,4 @@
-"""What each backend does its own way; `running.backend` is the one in use.
-
-CONTRIBUTING.md says how to add a backend.
-"""
+"""What each backend does its own way; `running.backend` is the one in use."""
 
 # The backends with a module of their own. Others, such as numpy, have no gradients.
 # Nothing here imports Keras: `backend_missing` needs the names where that fails.

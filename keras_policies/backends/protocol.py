@@ -23,7 +23,7 @@ Variables: TypeAlias = Sequence[keras.Variable]
 Floats: TypeAlias = npt.NDArray[np.float32]
 Step: TypeAlias = Callable[[], None]
 GetVariables: TypeAlias = Callable[[], list[keras.Variable]]
-Rule: TypeAlias = Callable[..., Tensors]  # takes and returns a scalar per variable
+Rule: TypeAlias = Callable[..., Tensors]  # from and to a tensor or NumPy scalar each
 ScalarFunction: TypeAlias = Callable[[list[Tensor]], Tensor]  # returns a scalar
 
 
@@ -81,10 +81,7 @@ class Backend(Protocol):
         return holds
 
     def update(self, variables: Variables, rule: Rule) -> None:
-        """Assign to scalar variables what a rule makes of their values.
-
-        The rule gets tensors or NumPy scalars.
-        """
+        """Assign to scalar variables what a rule makes of their values."""
         values = rule(*map(ops.convert_to_tensor, variables))
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)

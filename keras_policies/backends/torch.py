@@ -61,9 +61,7 @@ class TorchBackend(Backend):
         finally:
             _multiply(in_place, scale)
 
-    def _finite(
-        self, gradients: list[Tensor], overflows: list[Tensor]
-    ) -> Tensor | None:
+    def _finite(self, gradients: Tensors, overflows: Tensors) -> Tensor | None:
         """Return whether our own tensors are finite, and nothing overflowed."""
         checks = [overflow == 0 for overflow in overflows]
         for (device, _, layout), group in _grouped(gradients).items():
@@ -104,9 +102,7 @@ class TorchBackend(Backend):
 backend: Backend = TorchBackend()
 
 
-def _in_place(
-    gradients: Tensors, variables: Variables
-) -> tuple[ByDevice, list[Tensor]]:
+def _in_place(gradients: Tensors, variables: Variables) -> tuple[ByDevice, Tensors]:
     """Return `{device: tensors}` to divide in place, and the gradients they stand for.
 
     autograd lets `.grad`s share memory, as those of `(a.flatten() + b.flatten())**2`

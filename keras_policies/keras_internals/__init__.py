@@ -1,25 +1,26 @@
 """The one place that touches private Keras: seams, and small accessors.
 
-A seam makes Keras call a hook; an accessor reads what has no public name. Each names
-the Keras file that it leans on. Nothing here imports other rooms of the package.
-
-`places` comes first: it checks everything that the other modules lean on. The names
-imported here are the room's public ones.
+A seam makes Keras call a hook; an accessor reads what has no public name. `places`
+comes first: it checks everything that the other modules lean on. The names imported
+here are the room's public ones. Nothing here imports other rooms of the package.
 """
 
 # mypy: implicit-reexport
 # ruff: noqa: F401
 
 from keras_policies.keras_internals import places
-from keras_policies.keras_internals.building import build_for, first_dtype
 from keras_policies.keras_internals.creation import after_layer_init
 from keras_policies.keras_internals.layers import (
     enclosing_layers,
+    held_policy,
+    keeps_its_name,
     no_automatic_dependency_tracking,
     own_attributes,
+    own_policy,
     own_variables,
     parts,
     parts_never_called,
+    set_own_policy,
     sublayers,
 )
 from keras_policies.keras_internals.operations import (
@@ -40,12 +41,6 @@ from keras_policies.keras_internals.optimizers import (
     updated_variables,
 )
 from keras_policies.keras_internals.places import UnsupportedKerasError
-from keras_policies.keras_internals.policies import (
-    held_policy,
-    keeps_its_name,
-    own_policy,
-    set_own_policy,
-)
 from keras_policies.keras_internals.saving import (
     after_deepcopy,
     around_load_from_hdf5,
@@ -53,17 +48,17 @@ from keras_policies.keras_internals.saving import (
     custom_object_scope,
     is_saving_weights_only,
     keep_policies_in_memory,
-    mark_saving_of_weights,
     read_policy_class,
     read_quantized_name,
     read_unnamed_policy,
     save_class_as,
 )
 from keras_policies.keras_internals.seams import (
-    after_bidirectional_init,
     before_layer_call,
     before_sequential_build,
     before_weight,
+    build_for,
+    first_dtype,
 )
 from keras_policies.keras_internals.slots import nadam_product, slot, slot_names
 from keras_policies.keras_internals.trainers import (

@@ -1,16 +1,22 @@
-"""The parts, the attributes and the variables of a layer."""
+"""The policy, the parts, the attributes and the variables of a layer.
+
+Keras: src/layers/layer.py, src/backend/{tensorflow,torch}/layer.py,
+src/backend/common/name_scope.py.
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import keras
-from keras.src.backend.common import global_state
+from keras.src.backend.common import global_state, name_scope
 from keras.src.layers.preprocessing.image_preprocessing.base_image_preprocessing_layer import (  # noqa: E501
     BaseImagePreprocessingLayer as ImagePreprocessing,
 )
 from keras.src.utils import tracking
 
 F = TypeVar("F", bound=Callable[..., Any])
+Kind = TypeVar("Kind", bound=keras.DTypePolicy)
+PolicyMap = keras.dtype_policies.DTypePolicyMap
 
 # Decorates a method whose variables Keras must not count among those of the object.
 no_automatic_dependency_tracking: Callable[[F], F]
@@ -19,22 +25,13 @@ no_automatic_dependency_tracking = tracking.no_automatic_dependency_tracking
 # Attributes that Keras and its backends set on every layer, beside those of its class.
 _TRACKING_PREFIX = "_self_"  # of TensorFlow's trackable objects
 _TRACKING = {
-    "_layers",
-    "_metrics",
-    "_modules",
-    "_non_trainable_variables",
-    "_seed_generators",
-    "_torch_params",
-    "_tracked",
-    "_trainable_variables",
+    *("_layers", "_metrics", "_modules", "_non_trainable_variables"),
+    *("_seed_generators", "_torch_params", "_tracked", "_trainable_variables"),
 }
 
 
 def enclosing_layers() -> list[keras.Layer]:
-    """Return the layers that are being built or called now, innermost first.
-
-    Keras: src/backend/common/name_scope.py.
-    """
+    """Return the layers that are being built or called now, innermost first."""
     scopes = global_state.get_global_attribute("name_scope_stack") or []
     return [s.caller for s in reversed(scopes) if isinstance(s.caller, keras.Layer)]
 
@@ -45,10 +42,7 @@ def sublayers(layer: keras.Layer) -> list[keras.Layer]:
 
 
 def parts(layer: keras.Layer) -> list[keras.Layer]:
-    """Return the layers directly in a layer, without the InputLayers of a model.
-
-    Keras: src/layers/layer.py, `Layer._flatten_layers`.
-    """
+    """Return the layers directly in a layer, without the InputLayers of a model."""
     if isinstance(layer, keras.Model):
         found = layer.layers
     else:
@@ -68,8 +62,7 @@ def parts_never_called(layer: keras.Layer) -> list[keras.Layer]:
 def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
     """Return `[(name, value), …]`, the attributes that a layer's class has set.
 
-    Keras: src/layers/layer.py, src/backend/{tensorflow,torch}/layer.py. On torch a
-    layer is a torch module, which keeps other modules apart from its attributes.
+    On torch a layer is a torch module, which keeps other modules apart from these.
     """
     attributes = {**vars(layer), **vars(layer).get("_modules", {})}
     return [
@@ -80,8 +73,41 @@ def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
 
 
 def own_variables(layer: keras.Layer) -> list[keras.Variable]:
-    """Return the variables of a layer without its parts, in a `.keras` file's order.
-
-    Keras: src/layers/layer.py, `Layer.save_own_variables`.
-    """
+    """Return the variables of a layer without its parts, in a `.keras` file's order."""
     return [*layer._trainable_variables, *layer._non_trainable_variables]
+
+
+def held_policy(layer: keras.Layer) -> keras.DTypePolicy:
+    """Return the policy object of a layer, which may be a `DTypePolicyMap`."""
+    return layer._dtype_policy
+
+
+def own_policy(layer: keras.Layer) -> keras.DTypePolicy:
+    """Return the policy of a layer; from a `DTypePolicyMap`, the entry of its path."""
+    policy = held_policy(layer)
+    return policy[_path(layer)] if isinstance(policy, PolicyMap) else policy
+
+
+def set_own_policy(layer: keras.Layer, policy: keras.DTypePolicy) -> None:
+    """Give `layer` a policy; if it holds a `DTypePolicyMap`, an entry in a copy."""
+    current = held_policy(layer)
+    if isinstance(current, PolicyMap):
+        entries = {**current._policy_map, _path(layer): policy}
+        policy = PolicyMap(current._default_policy_arg, entries)
+    layer._dtype_policy = policy
+
+
+def _path(layer: keras.Layer) -> str:
+    if layer.path:
+        return str(layer.path)
+    parent = name_scope.current_path()
+    return f"{parent}/{layer.name}" if parent else str(layer.name)
+
+
+def keeps_its_name(cls: type[Kind]) -> type[Kind]:
+    """Class decorator: `_name` is always `name`.
+
+    Keras: src/dtype_policies/dtype_policy_map.py, `get_config` sets it to None.
+    """
+    cls._name = property(lambda self: self.name, lambda self, value: None)
+    return cls

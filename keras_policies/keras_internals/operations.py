@@ -1,4 +1,7 @@
-"""The graph of symbolic tensors: which operation made a tensor, and from what."""
+"""The graph of symbolic tensors: which operation made a tensor, and from what.
+
+Keras: src/models/functional.py, src/backend/common/keras_tensor.py, src/ops/*.py.
+"""
 
 import math
 import types
@@ -11,30 +14,20 @@ from keras.src.ops import nn
 from keras.src.ops import numpy as numpy_ops
 
 # The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
-OPS = {
-    nn.LogSoftmax: "log_softmax",
-    nn.Softmax: "softmax",
-    numpy_ops.Exp: "exp",
-    numpy_ops.Log: "log",
-}
+OPS = {nn.LogSoftmax: "log_softmax", nn.Softmax: "softmax"}
+OPS |= {numpy_ops.Exp: "exp", numpy_ops.Log: "log"}
 
 # An operation, and the symbolic tensors that one call took and made.
 Call = tuple[keras.Operation, list[keras.KerasTensor], list[keras.KerasTensor]]
 
 
 def is_functional(model: keras.Model) -> bool:
-    """Return whether a model is a Functional one, whose layers form a graph.
-
-    Keras: src/models/functional.py. The class has no public name.
-    """
+    """Return whether a model is a Functional one, whose layers form a graph."""
     return isinstance(model, functional.Functional)
 
 
 def maker_of(tensor: keras.KerasTensor) -> keras.Operation | None:
-    """Return the operation whose call made a symbolic tensor, or None.
-
-    Keras: src/backend/common/keras_tensor.py.
-    """
+    """Return the operation whose call made a symbolic tensor, or None."""
     history = getattr(tensor, "_keras_history", None)
     return history.operation if history is not None else None
 
@@ -47,14 +40,10 @@ def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
     return getattr(tensor, "_keras_mask", None)
 
 
-def calls_before(
-    tensor: keras.KerasTensor, given: Collection[int] = frozenset()
-) -> list[Call]:
+def calls_before(tensor: keras.KerasTensor, given: Collection[int] = ()) -> list[Call]:
     """Return the calls that led to a symbolic tensor, the last one first.
 
     `given` has the ids of tensors at which to stop, as at the outputs of InputLayers.
-
-    Keras: src/backend/common/keras_tensor.py, src/ops/node.py.
     """
     found: dict[int, Call] = {}
     waiting = [tensor]
@@ -74,8 +63,6 @@ def op_calls(model: keras.Model) -> list[tuple[str, str, str]]:
     """Return `[(function, name of the operation, dtype of its output), …]`.
 
     The functions are those in `OPS`. A model that is not functional has no graph.
-
-    Keras: src/ops/nn.py, src/ops/numpy.py, src/ops/node.py.
     """
     return [
         (OPS[type(operation)], operation.name, tensor.dtype)
@@ -90,10 +77,7 @@ def keeps_first_axis(
     inputs: list[keras.KerasTensor],
     outputs: list[keras.KerasTensor],
 ) -> bool:
-    """Return whether a call of an operation of `keras.ops` keeps the first axis.
-
-    Keras: src/ops/numpy.py.
-    """
+    """Return whether a call of an operation of `keras.ops` keeps the first axis."""
     axes = getattr(operation, "axis", ())
     axes = axes if isinstance(axes, list | tuple) else [axes]
     rank = len(inputs[0].shape) if inputs else 0
@@ -114,8 +98,7 @@ def keeps_first_axis(
 def record_call(operation: keras.Operation, outputs: Iterable[Any]) -> None:
     """Record the outputs of a call of an operation that does not record them itself.
 
-    Keras: src/models/functional.py, `functional_from_config` takes the inputs of the
-    next layer from there.
+    `functional_from_config` takes the inputs of the next layer from there.
     """
     node = types.SimpleNamespace(output_tensors=list(outputs))
     operation._inbound_nodes.append(node)

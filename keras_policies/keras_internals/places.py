@@ -67,7 +67,6 @@ PLACES = (
         "layers.preprocessing.image_preprocessing.base_image_preprocessing_layer",
         "BaseImagePreprocessingLayer",
     ),
-    Place("layers.rnn.bidirectional", "Bidirectional.__init__", "layer backward_layer"),
     Place(
         "legacy.saving.legacy_h5_format",
         "load_model_from_hdf5",

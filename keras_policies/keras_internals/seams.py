@@ -1,20 +1,19 @@
-"""Seams of layers: places where Keras is made to ask this package.
+"""Where layers ask this package before they are called and built, and how to build one.
 
-The seams of constructors are in `creation`, of `compile` in `trainers`, of files in
-`saving`.
+Keras: src/layers/layer.py, src/models/sequential.py.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-from keras import layers
+import numpy as np
+from keras import backend, ops, tree
+from keras.src.layers import layer as layer_module
 
-from keras_policies.keras_internals.building import first_dtype
-from keras_policies.keras_internals.layers import sublayers
-from keras_policies.keras_internals.policies import PolicyMap, own_policy
-from keras_policies.keras_internals.wrapping import Function, wrap
+from keras_policies.keras_internals.layers import PolicyMap, own_policy
+from keras_policies.keras_internals.wrapping import Function, instead_of, wrap
 
 
 def before_layer_call(
@@ -24,8 +23,6 @@ def before_layer_call(
 
     Its policy has no compute dtype, or is a `DTypePolicyMap`, whose entry may have
     none. A layer with any other policy pays for one dict lookup and one comparison.
-
-    Keras: src/layers/layer.py, `Layer.__call__`.
     """
 
     def make_wrapper(stock: Function) -> Function:
@@ -45,69 +42,62 @@ def before_layer_call(
 def before_weight(hook: Callable[[keras.Layer, str | None], None]) -> None:
     """Call `hook(layer, dtype)` before a layer without a dtype creates a weight.
 
-    `dtype` is the argument of `add_weight`; None stands for the variable dtype of the
-    layer's policy. Keras: src/layers/layer.py, `Layer.add_weight`.
+    `dtype` is the argument of `add_weight`; None is the policy's variable dtype.
     """
 
-    def make_wrapper(stock: Function) -> Function:
-        signature = inspect.signature(stock)
-
-        def add_weight(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
-            # Without super().__init__() there is no policy, and Keras says so.
-            has_policy = "_dtype_policy" in self.__dict__
-            if has_policy and own_policy(self).compute_dtype is None:
-                bound = signature.bind(self, *args, **kwargs).arguments
-                # Newer Keras takes (shape, initializer, dtype) in *args.
-                positional = bound.get("args", ())
-                dtype = positional[2] if len(positional) > 2 else bound.get("dtype")
-                hook(self, dtype)
-            return stock(self, *args, **kwargs)
-
-        return add_weight
-
-    wrap(keras.Layer, "add_weight", make_wrapper)
+    @instead_of(keras.Layer, "add_weight")
+    def weight(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
+        # Without super().__init__() there is no policy, and Keras says so.
+        has_policy = "_dtype_policy" in self.__dict__
+        if has_policy and own_policy(self).compute_dtype is None:
+            bound = inspect.signature(stock).bind(self, *args, **kwargs).arguments
+            # Newer Keras takes (shape, initializer, dtype) in *args.
+            positional = bound.get("args", ())
+            dtype = positional[2] if len(positional) > 2 else bound.get("dtype")
+            hook(self, dtype)
+        return stock(self, *args, **kwargs)
 
 
 def before_sequential_build(hook: Callable[[keras.Layer, str], None]) -> None:
     """Call `hook(first_layer, dtype)` before a Sequential that is called builds itself.
 
-    Keras: src/models/sequential.py. `Sequential.build` makes an input of the compute
-    dtype of its first layer, whatever dtype it was called on.
+    `Sequential.build` makes an input of the compute dtype of its first layer, whatever
+    dtype it was called on.
     """
 
-    def make_wrapper(stock: Function) -> Function:
-        def _maybe_build(self: keras.Sequential, call_spec: Any) -> Any:
-            if not self.built and self.layers:
-                dtype = first_dtype([call_spec.first_arg])
-                if dtype is not None:
-                    hook(self.layers[0], dtype)
-            return stock(self, call_spec)
-
-        return _maybe_build
-
-    wrap(keras.Sequential, "_maybe_build", make_wrapper)
+    @instead_of(keras.Sequential, "_maybe_build")
+    def maybe_build(stock: Function, self: keras.Sequential, call_spec: Any) -> Any:
+        if not self.built and self.layers:
+            dtype = first_dtype([call_spec.first_arg])
+            if dtype is not None:
+                hook(self.layers[0], dtype)
+        return stock(self, call_spec)
 
 
-def after_bidirectional_init(hook: Callable[[keras.Layer, keras.Layer], None]) -> None:
-    """Call `hook(original, clone)` for each pair of layers in a Bidirectional.
+def first_dtype(structure: Any) -> str | None:
+    """Return the dtype name of the first tensor in a nested structure, or None.
 
-    Keras: src/layers/rnn/bidirectional.py clones its layer through the config, in
-    which a deferred policy has no name.
+    Any object with `__array__` counts, with the dtype that Keras converts it to.
     """
+    for x in tree.flatten(structure):
+        if ops.is_tensor(x) or backend.is_keras_tensor(x):
+            return str(backend.standardize_dtype(x.dtype))
+        if isinstance(x, np.ndarray) and x.dtype.kind in "OSTU":
+            return "string"
+        if hasattr(x, "__array__"):
+            return str(backend.standardize_dtype(ops.convert_to_tensor(x).dtype))
+    return None
 
-    def make_wrapper(stock: Function) -> Function:
-        def __init__(
-            self: layers.Bidirectional, layer: keras.Layer, *args: Any, **kwargs: Any
-        ) -> None:
-            stock(self, layer, *args, **kwargs)
-            given = inspect.signature(stock).bind(self, layer, *args, **kwargs)
-            clones = [self.forward_layer]
-            if given.arguments.get("backward_layer") is None:
-                clones.append(self.backward_layer)
-            for clone in clones:
-                for pair in zip(sublayers(layer), sublayers(clone), strict=True):
-                    hook(*pair)
 
-        return __init__
+def build_for(layer: keras.Layer, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Build `layer` for a call, as steps 1 to 4 of `Layer.__call__` would."""
 
-    wrap(layers.Bidirectional, "__init__", make_wrapper)
+    def convert(x: Any) -> Any:
+        return layer.dtype_policy.convert_input(x, False, None)
+
+    if layer._convert_input_args:
+        args, kwargs = tree.map_structure(convert, (args, kwargs))
+    context = [layer._call_context_args] if hasattr(layer, "_call_context_args") else []
+    spec = layer_module.CallSpec(layer._call_signature, *context, args, kwargs)
+    with layer._open_name_scope():
+        layer._maybe_build(spec)

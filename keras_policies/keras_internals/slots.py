@@ -38,9 +38,8 @@ def slot(
 ) -> keras.Variable | None:
     """Return a built optimizer's slot for a variable, or None if it keeps none.
 
-    `name` is one of `slot_names(optimizer)`. Keras: src/optimizers/*.py keep the slots
-    in lists, which are empty or missing where a setting, such as a momentum of 0, makes
-    them useless.
+    Keras: src/optimizers/*.py keep the slots in lists, which are empty or missing where
+    a setting, such as a momentum of 0, makes them useless.
     """
     slots = getattr(optimizer, _attributes(optimizer)[name], None)
     return slots[optimizer._get_variable_index(variable)] if slots else None

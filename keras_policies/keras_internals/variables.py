@@ -1,9 +1,12 @@
-"""Variables: their raw values, and models whose weights are about to be read."""
+"""Variables: their raw values, and models whose weights are about to be read.
+
+Keras: src/backend/common/variables.py.
+"""
 
 import contextlib
 import math
-import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import keras
@@ -12,7 +15,7 @@ import numpy as np
 from keras import backend, initializers
 from keras.src.backend.common.variables import Variable as KerasVariable
 
-from keras_policies.keras_internals.wrapping import Function, wrap
+from keras_policies.keras_internals.wrapping import Function, instead_of
 
 # Turns a numpy array into what the constructor of a variable takes without computing.
 Place = Callable[["np.ndarray[Any, Any]"], Any]
@@ -20,20 +23,12 @@ Place = Callable[["np.ndarray[Any, Any]"], Any]
 Spend = Callable[[int, int], None]
 
 
-class _Blank(threading.local):
-    """The arguments of `blank_variables` in this thread; None outside of it."""
-
-    given: tuple[Place, Spend] | None = None
-
-
-_blank = _Blank()
+# The arguments of `blank_variables` in this thread; None outside of it.
+_blank: ContextVar[tuple[Place, Spend] | None] = ContextVar("blank", default=None)
 
 
 def raw_value(variable: keras.Variable) -> Any:
-    """Return the backend's tensor of a variable, whatever scope is active.
-
-    Keras: src/backend/common/variables.py. `Variable.value` looks for scopes first.
-    """
+    """Return the backend's tensor of a variable; `value` looks for scopes first."""
     return variable._value
 
 
@@ -45,11 +40,11 @@ def blank_variables(place: Place, spend: Spend) -> Iterator[None]:
     value from numpy. One with a random initializer is zero until it is assigned.
     `spend` raises if the arrays become too large.
     """
-    _blank.given = place, spend
+    token = _blank.set((place, spend))
     try:
         yield
     finally:
-        _blank.given = None
+        _blank.reset(token)
 
 
 def _from_numpy(initializer: Any, place: Place, spend: Spend) -> Any:
@@ -74,29 +69,22 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
-def _blankable(stock: Function) -> Function:
-    """Let `blank_variables` decide how a variable gets its first value.
-
-    Keras: src/backend/common/variables.py, `Variable.__init__`.
-    """
-
-    def __init__(
-        self: keras.Variable,
-        initializer: Any,
-        shape: Any = None,
-        dtype: Any = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        if _blank.given is not None:
-            place, spend = _blank.given
-            if isinstance(initializer, int | float) and dtype is not None:
-                initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
-            elif callable(initializer) or isinstance(initializer, str):
-                initializer = _from_numpy(initializer, place, spend)
-        stock(self, initializer, shape, dtype, *args, **kwargs)
-
-    return __init__
-
-
-wrap(KerasVariable, "__init__", _blankable)
+@instead_of(KerasVariable, "__init__")
+def _init(
+    stock: Function,
+    self: keras.Variable,
+    initializer: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    """Let `blank_variables` decide how a variable gets its first value."""
+    given = _blank.get()
+    if given is not None:
+        place, spend = given
+        if isinstance(initializer, int | float) and dtype is not None:
+            initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
+        elif callable(initializer) or isinstance(initializer, str):
+            initializer = _from_numpy(initializer, place, spend)
+    stock(self, initializer, shape, dtype, *args, **kwargs)

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +10,31 @@ from typing import Any
 Function = Callable[..., Any]  # of Keras, whose types nothing declares
 # Takes the stock function, returns the function that stands in its place.
 MakeWrapper = Callable[[Function], Function]
+Owner = type | types.ModuleType
 
 
-def wrap(
-    owner: type | types.ModuleType, attribute: str, make_wrapper: MakeWrapper
-) -> None:
+class Inside(threading.local):
+    """A context that knows how many times this thread is inside of it."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *error: object) -> None:
+        self.depth -= 1
+
+
+def instead_of(owner: Owner, attribute: str) -> Callable[[Function], None]:
+    """Return a decorator: the function replaces the stock one, which it takes first."""
+
+    def decorate(function: Function) -> None:
+        wrap(owner, attribute, lambda stock: lambda *a, **k: function(stock, *a, **k))
+
+    return decorate
+
+
+def wrap(owner: Owner, attribute: str, make_wrapper: MakeWrapper) -> None:
     """Replace `owner.attribute` by `make_wrapper(stock)`.
 
     A second call for the same attribute replaces the first wrapper instead of wrapping

@@ -101,11 +101,8 @@ def rebuild(
 ) -> build.Built:
     """Read a legacy file, plan its model and build it, with a progress bar.
 
-    User-defined classes are those of the surrounding `custom_object_scope`.
-
-    Raises:
-        Keras3ModelError: if Keras 3 wrote the file.
-        LegacyModelError: as from `load_model`.
+    User-defined classes are those of the surrounding `custom_object_scope`. The errors
+    are those of `load_model`, and Keras3ModelError.
     """
     near_misses.check(path)
     with readers.read(path) as legacy:

@@ -35,9 +35,6 @@ def read(path: Path) -> Recording:
     """Return the arrays `x_0`, `x_1`, … and `y_0`, `y_1`, … of an `.npz` file.
 
     Arrays of other names are ignored.
-
-    Raises:
-        LegacyModelError: if there is no such file, or an array is missing.
     """
     with located(path):
         try:
@@ -98,10 +95,7 @@ def compare(
     """Compare what a model predicts with recorded outputs; return the worst output.
 
     `share` is the tolerance, as a share of the largest output, and `inputs` the number
-    of the model's inputs if it is known.
-
-    Raises:
-        LegacyModelError: if the outputs differ, or if equal ones would prove nothing.
+    of the model's inputs if it is known. It is an error if equal outputs prove nothing.
     """
     given = len(recorded.inputs)
     if inputs not in (None, given):

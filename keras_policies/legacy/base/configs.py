@@ -16,10 +16,7 @@ def name_of(config: Config) -> str:
 
 
 def path(prefix: str, name: str) -> str:
-    """Return the path of a layer: the names of the models around it, then its own.
-
-    One that is too long is refused, since the path of each layer below repeats it.
-    """
+    """Return the path of a layer; refuse a long one, which each layer below repeats."""
     found = f"{prefix}{name}"
     if len(found) > MAX_PATH:
         raise LegacyModelError(

@@ -7,14 +7,8 @@ from typing import TypeVar
 
 # What Python, h5py and numpy raise for values of an unexpected kind.
 UNEXPECTED = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
+    *(ArithmeticError, AttributeError, LookupError, MemoryError),
+    *(OSError, RuntimeError, TypeError, ValueError),
 )
 FilePath = str | os.PathLike[str]
 Opened = TypeVar("Opened")
@@ -96,9 +90,8 @@ def located(path: FilePath | None = None, layer: str | None = None) -> Iterator[
 def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
     """Turn any other error inside into a `LegacyModelError` about a corrupt file.
 
-    This is the net below the checks that name what they expect: a corrupt file can be
-    wrong in more ways than anyone can list. `part` is a part of the file, such as
-    `"training_config"`.
+    The net below the checks that name what they expect: a corrupt file can be wrong in
+    more ways than anyone can list. `part` is one of the file, `"training_config"`.
     """
     with located(path):
         try:
@@ -115,11 +108,7 @@ def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
 def entering(
     reader: contextlib.AbstractContextManager[Opened], path: FilePath
 ) -> Iterator[Opened]:
-    """Enter `reader` inside `corrupt`, and yield what it yields.
-
-    Errors raised by the caller's own `with` block are not errors of the file, so they
-    pass unchanged.
-    """
+    """Yield what `reader` yields, entered inside `corrupt`; the block's errors pass."""
     with contextlib.ExitStack() as stack:
         with corrupt(path):
             found = stack.enter_context(reader)

@@ -13,14 +13,8 @@ from keras_policies import keras_internals, origins
 from keras_policies.annotations import PolicyLike
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
-from keras_policies.legacy.build import (
-    compiling,
-    hints,
-    made_in_code,
-    own_classes,
-    rnn_states,
-)
-from keras_policies.legacy.build.values import assign, settle
+from keras_policies.legacy.build import compiling, hints, made_in_code, own_classes
+from keras_policies.legacy.build.values import assign, restore_states, settle
 from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import policies
@@ -42,10 +36,8 @@ def build(
 ) -> Built:
     """Build the model of a `Plan` that lacks nothing, with its weights, compiled.
 
-    `advance` is called with the size of each tensor, in bytes, once it is read.
-
-    Raises:
-        LegacyModelError: if the model cannot be made, or its weights do not fit.
+    `advance` is called with the size of each tensor, in bytes, once it is read. Raise
+    LegacyModelError if the model cannot be made, or its weights do not fit.
     """
     legacy = plan.legacy
     blank = keras_internals.blank_variables(backend.place, budget.spend)
@@ -56,7 +48,7 @@ def build(
             pairs = pair(model, legacy.weights)
             assign(pairs, advance)
             settle(model)
-            rnn_states.restore(model, legacy.states)
+            restore_states(model, legacy.states)
             recorded = legacy.inner_policies if legacy.records_policies else {}
             suggested, policy_of = plan.nested_dtypes, plan.settings.policy_of
             made_in_code.restore_models(model, recorded, suggested, policy_of)

@@ -57,10 +57,7 @@ class _Made:
         self.left_out: list[str] = []
 
     def objects(self, kind: str, nest: Any) -> Any:
-        """Return a nest of configs as one of objects, None where one was left out.
-
-        `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
-        """
+        """Return a nest of configs as one of objects, None where one was left out."""
         if isinstance(nest, dict) and "class_name" not in nest:
             return {key: self.objects(kind, item) for key, item in nest.items()}
         if isinstance(nest, list):

@@ -19,10 +19,7 @@ SUPER = "super().__init__(**kwargs)"
 
 
 def innermost(error: BaseException) -> str:
-    """Return the first error in a chain, cut and without a full stop.
-
-    Keras wraps the error of a layer in errors of its own.
-    """
+    """Return the error of a layer that Keras has wrapped, cut, without a full stop."""
     while cause := error.__cause__ or error.__context__:
         error = cause
     return f"{type(error).__name__}: {error}"[:MAX_MESSAGE].rstrip(".: ")

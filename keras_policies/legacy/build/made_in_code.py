@@ -66,7 +66,7 @@ def restore_policies(
         own = _floating(keras_internals.own_policy(layer))
         if not policy or not own or policy.name == own.name:
             continue
-        if _can_take(layer, own, policy):
+        if _takes(layer, own, policy):
             keras_internals.set_own_policy(layer, policy)
             origins.keep(layer)
         else:
@@ -75,10 +75,7 @@ def restore_policies(
 
 
 def unrecorded_policies(model: keras.Model) -> list[str]:
-    """Return a note on the policies that the `.keras` file of a model lacks, if any.
-
-    Keras 3 records no policies of layers that a class makes in code.
-    """
+    """Return a note on the policies that the `.keras` file of a model lacks, if any."""
     lost = dict.fromkeys(
         f"{path!r} ({policy.name})"
         for layer, path, _ in _made_in_code(model)
@@ -112,15 +109,13 @@ def _floating(policy: PolicyLike | None) -> keras.DTypePolicy | None:
     return policy if dtype and keras.backend.is_float_dtype(dtype) else None
 
 
-def _can_take(
-    layer: keras.Layer, own: keras.DTypePolicy, policy: keras.DTypePolicy
-) -> bool:
+def _takes(layer: keras.Layer, own: keras.DTypePolicy, new: keras.DTypePolicy) -> bool:
     """Return whether nobody chose the layer's own policy, and nothing depends on it.
 
     Parts of a stock layer took the same policy, and its weights the variable dtype.
     """
     is_alone = len(keras_internals.sublayers(layer)) == 1
-    same_weights = not layer.weights or own.variable_dtype == policy.variable_dtype
+    same_weights = not layer.weights or own.variable_dtype == new.variable_dtype
     is_free = same_weights and (is_alone or not is_stock(layer))
     return is_free and not origins.is_given(layer)
 
@@ -145,8 +140,8 @@ def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
         raise LegacyModelError(f"this {kind} would be empty: {error}.") from None
     own, wanted = (item.get("num_oov_indices") for item in (config, filled))
     if own != wanted:
-        raise LegacyModelError(
-            f"this {kind} has num_oov_indices={own}, the file's layer has {wanted}.",
-            f"Make it with num_oov_indices={wanted}.",
+        reason = (
+            f"this {kind} has num_oov_indices={own}, the file's layer has {wanted}."
         )
+        raise LegacyModelError(reason, f"Make it with num_oov_indices={wanted}.")
     layer.set_vocabulary(filled["vocabulary"], filled["idf_weights"])

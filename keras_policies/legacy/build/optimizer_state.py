@@ -16,10 +16,7 @@ MAX_STEPS = 2**31  # Keras counts in int32
 
 
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
-    """Build the model's optimizer, and restore its slots and iterations, or neither.
-
-    Return the reasons why it starts anew; none if its state was restored.
-    """
+    """Restore the model's optimizer, or else return the reasons why it starts anew."""
     optimizer, trainable = model.optimizer, model.trainable_variables
     optimizer.build(trainable)
     inner = getattr(optimizer, "inner_optimizer", optimizer)

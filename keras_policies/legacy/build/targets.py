@@ -33,10 +33,7 @@ class Target(NamedTuple):
 def layers(
     model: keras.Layer, leaves: tuple[type[keras.Layer], ...] = ()
 ) -> Iterator[Place]:
-    """Yield the places of a layer or model and of all layers in it, nearest first.
-
-    The layers inside of those whose class is one of `leaves` are left out.
-    """
+    """Yield a layer and all layers in it, but none inside `leaves`, nearest first."""
     seen, waiting = {id(model)}, collections.deque([Place(model, "", "")])
     while waiting:
         place = waiting.popleft()

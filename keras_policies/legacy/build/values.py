@@ -5,10 +5,12 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from keras_policies import keras_internals
+from keras_policies import keras_internals, rnn_states
 from keras_policies.annotations import Tensor
 from keras_policies.backends.running import backend
-from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.model import LayerWeights, LegacyWeight
+from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.targets import Pairs
 
 # How the name of a dtype begins -> the kind of its numbers.
@@ -25,10 +27,8 @@ def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
 
 
 def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:
-    """Read a weight now, and return it as a value for its variable.
-
-    The value is a copy: some backends would go on sharing the memory-mapped file.
-    """
+    """Read a weight now, and return it as a value for its variable."""
+    # A copy: some backends would go on sharing the memory-mapped file.
     return backend.place(np.asarray(weight.read(), dtype=variable.dtype))
 
 
@@ -44,3 +44,22 @@ def settle(model: keras.Model) -> None:
     for layer in keras_internals.sublayers(model):
         if isinstance(layer, keras.layers.Normalization):
             layer.finalize_state()
+
+
+def restore_states(model: keras.Model, recorded: LayerWeights) -> None:
+    """Let stateful RNNs go on from recorded states; `recorded` has these by path."""
+    for layer, *paths in targets.layers(model):
+        found = [recorded[path] for path in paths if path in recorded]
+        states = rnn_states.of(layer)
+        if not found or not states:
+            continue
+        weights = found[0]
+        if [tuple(each.shape) for each in states] != [each.shape for each in weights]:
+            with located(layer=paths[0]):
+                raise LegacyModelError(
+                    f"it has states of the shapes {[each.shape for each in weights]}, "
+                    f"expected {[tuple(each.shape) for each in states]}."
+                )
+        for state, weight in zip(states, weights, strict=True):
+            state.assign(value_for(state, weight))
+        rnn_states.keep_in_files(layer)

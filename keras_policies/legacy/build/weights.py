@@ -1,8 +1,4 @@
-"""Pairs every variable of a Keras 3 model with its weight in a legacy file.
-
-Every weight on either side must find its partner; otherwise the error lists all layers
-that do not fit.
-"""
+"""Pairs every variable of a Keras 3 model with its weight in a legacy file."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,10 +32,7 @@ def pair(model: keras.Model, by_layer: ByLayer) -> Pairs:
     """Return the variables of a whole model, each with its weight.
 
     If `""` is the only name in `by_layer`, it has the weights of the whole model; else
-    those that are in none of its layers.
-
-    Raises:
-        LegacyModelError: naming every layer whose weights do not fit.
+    those that are in none of its layers. The error names every layer that does not fit.
     """
     stored = {layer_name(name): weights for name, weights in by_layer.items()}
     held = _whole_model(model) if set(stored) == {""} else _by_layer(model)
@@ -87,10 +80,7 @@ def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
 
     A checkpoint numbers the layers that have weights, and a model that is built again
     may number its layers differently (`dense_4`). Then the order of the layers decides,
-    as in tf.keras; `pair` still compares the weights of each.
-
-    Raises:
-        LegacyModelError: if the file has more or fewer layers than the model.
+    as in tf.keras, and there must be as many; `pair` compares the weights of each.
     """
     held = {layer.name: layer.weights for layer in model.layers if layer.weights}
     known = {name: _known(weights) for name, weights in by_layer.items() if name}

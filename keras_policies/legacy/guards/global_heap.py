@@ -39,10 +39,7 @@ def sizes(data: mmap.mmap) -> Sizes:
 
 
 def _objects(data: mmap.mmap, start: int) -> dict[int, int]:
-    """Return `{number: bytes}` of a global heap.
-
-    It is empty where the signature is only four bytes of a tensor.
-    """
+    """Return `{number: bytes}` of a global heap, `{}` for a part of a tensor."""
     if start + HEADER.size > len(data):
         return {}
     _, version, size = HEADER.unpack_from(data, start)

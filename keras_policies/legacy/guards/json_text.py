@@ -44,10 +44,7 @@ def check_size(texts: Iterable[str | bytes], part: str) -> None:
 
 
 def decode(text: str | bytes, part: str) -> Config:
-    """Return the JSON object in a part of a file, such as `"model_config"`.
-
-    A text that is no such object, too long or too deep is refused.
-    """
+    """Return the JSON object in a part of a file; refuse other, long and deep texts."""
     check_size([text], part)
     try:
         decoded = json.loads(text, object_hook=_untag)

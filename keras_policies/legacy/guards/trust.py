@@ -18,13 +18,8 @@ CODE = "__lambda__"
 OPENERS = "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"
 # Public modules whose functions a file may name. Classes may come from all of `keras`.
 FUNCTIONS = (
-    "keras.activations",
-    "keras.constraints",
-    "keras.initializers",
-    "keras.losses",
-    "keras.metrics",
-    "keras.ops",
-    "keras.regularizers",
+    *("keras.activations", "keras.constraints", "keras.initializers", "keras.losses"),
+    *("keras.metrics", "keras.ops", "keras.regularizers"),
 )
 # The module of tf.keras's policies; keras_policies reads them.
 POLICIES = "keras.mixed_precision"
@@ -55,9 +50,8 @@ def _check_object(config: Config, safe_mode: bool) -> None:
     class_name, inner = config["class_name"], config.get("config")
     is_registered = keras.saving.get_registered_object(_name(config)) is not None
     if class_name == CODE and safe_mode:
-        raise LegacyModelError(
-            "it holds code, which is not run from a file.", remedies.TRUST
-        )
+        reason = "it holds code, which is not run from a file."
+        raise LegacyModelError(reason, remedies.TRUST)
     if class_name in OPENERS and not is_registered:
         raise LegacyModelError(
             f"it has a {class_name}, which runs what is outside of the file; no "

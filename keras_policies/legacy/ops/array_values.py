@@ -4,7 +4,7 @@ import numpy as np
 from keras import ops
 
 from keras_policies.legacy.ops import elementwise, kinds, sizes
-from keras_policies.legacy.ops.elementwise import together
+from keras_policies.legacy.ops.elementwise import of_tensors, together
 from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Operands, Tensor
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
 from keras_policies.legacy.ops.registry import Raw, op
@@ -82,17 +82,12 @@ def where(condition: Operand, x: Operand, y: Operand) -> Operand:
 
 
 def _quotient(x: Tensor, y: Tensor) -> Tensor:
+    """Divide, rounding towards zero."""
     return ops.cast(ops.trunc(ops.divide(x, y)), x.dtype)
 
 
-@op("truncatediv", TruncateDiv=Raw("x y"))
-def truncatediv(x: Operand, y: Operand) -> Tensor:
-    """Divide, rounding towards zero."""
-    return _quotient(*together(x, y))
-
-
-@op("truncatemod", TruncateMod=Raw("x y"))
-def truncatemod(x: Operand, y: Operand) -> Tensor:
-    """Return the remainder of `truncatediv`, which has the sign of `x`."""
-    x, y = together(x, y)
-    return ops.subtract(x, ops.multiply(_quotient(x, y), y))
+op("truncatediv", TruncateDiv=Raw("x y"))(of_tensors(_quotient))
+# The remainder, which has the sign of `x`.
+op("truncatemod", TruncateMod=Raw("x y"))(
+    of_tensors(lambda x, y: ops.subtract(x, ops.multiply(_quotient(x, y), y)))
+)

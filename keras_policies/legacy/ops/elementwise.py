@@ -3,6 +3,8 @@
 They are looked up when they are called: the oldest supported Keras lacks some.
 """
 
+import functools
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -56,6 +58,19 @@ def apply(symbolic: Callable[..., Tensor], plain: Plain, *values: Operand) -> Op
         return kinds.tensor(values[0])
     lists = [v.tolist() if isinstance(v, np.ndarray) else v for v in values]
     return sizes.combine(symbolic, plain, *lists)
+
+
+def of_tensors(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a function whose parameters are tensors, or several with constants."""
+    names = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def checked(**given: Operand) -> Tensor:
+        return function(*together(*given.values()))
+
+    kind = Operand if len(names) > 1 else Tensor
+    checked.__annotations__ = dict.fromkeys(names, kind)
+    return checked
 
 
 def _unary(name: str, plain: Plain) -> Callable[..., Operand]:

@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.elementwise import named
+from keras_policies.legacy.ops.elementwise import named, of_tensors
 from keras_policies.legacy.ops.image_resize import image_size
 from keras_policies.legacy.ops.kinds import DType, Tensor
 from keras_policies.legacy.ops.registry import Raw, op
@@ -73,22 +73,9 @@ def rot90(image: Tensor, k: int = 1) -> Tensor:
     return image
 
 
-@op("image.transpose")
-def transpose(image: Tensor) -> Tensor:
-    """Swap rows and columns."""
-    return ops.swapaxes(image, -3, -2)
-
-
-@op("image.flip_left_right")
-def flip_left_right(image: Tensor) -> Tensor:
-    """Reverse the columns."""
-    return ops.flip(image, -2)
-
-
-@op("image.flip_up_down")
-def flip_up_down(image: Tensor) -> Tensor:
-    """Reverse the rows."""
-    return ops.flip(image, -3)
+op("image.transpose")(of_tensors(lambda image: ops.swapaxes(image, -3, -2)))
+op("image.flip_left_right")(of_tensors(lambda image: ops.flip(image, -2)))
+op("image.flip_up_down")(of_tensors(lambda image: ops.flip(image, -3)))
 
 
 @op("image.adjust_gamma")
@@ -138,12 +125,6 @@ def rgb_to_grayscale(images: Tensor) -> Tensor:
     return ops.sum(ops.multiply(images, weights), axis=-1, keepdims=True)
 
 
-@op("image.grayscale_to_rgb")
-def grayscale_to_rgb(images: Tensor) -> Tensor:
-    """Return three equal channels."""
-    return ops.repeat(images, 3, axis=-1)
-
-
 def _colors(name: str) -> Callable[..., Tensor]:
     def function(images: Tensor) -> Tensor:
         return named(f"image.{name}")(images, data_format="channels_last")
@@ -151,5 +132,6 @@ def _colors(name: str) -> Callable[..., Tensor]:
     return function
 
 
+op("image.grayscale_to_rgb")(of_tensors(lambda images: ops.repeat(images, 3, axis=-1)))
 op("image.rgb_to_hsv", RGBToHSV=Raw("images"))(_colors("rgb_to_hsv"))
 op("image.hsv_to_rgb", HSVToRGB=Raw("images"))(_colors("hsv_to_rgb"))

@@ -44,27 +44,23 @@ def _scalar(value: Any) -> Any:
     return value.item() if is_scalar else value
 
 
-def boolean(value: object) -> bool:
-    """Return True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise _expected("True or False", value)
-    return bool(value)
+def _python(kind: str, *types: type) -> Check:
+    """Return the check of a Python value of these types; True is no number."""
+
+    def check(value: object) -> Any:
+        found = _scalar(value)
+        is_other_bool = isinstance(found, bool) and bool not in types
+        if is_other_bool or not isinstance(found, types):
+            raise _expected(kind, found)
+        return found
+
+    return check
 
 
-def number(value: object) -> float:
-    """Return a Python number that is not a bool."""
-    found = _scalar(value)
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        raise _expected("a number", found)
-    return found
-
-
-def integer(value: object) -> int:
-    """Return a Python int."""
-    found = _scalar(value)
-    if isinstance(found, bool) or not isinstance(found, int):
-        raise _expected("an integer", found)
-    return found
+boolean: Callable[[object], bool] = _python("True or False", bool)
+number: Callable[[object], float] = _python("a number", int, float)
+integer: Callable[[object], int] = _python("an integer", int)
+string: Callable[[object], str] = _python("a string", str)
 
 
 def integers(value: object) -> tuple[int, ...]:
@@ -96,13 +92,6 @@ def sizes(value: Any) -> list[int | Size]:
     if isinstance(value, Size) or not np.ndim(np.asarray(value, dtype=object)):
         value = [value]
     return [item if isinstance(item, Size) else integer(item) for item in value]
-
-
-def string(value: object) -> str:
-    """Return a str."""
-    if not isinstance(value, str):
-        raise _expected("a string", value)
-    return value
 
 
 def dtype(value: object) -> str:

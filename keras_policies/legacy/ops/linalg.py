@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.elementwise import named, together
+from keras_policies.legacy.ops.elementwise import named, of_tensors, together
 from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Operands, Tensor
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
 from keras_policies.legacy.ops.registry import Raw, op
@@ -35,11 +35,9 @@ def matmul(
     return ops.matmul(a, b)
 
 
-@op("linalg.matvec")
-def matvec(a: Operand, b: Operand) -> Tensor:
-    """Return the product of a matrix and a vector."""
-    a, b = together(a, b)
-    return ops.squeeze(ops.matmul(a, ops.expand_dims(b, -1)), -1)
+op("linalg.matvec")(
+    of_tensors(lambda a, b: ops.squeeze(ops.matmul(a, ops.expand_dims(b, -1)), -1))
+)
 
 
 def _swapped(x: Operand) -> Operand:
@@ -86,10 +84,7 @@ def diag_part(input: Tensor, k: int = 0, padding_value: float = 0) -> Tensor:
     return ops.diagonal(input, offset=k, axis1=-2, axis2=-1)
 
 
-@op("linalg.trace")
-def trace(x: Tensor) -> Tensor:
-    """Return the sum of the main diagonal."""
-    return ops.trace(x, axis1=-2, axis2=-1)
+op("linalg.trace")(of_tensors(lambda x: ops.trace(x, axis1=-2, axis2=-1)))
 
 
 @op("linalg.band_part", MatrixBandPart=Raw("input num_lower num_upper"))
@@ -139,15 +134,13 @@ def solve(matrix: Operand, rhs: Operand, adjoint: bool = False) -> Tensor:
     return ops.linalg.solve(*together(matrix, rhs))
 
 
-@op("linalg.cross", Cross=Raw("a b"))
-def cross(a: Operand, b: Operand) -> Tensor:
-    """Return the cross product of vectors of three; torch's `ops.cross` differs."""
-    a, b = together(a, b)
+def _turned(x: Tensor, y: Tensor) -> Tensor:
+    return ops.multiply(ops.roll(x, -1, axis=-1), ops.roll(y, -2, axis=-1))
 
-    def turned(x: Tensor, y: Tensor) -> Tensor:
-        return ops.multiply(ops.roll(x, -1, axis=-1), ops.roll(y, -2, axis=-1))
 
-    return ops.subtract(turned(a, b), turned(b, a))
+op("linalg.cross", Cross=Raw("a b"))(  # torch's `ops.cross` differs
+    of_tensors(lambda a, b: ops.subtract(_turned(a, b), _turned(b, a)))
+)
 
 
 def _of_matrix(name: str) -> Callable[..., Tensor]:

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_policies.legacy.ops import elementwise
-from keras_policies.legacy.ops.elementwise import apply, together
+from keras_policies.legacy.ops.elementwise import apply, of_tensors, together
 from keras_policies.legacy.ops.kinds import Operand, Operands, Tensor
 from keras_policies.legacy.ops.registry import Raw, op
 
@@ -83,44 +83,21 @@ def add_n(inputs: Operands) -> Tensor:
     return total
 
 
-@op("math.scalar_mul", v1=True)
-def scalar_mul(scalar: Operand, x: Operand) -> Tensor:
-    """Multiply by a scalar."""
-    return ops.multiply(*together(scalar, x))
-
-
-@op("math.squared_difference", SquaredDifference=Raw("x y"))
-def squared_difference(x: Operand, y: Operand) -> Tensor:
-    """Return `(x - y)²`."""
-    return ops.square(ops.subtract(*together(x, y)))
-
-
-@op("math.atan2", Atan2=Raw("y x"))
-def atan2(y: Operand, x: Operand) -> Tensor:
-    """Return the angle of the point `(x, y)`."""
-    return ops.arctan2(*together(y, x))
-
-
-@op("math.xlogy", Xlogy=Raw("x y"))
-def xlogy(x: Operand, y: Operand) -> Tensor:
-    """Return `x * log(y)`, or 0 where `x` is 0."""
-    x, y = together(x, y)
-    return _zero_where_zero(x, ops.multiply(x, ops.log(y)))
-
-
-@op("math.xdivy", Xdivy=Raw("x y"))
-def xdivy(x: Operand, y: Operand) -> Tensor:
-    """Return `x / y`, or 0 where `x` is 0."""
-    x, y = together(x, y)
-    return _zero_where_zero(x, ops.divide(x, y))
-
-
-@op("math.multiply_no_nan", MulNoNan=Raw("x y"))
-def multiply_no_nan(x: Operand, y: Operand) -> Tensor:
-    """Return `x * y`, or 0 where `y` is 0."""
-    x, y = together(x, y)
-    return _zero_where_zero(y, ops.multiply(x, y))
-
-
 def _zero_where_zero(x: Tensor, value: Tensor) -> Tensor:
     return ops.where(ops.equal(x, 0), ops.zeros_like(value), value)
+
+
+op("math.atan2", Atan2=Raw("y x"))(of_tensors(lambda y, x: ops.arctan2(y, x)))
+op("math.scalar_mul", v1=True)(of_tensors(lambda scalar, x: ops.multiply(scalar, x)))
+op("math.squared_difference", SquaredDifference=Raw("x y"))(
+    of_tensors(lambda x, y: ops.square(ops.subtract(x, y)))
+)
+op("math.xlogy", Xlogy=Raw("x y"))(
+    of_tensors(lambda x, y: _zero_where_zero(x, ops.multiply(x, ops.log(y))))
+)
+op("math.xdivy", Xdivy=Raw("x y"))(
+    of_tensors(lambda x, y: _zero_where_zero(x, ops.divide(x, y)))
+)
+op("math.multiply_no_nan", MulNoNan=Raw("x y"))(
+    of_tensors(lambda x, y: _zero_where_zero(y, ops.multiply(x, y)))
+)

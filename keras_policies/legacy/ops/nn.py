@@ -4,7 +4,7 @@ from keras import ops
 
 from keras_policies.legacy.ops import elementwise, keras_backend
 from keras_policies.legacy.ops.array_indexing import gather
-from keras_policies.legacy.ops.elementwise import constant
+from keras_policies.legacy.ops.elementwise import constant, of_tensors
 from keras_policies.legacy.ops.kinds import Axes, Operand, Tensor
 from keras_policies.legacy.ops.registry import Raw, op
 
@@ -56,10 +56,9 @@ def crelu(features: Tensor, axis: int = -1) -> Tensor:
     return ops.concatenate([ops.relu(features), ops.relu(ops.negative(features))], axis)
 
 
-@op("nn.l2_loss", L2Loss=Raw("t"))
-def l2_loss(t: Tensor) -> Tensor:
-    """Return half the sum of squares."""
-    return ops.multiply(ops.sum(ops.square(t)), 0.5)
+op("nn.l2_loss", L2Loss=Raw("t"))(
+    of_tensors(lambda t: ops.multiply(ops.sum(ops.square(t)), 0.5))
+)
 
 
 @op("nn.sigmoid_cross_entropy_with_logits", v1=True)

@@ -54,18 +54,13 @@ class Op:
 
 @dataclasses.dataclass(frozen=True)
 class Raw:
-    """How a node of a TensorFlow graph calls a function.
+    """How a node of a TensorFlow graph calls a function: tensorflow/core/ops/*.cc."""
 
-    Args:
-        inputs: the parameters that the node's inputs are, in their order, separated by
-            blanks. A first `"*values"` takes all inputs but those named after it.
-        attributes: the parameters that the node's attributes set, separated by blanks:
-            `"axis"`, or `"dtype=T"` where the attribute has another name.
-
-    Source of both: tensorflow/core/ops/*.cc.
-    """
-
+    # The parameters that the node's inputs are, in their order, separated by blanks. A
+    # first `"*values"` takes all inputs but those named after it.
     inputs: str
+    # The parameters that the node's attributes set, separated by blanks: `"axis"`, or
+    # `"dtype=T"` where the attribute has another name.
     attributes: str = ""
 
     def parameters(self) -> dict[str, str]:
@@ -111,11 +106,6 @@ def op(
         v1: whether these names are in `tf.compat.v1`, too, with the same parameters.
         renamed: other names of its parameters, `{"dim": "axis"}`.
         raw: the ops by which nodes of a graph call it, and how.
-
-    Example:
-        @op("nn.softmax", v1=True, Softmax=Raw("logits"), renamed={"dim": "axis"})
-        def softmax(logits: Tensor, axis: int = -1) -> Tensor:
-            return ops.softmax(logits, axis=axis)
     """
 
     def decorate(function: Function) -> Function:

@@ -1,6 +1,6 @@
 """The code of Lambda layers as text: decoding it, and running it where it is trusted.
 
-Keras wrote `marshal.dumps(function.__code__)`, in base64 since 2.2.3, as a text with a
+Keras wrote `marshal.dumps(function.__code__)`, in base64 since 2.1, as a text with a
 character for each byte before. Source: keras/utils/generic_utils.py, `func_dump`.
 """
 

@@ -47,10 +47,7 @@ def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
 
 
 def registered_name(class_name: str) -> str | None:
-    """Return the name under which this scope knows a user's class, or None.
-
-    A class registered in a package is written as `Package>Name`.
-    """
+    """Return the name by which this scope knows a user's class, or None."""
     for name in (class_name, without_package(class_name)):
         if keras.saving.get_registered_object(name) is not None:
             return name
@@ -96,26 +93,19 @@ class KerasClass(NamedTuple):
         return keras_object(self.module, self.name, config, self.registered_name)
 
 
-def keras_class(
-    class_name: str, path: str, is_graph: bool = False
-) -> Converting[KerasClass]:
-    """Return the class in Keras 3, or raise LegacyModelError if there is none.
-
-    `is_graph` says whether the config lists layers, as that of a stock model does.
-    """
-    custom = registered_name(class_name)
+def keras_class(name: str, path: str, is_graph: bool = False) -> Converting[KerasClass]:
+    """Return the class in Keras 3, or raise LegacyModelError if there is none."""
+    custom = registered_name(name)
     if custom is not None:
         return KerasClass(None, custom, custom)
-    stock = RENAMED_CLASSES.get(class_name, class_name)
+    stock = RENAMED_CLASSES.get(name, name)
     if isinstance(getattr(keras.layers, stock, None), type):
         return KerasClass("keras.layers", stock)
     # A "Model" whose config lists no layers is a user's class of that name.
     if is_graph and isinstance(getattr(keras.models, stock, None), type):
         return KerasClass("keras.models", stock)
-    if class_name in WITHOUT_COUNTERPART:
-        raise LegacyModelError(
-            f"its class is {class_name}; {WITHOUT_COUNTERPART[class_name]}.",
-            remedies.pass_custom_object(class_name),
-        )
-    yield Findings(missing=((class_name, path),))
-    return KerasClass(None, class_name, class_name)
+    if name in WITHOUT_COUNTERPART:
+        reason = f"its class is {name}; {WITHOUT_COUNTERPART[name]}."
+        raise LegacyModelError(reason, remedies.pass_custom_object(name))
+    yield Findings(missing=((name, path),))
+    return KerasClass(None, name, name)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from keras_policies.annotations import PolicyLike
+from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import Vocabulary
@@ -24,12 +24,10 @@ Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 
 @dataclass(frozen=True)
 class Settings:
-    """Choices that hold for all layers of a conversion.
-
-    `replace` is `(name, policy)`: layers whose policy has this name get that policy.
-    """
+    """Choices that hold for all layers of a conversion."""
 
     safe_mode: bool = True  # refuses code in the file, and files that it names
+    # `(name, policy)`: layers whose policy has this name get that policy.
     replace: tuple[str, PolicyLike] | None = None
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
 
@@ -42,37 +40,24 @@ class Settings:
 
 @dataclass(frozen=True)
 class Findings:
-    """Findings about a model; each layer is given by its path.
+    """Findings about a model; each layer is given by its path."""
 
-    Args:
-        missing: `((class or function, layer), ...)`, those that nobody knows.
-        missing_ops: the same for TensorFlow functions without a counterpart.
-        without_vocabulary: `{layer: reason}`, lookup layers that would be empty.
-        dtypes: `{layer: dtype as written}`.
-        models: paths of the Sequential and Functional models inside the model.
-        code: `{layer: error}`, Lambda layers whose code is not run, with the reason.
-        functions: `{name: function}`, Lambda functions made from code in the file.
-        rebuilt: `{layer: from what}`, layers made of what the file records of them.
-        left_out: parts that Keras 3 does not have, and does not need to predict.
-        notes: what a user should know about a file that this model is saved to.
-    """
-
-    missing: Named = ()
-    missing_ops: Named = ()
+    missing: Named = ()  # classes and functions that nobody knows
+    missing_ops: Named = ()  # TensorFlow functions without a counterpart
+    # Lookup layers that would be empty, each with the reason.
     without_vocabulary: Mapping[str, str] = field(default_factory=dict)
-    dtypes: Mapping[str, Any] = field(default_factory=dict)
-    models: tuple[str, ...] = ()
+    dtypes: Mapping[str, Any] = field(default_factory=dict)  # of layers, as written
+    models: tuple[str, ...] = ()  # paths of the models inside the model
+    # Lambda layers whose code is not run, and functions made from code, by name.
     code: Mapping[str, LegacyModelError] = field(default_factory=dict)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    # What the file records of layers that are made of that: "its bytecode".
     rebuilt: Mapping[str, str] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # what Keras 3 lacks and does not need to predict
+    notes: tuple[str, ...] = ()  # about a file that this model is saved to
 
     def raise_if_missing(self, path: FilePath) -> None:
-        """Raise one error that names everything missing of one kind, with its layers.
-
-        The remedy names the file at `path`.
-        """
+        """Raise an error that names everything missing of one kind, with its layers."""
         if len(self.code) == 1:
             raise next(iter(self.code.values()))
         if self.code:
@@ -107,6 +92,7 @@ def _listed(named: Named) -> str:
 
 
 Converting: TypeAlias = Generator[Findings, None, Result]
+Converted: TypeAlias = Converting[Config]
 
 
 def collected(converting: Converting[Result]) -> tuple[Result, Findings]:

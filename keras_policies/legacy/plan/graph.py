@@ -152,9 +152,8 @@ class _Graph:
         if isinstance(value, dict):
             return {key: self.end(item) for key, item in value.items()}
         if not isinstance(value, list | tuple):
-            raise LegacyModelError(
-                f"corrupt: {value!r} is no input or output of a model."
-            )
+            reason = f"corrupt: {value!r} is no input or output of a model."
+            raise LegacyModelError(reason)
         ends = [self.end(item) for item in value]
         return ends[0] if len(ends) == 1 else ends
 

@@ -15,13 +15,7 @@ Shape = list[int | None]
 
 
 def known(model: Config, weights: LayerWeights) -> Config:
-    """Return the config of a model whose inputs have the sizes that means tell.
-
-    Args:
-        model: dict, the legacy config of a Sequential or Functional model; any other
-            is returned as it is.
-        weights: `{layer: (LegacyWeight, ...)}`.
-    """
+    """Return the legacy config of a model with the sizes of inputs that means tell."""
     layers = configs.inner_layers(model)
     shapes: dict[int, Shape] = {}
     for normalization, places in _normalizations(layers):

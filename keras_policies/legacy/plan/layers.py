@@ -1,7 +1,4 @@
-"""Converts the configs of legacy layers and models into configs of Keras 3.
-
-Dicts in, new dicts out: nothing is built here, and nothing is changed in place.
-"""
+"""Converts configs of legacy layers and models: dicts in, new dicts of Keras 3 out."""
 
 from typing import Any
 
@@ -22,7 +19,12 @@ from keras_policies.legacy.plan import (
     preprocessing,
 )
 from keras_policies.legacy.plan.classes import KerasClass
-from keras_policies.legacy.plan.findings import Converting, Findings, Settings
+from keras_policies.legacy.plan.findings import (
+    Converted,
+    Converting,
+    Findings,
+    Settings,
+)
 
 # Keys under which a layer's config holds the config of another layer.
 INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"
@@ -40,7 +42,7 @@ def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
 
 def _keras_layer(
     written: Any, settings: Settings, prefix: str = "", is_root: bool = False
-) -> Converting[Config]:
+) -> Converted:
     """Return the Keras 3 config of a legacy layer or model.
 
     `prefix` is the path of the model around it, with a slash: `"encoder/"`. The paths
@@ -76,7 +78,7 @@ def is_op(class_name: str) -> bool:
 
 def _model(
     class_name: str, config: Config, settings: Settings, path: str, below: str
-) -> Converting[Config]:
+) -> Converted:
     """Return the config of a Sequential or Functional model, or a subclass of one."""
     layers = []
     if below:
@@ -132,9 +134,7 @@ def _with_input(
     return [configs.keras_object("keras.layers", "InputLayer", given), *layers]
 
 
-def _layer(
-    class_name: str, config: Config, settings: Settings, path: str
-) -> Converting[Config]:
+def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Converted:
     """Return the config of a layer that is neither a model nor an op."""
     found = yield from classes.keras_class(class_name, path)
     if class_name == "InputLayer":  # its dtype is that of a tensor, not a policy
@@ -161,18 +161,16 @@ def _layer(
     return (yield from preprocessing.with_state(found, converted, settings, path))
 
 
-def _known(
-    found: KerasClass, config: Config, settings: Settings, path: str
-) -> Converting[Config]:
+def _known(cls: KerasClass, config: Config, settings: Settings, path: str) -> Converted:
     """Return the arguments of a layer that its class in Keras 3 knows."""
-    if not found.is_stock:
+    if not cls.is_stock:
         return {k: v for k, v in config.items() if k not in arguments.COMMON}
-    if found.name == "Lambda":
+    if cls.name == "Lambda":
         return (yield from lambdas.arguments(config, settings, path))
-    return (yield from arguments.stock_arguments(found.name, config, path))
+    return (yield from arguments.stock_arguments(cls.name, config, path))
 
 
-def _dtype(config: Config, settings: Settings, path: str) -> Converting[Config]:
+def _dtype(config: Config, settings: Settings, path: str) -> Converted:
     """Return `{"dtype": policy}` for a layer, or nothing where none is recorded."""
     written = config.get("dtype")
     if written is None:
@@ -205,7 +203,7 @@ def _argument(
     return value
 
 
-def _inner_object(module: str, written: Config, path: str) -> Converting[Config]:
+def _inner_object(module: str, written: Config, path: str) -> Converted:
     """Return the config of an initializer, a regularizer or a constraint."""
     class_name = str(written["class_name"])
     if classes.registered_name(class_name) is not None:

@@ -24,12 +24,8 @@ def lookup_arguments(
 ) -> Config:
     """Return the arguments of a lookup layer with its vocabulary.
 
-    `class_name` is one of `LOOKUPS`; `config` already has the names of Keras 3. In safe
-    mode, a vocabulary file that the config names is refused.
-
-    Raises:
-        NothingLearnedError: if there is no vocabulary.
-        LegacyModelError: if it is corrupt, or not one for Keras 3.
+    `config` already has the names of Keras 3. In safe mode, a vocabulary file that it
+    names is refused. Without a vocabulary, raise NothingLearnedError.
     """
     if config.get("pad_to_max_tokens") and config.get("max_tokens") is None:
         config = {**config, "pad_to_max_tokens": False}

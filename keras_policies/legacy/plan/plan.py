@@ -28,21 +28,16 @@ GRAPHS = "Model", "Functional", "Sequential"
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A converted `LegacyModel`: configs of Keras 3, from which nothing is built yet.
-
-    `model_dtype` is the model's own policy, as written or as its layers suggest, and
-    `policy` what that becomes; `loss_scale` is that of an explicit LossScaleOptimizer.
-    `nested_dtypes` has what the layers of each model inside the model suggest, by the
-    names of Keras 3 that lead to it.
-    """
+    """A converted `LegacyModel`: configs of Keras 3; nothing is built from them yet."""
 
     legacy: LegacyModel
     config: Config
-    model_dtype: Any
+    model_dtype: Any  # the model's own policy, as written or as its layers suggest
+    # What its layers suggest for each model inside, by the names that lead to it.
     nested_dtypes: Mapping[str, Any]
-    policy: PolicyLike | None
+    policy: PolicyLike | None  # what `model_dtype` becomes
     training: Training | None
-    loss_scale: LossScale | None
+    loss_scale: LossScale | None  # of an explicit LossScaleOptimizer
     findings: Findings
     settings: Settings
 
@@ -71,26 +66,13 @@ def make(
         config, findings = layers.keras_model(_written(legacy), settings)
         training = _training(legacy, compile)
         dtypes = [*findings.dtypes.values(), legacy.policy]
-        model_dtype = _model_dtype(legacy, dtypes, training)
-        own = policies.plain(model_dtype)
-        loss_scale = None if training is None else training.own_loss_scale(dtypes)
-        nested = {
-            layer_name(path): _suggested(inside, training)
-            for path, inside in policies.by_model(
-                findings.dtypes, findings.models
-            ).items()
-        }
-        plan = Plan(
-            legacy,
-            config,
-            model_dtype,
-            nested,
-            own,
-            training,
-            loss_scale,
-            findings,
-            settings,
-        )
+        own = _suggested(dtypes, training) if legacy.policy is None else legacy.policy
+        policy = policies.plain(own)
+        scale = None if training is None else training.own_loss_scale(dtypes)
+        inside = policies.by_model(findings.dtypes, findings.models).items()
+        nested = {layer_name(path): _suggested(held, training) for path, held in inside}
+        parts = legacy, config, own, nested, policy, training, scale, findings, settings
+        plan = Plan(*parts)
         return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
 
 
@@ -99,7 +81,7 @@ def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
     own = policy_name(plan.model_dtype) or keras.config.floatx()
     settings = dataclasses.replace(plan.settings, replace=(own, policy))
     config, findings = layers.keras_model(_written(plan.legacy), settings)
-    loss_scale = plan.loss_scale
+    loss_scale, floatx = plan.loss_scale, keras.config.floatx()
     if loss_scale is not None and not _needs_scale(findings, settings):
         note = f"the loss scale {loss_scale} of the optimizer: no layer computes in "
         notes = *findings.notes, f"{note}float16 now"
@@ -108,10 +90,7 @@ def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
     return dataclasses.replace(
         plan,
         config=config,
-        nested_dtypes={
-            path: keras.config.floatx() if dtype is None else dtype
-            for path, dtype in plan.nested_dtypes.items()
-        },
+        nested_dtypes={path: d or floatx for path, d in plan.nested_dtypes.items()},
         policy=policy,
         loss_scale=loss_scale,
         findings=findings,
@@ -160,17 +139,8 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         if not compile:
             return None
-        raise LegacyModelError(
-            f"its training_config cannot be read: {str(error).rstrip('.')}.",
-            "Open it with compile=False.",
-        ) from error
-
-
-def _model_dtype(
-    legacy: LegacyModel, dtypes: Sequence[Any], training: Training | None
-) -> Any:
-    """Return the model's own policy as written, or the one that its layers suggest."""
-    return _suggested(dtypes, training) if legacy.policy is None else legacy.policy
+        reason = f"its training_config cannot be read: {str(error).rstrip('.')}."
+        raise LegacyModelError(reason, "Open it with compile=False.") from error
 
 
 def _suggested(dtypes: Sequence[Any], training: Training | None) -> Any:

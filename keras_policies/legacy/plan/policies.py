@@ -31,10 +31,7 @@ def _policy(dtype: Any) -> Policy:
 
 
 def loss_scale_of(dtype: Any) -> LossScale | None:
-    """Return the `LossScale` that a policy brings, or None.
-
-    Only the policy objects of the experimental API bring one; a name brings none.
-    """
+    """Return the `LossScale` of a policy of the experimental API; a name has none."""
     return _policy(dtype).loss_scale if isinstance(dtype, dict) else None
 
 
@@ -68,10 +65,7 @@ def plain(dtype: Any) -> PolicyLike | None:
 
 
 def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
-    """Return the compute dtypes of a policy, or of all policies in a map.
-
-    None stands for a dtype that is not known before the layer is called.
-    """
+    """Return the compute dtypes of a policy or a map; None if a dtype is not known."""
     if isinstance(policy, DTypePolicyMap):
         inner = [policy.default_policy, *policy.values()]
         return {dtype for one in inner for dtype in compute_dtypes(one)}
@@ -104,10 +98,7 @@ def most_common_mixed(dtypes: Iterable[Any]) -> Any:
 
 
 def by_model(dtypes: Mapping[str, Any], models: Iterable[str]) -> dict[str, list[Any]]:
-    """Return `{path of a model: dtypes of the layers in it}`.
-
-    `dtypes` has the `dtype` of each layer by its path.
-    """
+    """Return `{path of a model: dtypes of the layers in it}`, from those by path."""
     found: dict[str, list[Any]] = {model: [] for model in models}
     for path, dtype in dtypes.items():
         for slash in re.finditer("/", path) if found else ():
@@ -117,10 +108,7 @@ def by_model(dtypes: Mapping[str, Any], models: Iterable[str]) -> dict[str, list
 
 
 def checked_policy(dtype_policy: PolicyLike | None) -> keras.DTypePolicy | None:
-    """Return the policy that a user asks for as a policy object, None for None.
-
-    Raise ValueError for an unknown name, TypeError for something else.
-    """
+    """Return the policy object that a user asks for; an unknown name is an error."""
     if dtype_policy is None:
         return None
     if isinstance(dtype_policy, str):

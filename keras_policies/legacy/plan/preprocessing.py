@@ -26,10 +26,7 @@ NO_ENTRY = -1
 def with_state(
     found: KerasClass, config: Config, settings: Settings, path: str
 ) -> Converting[Config]:
-    """Return the Keras 3 config of a layer, with its learned state if it has one.
-
-    `config` already has the names of Keras 3.
-    """
+    """Return a config, in the names of Keras 3, with the layer's learned state."""
     learned = settings.vocabularies.get(path, Vocabulary())
     try:
         if found.name in LOOKUPS:

@@ -9,9 +9,8 @@ import keras
 
 from keras_policies.annotations import Config
 from keras_policies.legacy.base.policies import policy_name
-from keras_policies.legacy.plan import classes, policies
-from keras_policies.legacy.plan.objectives import keras_objective, without_outer_list
-from keras_policies.legacy.plan.optimizers import keras_optimizer, unwrapped
+from keras_policies.legacy.plan import classes, objectives, policies
+from keras_policies.legacy.plan.objectives import keras_objective
 from keras_policies.loss_scale import DynamicLossScale, LossScale
 
 # Names that compile turns into a metric by the loss and the shape of the output.
@@ -21,25 +20,18 @@ Nest: TypeAlias = Any  # dicts and lists of configs, names and None
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """The arguments of `Model.compile`, with configs of Keras 3 in place of objects.
+    """The arguments of `Model.compile`, with configs of Keras 3 in place of objects."""
 
-    The loss scale is that of a LossScaleOptimizer around the inner `optimizer`. In the
-    experimental API a policy may have brought it.
-    """
-
-    optimizer: Config
-    loss_scale: LossScale | None
-    is_experimental: bool
+    optimizer: Config  # the inner one
+    loss_scale: LossScale | None  # of a LossScaleOptimizer around it
+    is_experimental: bool  # then a policy may have brought the loss scale
     losses: Nest
     loss_weights: Any
     metrics: Nest
     weighted_metrics: Nest
 
     def own_loss_scale(self, dtypes: Iterable[Any]) -> LossScale | None:
-        """Return the loss scale if the user asked for it, None if a policy brought it.
-
-        `dtypes` are the policies of the model and its layers, as written.
-        """
+        """Return the loss scale, or None if one of the policies, as written, has it."""
         is_brought = self.is_experimental and any(
             policies.loss_scale_of(dtype) == self.loss_scale
             for dtype in dtypes
@@ -53,15 +45,18 @@ def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training
     optimizer = written.get("optimizer_config") or {}
     if isinstance(optimizer, str):
         optimizer = {"class_name": optimizer, "config": {}}
-    inner, loss_scale, is_experimental = unwrapped(optimizer)
+    inner, loss_scale, is_experimental = objectives.unwrapped(optimizer)
     if is_optimizer_wrapped:
         loss_scale = DynamicLossScale()
     metrics, weighted = (
-        mapped(partial(keras_objective, "keras.metrics"), without_outer_list(nest))
+        mapped(
+            partial(keras_objective, "keras.metrics"),
+            objectives.without_outer_list(nest),
+        )
         for nest in (written.get("metrics"), written.get("weighted_metrics"))
     )
     return Training(
-        optimizer=keras_optimizer(inner),
+        optimizer=objectives.keras_optimizer(inner),
         loss_scale=loss_scale,
         is_experimental=is_experimental,
         losses=mapped(partial(keras_objective, "keras.losses"), written.get("loss")),
@@ -90,8 +85,7 @@ def leaves(nest: Nest) -> list[Any]:
 def unknown(kind: str, value: str | Config) -> str | None:
     """Return the name of an object that neither Keras nor the user knows, or None.
 
-    `kind` is `"losses"`, `"metrics"` or `"optimizers"`; `value` is a config of Keras 3,
-    or the name of a function.
+    `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
     """
     if not isinstance(value, str):
         name, module = value["class_name"], value["module"]
@@ -118,10 +112,7 @@ def missing(training: Training | None) -> list[str]:
 
 
 def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:
-    """Return metrics by their own names, which tf.keras had prefixed by the output's.
-
-    For several outputs, `metrics` is a dict or a list of lists.
-    """
+    """Return metrics by their own names, which tf.keras prefixed by the output's."""
     if len(output_names) < 2:
         return metrics
     if isinstance(metrics, dict):

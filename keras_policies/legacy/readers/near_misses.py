@@ -17,9 +17,8 @@ def check(path: FilePath, weights: bool = False) -> None:
     path = pathlib.Path(path)
     folder = _saved_model_around(path)
     if folder is not None:
-        raise LegacyModelError(
-            "a part of a SavedModel.", f"Pass the folder {str(folder)!r}.", path=path
-        )
+        remedy = f"Pass the folder {str(folder)!r}."
+        raise LegacyModelError("a part of a SavedModel.", remedy, path=path)
     prefixes = _prefixes(path)
     if prefixes:
         named = " or ".join(repr(str(prefix)) for prefix in prefixes)

@@ -45,19 +45,16 @@ def _kind(path: pathlib.Path) -> ModuleType:
 
 def _missing(path: pathlib.Path) -> LegacyModelError:
     if path.with_name(path.name + ".index").is_file():
-        return LegacyModelError(
-            "a checkpoint, which holds weights without a model.",
-            remedies.load_weights_into_code(path),
-        )
+        remedy = remedies.load_weights_into_code(path)
+        reason = "a checkpoint, which holds weights without a model."
+        return LegacyModelError(reason, remedy)
     return LegacyModelError("there is no such file or folder.")
 
 
 def read(path: FilePath) -> Reader:
     """Return a context of the `LegacyModel` at `path`, in which it can be read.
 
-    Raises:
-        Keras3ModelError: if Keras 3 wrote the model, and so reads it itself.
-        LegacyModelError: if it is no model of a known format, or is corrupt.
+    The errors are LegacyModelError, and Keras3ModelError for what Keras 3 wrote.
     """
     path = pathlib.Path(path)
     with located(path):

@@ -6,6 +6,7 @@ variables. In Keras 3 all of it belongs to the config of the layer, where
 """
 
 import collections
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -52,10 +53,8 @@ def take(
 
 
 def _beginnings(path: str) -> Iterator[str]:
-    """Yield `a`, `a/b`, `a/b/c` of a path."""
-    for at, character in enumerate(f"{path}/"):
-        if character == "/":
-            yield path[:at]
+    """Return `a`, `a/b`, `a/b/c` of a path."""
+    return itertools.accumulate(path.split("/"), "{}/{}".format)
 
 
 def _by_beginning(weights: Iterable[LegacyWeight]) -> dict[str, list[LegacyWeight]]:

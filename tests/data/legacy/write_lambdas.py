@@ -4,8 +4,8 @@ Run by hand: `python write_lambdas.py OUT NAME`, once for each Python and Keras 
 NAME becomes the folder. The code in the files is that of the Python that runs this, so
 this program is written for Python 2.7 and 3 alike.
 
-    2.7-keras-2.1.6  2.7-keras-2.2.4   TensorFlow 1.15.0
-    3.6-keras-2.1.6  3.6-keras-2.2.4   TensorFlow 1.14.0
+    2.7-keras-2.0.6  2.7-keras-2.2.4   TensorFlow 1.15.0
+    3.6-keras-2.0.6  3.6-keras-2.2.4   TensorFlow 1.14.0
     3.7  3.8  3.10  3.11               TensorFlow 2.0.0, 2.4.4, 2.10.1, 2.15.1
     3.12                               TensorFlow 2.16.2, tf-keras 2.16.0
 
@@ -138,36 +138,68 @@ CASES = {
     "stacked": (lambda t: K.stack([t[0], t[1], t[0] * t[1]], axis=1), "ab", {}),
     "joined": (lambda t: K.concatenate([t[0], t[1][:, :2]]), "ab", {}),
     "resized": (lambda x: K.resize_images(x, 2, 3, "channels_last"), "image", {}),
-    "depth": (lambda x: tf.nn.depth_to_space(x[:, :, :, :1] * [[1.0] * 4], 2), "image", {}),
+    "depth": (
+        lambda x: tf.nn.depth_to_space(x[:, :, :, :1] * [[1.0] * 4], 2),
+        "image",
+        {},
+    ),
     "space": (lambda x: tf.nn.space_to_depth(x, 2), "image", {}),
     "split": (lambda x: tf.split(x, 2, axis=1), "a", {}),
     "split_sum": (lambda x: tf.add_n(tf.split(x, [2, 2, 2], 1)), "a", {}),
-    "cast": (lambda x: K.cast(K.greater(x, 0.5), "float32") + tf.cast(x, tf.float32), "a", {}),
+    "cast": (
+        lambda x: K.cast(K.greater(x, 0.5), "float32") + tf.cast(x, tf.float32),
+        "a",
+        {},
+    ),
     "masked": (lambda x: tf.where(x > 1.0, x, tf.zeros_like(x)), "a", {}),
-    "clipped": (lambda x: K.clip(x, 0.3, 0.9) + K.relu(x - 1, alpha=0.1, max_value=2.0), "a", {}),
-    "arithmetic": (lambda x: -x ** 2 % 0.7 + (x // 0.3) * 2 - abs(x), "a", {}),
+    "clipped": (
+        lambda x: K.clip(x, 0.3, 0.9) + K.relu(x - 1, alpha=0.1, max_value=2.0),
+        "a",
+        {},
+    ),
+    "arithmetic": (lambda x: -(x**2) % 0.7 + (x // 0.3) * 2 - abs(x), "a", {}),
     "constants": (lambda x: x * np.pi + np.sqrt(2.0) - math.log(10) / 3, "a", {}),
     "array": (lambda x: x - np.array([1.0, 2.0, 3.0]), "image", {}),
     "tf_constant": (lambda x: x * tf.constant([0.1, 0.2, 0.3]), "image", {}),
     "nested": (lambda x: (lambda y: (lambda z: z + y)(y * 2))(x), "a", {}),
     "reversed": (lambda x: x[:, ::-1], "a", {}),
     "matrix": (lambda x: tf.matmul(x, x, transpose_b=True), "steps", {}),
-    "norms": (lambda x: tf.norm(x, axis=1, keepdims=True) + tf.reduce_sum(x, 1, keepdims=True), "a", {}),
+    "norms": (
+        lambda x: (
+            tf.norm(x, axis=1, keepdims=True) + tf.reduce_sum(x, 1, keepdims=True)
+        ),
+        "a",
+        {},
+    ),
     "padded": (lambda x: tf.pad(x, [[0, 0], [1, 2], [0, 0]]), "steps", {}),
     "keywords": (lambda x: K.mean(x=x, keepdims=True, axis=1), "a", {}),
     "identity": (lambda x: x, "a", {}),
     "swapped": (lambda x: tf.transpose(x, perm=[0, 2, 1]), "steps", {}),
     "gathered": (lambda x: tf.gather(x, [2, 0], axis=1), "steps", {}),
-    "softmax": (lambda x: tf.nn.softmax(x) + K.sigmoid(x) - K.tanh(x) * K.softplus(x), "a", {}),
+    "softmax": (
+        lambda x: tf.nn.softmax(x) + K.sigmoid(x) - K.tanh(x) * K.softplus(x),
+        "a",
+        {},
+    ),
     "hard_sigmoid": (lambda x: K.hard_sigmoid(x) + K.elu(x - 1.0, 0.5), "a", {}),
 }
 if IS_TF2:
     CASES["image_resize"] = (lambda x: tf.image.resize(x, (3, 5)), "image", {})
     CASES["einsum"] = (lambda t: tf.einsum("bi,bj->bij", t[0], t[1]), "ab", {})
-    CASES["logs"] = (lambda x: tf.math.log(x) + tf.math.reduce_max(x, axis=1)[:, None], "a", {})
+    CASES["logs"] = (
+        lambda x: tf.math.log(x) + tf.math.reduce_max(x, axis=1)[:, None],
+        "a",
+        {},
+    )
 else:
     CASES["image_resize"] = (lambda x: tf.image.resize_images(x, (3, 5)), "image", {})
-    CASES["logs"] = (lambda x: tf.log(x) + tf.reduce_max(x, reduction_indices=[1])[:, None], "a", {})
+    CASES["logs"] = (
+        lambda x: tf.log(x) + tf.reduce_max(x, reduction_indices=[1])[:, None],
+        "a",
+        {},
+    )
+if not IS_TF2 and keras.__version__.startswith("2.0."):  # whose Lambdas return one tensor
+    del CASES["split"]
 
 
 def unknown_helper(x):
@@ -194,25 +226,34 @@ def many(folder, x):
     for name in sorted(CASES):
         function, taken, settings = CASES[name]
         taken = ["a", "b"] if taken == "ab" else taken
-        given = [inputs[n] for n in taken] if not isinstance(taken, str) else inputs[taken]
+        given = (
+            [inputs[n] for n in taken] if not isinstance(taken, str) else inputs[taken]
+        )
         found = layers.Lambda(function, name=name, **settings)(given)
         found = found if isinstance(found, (list, tuple)) else [found]
         outputs += found
         names += ["{}_{}".format(name, i) if i else name for i in range(len(found))]
-    model = keras.models.Model([inputs[n] for n in sorted(inputs)], outputs, name="many")
+    model = keras.models.Model(
+        [inputs[n] for n in sorted(inputs)], outputs, name="many"
+    )
     save(model, os.path.join(folder, "many"), [x[n] for n in sorted(x)], names)
 
 
 def driving(folder, x):
     model = keras.models.Sequential(name="driving")
-    model.add(layers.Lambda(lambda x: x / 127.5 - 1.0, input_shape=(4, 6, 3), name="scale"))
+    model.add(
+        layers.Lambda(lambda x: x / 127.5 - 1.0, input_shape=(4, 6, 3), name="scale")
+    )
     model.add(layers.Cropping2D(((1, 0), (0, 0))))
     model.add(layers.Conv2D(2, (2, 2), activation="elu", name="conv"))
-    model.add(layers.Lambda(lambda x: K.spatial_2d_padding(x, ((1, 1), (0, 1))), name="pad"))
+    model.add(
+        layers.Lambda(lambda x: K.spatial_2d_padding(x, ((1, 1), (0, 1))), name="pad")
+    )
     model.add(layers.Flatten())
     model.add(layers.Dense(1, name="angle"))
     model.add(layers.Lambda(lambda x: tf.atan(x) * 2, name="radians"))
-    model.compile("adam", "mse")
+    model.compile(keras.optimizers.Adam(), "mse")
+    model.fit(x["image"], np.ones((3, 1)), verbose=0)  # an optimizer with a state
     save(model, os.path.join(folder, "driving"), [x["image"] * 100], ["radians"])
 
 

@@ -54,9 +54,6 @@ def _message_class(name: str) -> Any:
 def parse(name: str, data: bytes) -> Message:
     """Return the message `name` of messages.py, parsed from `data`.
 
-    Raises:
-        LegacyModelError: if `data` is no such message.
-
     Example:
         >>> parse("Versions", bytes([8, 26])).producer
         26

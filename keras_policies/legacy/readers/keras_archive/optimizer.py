@@ -12,23 +12,19 @@ from keras_policies.legacy.readers.keras_archive.weights import VARIABLES, in_or
 
 GROUP, INNER_GROUP = "optimizer", "optimizer/inner_optimizer"
 # Class -> its slots in the order in which Keras 2.11 to 2.15 creates them: one group
-# after the other, each variable by variable. A group with a setting is there only if
-# the setting is true.
-SLOT_GROUPS: dict[str, list[tuple[tuple[str, ...], str | None]]] = {
-    "SGD": [(("m",), None)],
-    "RMSprop": [
-        (("velocity",), None),
-        (("momentum",), "momentum"),
-        (("average_gradient",), "centered"),
-    ],
-    "Adam": [(("m", "v"), None), (("vhat",), "amsgrad")],
-    "AdamW": [(("m", "v"), None), (("vhat",), "amsgrad")],
-    "Adagrad": [(("accumulator",), None)],
-    "Adadelta": [(("accumulated_grad", "accumulated_delta_var"), None)],
-    "Adamax": [(("m", "u"), None)],
-    "Nadam": [(("m", "v"), None)],
-    "Ftrl": [(("accumulator", "linear"), None)],
-    "Lion": [(("m",), None)],
+# after the other, each variable by variable. A group after a setting and a colon is
+# there only if the setting is true.
+SLOT_GROUPS = {
+    "SGD": ("m",),
+    "RMSprop": ("velocity", "momentum: momentum", "centered: average_gradient"),
+    "Adam": ("m v", "amsgrad: vhat"),
+    "AdamW": ("m v", "amsgrad: vhat"),
+    "Adagrad": ("accumulator",),
+    "Adadelta": ("accumulated_grad accumulated_delta_var",),
+    "Adamax": ("m u",),
+    "Nadam": ("m v",),
+    "Ftrl": ("accumulator linear",),
+    "Lion": ("m",),
 }
 
 
@@ -63,7 +59,8 @@ def _slots(optimizer: Config, count: int) -> list[tuple[str, int]] | None:
     if config.get("is_legacy_optimizer") or "legacy" in str(optimizer.get("module")):
         return None  # their files hold no slots that can be told apart
     known = SLOT_GROUPS.get(optimizer.get("class_name", ""), ())
-    groups = [names for names, key in known if key is None or config.get(key)]
+    parts = (group.rpartition(":") for group in known)
+    groups = [names.split() for key, _, names in parts if not key or config.get(key)]
     variables, rest = divmod(count, sum(map(len, groups)) or 1)
     if rest or not groups:
         return None

@@ -35,14 +35,12 @@ def _slot_variables(objects: SavedObjects, weights: Weights) -> Iterator[LegacyS
                 yield LegacySlot(name, variable, value)
 
 
-def _named_slots(
-    graph: ObjectGraph, optimizer: int, weights: Weights
-) -> Iterator[LegacySlot]:
+def _by_name(graph: ObjectGraph, node: int, weights: Weights) -> Iterator[LegacySlot]:
     """Yield the slots of the optimizers of 2.11 and on: `Adam/m/dense/kernel`."""
-    listed = graph.children[optimizer].get("_variables")
+    listed = graph.children[node].get("_variables")
     names = SlotNames(weights.values())
-    for node in () if listed is None else graph.children[listed].values():
-        value = graph.variables.get(node)
+    for variable in () if listed is None else graph.children[listed].values():
+        value = graph.variables.get(variable)
         slot = None if value is None else names.slot(value)
         if slot is not None:
             yield slot
@@ -61,7 +59,7 @@ def read(objects: SavedObjects, weights: Weights) -> LegacyOptimizerState:
     cache = _scalar(graph, inner, "momentum_cache")
     return LegacyOptimizerState(
         iterations=next((item for item in iterations if item is not None), None),
-        slots=slots or tuple(_named_slots(graph, optimizer, weights)),
+        slots=slots or tuple(_by_name(graph, optimizer, weights)),
         scalars={} if cache is None else {"momentum_cache": cache},
         loss_scale=_scalar(graph, optimizer, "loss_scale", "current_loss_scale"),
         good_steps=_scalar(graph, optimizer, "loss_scale", "good_steps"),

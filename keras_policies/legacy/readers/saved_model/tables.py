@@ -136,9 +136,8 @@ class Tables:
             raise LegacyModelError(f"corrupt: its vocabulary is in {name!r}.")
         path = self._objects.folder / ASSETS / name
         if not path.is_file():
-            raise LegacyModelError(
-                f"its vocabulary {ASSETS}/{name} is missing.", "Copy the whole folder."
-            )
+            reason = f"its vocabulary {ASSETS}/{name} is missing."
+            raise LegacyModelError(reason, "Copy the whole folder.")
         check_inside(path, self._objects.folder)
         size = path.stat().st_size
         if size > lookups.MAX_VOCABULARY_BYTES:

@@ -1,0 +1,92 @@
+"""What a SavedModel recorded of its functions, as frozen values.
+
+tf.keras wrote beside the config of each layer the functions that it traced. Where the
+class of a layer is lost, its function says what the layer did. Sources:
+tensorflow/core/framework/function.proto,
+tensorflow/core/protobuf/saved_object_graph.proto.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from keras_policies.legacy.base.model import Array, Config, LegacyWeight
+
+Nest: TypeAlias = Any  # lists, tuples and dicts of `Spec`s and plain values
+
+
+class Spec(NamedTuple):
+    """The tensor that an argument or a result of a function is."""
+
+    shape: tuple[int | None, ...] | None  # None: of any rank
+    dtype: str
+    name: str = ""
+
+
+class Output(NamedTuple):
+    """A tensor inside a function: an output of a node, or an argument."""
+
+    node: str  # or the name of the argument
+    output: str = ""  # the name of the op's output, "" for an argument
+    position: int = 0  # within that output, which may be a list
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A call of a TensorFlow op."""
+
+    name: str  # with its scopes, "net/dense/MatMul"
+    op: str
+    inputs: tuple[Output, ...]  # without control inputs
+    # Plain values: a dtype is its name, a shape a tuple, a tensor an array, a function
+    # its name. Without those that start with "_".
+    attributes: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    """A function of the graph's library."""
+
+    name: str
+    arguments: tuple[str, ...]  # the captured ones are last
+    nodes: Mapping[str, Node]  # by name, in the order of the file
+    outputs: tuple[Output, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """A function of an object, for arguments of one kind.
+
+    `inputs` is `(args, kwargs)`; its `Spec`s, flattened with the keys of dicts sorted,
+    are the first arguments of the function. `captures` are the others, the numbers of
+    the objects in them.
+    """
+
+    function: str
+    inputs: Nest
+    outputs: Nest
+    captures: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedLayer:
+    """A layer or a model, as an object of the SavedModel."""
+
+    class_name: str
+    config: Config | None  # with "name", "trainable" and "dtype" where recorded
+    name: str
+    children: Mapping[str, int]  # attribute -> number of another layer or variable
+    variables: tuple[int, ...]  # with those of inner layers, in the order of `weights`
+    trainable: tuple[int, ...]  # those of them that the layer trains
+    traces: tuple[Trace, ...]  # of `call`
+
+
+@dataclasses.dataclass(frozen=True)
+class Recorded:
+    """The objects and functions of a SavedModel; object 0 is the model."""
+
+    layers: Mapping[int, RecordedLayer]
+    variables: Mapping[int, LegacyWeight]
+    constants: Mapping[int, Callable[[], Array]]
+    functions: Mapping[str, Function]  # parsed when they are looked up
+    signatures: Mapping[str, Trace]
