@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import keras
+from keras.src.backend.common import masking
 from keras.src.models import functional
 from keras.src.ops import nn
 from keras.src.ops import numpy as numpy_ops
@@ -33,11 +34,8 @@ def maker_of(tensor: keras.KerasTensor) -> keras.Operation | None:
 
 
 def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
-    """Return the mask of a symbolic tensor, or None.
-
-    Keras: src/backend/common/masking.py.
-    """
-    return getattr(tensor, "_keras_mask", None)
+    """Return the mask of a symbolic tensor, or None."""
+    return masking.get_keras_mask(tensor)
 
 
 def calls_before(tensor: keras.KerasTensor, given: Collection[int] = ()) -> list[Call]:

@@ -30,6 +30,7 @@ PLACES = (
     Place("api_export", "REGISTERED_NAMES_TO_OBJS"),
     Place("api_export", "REGISTERED_OBJS_TO_NAMES"),
     Place("backend.common.global_state", "get_global_attribute"),
+    Place("backend.common.masking", "get_keras_mask", "x"),
     Place("backend.common.name_scope", "current_path"),
     Place("backend.common.name_scope", "name_scope.__enter__", uses="name_scope_stack"),
     Place("backend.common.name_scope", "name_scope.__init__", uses="caller"),

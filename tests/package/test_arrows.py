@@ -15,7 +15,8 @@ MAY_IMPORT = {
     "guards": SHARED,
     "readers": {"readers", *SHARED},
     "ops": {"ops", *SHARED},
-    "plan": {"plan", "ops", *SHARED},
+    "bytecode": {"bytecode", "ops", *SHARED},
+    "plan": {"plan", "bytecode", "ops", *SHARED},
     "build": {"build", "plan", "ops", *SHARED},
 }
 WITHOUT_KERAS = "base", "readers"

@@ -57,11 +57,6 @@ def follow(
 
     Raises:
         LegacyModelError: naming the first thing that is not understood.
-
-    Example:
-        >>> program = follow(marshalled.read(data), {})
-        >>> program.calls
-        (Call(function='python.binary', args=('/', Ref(number=0), 255.0), kwargs={}),)
     """
     cells = tuple(Cell(values.plain(value)) for value in closure)
     function = Function(code, tuple(map(values.plain, defaults)), {}, cells)
