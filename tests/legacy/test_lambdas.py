@@ -385,6 +385,58 @@ def test_hostile_marshalled_bytes_are_refused(code):
     assert time.monotonic() - begin < 5
 
 
+@pytest.mark.parametrize(
+    "attribute", ["__globals__", "__class__", "shape", "get_shape"]
+)
+def test_code_reaches_nothing_inside_a_given_function(attribute, tmp_path):
+    names = "helper_of_2019", attribute
+    steps = (GLOBAL, 0), (ATTR, 1), (FAST, 0), (CALL, 1), (RETURN, 0)
+    held = [text(assembled(*steps, names=names)), None, None]
+    path = file_with(tmp_path, held)
+    with pytest.raises(LegacyModelError, match=f"the attribute '{attribute}' of a"):
+        load_model(path, {"helper_of_2019": halved})
+
+
+def called(module, function, constants):
+    """Return the code of `lambda x: x + module.function(*constants)`."""
+    loads = [(CONST, i) for i in range(len(constants))]
+    steps = [(FAST, 0), (GLOBAL, 0), (ATTR, 1), *loads, (CALL, len(constants))]
+    code = assembled(
+        *steps, (ADD, 0), (RETURN, 0), constants=constants, names=(module, function)
+    )
+    return [text(code), None, None]
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "constants"),
+    [
+        ("np", "zeros", (10**12,)),
+        ("np", "ones", (1, "S2000000000")),
+        ("np", "arange", (0, 1, 1e-12)),
+        ("np", "linspace", (0, 1, 10**12)),
+        ("np", "power", ((10**300,), 10**9)),
+        ("tf", "pow", (10, 10**9)),
+        ("K", "pow", (10, 10**9)),
+        ("K", "constant", (1.0, "float32", (10**6, 10**6))),
+        ("K", "arange", (10**12,)),
+        ("math", "pow", (10.0, 10**9)),
+    ],
+)
+def test_no_function_of_constants_fills_memory(module, function, constants, tmp_path):
+    path = file_with(tmp_path, called(module, function, constants))
+    begin = time.monotonic()
+    with pytest.raises(LegacyModelError):
+        load_model(path)
+    assert time.monotonic() - begin < 5
+
+
+def test_rounding_to_many_digits_is_refused():
+    steps = (GLOBAL, 0), (CONST, 0), (CONST, 1), (CALL, 2), (RETURN, 0)
+    code = assembled(*steps, constants=(5, -(10**9)), names=("round",))
+    with pytest.raises(LegacyModelError, match="-1000000000 digits"):
+        follow(marshalled.read(code), {})
+
+
 def test_a_long_function_is_refused_after_a_number_of_steps():
     steps = [(FAST, 0), *[(DUP, 0), (POP, 0)] * MAX_STEPS, (RETURN, 0)]
     with pytest.raises(LegacyModelError, match="more than 5000 steps"):

@@ -8,7 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
-from keras_policies.legacy.bytecode import machine, names, values
+from keras_policies.legacy.bytecode import (  # noqa: F401 (three enter their handlers)
+    containers,
+    functions,
+    machine,
+    names,
+    stack,
+    values,
+)
 from keras_policies.legacy.bytecode.code import VERSIONS, Code
 from keras_policies.legacy.bytecode.values import (
     Call,
@@ -94,7 +101,7 @@ class Follower:
         """Return a value that a program can hold, or raise ValueError."""
         if isinstance(value, Name):
             value = names.constant(value)
-        if isinstance(value, Name | Method | Function | Cell | Code):
+        if isinstance(value, Name | Method | Given | Function | Cell | Code):
             raise NotUnderstoodError(f"{_described(value)} as a value")
         for part in values.parts(value):
             self.known(part)
@@ -118,12 +125,12 @@ class Follower:
         """Return `owner.name`."""
         if isinstance(owner, Name):
             return names.attribute(owner, name)
-        if name in METHODS:
+        is_value = not isinstance(owner, Function | Method | Given)
+        if name in METHODS and is_value:
             return Method(owner, name)
-        if name in PROPERTIES and not isinstance(owner, Given | Function | Method):
+        if name in PROPERTIES and is_value:
             return self.emit("python.attribute", owner, name)
-        if isinstance(owner, Given):
-            return Given(getattr(owner.function, name))
+        # Those of a user's function would lead to all that Python can do.
         raise NotUnderstoodError(f"the attribute {name!r} of {_described(owner)}")
 
     def call(
@@ -189,7 +196,7 @@ def _described(value: Any) -> str:
         return repr(value.path)
     if isinstance(value, Method):
         return f"the method {value.name!r}"
-    if isinstance(value, Function | Code):
+    if isinstance(value, Function | Given | Code):
         return "a function"
     if isinstance(value, Ref):
         return "a value that is computed"

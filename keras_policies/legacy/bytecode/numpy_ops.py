@@ -18,6 +18,7 @@ DTYPES = (
     *("bool", "float16", "float32", "float64", "int16", "int32", "int64", "int8"),
     "uint8",
 )
+NUMBERS = "biuf"  # kinds of dtypes in numpy
 # Of numbers and arrays; on tensors, the function of `tf.math` with this name.
 ELEMENTWISE = {
     **{name: name for name in ("abs", "ceil", "cos", "cosh", "exp", "floor", "log")},
@@ -37,7 +38,7 @@ def _elementwise(name: str, on_tensors: str) -> Callable[..., Any]:
     def function(*args: Any) -> Any:
         if any(map(kinds.is_tensor, args)):
             return table.call(f"math.{on_tensors}", args, {})
-        _check(args)
+        check(args)
         return getattr(np, name)(*args)
 
     return function
@@ -45,16 +46,23 @@ def _elementwise(name: str, on_tensors: str) -> Callable[..., Any]:
 
 def _of_constants(name: str) -> Callable[..., Any]:
     def function(value: Any, *args: Any, **kwargs: Any) -> Any:
-        _check((value, *args, *kwargs.values()))
+        check((value, *args, *kwargs.values()))
         return getattr(np, name)(value, *args, **kwargs)
 
     return function
 
 
-def _check(args: Sequence[Any]) -> None:
-    """Raise ValueError for a tensor, and for numbers that are too many together."""
+def check(args: Sequence[Any]) -> None:
+    """Raise if constants are no numbers, or an array of all pairs would be too large.
+
+    Numbers of Python without a limit would be computed for as long as they grow.
+    """
     if any(map(kinds.is_tensor, args)):
         raise ValueError("a tensor, where numpy expects numbers")
+    for arg in args:
+        kind = np.asarray(arg).dtype.kind
+        if arg is not None and kind not in NUMBERS and arg not in DTYPES:
+            raise ValueError(f"{str(arg)[:80]!r}, where numpy expects numbers")
     budget.spend(math.prod(np.size(arg) for arg in args), 8)
 
 
@@ -62,6 +70,7 @@ def _filled(name: str) -> Callable[..., Any]:
     def function(shape: Any, *args: Any, **kwargs: Any) -> Any:
         lengths = (shape,) if isinstance(shape, int) else tuple(shape)
         budget.spend(math.prod(map(kinds.integer, lengths)), 8)
+        check((*args, *kwargs.values()))
         return getattr(np, name)(lengths, *args, **kwargs)
 
     return function
@@ -71,6 +80,7 @@ def _arange(*bounds: Any, dtype: Any = None) -> Any:
     start, stop = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
     step = bounds[2] if len(bounds) > 2 else 1
     budget.spend(abs(kinds.number(stop) - kinds.number(start)) / abs(step), 8)
+    check((dtype,))
     return np.arange(*bounds, dtype=dtype)
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
-from keras_policies.legacy.bytecode import names
+from keras_policies.legacy.bytecode import names, values
 from keras_policies.legacy.bytecode.values import Call, Given, Program, Ref
 
 
@@ -21,7 +21,9 @@ def run(program: Program, inputs: Any) -> Any:
             if isinstance(call.function, Given):
                 results.append(call.function.function(*args, **kwargs))
             else:
-                results.append(names.run(call.function, args, kwargs))
+                found = names.run(call.function, args, kwargs)
+                values.check_size(found)
+                results.append(found)
         except LegacyModelError:
             raise
         except UNEXPECTED as error:

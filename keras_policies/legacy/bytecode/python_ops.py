@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.bytecode import values
+from keras_policies.legacy.bytecode import numpy_ops, values
 from keras_policies.legacy.ops import array_indexing, kinds, sizes, table
 
+MAX_DIGITS = 20  # that a number is rounded to
 # Operator -> the same on tensors, by its name in TensorFlow.
 ON_TENSORS = {
     "+": "math.add",
@@ -80,6 +81,7 @@ def binary(symbol: str, x: Any, y: Any) -> Any:
         if symbol not in ON_TENSORS:
             raise ValueError(f"{symbol!r} of a tensor")
         if not (kinds.is_tensor(x) or kinds.is_tensor(y)) and _are_arrays(x, y):
+            numpy_ops.check((x, y))
             return ON_NUMBERS[symbol](x, y)
         return table.call(ON_TENSORS[symbol], [x, y], {})
     _check_growth(symbol, x, y)
@@ -198,8 +200,10 @@ def _absolute(value: Any) -> Any:
     return table.call("math.abs", [value], {}) if is_symbolic(value) else abs(value)
 
 
-def _same(value: Any) -> Any:
-    return value
+def _rounded(value: Any, digits: int = 0) -> Any:
+    if abs(digits) > MAX_DIGITS:
+        raise ValueError(f"{digits} digits")
+    return round(value, digits) if digits else round(value)
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -229,7 +233,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "pow": lambda x, y: binary("**", x, y),
     "range": _range,
     "reversed": _plain(lambda items: items[::-1]),
-    "round": _plain(round),
+    "round": _plain(_rounded),
     "slice": slice,
     "subscript": subscript,
     "sum": _sum,

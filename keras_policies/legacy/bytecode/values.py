@@ -82,7 +82,7 @@ class Program:
 
 def parts(value: Any) -> Iterable[Any]:
     """Return the values directly inside a value."""
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return value
     if isinstance(value, dict):
         return value.values()

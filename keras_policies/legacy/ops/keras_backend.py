@@ -55,7 +55,7 @@ def dtype_of(x: Tensor) -> str:
     return str(x.dtype)
 
 
-@op("constant", "keras.backend.constant", "keras.backend.variable")
+@op("keras.backend.constant", "keras.backend.variable", "constant")
 def constant(value: Operand, dtype: DType | None = None, shape: object = None) -> Any:
     """Return an array."""
     found = kinds.array(value)

@@ -13,7 +13,7 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     nn,
     nn_convolutions,
 )
-from keras_policies.legacy.ops.registry import FUNCTIONS, Op, enter
+from keras_policies.legacy.ops.registry import FUNCTIONS, op
 
 # Names that are the same in `tf.math`, of functions of one or two tensors.
 ELEMENTWISE = (
@@ -63,5 +63,5 @@ OTHERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 for _name, (_function, _renamed) in OTHERS.items():
     _known = FUNCTIONS[_function]
-    _entry = Op(_known.function, {**_known.renamed, **_renamed})
-    enter(_entry, [f"keras.backend.{_name}"], {})
+    _names = {**_known.renamed, **_renamed}
+    op("keras.backend." + _name, renamed=_names)(_known.function)
