@@ -6,6 +6,7 @@ import numpy as np
 from keras_policies import finite
 from keras_policies.annotations import Config
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
+from keras_policies.scaling import scaling_of
 from keras_policies.warn import warn
 
 
@@ -52,7 +53,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         new_skipped = skipped - self._before[0]
         new_applied = applied - self._before[1]
         self._before = skipped, applied
-        scale = float(self.model.optimizer.loss_scale)
+        scale = scaling_of(self.model).value or 0.0
         if logs is not None:
             logs.update(loss_scale=scale, skipped_steps=new_skipped)
         if new_skipped and not new_applied:

@@ -1,16 +1,24 @@
-"""Whether this machine multiplies float16 matrices correctly.
+"""What this machine computes wrongly, or not at all, in float16.
 
 TensorFlow 2.21 does not on CPUs with the instructions `avx512_fp16`: there oneDNN
 computes `tf.einsum("...x,xy->...y")` of float16 with errors larger than the largest
 output. `tf.matmul` and bfloat16 are correct, and so is everything with the environment
 variable `TF_ENABLE_ONEDNN_OPTS=0`.
+
+On CPUs, jax 0.10 compiles no float16 attention, and no backend but TensorFlow has the
+QR decomposition of float16 that creates orthogonal weights, which RNNs have.
 """
 
 import functools
+from collections.abc import Callable
 
 import keras
 import numpy as np
 from keras import ops
+
+from keras_policies.annotations import Tensor
+from keras_policies.backends import NAMES
+from keras_policies.backends.running import backend
 
 # Shapes of the first operand; the second is `(last axis, COLUMNS)`.
 SHAPES = (4, 3), (2, 4, 3), (8, 64, 64)
@@ -62,3 +70,42 @@ def problem() -> str:
         remedy = f"set TF_ENABLE_ONEDNN_OPTS=0 before Python starts, or {remedy}"
     products = " and ".join(wrong)
     return f"{name} computes {products} of float16 wrongly on this machine; {remedy}"
+
+
+@functools.cache
+def attention_problem() -> str:
+    """Return what is wrong with float16 attention, and what helps; `""` if nothing is.
+
+    Attention is computed in compiled code, once per process, with its gradients.
+    """
+
+    def attention(values: list[Tensor]) -> Tensor:
+        return ops.sum(ops.dot_product_attention(*values))
+
+    name = keras.backend.backend()
+    values = [ops.ones((1, 2, 1, 2), "float16")] * 3  # query, value, key
+    if name not in NAMES or not _fails(lambda: backend.gradients(attention, values)):
+        return ""
+    return f"{name} cannot compute attention in float16 here; use bfloat16 or float32"
+
+
+@functools.cache
+def orthogonal_problem(dtype: str) -> str:
+    """Return why weights of a dtype cannot be made orthogonal, and what helps; or `""`.
+
+    Such weights are created once per process.
+    """
+    orthogonal = keras.initializers.Orthogonal(seed=0)
+    if not _fails(lambda: orthogonal((2, 2), dtype)):
+        return ""
+    name = keras.backend.backend()
+    return f"{name} cannot create orthogonal {dtype} weights here; use 'mixed_{dtype}'"
+
+
+def _fails(compute: Callable[[], object]) -> bool:
+    """Return whether a computation raises: each backend has errors of its own."""
+    try:
+        compute()
+    except Exception:
+        return True
+    return False

@@ -32,11 +32,16 @@ def _is_deferred_policy(policy: keras.DTypePolicy) -> bool:
 def settle(layer: keras.Layer, dtype: str) -> None:
     """Settle a layer on a dtype name, if its policy is deferred."""
     if _is_deferred(layer):
-        policy = keras_internals.own_policy(layer)
-        keras_internals.set_own_policy(layer, policy.settle(dtype))
-        origins.keep(layer)
-        for part in keras_internals.parts_never_called(layer):
-            settle(part, dtype)
+        _settle(layer, dtype)
+
+
+@keras_internals.needs(keras_internals.INFER)
+def _settle(layer: keras.Layer, dtype: str) -> None:
+    policy = keras_internals.own_policy(layer)
+    keras_internals.set_own_policy(layer, policy.settle(dtype))
+    origins.keep(layer)
+    for part in keras_internals.parts_never_called(layer):
+        settle(part, dtype)
 
 
 def settle_on_call(

@@ -217,16 +217,9 @@ class DynamicLossScale(LossScale):
             )
 
     def after_step(self, scale: Tensor, good_steps: Tensor, finite: Tensor) -> State:
-        """Return `(scale, good_steps)` after one training step.
+        """Return `(scale, good_steps)` after one step; see `LossScale.after_step`.
 
-        Args:
-            scale: float32 scalar, the current loss scale (unitless).
-            good_steps: integer scalar, finite steps since the last change.
-            finite: bool scalar, whether every gradient was finite.
-
-        Returns:
-            The scale (float32) and the count (of `good_steps`' dtype) to use in
-            the next step. The count is 0 after a change and after an overflow.
+        The count is 0 after a change and after an overflow.
         """
         counted = good_steps + 1
         full = counted >= self.increment_period

@@ -1,5 +1,6 @@
 """`LossScaleOptimizer`: the variables of a loss scale, and the training step."""
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,10 +11,10 @@ from keras_policies import (
     copies,
     hyperparameters,
     keras_internals,
+    loops,
     optimizer_arguments,
     overrides,
     step_gradients,
-    tracing,
 )
 from keras_policies.annotations import Config, CustomObjects, Tensor
 from keras_policies.backends.protocol import StepGradients
@@ -70,6 +71,7 @@ class LossScaleOptimizer(
     array([0.], dtype=float32)
     """
 
+    @keras_internals.needs(keras_internals.LOSS_SCALING)
     def __init__(
         self,
         inner_optimizer: keras.optimizers.Optimizer,
@@ -90,13 +92,11 @@ class LossScaleOptimizer(
             loss_scale, dynamic, initial_scale, dynamic_growth_steps
         )
         optimizer_arguments.drop_loss_scale_factor(inner_optimizer, rule)
-        period = rule.increment_period
+        loops.warn_if_bypassed(inner_optimizer)
         super().__init__(
             inner_optimizer,
             initial_scale=rule.initial_loss_scale,
-            dynamic_growth_steps=optimizer_arguments.NEVER
-            if period is None
-            else period,
+            dynamic_growth_steps=rule.increment_period or optimizer_arguments.NEVER,
             name=name,
         )
         self.rule: LossScale = rule
@@ -142,7 +142,23 @@ class LossScaleOptimizer(
     @property
     def loss_scale(self) -> Tensor:
         """float32 scalar tensor, the current loss scale."""
-        scale = self.dynamic_scale if self.built else self.initial_scale
+        self._scaled.is_asked = True
+        return self._current_scale()
+
+    @property
+    def dynamic_scale(self) -> keras.Variable:
+        """float32 scalar variable, the current loss scale of a built optimizer."""
+        if not self.built:
+            raise AttributeError("dynamic_scale is not built yet; use loss_scale")
+        self._scaled.is_asked = True
+        return vars(self)["dynamic_scale"]
+
+    @dynamic_scale.setter
+    def dynamic_scale(self, variable: keras.Variable) -> None:
+        self.__dict__["dynamic_scale"] = variable
+
+    def _current_scale(self) -> Tensor:
+        scale = vars(self)["dynamic_scale"] if self.built else self.initial_scale
         return _value(ops.convert_to_tensor(scale, dtype="float32"))
 
     @property
@@ -156,7 +172,6 @@ class LossScaleOptimizer(
         """integer scalar tensor, the steps not skipped (accumulating ones too)."""
         return _value(keras_internals.step_count(self.inner_optimizer))
 
-    @keras_internals.no_automatic_dependency_tracking
     def build(self, var_list: list[keras.Variable]) -> None:
         # As stock, but an inner optimizer that is already built keeps its state.
         self.step_counter = self.add_variable(
@@ -239,13 +254,16 @@ class LossScaleOptimizer(
             self.inner_optimizer.apply(grads, given)
             return
         are_scaled = self._scaled.are_scaled(grads, variables)
+        scaled = [*itertools.compress(grads, are_scaled)]
+        self._scaled.warn_if_not_asked(scaled, self.rule)
         if any(are_scaled) and self._overrides("get_unscaled_gradients"):
             with self._scaled.unchanged():
                 unscale = self.get_unscaled_gradients
                 grads = step_gradients.unscaled_by(unscale, grads, are_scaled)
             are_scaled = [False] * len(grads)
+        scale = self._current_scale()
         with step_gradients.unscaled_in_step(
-            grads, variables, are_scaled, self.loss_scale, self.rule.skips_nonfinite
+            grads, variables, are_scaled, scale, self.rule.skips_nonfinite
         ) as found:
             self._step(found, variables, given)
 
@@ -278,7 +296,7 @@ class LossScaleOptimizer(
         """Return the loss scale for a loss, or for one of its gradients."""
         if self.dynamic:
             held = self.dynamic_scale if self.built else None
-            tracing.warn_if_constant(held, loss, method)
+            loops.warn_if_constant(held, loss, method)
         return self.loss_scale
 
     def _step(
@@ -311,7 +329,8 @@ class LossScaleOptimizer(
             return [*self.rule.after_step(scale, good_steps, finite), *counted]
 
         skipped = keras_internals.step_count(self)
-        backend.update([self.dynamic_scale, self.step_counter, skipped], moved)
+        scale = vars(self)["dynamic_scale"]
+        backend.update([scale, self.step_counter, skipped], moved)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
         # Until a step is applied, the averages of the weights are zeros. After `fit`
@@ -320,6 +339,7 @@ class LossScaleOptimizer(
         if keras_internals.raw_value(applied) is not None and int(self.applied_steps):
             super().finalize_variable_values(var_list)
 
+    @keras_internals.needs(keras_internals.SAVING)
     def save_own_variables(self, store: Any) -> None:
         # A model drops the scale; what is restored in a running process keeps it.
         is_inner = self.saved_as_inner and not keras_internals.is_saving_weights_only()
@@ -331,6 +351,7 @@ class LossScaleOptimizer(
         loaded: Any = self.inner_optimizer if is_inner else super()
         loaded.load_own_variables(store)
 
+    @keras_internals.needs(keras_internals.SAVING)
     def get_config(self) -> Config:
         """Return the config of a stock `keras.optimizers.LossScaleOptimizer`.
 
@@ -363,6 +384,7 @@ class _CreatedAsStock(LossScaleOptimizer):
         LossScaleOptimizer.__init__(self, **arguments)
 
 
+@keras_internals.installs(keras_internals.LOSS_SCALING)
 def install() -> None:
     """Let Keras create ours where it wraps, or reads, its own `LossScaleOptimizer`."""
     keras_internals.create_instead(keras.optimizers.LossScaleOptimizer, _CreatedAsStock)

@@ -131,13 +131,14 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
         )
         return super().convert_input(x, autocast and casts, dtype)
 
+    @keras_internals.needs(keras_internals.SAVING)
     def get_config(self) -> Config:
         """Return `{"name": …}`, which a stock `keras.DTypePolicy` accepts.
 
         The loss scale is left out. The name of a deferred policy is None: Keras then
         follows its global policy.
         """
-        return {"name": policy_names.stock_name(self.name, self._dtypes)}
+        return plain_config(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):
@@ -150,6 +151,12 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f'<Policy "{self.name}", loss_scale={self.loss_scale!r}>'
+
+
+def plain_config(policy: Policy) -> Config:
+    """Return the config of the stock policy that a policy of ours is in a file."""
+    dtypes = policy_names.Dtypes(policy.compute_dtype, policy.variable_dtype)
+    return {"name": policy_names.stock_name(policy.name, dtypes)}
 
 
 def auto(name: str | None) -> str | None:

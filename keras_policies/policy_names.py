@@ -93,19 +93,17 @@ def warn_if_deprecated(name: str) -> None:
     )
 
 
-def quantized_name(name: str) -> str:
-    """Return the name of a quantized policy with the stock name of its source.
+def source_name(name: str) -> str:
+    """Return the stock name, if there is one, of the policy before quantization.
 
     Example:
-        >>> quantized_name("float8_from_float16_with_float32_vars")
-        'float8_from_mixed_float16'
+        >>> source_name("float16_with_float32_vars")
+        'mixed_float16'
     """
-    mode, _, source = name.partition("_from_")
     try:
-        stock = stock_name(source, dtypes_of(source))
+        return stock_name(name, dtypes_of(name)) or name
     except ValueError:
         return name
-    return name if stock is None else f"{mode}_from_{stock}"
 
 
 def stock_name(name: str, dtypes: Dtypes) -> str | None:

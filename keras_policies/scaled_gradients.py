@@ -7,7 +7,10 @@ from typing import Any
 
 import keras
 
+from keras_policies import loops
 from keras_policies.annotations import Tensor
+from keras_policies.backends.running import backend
+from keras_policies.loss_scale import FixedLossScale, LossScale
 
 
 class ScaledGradients:
@@ -23,10 +26,13 @@ class ScaledGradients:
         self._expects_unscaled = False
         self._passed: dict[int, weakref.ref[Any]] = {}
         self.is_in_override = False
+        self.is_asked = False  # whether the loop has asked for the loss scale
+        self._unasked_steps = 0
 
     @contextlib.contextmanager
     def in_override(self) -> Iterator[None]:
         """Run a method of a subclass, which may call the one that it overrides."""
+        self.is_asked = True
         before, self.is_in_override = self.is_in_override, True
         try:
             yield
@@ -35,12 +41,12 @@ class ScaledGradients:
 
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Expect afterwards what was expected before."""
-        before = self._expects_unscaled, self._passed
+        """Expect and know afterwards what was expected and known before."""
+        before = self._expects_unscaled, self._passed, self.is_asked
         try:
             yield
         finally:
-            self._expects_unscaled, self._passed = before
+            self._expects_unscaled, self._passed, self.is_asked = before
 
     def expect_scaled(self) -> None:
         """Take gradients for scaled from now on."""
@@ -54,6 +60,23 @@ class ScaledGradients:
         """
         self._expects_unscaled = True
         self._passed = {id(gradient): weakref.ref(gradient) for gradient in passed}
+
+    def warn_if_not_asked(self, scaled: Sequence[Tensor], rule: LossScale) -> None:
+        """Warn, once, if gradients are divided by a scale that nothing has asked for.
+
+        A single step may be there to create the slots of the optimizer, so the second
+        step is warned; a compiled one is the first that Python sees, and the last.
+
+        Args:
+            scaled: list of tensors, the gradients that this step divides.
+            rule: the loss scale.
+        """
+        if not scaled or self.is_asked or rule == FixedLossScale(1):
+            return
+        self._unasked_steps += 1
+        if self._unasked_steps == 2 or backend.is_traced(scaled[0]):
+            self.is_asked = True
+            loops.warn_that_nothing_scales(rule)
 
     def are_scaled(
         self, grads: Sequence[Tensor], variables: Sequence[keras.Variable]

@@ -45,7 +45,9 @@ def scaling_of(model: keras.Model) -> Scaling:
         return _by_policy(keras_internals.held_policy(model))
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         is_stock = not isinstance(optimizer, LossScaleOptimizer)
-        value = optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale
+        # Not by the property: who reads that has asked for the scale.
+        held = vars(optimizer).get("dynamic_scale")
+        value = optimizer.initial_scale if held is None else held
         return Scaling(rule_of(optimizer), float(value), True, is_stock)
     factor = optimizer.loss_scale_factor
     if factor is None:

@@ -22,7 +22,7 @@ import keras
 from keras_policies import keras_internals, policy_names
 from keras_policies.annotations import Config, Path, Tensor
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
-from keras_policies.policy import Policy
+from keras_policies.policy import Policy, plain_config
 
 
 class LegacyPolicy:
@@ -33,7 +33,7 @@ class LegacyPolicy:
         """Return the plain policy of `{"name": str}`; a `"loss_scale"` is dropped."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            plain = Policy(config["name"], loss_scale=None).get_config()
+            plain = plain_config(Policy(config["name"], loss_scale=None))
         return keras.DTypePolicy.from_config(plain)
 
 
@@ -41,7 +41,7 @@ def _unnamed_policy() -> keras.DTypePolicy | None:
     """Return the global policy if stock Keras has no name for it."""
     policy = keras.config.dtype_policy()
     is_ours = isinstance(policy, Policy)
-    return policy if is_ours and policy.get_config()["name"] != policy.name else None
+    return policy if is_ours and plain_config(policy)["name"] != policy.name else None
 
 
 def hard_sigmoid(x: Tensor) -> Tensor:
@@ -74,8 +74,11 @@ def _names_legacy_policy(config: Any) -> bool:
 
 def _config_of_keras_3(class_name: str, config: Config) -> Config:
     """Return a model's config converted to Keras 3, if it has a legacy policy."""
-    if not _names_legacy_policy(config):
-        return config
+    return _converted(class_name, config) if _names_legacy_policy(config) else config
+
+
+@keras_internals.needs(keras_internals.READING)
+def _converted(class_name: str, config: Config) -> Config:
     from keras_policies.legacy.base.errors import located
     from keras_policies.legacy.plan import layers
     from keras_policies.legacy.plan.findings import Settings
@@ -107,8 +110,9 @@ def install() -> None:
     keras_internals.save_class_as(
         LossScaleOptimizer, "keras.optimizers.LossScaleOptimizer"
     )
+    keras_internals.keep_names_in_maps(Policy)
     keras_internals.read_unnamed_policy(_unnamed_policy)
-    keras_internals.read_quantized_name(policy_names.quantized_name)
+    keras_internals.read_quantized_name(policy_names.source_name)
     modules = "keras.mixed_precision", "keras.dtype_policies"
     for class_name in LEGACY_POLICIES:
         keras_internals.read_policy_class(class_name, modules, LegacyPolicy)

@@ -1,26 +1,31 @@
-"""Warnings that point at a line of the user's program."""
+"""Warnings that point at the user's line."""
 
 import os
-import pathlib
 import sys
 import warnings
 
-import keras
+from keras_policies.backends import NAMES
 
-# Folders of code that is never the user's: this package and Keras.
-INNER = tuple(
-    f"{pathlib.Path(file).parent}{os.sep}" for file in (__file__, keras.__file__)
-)
+# Packages whose code is never the user's.
+INNER = "keras_policies", "keras", *NAMES
+# TensorFlow writes a copy of what `tf.function` compiles to such a file.
+GENERATED = "__autograph_generated_file"
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the first caller outside this package and Keras.
+    """Warn at the line of the first caller outside this package, Keras and its backend.
 
     Args:
         message: what is wrong, and what to do about it.
         category: class of the warning.
     """
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(INNER):
+    while frame.f_back is not None and _is_inner(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def _is_inner(file: str) -> bool:
+    modules = [sys.modules[name].__file__ for name in INNER if name in sys.modules]
+    folders = tuple(f"{os.path.dirname(path)}{os.sep}" for path in modules if path)
+    return file.startswith(folders) or os.path.basename(file).startswith(GENERATED)

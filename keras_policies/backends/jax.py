@@ -81,6 +81,9 @@ class JaxBackend(Backend):
             return True
         return False
 
+    def is_traced(self, tensor: Tensor) -> bool:
+        return isinstance(tensor, jax.core.Tracer)
+
     def place(self, array: npt.NDArray[Any]) -> Tensor:
         # `jnp.asarray` compiles a copy for each shape. This copies once, to memory that
         # jax keeps.

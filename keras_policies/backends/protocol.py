@@ -94,6 +94,10 @@ class Backend(Protocol):
         """
         return False
 
+    def is_traced(self, tensor: Tensor) -> bool:
+        """Return whether a tensor belongs to code that is being compiled."""
+        return False
+
     def read_once(self, variables: GetVariables) -> AbstractContextManager[Any]:
         """Return a context in which `variables()` are read once until written.
 

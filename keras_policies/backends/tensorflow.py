@@ -64,6 +64,9 @@ class TensorflowBackend(Backend):
         _cond(condition, step)
         return condition
 
+    def is_traced(self, tensor: Tensor) -> bool:
+        return not tf.executing_eagerly()
+
     def read_once(self, variables: GetVariables) -> AbstractContextManager[Any]:
         # An optimizer reads its learning rate and its iterations again for each
         # variable that it updates, and TensorFlow merges no two reads of a variable.

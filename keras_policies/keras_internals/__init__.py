@@ -14,7 +14,6 @@ from keras_policies.keras_internals.layers import (
     enclosing_layers,
     held_policy,
     keeps_its_name,
-    no_automatic_dependency_tracking,
     own_attributes,
     own_policy,
     own_variables,
@@ -35,18 +34,30 @@ from keras_policies.keras_internals.operations import (
 )
 from keras_policies.keras_internals.optimizers import (
     create_instead,
+    nadam_product,
     shared_variables,
+    slot,
+    slot_names,
     step_count,
     update_instead,
     updated_variables,
 )
-from keras_policies.keras_internals.places import UnsupportedKerasError
+from keras_policies.keras_internals.places import (
+    INFER,
+    LOSS_SCALING,
+    READING,
+    SAVING,
+    UnsupportedKerasError,
+    installs,
+    needs,
+)
 from keras_policies.keras_internals.saving import (
     after_deepcopy,
     around_load_from_hdf5,
     before_model_from_config,
     custom_object_scope,
     is_saving_weights_only,
+    keep_names_in_maps,
     keep_policies_in_memory,
     read_policy_class,
     read_quantized_name,
@@ -60,11 +71,9 @@ from keras_policies.keras_internals.seams import (
     build_for,
     first_dtype,
 )
-from keras_policies.keras_internals.slots import nadam_product, slot, slot_names
 from keras_policies.keras_internals.trainers import (
     around_compile,
     before_training,
-    build_for_batch,
     is_compiled_by_a_file,
     record_no_auto_scale_loss,
 )

@@ -7,6 +7,7 @@ import keras
 from keras.src.models import cloning
 from keras.src.saving import serialization_lib
 
+from keras_policies.keras_internals.saving import refuse_lost_policy
 from keras_policies.keras_internals.wrapping import Function, Inside, instead_of
 
 _a_config = Inside()
@@ -22,6 +23,7 @@ def after_layer_init(hook: Callable[[keras.Layer, bool, bool], None]) -> None:
 
     @instead_of(keras.Layer, "__init__")
     def __init__(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> None:
+        refuse_lost_policy(kwargs.get("dtype"))
         stock(self, *args, **kwargs)
         hook(self, kwargs.get("dtype") is not None, _a_config.depth > 0)
 

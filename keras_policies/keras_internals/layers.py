@@ -4,23 +4,15 @@ Keras: src/layers/layer.py, src/backend/{tensorflow,torch}/layer.py,
 src/backend/common/name_scope.py.
 """
 
-from collections.abc import Callable
+import copy
 from typing import Any, TypeVar
 
 import keras
-from keras.src.backend.common import global_state, name_scope
-from keras.src.layers.preprocessing.image_preprocessing.base_image_preprocessing_layer import (  # noqa: E501
-    BaseImagePreprocessingLayer as ImagePreprocessing,
-)
-from keras.src.utils import tracking
 
-F = TypeVar("F", bound=Callable[..., Any])
+from keras_policies.keras_internals.places import INFER, WEIGHTS, needs
+
 Kind = TypeVar("Kind", bound=keras.DTypePolicy)
 PolicyMap = keras.dtype_policies.DTypePolicyMap
-
-# Decorates a method whose variables Keras must not count among those of the object.
-no_automatic_dependency_tracking: Callable[[F], F]
-no_automatic_dependency_tracking = tracking.no_automatic_dependency_tracking
 
 # Attributes that Keras and its backends set on every layer, beside those of its class.
 _TRACKING_PREFIX = "_self_"  # of TensorFlow's trackable objects
@@ -30,8 +22,11 @@ _TRACKING = {
 }
 
 
+@needs(INFER)
 def enclosing_layers() -> list[keras.Layer]:
     """Return the layers that are being built or called now, innermost first."""
+    from keras.src.backend.common import global_state
+
     scopes = global_state.get_global_attribute("name_scope_stack") or []
     return [s.caller for s in reversed(scopes) if isinstance(s.caller, keras.Layer)]
 
@@ -53,12 +48,13 @@ def parts(layer: keras.Layer) -> list[keras.Layer]:
 def parts_never_called(layer: keras.Layer) -> list[keras.Layer]:
     """Return the parts of a layer that it uses without building or calling them.
 
-    Keras: src/layers/preprocessing/image_preprocessing. AugMix and similar layers call
-    `transform_images` of their parts.
+    AugMix and similar layers have a method `transform_images`, and call that of their
+    parts.
     """
-    return sublayers(layer)[1:] if isinstance(layer, ImagePreprocessing) else []
+    return sublayers(layer)[1:] if hasattr(layer, "transform_images") else []
 
 
+@needs(WEIGHTS)
 def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
     """Return `[(name, value), …]`, the attributes that a layer's class has set.
 
@@ -72,6 +68,7 @@ def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
     ]
 
 
+@needs(WEIGHTS)
 def own_variables(layer: keras.Layer) -> list[keras.Variable]:
     """Return the variables of a layer without its parts, in a `.keras` file's order."""
     return [*layer._trainable_variables, *layer._non_trainable_variables]
@@ -92,16 +89,32 @@ def set_own_policy(layer: keras.Layer, policy: keras.DTypePolicy) -> None:
     """Give `layer` a policy; if it holds a `DTypePolicyMap`, an entry in a copy."""
     current = held_policy(layer)
     if isinstance(current, PolicyMap):
-        entries = {**current._policy_map, _path(layer): policy}
-        policy = PolicyMap(current._default_policy_arg, entries)
+        policy = _with_entry(current, _path(layer), policy)
     layer._dtype_policy = policy
+
+
+def _with_entry(policies: Any, path: str, policy: keras.DTypePolicy) -> Any:
+    """Return a copy of a map, with the same policies and one more."""
+    held = {id(other): other for other in policies.values()}
+    copied = copy.deepcopy(policies, held)
+    if path in copied:
+        del copied[path]
+    copied[path] = policy
+    return copied
 
 
 def _path(layer: keras.Layer) -> str:
     if layer.path:
         return str(layer.path)
-    parent = name_scope.current_path()
+    parent = _current_path()
     return f"{parent}/{layer.name}" if parent else str(layer.name)
+
+
+@needs(INFER)
+def _current_path() -> str:
+    from keras.src.backend.common import name_scope
+
+    return str(name_scope.current_path())
 
 
 def keeps_its_name(cls: type[Kind]) -> type[Kind]:

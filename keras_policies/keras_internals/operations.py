@@ -3,41 +3,54 @@
 Keras: src/models/functional.py, src/backend/common/keras_tensor.py, src/ops/*.py.
 """
 
+import functools
 import math
 import types
 from collections.abc import Collection, Iterable
 from typing import Any
 
 import keras
-from keras.src.backend.common import masking
-from keras.src.models import functional
-from keras.src.ops import nn
-from keras.src.ops import numpy as numpy_ops
+from keras import ops
+
+from keras_policies.keras_internals.places import GRAPHS, needs
 
 # The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
-OPS = {nn.LogSoftmax: "log_softmax", nn.Softmax: "softmax"}
-OPS |= {numpy_ops.Exp: "exp", numpy_ops.Log: "log"}
+OPS = "exp", "log", "log_softmax", "softmax"
+# Makes a tensor of another one by an operation of `keras.ops`.
+MAKERS = {
+    "get_item": lambda x: x[0],
+    "reshape": lambda x: ops.reshape(x, (4,)),
+    "tile": lambda x: ops.tile(x, (1, 1)),
+    "transpose": ops.transpose,
+    **{name: getattr(ops, name) for name in OPS},
+}
 
 # An operation, and the symbolic tensors that one call took and made.
 Call = tuple[keras.Operation, list[keras.KerasTensor], list[keras.KerasTensor]]
 
 
 def is_functional(model: keras.Model) -> bool:
-    """Return whether a model is a Functional one, whose layers form a graph."""
-    return isinstance(model, functional.Functional)
+    """Return whether a model is a Functional one, whose layers form a graph.
+
+    The class has no public name; the other models have no `operations`.
+    """
+    return isinstance(model, keras.Model) and hasattr(model, "operations")
 
 
+@needs(GRAPHS)
 def maker_of(tensor: keras.KerasTensor) -> keras.Operation | None:
     """Return the operation whose call made a symbolic tensor, or None."""
     history = getattr(tensor, "_keras_history", None)
     return history.operation if history is not None else None
 
 
+@needs(GRAPHS)
 def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
     """Return the mask of a symbolic tensor, or None."""
-    return masking.get_keras_mask(tensor)
+    return getattr(tensor, "_keras_mask", None)
 
 
+@needs(GRAPHS)
 def calls_before(tensor: keras.KerasTensor, given: Collection[int] = ()) -> list[Call]:
     """Return the calls that led to a symbolic tensor, the last one first.
 
@@ -57,17 +70,30 @@ def calls_before(tensor: keras.KerasTensor, given: Collection[int] = ()) -> list
     return list(found.values())
 
 
+@needs(GRAPHS)
 def op_calls(model: keras.Model) -> list[tuple[str, str, str]]:
     """Return `[(function, name of the operation, dtype of its output), …]`.
 
     The functions are those in `OPS`. A model that is not functional has no graph.
     """
     return [
-        (OPS[type(operation)], operation.name, tensor.dtype)
+        (kind, operation.name, tensor.dtype)
         for operation in getattr(model, "operations", ())
-        if type(operation) in OPS
+        if (kind := _kind(operation)) in OPS
         for tensor in operation._inbound_nodes[0].outputs
     ]
+
+
+def _kind(operation: keras.Operation) -> str:
+    """Return which of `MAKERS` makes operations of the same class, or `""`."""
+    return _kinds().get(type(operation), "")
+
+
+@functools.cache
+def _kinds() -> dict[type, str]:
+    """Return `{class of an operation: name}`; the classes have no public names."""
+    x = keras.KerasTensor((2, 2))
+    return {type(maker_of(make(x))): name for name, make in MAKERS.items()}
 
 
 def keeps_first_axis(
@@ -81,18 +107,20 @@ def keeps_first_axis(
     rank = len(inputs[0].shape) if inputs else 0
     if any(axis is not None and axis in (0, -rank) for axis in axes):
         return False
-    if isinstance(operation, numpy_ops.Reshape):
+    kind = _kind(operation)
+    if kind == "reshape":
         sizes = inputs[0].shape[1:], outputs[0].shape[1:]
         return None not in sum(sizes, ()) and math.prod(sizes[0]) == math.prod(sizes[1])
-    if isinstance(operation, numpy_ops.Transpose):
+    if kind == "transpose":
         return operation.axes is not None and operation.axes[0] == 0
-    if isinstance(operation, numpy_ops.Tile):
+    if kind == "tile":
         return len(operation.repeats) == rank and operation.repeats[0] == 1
-    if isinstance(operation, numpy_ops.GetItem):
+    if kind == "get_item":
         return bool(outputs[0].shape[:1] == inputs[0].shape[:1])
     return True
 
 
+@needs(GRAPHS)
 def record_call(operation: keras.Operation, outputs: Iterable[Any]) -> None:
     """Record the outputs of a call of an operation that does not record them itself.
 
@@ -102,6 +130,7 @@ def record_call(operation: keras.Operation, outputs: Iterable[Any]) -> None:
     operation._inbound_nodes.append(node)
 
 
+@needs(GRAPHS)
 def recorded_calls(operation: keras.Operation) -> int:
     """Return how many calls of `operation` have been recorded."""
     return len(operation._inbound_nodes)

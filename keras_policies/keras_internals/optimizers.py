@@ -7,7 +7,13 @@ from typing import Any
 
 import keras
 
-from keras_policies.keras_internals.layers import no_automatic_dependency_tracking
+from keras_policies.keras_internals.places import (
+    LOSS_SCALING,
+    SLOTS_OF_OPTIMIZERS,
+    UNPICKLING,
+    needs,
+)
+from keras_policies.keras_internals.slots import SLOTS
 
 # Names of the variables that `apply` reads again for each variable that it updates.
 SHARED = {"iteration", "learning_rate"}
@@ -26,6 +32,7 @@ def create_instead(cls: type, replacement: type) -> None:
     cls.__new__ = __new__  # type: ignore[assignment]
 
 
+@needs(LOSS_SCALING)
 def step_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
     """Return the variable in which an optimizer counts its own calls of `apply`.
 
@@ -35,12 +42,13 @@ def step_count(optimizer: keras.optimizers.Optimizer) -> keras.Variable:
     return optimizer._iterations
 
 
+@needs(LOSS_SCALING)
 def updated_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Return the variables that an optimizer was built to update."""
     return list(optimizer._trainable_variables)
 
 
-@no_automatic_dependency_tracking
+@needs(UNPICKLING)
 def update_instead(wrapper: Any, variables: list[keras.Variable]) -> None:
     """Let a wrapper and its inner optimizer, both built, update other variables.
 
@@ -49,11 +57,49 @@ def update_instead(wrapper: Any, variables: list[keras.Variable]) -> None:
         variables: as many as it was built with, of the same shapes.
     """
     for optimizer in wrapper, wrapper.inner_optimizer:
-        optimizer._trainable_variables = list(variables)
         indices = {optimizer._var_key(v): i for i, v in enumerate(variables)}
-        optimizer._trainable_variables_indices = indices
+        # Set so that Keras does not count the weights among the optimizer's variables.
+        vars(optimizer).update(
+            _trainable_variables=list(variables), _trainable_variables_indices=indices
+        )
 
 
 def shared_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
     """Return the variables that `apply` reads again for each variable it updates."""
     return [v for v in optimizer.variables if v.name in SHARED]
+
+
+@needs(SLOTS_OF_OPTIMIZERS)
+def slot_names(optimizer: keras.optimizers.Optimizer) -> list[str]:
+    """Return the names in tf.keras of an optimizer's slots; none if it is not known."""
+    return list(_attributes(optimizer))
+
+
+@needs(SLOTS_OF_OPTIMIZERS)
+def slot(
+    optimizer: keras.optimizers.Optimizer, name: str, variable: keras.Variable
+) -> keras.Variable | None:
+    """Return a built optimizer's slot for a variable, or None if it keeps none.
+
+    `name` is one of `slot_names(optimizer)`. Keras: src/optimizers/*.py keep the slots
+    in lists, which are empty or missing where a setting, such as a momentum of 0, makes
+    them useless.
+    """
+    slots = getattr(optimizer, _attributes(optimizer)[name], None)
+    return slots[_position(optimizer, variable)] if slots else None
+
+
+def _position(optimizer: keras.optimizers.Optimizer, variable: keras.Variable) -> int:
+    updated = optimizer._trainable_variables
+    return next(i for i, known in enumerate(updated) if known is variable)
+
+
+@needs(SLOTS_OF_OPTIMIZERS)
+def nadam_product(optimizer: keras.optimizers.Nadam) -> keras.Variable:
+    """Return the variable in which Nadam keeps the product of its momenta."""
+    return optimizer._u_product
+
+
+def _attributes(optimizer: keras.optimizers.Optimizer) -> dict[str, str]:
+    classes = (base.__name__ for base in type(optimizer).__mro__)
+    return next((SLOTS[name] for name in classes if name in SLOTS), {})

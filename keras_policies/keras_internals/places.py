@@ -1,17 +1,24 @@
 """Every private place of Keras that the package leans on, checked before any is used.
 
-Imported first, so that a Keras in which one has moved is left unchanged.
+Imported first, so that places are checked before any is changed. Each belongs to a
+capability. If Keras has moved one, the other capabilities work, and the first use of
+this one raises `UnsupportedKerasError`. Without `POLICIES`, the import itself does: a
+policy would be ignored, and nothing would say so.
 """
 
+import functools
 import importlib
 import inspect
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
 import keras
 
 from keras_policies.keras_internals.slots import SLOTS
 
-KNOWN_TO_WORK = "3.8 to 3.15"
+KNOWN_TO_WORK = "3.8 to 3.16"
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Place(NamedTuple):
@@ -19,149 +26,209 @@ class Place(NamedTuple):
 
     module: str  # below `keras.src`
     name: str  # a member of a class is dotted, and not inherited
-    takes: str = ""  # names of parameters, if it is a function or a class
     uses: str = ""  # names that the code of a function sets or reads
+    takes: str = ""  # names of parameters, if it is a function or a class
+    since: str = "3.0"  # the Keras since which each has had it, as its sources say
 
     def __str__(self) -> str:
         return f"keras.src.{self.module}.{self.name}"
 
 
-PLACES = (
-    Place("api_export", "REGISTERED_NAMES_TO_OBJS"),
-    Place("api_export", "REGISTERED_OBJS_TO_NAMES"),
-    Place("backend.common.global_state", "get_global_attribute"),
-    Place("backend.common.masking", "get_keras_mask", "x"),
-    Place("backend.common.name_scope", "current_path"),
-    Place("backend.common.name_scope", "name_scope.__enter__", uses="name_scope_stack"),
-    Place("backend.common.name_scope", "name_scope.__init__", uses="caller"),
-    Place("backend.common.variables", "Variable.__init__", "initializer shape dtype"),
-    Place("backend.common.variables", "Variable.value.fget", uses="_value"),
-    Place("dtype_policies", "ALL_OBJECTS_DICT"),
-    Place("dtype_policies.dtype_policy", "DTypePolicy.from_config"),
-    Place("dtype_policies.dtype_policy", "DTypePolicy.name.fget", uses="_name"),
-    Place(
-        "dtype_policies.dtype_policy", "_get_quantized_dtype_policy_by_str", "policy"
-    ),
-    Place(
-        "dtype_policies.dtype_policy_map",
-        "DTypePolicyMap.__init__",
-        uses="_default_policy_arg _policy_map",
-    ),
-    Place("dtype_policies.dtype_policy_map", "DTypePolicyMap.get_config", uses="_name"),
-    Place("layers.layer", "CallSpec"),
-    Place("layers.layer", "CallSpec.__init__", uses="first_arg"),
-    Place("layers.layer", "Layer.__call__", "args kwargs", "_call_signature"),
-    Place("layers.layer", "Layer.__init__", "dtype", "_convert_input_args"),
-    Place("layers.layer", "Layer._flatten_layers", "include_self recursive"),
-    Place(
-        "layers.layer",
-        "Layer._initialize_tracker",
-        uses="_layers _metrics _seed_generators "
-        "_trainable_variables _non_trainable_variables",
-    ),
-    Place("layers.layer", "Layer._maybe_build", "call_spec"),
-    Place("layers.layer", "Layer._open_name_scope"),
-    Place("layers.layer", "Layer.add_weight", "shape initializer dtype"),
-    Place("layers.layer", "Layer.get_config", "self"),
-    Place("layers.layer", "Layer.dtype_policy.fget", uses="_dtype_policy"),
-    Place(
-        "layers.preprocessing.image_preprocessing.base_image_preprocessing_layer",
-        "BaseImagePreprocessingLayer",
-    ),
-    Place(
-        "legacy.saving.legacy_h5_format",
-        "load_model_from_hdf5",
-        "filepath custom_objects compile",
-    ),
-    Place("models.cloning", "_wrap_clone_function", "clone_function"),
-    Place("models.functional", "Functional"),
-    Place("models.model", "Model.from_config"),
-    Place("models.sequential", "Sequential.from_config"),
-    Place("ops.nn", "LogSoftmax"),
-    Place("ops.nn", "Softmax"),
-    Place("ops.node", "KerasHistory", "operation node_index"),
-    Place("ops.node", "Node.__init__", uses="_inbound_nodes _keras_history outputs"),
-    Place("ops.node", "Node.output_tensors"),
-    *(Place("ops.numpy", name) for name in ("Exp", "GetItem", "Log", "Reshape")),
-    Place("ops.numpy", "Tile.__init__", uses="repeats"),
-    Place("ops.numpy", "Transpose.__init__", uses="axes"),
-    Place("ops.operation", "Operation.from_config"),
-    Place("ops.operation", "Operation.__init__", uses="_inbound_nodes"),
-    Place("ops.symbolic_arguments", "SymbolicArguments.__init__", uses="keras_tensors"),
-    Place("optimizers.base_optimizer", "BaseOptimizer._get_variable_index"),
-    Place(
-        "optimizers.base_optimizer",
-        "BaseOptimizer.__init__",
-        uses="_iterations _trainable_variables iteration learning_rate",
-    ),
-    Place(
-        "optimizers.base_optimizer",
-        "BaseOptimizer.build",
-        uses="_trainable_variables _trainable_variables_indices _var_key",
-    ),
-    Place("optimizers.nadam", "Nadam.build", uses="_u_product"),
-    *(
+POLICIES = "policies"
+INFER = "policies that wait for an input"
+SAVING = "saving policies"
+READING = "reading legacy policies"
+LOSS_SCALING = "loss scaling"
+UNPICKLING = "unpickling optimizers"
+SLOTS_OF_OPTIMIZERS = "optimizer slots"
+GRAPHS = "graphs of operations"
+WEIGHTS = "weights of layers"
+
+PLACES = {
+    POLICIES: (
+        Place("layers.layer", "Layer._flatten_layers", takes="include_self recursive"),
+        Place("layers.layer", "Layer.dtype_policy.fget", "_dtype_policy", since="3.3"),
         Place(
-            f"optimizers.{name.lower()}", f"{name}.build", uses=" ".join(slots.values())
-        )
-        for name, slots in SLOTS.items()
+            "models.cloning",
+            "_wrap_clone_function",
+            takes="clone_function",
+            since="3.4",
+        ),
+        Place("saving.serialization_lib", "SafeModeScope.__enter__"),
     ),
-    Place("saving.saving_lib", "save_weights_only", "model filepath"),
-    Place("saving.serialization_lib", "SafeModeScope.__enter__", "self"),
-    Place("saving.serialization_lib", "SafeModeScope.__exit__", "self"),
-    Place("saving.serialization_lib", "serialize_dict", "obj"),
-    Place("saving.serialization_lib", "SerializableDict.__init__", uses="config"),
-    Place("trainers.trainer", "Trainer._assert_compile_called", "method_name"),
-    Place("trainers.trainer", "Trainer._symbolic_build", "data_batch"),
-    Place(
-        "trainers.trainer",
-        "Trainer.compile",
-        "optimizer auto_scale_loss",
-        "_compile_config",
+    INFER: (
+        Place("backend.common.global_state", "get_global_attribute"),
+        Place("backend.common.name_scope", "current_path"),
+        Place("backend.common.name_scope", "name_scope.__enter__", "name_scope_stack"),
+        Place("backend.common.name_scope", "name_scope.__init__", "caller"),
+        Place("layers.layer", "CallSpec.__init__", "first_arg"),
+        Place("layers.layer", "Layer.__call__", "_call_signature"),
+        Place("layers.layer", "Layer.__init__", "_convert_input_args"),
+        Place("layers.layer", "Layer._maybe_build", takes="call_spec"),
+        Place("layers.layer", "Layer._open_name_scope", since="3.2"),
+        Place("saving.serialization_lib", "serialize_dict", takes="obj"),
     ),
-    Place("trainers.trainer", "Trainer.compile_from_config", "config"),
-    Place("utils.tracking", "no_automatic_dependency_tracking"),
-)
+    SAVING: (
+        Place(
+            "dtype_policies.dtype_policy", "DTypePolicy.name.fget", "_name", since="3.1"
+        ),
+        Place("api_export", "REGISTERED_OBJS_TO_NAMES"),
+        Place("saving.saving_lib", "save_weights_only", takes="model filepath"),
+    ),
+    READING: (
+        Place("api_export", "register_internal_serializable", takes="path symbol"),
+        Place("dtype_policies", "ALL_OBJECTS_DICT", since="3.3"),
+        Place(
+            "legacy.saving.legacy_h5_format",
+            "load_model_from_hdf5",
+            takes="filepath custom_objects compile",
+        ),
+    ),
+    LOSS_SCALING: (
+        Place(
+            "optimizers.base_optimizer",
+            "BaseOptimizer.__init__",
+            "_iterations iteration learning_rate",
+            since="3.5",
+        ),
+        Place(
+            "optimizers.base_optimizer", "BaseOptimizer.build", "_trainable_variables"
+        ),
+        Place("backend.common.variables", "Variable.value.fget", "_value", since="3.7"),
+    ),
+    UNPICKLING: (
+        Place(
+            "optimizers.base_optimizer",
+            "BaseOptimizer.build",
+            "_trainable_variables_indices _var_key",
+        ),
+    ),
+    SLOTS_OF_OPTIMIZERS: (
+        Place("optimizers.nadam", "Nadam.build", "_u_product"),
+        *(
+            Place(f"optimizers.{name.lower()}", f"{name}.build", " ".join(own.values()))
+            for name, own in SLOTS.items()
+        ),
+    ),
+    GRAPHS: (
+        Place("backend.common.masking", "get_keras_mask", "_keras_mask", since="3.8"),
+        Place("ops.node", "KerasHistory", takes="operation node_index"),
+        Place("ops.node", "Node.__init__", "_inbound_nodes _keras_history outputs"),
+        Place("ops.node", "Node.output_tensors"),
+        Place("ops.symbolic_arguments", "SymbolicArguments.__init__", "keras_tensors"),
+    ),
+    WEIGHTS: (
+        Place(
+            "layers.layer",
+            "Layer._initialize_tracker",
+            "_layers _metrics _seed_generators "
+            "_trainable_variables _non_trainable_variables",
+            since="3.3",
+        ),
+    ),
+}
 
 
 class UnsupportedKerasError(ImportError):
-    """Keras has moved a place that this package leans on."""
+    """Keras has moved a private place that a capability of this package leans on.
 
+    Args:
+        capability: what does not work, a key of `PLACES`.
+        expected: the place, or a name in it.
+        found: what is there.
+        works: the capabilities that work.
+    """
 
-def check() -> None:
-    """Raise `UnsupportedKerasError` at the first place that Keras has moved."""
-    for place in PLACES:
-        found = find(place)
-        if place.takes:
-            expected = place.takes.split()
-            parameters = inspect.signature(found).parameters
-            if not set(expected) <= set(parameters):
-                there = f"{place.name}({', '.join(parameters)})"
-                raise _moved(f"{place}({', '.join(expected)})", there)
-        for name in place.uses.split():
-            code = inspect.unwrap(found).__code__
-            if name not in code.co_names + code.co_consts:
-                raise _moved(f"{name} in {place}", "none there")
+    def __init__(
+        self, capability: str, expected: str, found: str, works: tuple[str, ...]
+    ) -> None:
+        super().__init__(capability, expected, found, works)
+        self.capability, self.expected, self.found = capability, expected, found
+        self.works = works
+
+    def __str__(self) -> str:
+        return (
+            f"keras_policies cannot do this with Keras {keras.__version__}: "
+            f"{self.capability}. Expected {self.expected}, found {self.found}. Keras "
+            f"{KNOWN_TO_WORK} are known to work: install one of them, or a newer "
+            f"keras-policies. Still working: {', '.join(self.works) or 'nothing'}."
+        )
 
 
 def find(place: Place) -> Any:
-    """Return the object at a place; a member of a class must be the class's own."""
+    """Return the object at a place; a member of a class must be the class's own.
+
+    Raises:
+        LookupError: if it is not there, with what was expected and what was found.
+    """
     try:
-        found = importlib.import_module(f"keras.src.{place.module}")
+        found: Any = importlib.import_module(f"keras.src.{place.module}")
         for part in place.name.split("."):
             is_class = isinstance(found, type)
             found = vars(found)[part] if is_class else getattr(found, part)
     except (ImportError, AttributeError, KeyError) as error:
-        raise _moved(str(place), f"none: {error}") from error
+        raise LookupError(str(place), f"none: {error}") from error
+    expected = place.takes.split()
+    parameters = inspect.signature(found).parameters if expected else {}
+    if not {*expected} <= {*parameters}:
+        there = f"{place.name}({', '.join(parameters)})"
+        raise LookupError(f"{place}({', '.join(expected)})", there)
+    for name in place.uses.split():
+        code = inspect.unwrap(found).__code__
+        if name not in code.co_names + code.co_consts:
+            raise LookupError(f"{name} in {place}", "none there")
     return found
 
 
-def _moved(expected: str, found: str) -> UnsupportedKerasError:
-    return UnsupportedKerasError(
-        f"keras_policies cannot work with Keras {keras.__version__}: expected "
-        f"{expected}, found {found}. Keras {KNOWN_TO_WORK} are known to work: install "
-        "one of them, or a newer keras-policies."
-    )
+def missing() -> dict[str, UnsupportedKerasError]:
+    """Return an error for each capability of which Keras has moved a place."""
+    moved: dict[str, tuple[str, str]] = {}
+    for capability, places in PLACES.items():
+        try:
+            for place in places:
+                find(place)
+        except LookupError as error:
+            expected, found = error.args
+            moved[capability] = expected, found
+    works = tuple(n for n in PLACES if n not in moved and POLICIES not in moved)
+    return {name: UnsupportedKerasError(name, *a, works) for name, a in moved.items()}
 
 
-check()
+MISSING = missing()
+if POLICIES in MISSING:
+    raise MISSING[POLICIES]
+
+
+def require(capability: str) -> None:
+    """Raise `UnsupportedKerasError` if a capability is missing."""
+    if capability in MISSING:
+        raise UnsupportedKerasError(*MISSING[capability].args)
+
+
+def needs(capability: str) -> Callable[[F], F]:
+    """Decorator: calls of the function raise if a capability is missing.
+
+    If it is not, the function stays as it is.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def refuse(*args: Any, **kwargs: Any) -> None:
+            require(capability)
+
+        return cast(F, refuse) if capability in MISSING else function
+
+    return decorate
+
+
+def installs(capability: str) -> Callable[[F], F]:
+    """Decorator for a function that installs a seam; it does nothing without it."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def install_nothing(*args: Any, **kwargs: Any) -> None:
+            pass
+
+        return cast(F, install_nothing) if capability in MISSING else function
+
+    return decorate

@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 import keras
-from keras.src import api_export, dtype_policies
-from keras.src.backend.common import global_state
-from keras.src.dtype_policies import dtype_policy
-from keras.src.legacy.saving import legacy_h5_format
-from keras.src.saving import saving_lib, serialization_lib
+from keras.dtype_policies import DTypePolicyMap, QuantizedDTypePolicy
 
 from keras_policies.keras_internals.layers import held_policy, sublayers
+from keras_policies.keras_internals.places import (
+    INFER,
+    MISSING,
+    READING,
+    SAVING,
+    installs,
+    require,
+)
 from keras_policies.keras_internals.trainers import opening_a_file
 from keras_policies.keras_internals.wrapping import Function, Inside, instead_of
 
@@ -39,10 +43,18 @@ def is_saving_weights_only() -> bool:
     return _saving_weights.depth > 0
 
 
-@instead_of(saving_lib, "save_weights_only")
-def _save_weights_only(stock: Function, *args: Any, **kwargs: Any) -> None:
-    with _saving_weights:
-        stock(*args, **kwargs)
+@installs(SAVING)
+def mark_saving_of_weights() -> None:
+    """Let `is_saving_weights_only` know."""
+    from keras.src.saving import saving_lib
+
+    @instead_of(saving_lib, "save_weights_only")
+    def save_weights_only(stock: Function, *args: Any, **kwargs: Any) -> None:
+        with _saving_weights:
+            stock(*args, **kwargs)
+
+
+mark_saving_of_weights()
 
 
 class KeptPolicy(Config):
@@ -53,6 +65,7 @@ class KeptPolicy(Config):
         self.policy = policy
 
 
+@installs(INFER)
 def keep_policies_in_memory(is_kept: Callable[[keras.DTypePolicy], bool]) -> None:
     """Let the configs of layers hold the policies for which `is_kept(policy)` holds.
 
@@ -60,9 +73,9 @@ def keep_policies_in_memory(is_kept: Callable[[keras.DTypePolicy], bool]) -> Non
     JSON has the plain config.
 
     Keras: src/layers/layer.py, `Layer.get_config`; src/saving/serialization_lib.py,
-    `serialize_dict` copies the configs of layers inside others; src/ops/operation.py,
-    `Operation.from_config` takes only the name of a policy.
+    `serialize_dict` copies the configs of layers inside others.
     """
+    from keras.src.saving import serialization_lib
 
     @instead_of(keras.Layer, "get_config")
     def get_config(stock: Function, self: keras.Layer) -> Config:
@@ -77,21 +90,44 @@ def keep_policies_in_memory(is_kept: Callable[[keras.DTypePolicy], bool]) -> Non
     def serialize_dict(stock: Function, obj: Config) -> Any:
         return obj if isinstance(obj, KeptPolicy) else stock(obj)
 
-    @instead_of(keras.Operation, "from_config")
-    def from_config(stock: Function, cls: type, config: Config) -> Any:
-        dtype = config.get("dtype")
-        written = dtype.get("config") if isinstance(dtype, dict) else None
-        if isinstance(written, dict) and written.get("name", "") is None:
-            config = {**config, "dtype": keras.dtype_policies.deserialize(dtype)}
-        return stock(cls, config)
-
 
 def read_quantized_name(translate: Callable[[str], str]) -> None:
-    """Read names such as "float8_from_mixed_float16" as `translate(name)` says."""
+    """Take `translate(name)` for the name of the policy that a layer is quantized from.
 
-    @instead_of(dtype_policy, "_get_quantized_dtype_policy_by_str")
-    def quantized(stock: Function, policy: Any) -> Any:
-        return stock(translate(policy) if isinstance(policy, str) else policy)
+    The public classes of `keras.dtype_policies` differ in their other arguments.
+    """
+
+    def __init__(
+        stock: Function,
+        self: QuantizedDTypePolicy,
+        mode: str,
+        source_name: str | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        if isinstance(source_name, str):
+            source_name = translate(source_name)
+        stock(self, mode, source_name, *args, **kwargs)
+
+    for cls in vars(keras.dtype_policies).values():
+        is_quantized = isinstance(cls, type) and issubclass(cls, QuantizedDTypePolicy)
+        if is_quantized and "__init__" in vars(cls):
+            instead_of(cls, "__init__")(__init__)
+
+
+def keep_names_in_maps(kind: type[keras.DTypePolicy]) -> None:
+    """Let the config of a `DTypePolicyMap` keep the names of the policies of a class.
+
+    Keras leaves out all names if the map has no default policy.
+    """
+
+    @instead_of(DTypePolicyMap, "get_config")
+    def get_config(stock: Function, self: DTypePolicyMap) -> Config:
+        config: Config = stock(self)
+        for path, policy in self.items():
+            if isinstance(policy, kind):
+                config["policy_map"][path]["config"] = policy.get_config()
+        return config
 
 
 def after_deepcopy(hook: Callable[[keras.Layer, keras.Layer], None]) -> None:
@@ -123,6 +159,16 @@ def read_unnamed_policy(choose: Callable[[], keras.DTypePolicy | None]) -> None:
         is_unnamed = cls is keras.DTypePolicy and config.get("name") is None
         return (choose() if is_unnamed else None) or stock(cls, config)
 
+    @instead_of(keras.Operation, "from_config")
+    def make(stock: Function, cls: type, config: Config) -> Any:
+        """Make layers from unnamed policies themselves: Keras would take the names."""
+        dtype = config.get("dtype")
+        refuse_lost_policy(dtype)
+        written = dtype.get("config") if isinstance(dtype, dict) else None
+        if isinstance(written, dict) and written.get("name", "") is None:
+            config = {**config, "dtype": keras.dtype_policies.deserialize(dtype)}
+        return stock(cls, config)
+
 
 def before_model_from_config(hook: Callable[[str, Config], Config]) -> None:
     """Make models from the config that `hook(class name, config)` returns."""
@@ -137,8 +183,10 @@ def before_model_from_config(hook: Callable[[str, Config], Config]) -> None:
         instead_of(owner, "from_config")(from_config)
 
 
+@installs(READING)
 def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
     """Run `hook(stock, path, **options)` where `keras.models.load_model` reads HDF5."""
+    from keras.src.legacy.saving import legacy_h5_format
 
     @instead_of(legacy_h5_format, "load_model_from_hdf5")
     def load_model_from_hdf5(stock: Function, *args: Any, **kwargs: Any) -> Any:
@@ -151,14 +199,28 @@ def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
 @contextlib.contextmanager
 def custom_object_scope(custom_objects: Config | None) -> Iterator[None]:
     """Open a scope that adds custom objects to those of the scope around it."""
-    around = global_state.get_global_attribute("custom_objects_scope_dict", {})
+    with keras.saving.custom_object_scope({}) as empty:
+        around = empty.backup  # what it replaces
     with keras.saving.custom_object_scope({**around, **(custom_objects or {})}):
         yield
 
 
+@installs(SAVING)
 def save_class_as(cls: type, name: str) -> None:
     """Write instances of `cls` to files under the public name of another class."""
+    from keras.src import api_export
+
     api_export.REGISTERED_OBJS_TO_NAMES[cls] = name
+
+
+# Names of the policy classes that `read_policy_class` cannot let Keras read.
+_lost: set[str] = set()
+
+
+def refuse_lost_policy(dtype: Any) -> None:
+    """Raise if the `dtype` of a layer is the config of a policy that cannot be read."""
+    if isinstance(dtype, dict) and dtype.get("class_name") in _lost:
+        require(READING)
 
 
 def read_policy_class(
@@ -169,8 +231,12 @@ def read_policy_class(
     The class is not put among the global custom objects, which would take precedence
     over a user's own class of that name.
     """
+    if READING in MISSING:
+        _lost.add(class_name)
+        return
+    from keras.src import api_export, dtype_policies
+
     dtype_policies.ALL_OBJECTS_DICT[class_name] = reader
     for module in modules:
-        api_export.REGISTERED_NAMES_TO_OBJS[f"{module}.{class_name}"] = reader
-        # `deserialize` asks for the public name of what it has looked up.
-        save_class_as(reader, f"{module}.{class_name}")
+        # Also the other way: `deserialize` asks for the public name of what it found.
+        api_export.register_internal_serializable(f"{module}.{class_name}", reader)

@@ -13,6 +13,7 @@ from keras import backend, ops, tree
 from keras.src.layers import layer as layer_module
 
 from keras_policies.keras_internals.layers import PolicyMap, own_policy
+from keras_policies.keras_internals.places import INFER, installs, needs
 from keras_policies.keras_internals.wrapping import Function, instead_of, wrap
 
 
@@ -58,6 +59,7 @@ def before_weight(hook: Callable[[keras.Layer, str | None], None]) -> None:
         return stock(self, *args, **kwargs)
 
 
+@installs(INFER)
 def before_sequential_build(hook: Callable[[keras.Layer, str], None]) -> None:
     """Call `hook(first_layer, dtype)` before a Sequential that is called builds itself.
 
@@ -89,6 +91,7 @@ def first_dtype(structure: Any) -> str | None:
     return None
 
 
+@needs(INFER)
 def build_for(layer: keras.Layer, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Build `layer` for a call, as steps 1 to 4 of `Layer.__call__` would."""
 

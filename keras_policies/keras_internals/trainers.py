@@ -1,18 +1,25 @@
-"""Seams and accessors of `Model.compile`, and of what the first step of `fit` does.
-
-Keras: src/trainers/trainer.py.
-"""
+"""Seams of `Model.compile`, and of what `fit` does first."""
 
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 import keras
-from keras.src.saving import serialization_lib
-from keras.src.trainers.trainer import Trainer
 
-from keras_policies.keras_internals.layers import no_automatic_dependency_tracking
-from keras_policies.keras_internals.wrapping import Function, Inside, instead_of
+from keras_policies.keras_internals.wrapping import (
+    Function,
+    Inside,
+    instead_of,
+    owner_of,
+)
+
+# An attribute of a model that was compiled with `auto_scale_loss=False`. TensorFlow
+# does not track names with this prefix.
+_NO_AUTO_SCALE_LOSS = "_self_keras_policies_no_auto_scale_loss"
+
+
+def _instead_of(name: str) -> Callable[[Function], None]:
+    return instead_of(owner_of(keras.Model, name), name)
 
 
 def around_compile(
@@ -23,17 +30,32 @@ def around_compile(
     `compile_model(auto_scale_loss)` is stock `compile` with the user's other arguments.
     """
 
-    @instead_of(Trainer, "compile")
-    @no_automatic_dependency_tracking
+    @_instead_of("compile")
     def compile(stock: Function, self: keras.Model, *args: Any, **kwargs: Any) -> None:
         given = inspect.signature(stock).bind(self, *args, **kwargs)
         asked_for = given.arguments.get("auto_scale_loss", True)
+        vars(self).pop(_NO_AUTO_SCALE_LOSS, None)
 
         def compile_model(auto_scale_loss: bool) -> None:
             given.arguments["auto_scale_loss"] = auto_scale_loss
             stock(*given.args, **given.kwargs)
 
         hook(self, compile_model, asked_for)
+
+    @_instead_of("get_compile_config")
+    def get_compile_config(stock: Function, self: keras.Model) -> Any:
+        config = stock(self)
+        if config and _NO_AUTO_SCALE_LOSS in vars(self):
+            return {**config, "auto_scale_loss": False}
+        return config
+
+
+def record_no_auto_scale_loss(model: keras.Model) -> None:
+    """Record in a compiled `model` that it was compiled with `auto_scale_loss=False`.
+
+    Keras does not: a saved model would be compiled with the default.
+    """
+    vars(model)[_NO_AUTO_SCALE_LOSS] = True
 
 
 # In it, models are compiled because a file says so, not the user.
@@ -46,32 +68,16 @@ def is_compiled_by_a_file() -> bool:
 
 
 def before_training(hook: Callable[[keras.Model], None]) -> None:
-    """Call `hook(model)` when `fit` or `train_on_batch` of a model begins.
+    """Call `hook(model)` when `fit` or `train_on_batch` of a model begins."""
 
-    The trainers of all backends call `_assert_compile_called` first.
-    """
+    def train(stock: Function, self: keras.Model, *args: Any, **kwargs: Any) -> Any:
+        hook(self)
+        return stock(self, *args, **kwargs)
 
-    @instead_of(Trainer, "_assert_compile_called")
-    def check(stock: Function, self: keras.Model, method: str | None = None) -> None:
-        stock(self, method)
-        if method in ("fit", "train_on_batch"):
-            hook(self)
+    _instead_of("fit")(train)
+    _instead_of("train_on_batch")(train)
 
-    @instead_of(Trainer, "compile_from_config")
+    @_instead_of("compile_from_config")
     def compile_from_config(stock: Function, self: keras.Model, config: Any) -> None:
         with opening_a_file:
             stock(self, config)
-
-
-def record_no_auto_scale_loss(model: keras.Model) -> None:
-    """Record in a compiled `model` that it was compiled with `auto_scale_loss=False`.
-
-    Keras does not: a saved model would be compiled with the default.
-    """
-    config = {**model._compile_config.config, "auto_scale_loss": False}
-    model._compile_config = serialization_lib.SerializableDict(**config)
-
-
-def build_for_batch(model: keras.Model, x: Any, y: Any) -> None:
-    """Build a compiled model, its losses and metrics, as the first step of `fit`."""
-    model._symbolic_build(data_batch=(x, y))

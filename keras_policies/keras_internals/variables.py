@@ -13,9 +13,9 @@ import keras
 import ml_dtypes
 import numpy as np
 from keras import backend, initializers
-from keras.src.backend.common.variables import Variable as KerasVariable
 
-from keras_policies.keras_internals.wrapping import Function, instead_of
+from keras_policies.keras_internals.places import LOSS_SCALING, needs
+from keras_policies.keras_internals.wrapping import Function, instead_of, owner_of
 
 # Turns a numpy array into what the constructor of a variable takes without computing.
 Place = Callable[["np.ndarray[Any, Any]"], Any]
@@ -27,6 +27,7 @@ Spend = Callable[[int, int], None]
 _blank: ContextVar[tuple[Place, Spend] | None] = ContextVar("blank", default=None)
 
 
+@needs(LOSS_SCALING)
 def raw_value(variable: keras.Variable) -> Any:
     """Return the backend's tensor of a variable; `value` looks for scopes first."""
     return variable._value
@@ -69,7 +70,7 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
-@instead_of(KerasVariable, "__init__")
+@instead_of(owner_of(keras.Variable, "__init__"), "__init__")
 def _init(
     stock: Function,
     self: keras.Variable,

@@ -25,6 +25,15 @@ class Inside(threading.local):
         self.depth -= 1
 
 
+def owner_of(cls: type, attribute: str) -> type:
+    """Return the class, `cls` or one that it inherits from, that defines a member.
+
+    Keras compares members of classes to find out what a user has overridden, so they
+    are replaced where they are defined.
+    """
+    return next(base for base in cls.__mro__ if attribute in vars(base))
+
+
 def instead_of(owner: Owner, attribute: str) -> Callable[[Function], None]:
     """Return a decorator: the function replaces the stock one, which it takes first."""
 

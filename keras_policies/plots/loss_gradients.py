@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import keras
 from keras import ops
 
-from keras_policies import keras_internals
 from keras_policies.annotations import Arrays, Tensor
 from keras_policies.backends.running import backend
 from keras_policies.plots.magnitudes import Floats
@@ -81,7 +80,8 @@ def gradients_of(
     # Without a loss given to `compile`, a loss of `add_loss` may need no targets.
     _check(x, y, needs_y=model.loss is not None)
     x, y = _tensors(x), _tensors(y)
-    keras_internals.build_for_batch(model, x, y)
+    with keras.StatelessScope():  # builds the model and its loss
+        model.compute_loss(x=x, y=y, y_pred=model(x, training=False), training=False)
     variables = model.trainable_variables
     if not variables:
         raise ValueError(

@@ -50,13 +50,38 @@ def of_layer(
         found = [f"{name} in {place}; {USE_FLOAT32}" for name in _activations(layer)]
     if dtype == "float16" and isinstance(layer, EINSUM):
         found += filter(None, [float16_products.problem()])
-    found += [*_ops(layer), *_weights(layer)]
+    found += [*filter(None, _failing(layer)), *_ops(layer), *_weights(layer)]
     origin = origins.origin_of(layer, parent)
     if dtype == "float16" and _is_ignored(policy, origin, scale):
         found.append(
             f"its policy's {policy.loss_scale!r} is not used: the optimizer's counts"
         )
     return tuple(found)
+
+
+def _failing(layer: keras.Layer) -> Iterator[str]:
+    """Yield what the backend cannot compute in a layer's dtypes; `""` if it can."""
+    policy = keras_internals.own_policy(layer)
+    if policy.compute_dtype == "float16" and _is_computed_whole(layer):
+        yield float16_products.attention_problem()
+    initializers = [
+        value
+        for value in vars(layer).values()
+        if isinstance(value, keras.initializers.Orthogonal)
+    ]
+    if policy.variable_dtype in NARROW and initializers and not layer.built:
+        yield float16_products.orthogonal_problem(policy.variable_dtype)
+
+
+def _is_computed_whole(layer: keras.Layer) -> bool:
+    """Return whether the backend computes attention for a layer, in one operation.
+
+    Keras does so without a dropout, for inputs of three dimensions.
+    """
+    if not isinstance(layer, HEADED) or layer.dropout:
+        return False
+    built_for = (layer.get_build_config() or {}).get("shapes_dict", {})
+    return len(built_for.get("query_shape", "bsf")) == 3
 
 
 def _activations(layer: keras.Layer) -> list[str]:

@@ -21,6 +21,7 @@ from keras_policies import (
     load_weights,
 )
 from keras_policies.legacy.guards import guarded_hdf5
+from keras_policies.legacy.readers.checkpoint import protos
 
 SOURCE = legacy_files.CORPUS / "2.15.1" / "seq_dense"
 
@@ -48,11 +49,33 @@ def test_a_foreign_file(tmp_path, content):
         load_model(path)
 
 
-def test_a_saved_model_without_keras_metadata():
-    for release in "1.15.5", "2.4.4":
-        path = legacy_files.CORPUS / release / "no_metadata" / "saved_model"
-        with pytest.raises(LegacyModelError, match="without Keras metadata.*TFSMLayer"):
-            load_model(path)
+def without_functions(graph):
+    for child in graph.nodes[0].children:
+        if child.local_name in ("signatures", "__call__"):
+            child.local_name = "child"
+
+
+def without_objects(graph):
+    del graph.nodes[:]
+
+
+@pytest.mark.parametrize("release", ["1.15.5", "2.4.4"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without_functions, "without Keras metadata and without functions.*load_weig"),
+        (without_objects, "without objects, as TensorFlow 1.*load_weights"),
+    ],
+)
+def test_a_saved_model_with_nothing_to_rebuild(tmp_path, release, change, message):
+    path = tmp_path / "saved_model"
+    shutil.copytree(legacy_files.CORPUS / release / "no_metadata" / "saved_model", path)
+    file = path / "saved_model.pb"
+    parsed = protos.parse("SavedModel", file.read_bytes())
+    change(parsed.meta_graphs[0].object_graph_def)
+    file.write_bytes(parsed.SerializeToString())
+    with pytest.raises(LegacyModelError, match=message):
+        load_model(path)
 
 
 @pytest.mark.parametrize("form", ["model.h5", "model.keras"])

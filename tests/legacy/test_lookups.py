@@ -269,7 +269,7 @@ def another_shape(meta_graph, graph):
 
 
 def another_type(meta_graph, graph):
-    tensors(graph)["Const"].dtype = 1
+    tensors(graph)["Const"].dtype = 2
 
 
 def no_constant(meta_graph, graph):
@@ -310,9 +310,12 @@ def a_graph_of_noise(meta_graph, graph):
         (fewer_strings, r"Const_1: corrupt: 2 values for the shape \(3,\)"),
         (fewer_bytes, r"Const: corrupt: 0 values for the shape \(3,\)"),
         (another_shape, "Const: corrupt: 3 values for the shape"),
-        (another_type, "Const: corrupt: values of type float32, expected"),
+        (another_type, "Const: corrupt: values of type float64, expected"),
         (no_constant, "the graph has no constant 'Const_1'"),
-        (no_object, "corrupt: the inputs of its table are not in the file"),
+        (
+            no_object,
+            "'layer': corrupt: the function .* captures what is not in the file",
+        ),
         (equal_indices, "'layer': corrupt: 3 tokens for 1 indices"),
         (far_indices, "'layer': its vocabulary does not follow the special tokens"),
         (no_text, r"'layer': the token b'.xff.xfe': 'utf-8'"),

@@ -26,17 +26,16 @@ ARCHIVES = pathlib.Path(__file__).parents[1] / "data" / "legacy" / "ops"
 RELEASES = "2.3.4", "2.15.1"
 # What keras.ops has no counterpart for: refused, with the name of the function.
 UNKNOWN_IN_BOTH = """
-adjust_hue adjust_saturation bitcast boolean_mask complex conv2d_transpose
-crop_and_resize erosion2d extract_patches fft2d k_dropout k_random_normal linalg_qr
-linalg_svd local_response_normalization log_mel math_bessel_i0 math_bincount
+adjust_hue adjust_saturation bitcast boolean_mask complex crop_and_resize erosion2d
+fft2d k_dropout k_random_normal linalg_qr linalg_svd
+local_response_normalization log_mel math_bessel_i0 math_bincount
 math_cumulative_logsumexp math_digamma math_lgamma math_ndtri max_pool_argmax nn_dropout
 nn_lrn ragged_to_tensor random_flip random_noise random_uniform reverse_sequence
-scatter_nd scatter_update segment_sum set_diag shape_n space_to_batch stft unique
-vae_sampling vae_with_losses
+set_diag shape_n stft unique vae_sampling vae_with_losses
 """
 UNKNOWN = {
     "2.3.4": """
-abs_of_rfft linspace
+abs_of_rfft
 nn_softmax_cross_entropy_with_logits repeat_each
 resize_antialias resize_lanczos signal_rfft slice_mask sparse_to_dense sparse_values
 where_indices
@@ -54,7 +53,7 @@ gather_nd k_dot k_switch pad_by_shape range_of_float resize_by_double resize_by_
 slice_by_shape slice_by_tensor_index upsample_and_add
 """
 REFUSED = {
-    "2.3.4": "frame meshgrid ragged_lengths ragged_properties yolo_boxes",
+    "2.3.4": "frame linspace meshgrid ragged_lengths ragged_properties yolo_boxes",
     "2.15.1": """
 causal_attention einsum einsum_constant einsum_ellipsis einsum_one eye_by_shape
 linalg_einsum linspace op_equal op_not_equal rank slice_mask where_indices

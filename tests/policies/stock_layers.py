@@ -235,6 +235,15 @@ for _rank, _shape in ("1D", SEQUENCE), ("2D", IMAGE):
 for _rank, _shape in ("1D", (2, 3, 6, 2)), ("2D", FRAMES), ("3D", (2, 2, 4, 4, 4, 2)):
     TABLE[f"ConvLSTM{_rank}"] = (same(f"ConvLSTM{_rank}", 2, 2, **GLOROT), on(_shape))
 
+# Since Keras 3.16.
+NEWER = {
+    "Mosaic": (same("Mosaic", seed=1), on(IMAGE)),
+    "TernaryDense": (same("TernaryDense", 3), on(VECTOR)),
+}
+TABLE |= {name: case for name, case in NEWER.items() if hasattr(layers, name)}
+if hasattr(layers, "GroupedQueryAttention"):  # its name since Keras 3.16
+    TABLE["GroupedQueryAttention"] = TABLE.pop("GroupQueryAttention")
+
 
 def classes():
     """Return the name of every layer class in `keras.layers`, aliases once."""

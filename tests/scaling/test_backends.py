@@ -342,6 +342,7 @@ def reads_of_integers(count, loss_scale):
     return sum(reads)
 
 
+@pytest.mark.filterwarnings("ignore:LossScaleOptimizer divides")
 @on_tensorflow
 @pytest.mark.parametrize("loss_scale", ["dynamic", 8])
 def test_a_graph_reads_the_iterations_once_for_all_variables(loss_scale):

@@ -11,6 +11,9 @@ from keras import ops
 import keras_policies as mp
 from keras_policies import DynamicLossScale, FixedLossScale, LossScaleOptimizer
 
+# For tests whose gradients are those of no loss.
+hand_made = pytest.mark.filterwarnings("ignore:LossScaleOptimizer divides")
+
 RULES = [DynamicLossScale(64, 3, 4.0, minimum=2, maximum=256), FixedLossScale(8)]
 
 
@@ -72,6 +75,7 @@ INNER = {
 }
 
 
+@hand_made
 @HOW
 @pytest.mark.parametrize("inner", INNER)
 def test_a_copy_of_a_built_optimizer_goes_on_from_its_state(inner, copied_by):

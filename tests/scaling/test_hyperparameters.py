@@ -6,6 +6,9 @@ from keras import ops
 
 from keras_policies import LossScaleOptimizer
 
+# For tests whose gradients are those of no loss.
+hand_made = pytest.mark.filterwarnings("ignore:LossScaleOptimizer divides")
+
 
 def tensor(x):
     return ops.convert_to_tensor(x, dtype="float32")
@@ -34,6 +37,7 @@ def test_a_hyperparameter_is_read_from_and_set_on_the_inner_optimizer(
     assert float(getattr(optimizer, name)) == other
 
 
+@hand_made
 @pytest.mark.parametrize(
     ("given", "name", "value", "expected"),
     [

@@ -9,6 +9,9 @@ from semantics import DATA, SEMANTICS
 import keras_policies as mp
 from keras_policies import DynamicLossScale, FixedLossScale, LossScaleOptimizer
 
+# For tests whose gradients are those of no loss.
+hand_made = pytest.mark.filterwarnings("ignore:LossScaleOptimizer divides")
+
 BACKEND = keras.backend.backend()
 on_tensorflow = pytest.mark.skipif(
     BACKEND != "tensorflow", reason="tf.IndexedSlices, tf.function: TensorFlow only"
@@ -66,6 +69,7 @@ INNER_OPTIONS = {
 }
 
 
+@hand_made
 @pytest.mark.parametrize("options", INNER_OPTIONS)
 @pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("how", WAYS)
@@ -84,6 +88,7 @@ def test_scaled_training_is_unscaled_training(how, inner, options):
     assert int(scaled.iterations) == int(plain.iterations)
 
 
+@hand_made
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("options", INNER_OPTIONS)
 @pytest.mark.parametrize("how", WAYS)
@@ -111,6 +116,7 @@ def test_training_in_which_every_step_overflows_leaves_the_weights():
         np.testing.assert_array_equal(one, numpy(other))
 
 
+@hand_made
 @pytest.mark.parametrize("how", WAYS)
 def test_scale_grows_after_its_period(how):
     optimizer = LossScaleOptimizer(
@@ -144,6 +150,7 @@ def test_narrow_gradients_are_unscaled_without_underflow(dtype):
     assert numpy(variable).tolist() == [-2.0]
 
 
+@hand_made
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_gradients_of_narrow_variables_accumulate(how, dtype):
@@ -183,6 +190,7 @@ def test_variables_that_take_their_gradient_as_value_are_not_unscaled():
     assert [numpy(v).tolist() for v in variables] == [[0.0], [24.0]]
 
 
+@hand_made
 def test_schedules_do_not_advance_on_skipped_steps():
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay([0], [1.0, 0.5])
     optimizer = LossScaleOptimizer(keras.optimizers.SGD(schedule), DynamicLossScale(8))
@@ -489,6 +497,7 @@ class TestTensorFlow:
             train(tf.constant([x]))
             assert [float(numpy(v)[0]) for v in variables] == expected
 
+    @hand_made
     def test_sparse_gradients(self):
         import tensorflow as tf
 
@@ -503,6 +512,7 @@ class TestTensorFlow:
         assert float(optimizer.loss_scale) == 4.0
 
     @pytest.mark.parametrize("dtype", ["float16", "float32"])
+    @hand_made
     def test_sparse_gradients_in_a_legacy_loop(self, dtype):
         import tensorflow as tf
 

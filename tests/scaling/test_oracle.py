@@ -16,6 +16,9 @@ from oracle import Machine, Settings
 
 from keras_policies import DynamicLossScale, FixedLossScale, LossScaleOptimizer
 
+# For tests whose gradients are those of no loss.
+hand_made = pytest.mark.filterwarnings("ignore:LossScaleOptimizer divides")
+
 BACKEND = keras.backend.backend()
 LONG = int(os.environ.get("ORACLE_SEQUENCES", 0))
 # (steps per execution, jit_compile)
@@ -249,6 +252,7 @@ def test_each_step_is_that_of_the_oracle(machine_settings, sequence):
     follow(training, Machine(machine_settings, VALUES), sequence)
 
 
+@hand_made
 @drawn(COMPILED)
 @given(machines(), st.lists(sequences(), min_size=10, max_size=10))
 def test_each_compiled_or_stateless_step_is_that_of_the_oracle(machine_settings, many):

@@ -7,10 +7,13 @@ Tensors are only described here: `LegacyWeight.read` fetches one at a time.
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from keras_policies.legacy.base.recorded import Recorded
 
 Array: TypeAlias = npt.NDArray[Any]
 Config: TypeAlias = dict[str, Any]  # decoded JSON
@@ -108,6 +111,7 @@ class LegacyModel:
     inner_policies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # Of stateful RNNs, which a SavedModel records.
     states: LayerWeights = dataclasses.field(default_factory=dict)
+    recorded: "Recorded | None" = None  # the functions of a SavedModel
 
     @property
     def size(self) -> int:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from keras_policies.legacy.base.model import Array, Config, LegacyWeight
 
-Nest: TypeAlias = Any  # lists, tuples and dicts of `Spec`s and plain values
+# Lists, tuples and dicts of `Spec`s, `Composite`s and plain values.
+Nest: TypeAlias = Any
 
 
 class Spec(NamedTuple):
@@ -21,6 +22,12 @@ class Spec(NamedTuple):
     shape: tuple[int | None, ...] | None  # None: of any rank
     dtype: str
     name: str = ""
+
+
+class Composite(NamedTuple):
+    """An argument or a result that is no tensor: a ragged one, a sparse one, …."""
+
+    kind: str  # "RaggedTensorSpec", as TensorFlow calls it
 
 
 class Output(NamedTuple):
@@ -73,9 +80,12 @@ class RecordedLayer:
     """A layer or a model, as an object of the SavedModel."""
 
     class_name: str
-    config: Config | None  # with "name", "trainable" and "dtype" where recorded
+    # With "name", "trainable" and "dtype" (the policy as written) where they are
+    # recorded, and nothing else for a layer that was saved without its config.
+    config: Config
     name: str
-    children: Mapping[str, int]  # attribute -> number of another layer or variable
+    # Attribute -> number of another layer or variable; "blocks/0" in a list.
+    children: Mapping[str, int]
     variables: tuple[int, ...]  # with those of inner layers, in the order of `weights`
     trainable: tuple[int, ...]  # those of them that the layer trains
     traces: tuple[Trace, ...]  # of `call`
@@ -83,7 +93,13 @@ class RecordedLayer:
 
 @dataclasses.dataclass(frozen=True)
 class Recorded:
-    """The objects and functions of a SavedModel; object 0 is the model."""
+    """The objects and functions of a SavedModel; object 0 is the model.
+
+    A file without Keras metadata has no other layers: its model has the class name
+    "Signature", and the trace of the serving signature (of the first one, or of
+    `__call__`, where there is none of that name). Its variables are those that the
+    trace captures.
+    """
 
     layers: Mapping[int, RecordedLayer]
     variables: Mapping[int, LegacyWeight]

@@ -44,7 +44,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
 def restore_loss_scale(own: LossScaleOptimizer, state: LegacyOptimizerState) -> None:
     """Give a LossScaleOptimizer the scale that the file's optimizer had reached."""
     if state.loss_scale is not None:
-        own.dynamic_scale.assign(state.loss_scale)
+        vars(own)["dynamic_scale"].assign(state.loss_scale)
     if state.good_steps is not None:
         own.step_counter.assign(state.good_steps)
 

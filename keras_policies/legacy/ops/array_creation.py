@@ -62,7 +62,7 @@ def eye(
     return np.eye(num_rows, num_columns, dtype=dtype)
 
 
-@op("linspace")
+@op("linspace", LinSpace=Raw("start stop num"))
 def linspace(start: float, stop: float, num: int) -> Operand:
     """Return evenly spaced numbers."""
     budget.spend(num, 8)

@@ -121,7 +121,13 @@ def slice_(input_: Operand, begin: Sizes, size: Sizes) -> Operand:
     return index(input_, spec)
 
 
-@op("gather", v1=True, Gather=Raw("params indices"), GatherV2=GATHER_V2)
+@op(
+    "gather",
+    v1=True,
+    Gather=Raw("params indices"),
+    GatherV2=GATHER_V2,
+    ResourceGather=Raw("params indices", "batch_dims"),
+)
 def gather(
     params: Operand,
     indices: Operand,
@@ -151,7 +157,12 @@ def _gathered(params: Tensor, indices: Operand, axis: int, batch_dims: int) -> T
     return ops.take_along_axis(params, indices, axis=axis)
 
 
-@op("gather_nd", v1=True, GatherNd=Raw("params indices"))
+@op(
+    "gather_nd",
+    v1=True,
+    GatherNd=Raw("params indices"),
+    ResourceGatherNd=Raw("params indices"),
+)
 def gather_nd(params: Tensor, indices: Operand, batch_dims: int = 0) -> Tensor:
     """Take the items at positions that index the first axes together."""
     indices = indices if kinds.is_tensor(indices) else kinds.array(indices)

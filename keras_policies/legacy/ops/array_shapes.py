@@ -1,5 +1,6 @@
 """Functions directly under `tf` on shapes, and to reshape and pad."""
 
+import itertools
 import operator
 from typing import Literal, TypeAlias
 
@@ -43,6 +44,27 @@ def rank(input: Operand) -> int:
 def ensure_shape(x: Tensor, shape: object = None) -> Tensor:
     """Return `x`: the function checks and changes nothing."""
     return x
+
+
+@op("broadcast_dynamic_shape", BroadcastArgs=Raw("shape_x shape_y"))
+def broadcast_dynamic_shape(shape_x: Sizes, shape_y: Sizes) -> list[int | Size]:
+    """Return the shape of two tensors that are broadcast together."""
+    pairs = itertools.zip_longest(reversed(shape_x), reversed(shape_y), fillvalue=1)
+    return [_broadcast(*pair) for pair in pairs][::-1]
+
+
+def _broadcast(one: int | Size, other: int | Size) -> int | Size:
+    if 1 in (one, other):
+        return other if one == 1 else one
+    is_same = (
+        isinstance(one, Size)
+        and isinstance(other, Size)
+        and one.tensor is other.tensor
+        and one.axis == other.axis
+    )
+    if one != other and not is_same:
+        raise ValueError(f"sizes {one} and {other}: which one is larger is not known")
+    return one
 
 
 @op("reshape", Reshape=Raw("tensor shape"))

@@ -10,16 +10,24 @@ from keras_policies.legacy.ops.math_reductions import euclidean_norm
 from keras_policies.legacy.ops.registry import Raw, op
 
 CHOICE = Raw("condition x y")
+SAME = Raw("input")
 elementwise.register("x", ("stop_gradient", None, "stop_gradient", "StopGradient"))
 
 
-@op("identity", Identity=Raw("input"))
+@op(
+    "identity",
+    CheckNumerics=SAME,
+    Identity=SAME,
+    PlaceholderWithDefault=SAME,
+    PreventGradient=SAME,
+    Snapshot=SAME,
+)
 def identity(input: Operand) -> Operand:
     """Return what it is given."""
     return input
 
 
-@op("identity_n")
+@op("identity_n", IdentityN=Raw("*input"))
 def identity_n(input: Operands) -> tuple[Operand, ...]:
     """Return a list as it is."""
     return tuple(input)

@@ -18,7 +18,13 @@ DIAG = Raw("diagonal k num_rows num_cols padding_value")
 DIAG_PART = Raw("input k padding_value")
 
 
-@op("linalg.matmul", MatMul=MATMUL, BatchMatMul=BATCHED, BatchMatMulV2=BATCHED)
+@op(
+    "linalg.matmul",
+    BatchMatMul=BATCHED,
+    BatchMatMulV2=BATCHED,
+    BatchMatMulV3=BATCHED,
+    MatMul=MATMUL,
+)
 def matmul(
     a: Operand,
     b: Operand,

@@ -139,3 +139,22 @@ def in_top_k_v1(predictions: Tensor, targets: Tensor, k: int) -> Tensor:
 def in_top_k(targets: Tensor, predictions: Tensor, k: int) -> Tensor:
     """Return what `in_top_k_v1` does: TensorFlow 2 swapped the first two."""
     return ops.in_top_k(targets, predictions, k)
+
+
+@op("math.segment_sum", SegmentSum=Raw("data segment_ids"))
+def segment_sum(data: Tensor, segment_ids: tuple[int, ...]) -> Tensor:
+    """Add up the items of each segment; the segments are numbered in order."""
+    return unsorted_segment_sum(data, segment_ids, max(segment_ids) + 1)
+
+
+@op(
+    "math.unsorted_segment_sum",
+    v1=True,
+    UnsortedSegmentSum=Raw("data segment_ids num_segments"),
+)
+def unsorted_segment_sum(
+    data: Tensor, segment_ids: Operand, num_segments: int
+) -> Tensor:
+    """Add up the items of each of `num_segments` segments."""
+    ids = segment_ids if kinds.is_tensor(segment_ids) else kinds.array(segment_ids)
+    return ops.segment_sum(data, ids, num_segments=num_segments)

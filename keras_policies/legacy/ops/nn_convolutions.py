@@ -17,7 +17,7 @@ POOLING = Raw("input", "ksize strides padding data_format")
 Setting: TypeAlias = int | Sequence[int]  # for all spatial axes, or one for each
 
 
-def _spatial(values: Setting, rank: int, layout: str) -> list[int]:
+def spatial(values: int | Sequence[Any], rank: int, layout: str) -> list[Any]:
     """Return a setting per spatial axis, from one number or a number per axis."""
     if isinstance(values, int):
         return [values] * rank
@@ -27,7 +27,7 @@ def _spatial(values: Setting, rank: int, layout: str) -> list[int]:
     return values * rank if len(values) == 1 else values
 
 
-def _one(values: Sequence[int]) -> int | tuple[int, ...]:
+def one(values: Sequence[int]) -> int | tuple[int, ...]:
     """Return one number if all are equal; saving an operation turns tuples to lists."""
     return values[0] if len(set(values)) == 1 else tuple(values)
 
@@ -38,10 +38,10 @@ def _settings(
     """Return the keyword arguments of a convolution of `keras.ops`."""
     rank = len(input.shape) - 2
     return {
-        "strides": _one(_spatial(strides, rank, layout)),
+        "strides": one(spatial(strides, rank, layout)),
         "padding": padding,
         "data_format": layout,
-        "dilation_rate": _one(_spatial(dilations, rank, layout)),
+        "dilation_rate": one(spatial(dilations, rank, layout)),
     }
 
 
@@ -62,7 +62,9 @@ def _convolution(name: str) -> Callable[..., Tensor]:
 
 NAMES = "nn.convolution", "nn.conv1d", "nn.conv2d", "nn.conv3d"
 RENAMED = {"filter": "filters", "stride": "strides", "dilation_rate": "dilations"}
-op(*NAMES, v1=True, Conv2D=CONVOLUTION, renamed=RENAMED)(_convolution("conv"))
+op(*NAMES, v1=True, Conv2D=CONVOLUTION, Conv3D=CONVOLUTION, renamed=RENAMED)(
+    _convolution("conv")
+)
 RATE = {"filter": "filters", "rate": "dilations"}
 op("nn.depthwise_conv2d", v1=True, DepthwiseConv2dNative=CONVOLUTION, renamed=RATE)(
     _convolution("depthwise_conv")
@@ -97,8 +99,8 @@ def _pooling(kind: str) -> Callable[..., Tensor]:
     ) -> Tensor:
         rank = len(input.shape) - 2
         layer = getattr(keras.layers, f"{kind}Pooling{rank}D")(
-            tuple(_spatial(ksize, rank, data_format)),
-            strides=tuple(_spatial(strides, rank, data_format)),
+            tuple(spatial(ksize, rank, data_format)),
+            strides=tuple(spatial(strides, rank, data_format)),
             padding=padding,
             data_format=data_format,
             dtype=input.dtype,
@@ -109,8 +111,12 @@ def _pooling(kind: str) -> Callable[..., Tensor]:
 
 
 MAX, AVG = _pooling("Max"), _pooling("Average")
-op("nn.max_pool", "nn.max_pool1d", "nn.max_pool2d", v1=True, MaxPool=POOLING)(MAX)
-op("nn.avg_pool", "nn.avg_pool1d", "nn.avg_pool2d", v1=True, AvgPool=POOLING)(AVG)
+RANKS = "", "1d", "2d", "3d"
+MAX_NAMES, AVG_NAMES = (
+    [f"nn.{kind}_pool{r}" for r in RANKS] for kind in ("max", "avg")
+)
+op(*MAX_NAMES, v1=True, MaxPool=POOLING, MaxPool3D=POOLING)(MAX)
+op(*AVG_NAMES, v1=True, AvgPool=POOLING, AvgPool3D=POOLING)(AVG)
 
 
 @op("nn.pool", v1=True, renamed={"window_shape": "ksize", "dilation_rate": "dilations"})

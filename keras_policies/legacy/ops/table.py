@@ -4,13 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions)
+    array_blocks,
     array_creation,
     array_indexing,
     array_joining,
+    array_scattering,
     array_shapes,
     array_values,
     bitwise,
     image,
+    image_patches,
     image_resize,
     keras_backend,
     keras_backend_layers,
@@ -20,6 +23,9 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     math_reductions,
     nn,
     nn_convolutions,
+    nn_normalization,
+    nn_transposed,
+    quantization,
     random,
 )
 from keras_policies.legacy.ops.registry import FUNCTIONS as FUNCTIONS

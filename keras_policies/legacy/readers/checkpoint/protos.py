@@ -20,7 +20,7 @@ from keras_policies.legacy.readers.checkpoint.wire import CorruptError, read_var
 Message: TypeAlias = Any  # its fields are those in messages.py
 PACKAGE = "keras_policies.legacy"
 MESSAGE = re.compile(r"message (\w+) \{(.*?)\}", re.DOTALL)
-FIELD = re.compile(r"(repeated )?(\w+) (\w+) = (\d+);")
+FIELD = re.compile(r"(repeated |optional )?(\w+) (\w+) = (\d+);")
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5  # wire types
 MAX_MESSAGES = 3_000_000  # of which a small file can hold very many
 UNCOUNTED_BYTES = 1024 * 1024  # too few to hold a harmful number of messages
@@ -33,9 +33,14 @@ def _pool() -> descriptor_pool.DescriptorPool:
     )
     for name, fields in MESSAGE.findall(MESSAGES):
         described = file.message_type.add(name=name)
-        for repeated, kind, field_name, number in FIELD.findall(fields):
+        for label, kind, field_name, number in FIELD.findall(fields):
             field = described.field.add(name=field_name, number=int(number))
-            field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
+            is_repeated = label == "repeated "
+            field.label = field.LABEL_REPEATED if is_repeated else field.LABEL_OPTIONAL
+            if label == "optional ":  # says whether it is there, as in a `oneof`
+                field.proto3_optional = True
+                field.oneof_index = len(described.oneof_decl)
+                described.oneof_decl.add(name=f"_{field_name}")
             if kind[0].isupper():
                 field.type, field.type_name = field.TYPE_MESSAGE, f".{PACKAGE}.{kind}"
             else:
@@ -51,8 +56,10 @@ def _message_class(name: str) -> Any:
     return message_factory.GetMessageClass(described)
 
 
-def parse(name: str, data: bytes) -> Message:
+def parse(name: str, data: bytes, most: int = MAX_MESSAGES) -> Message:
     """Return the message `name` of messages.py, parsed from `data`.
+
+    If there is much data, it may hold `most` messages.
 
     Example:
         >>> parse("Versions", bytes([8, 26])).producer
@@ -61,7 +68,7 @@ def parse(name: str, data: bytes) -> Message:
     parsed = _message_class(name)()
     try:
         if len(data) > UNCOUNTED_BYTES:
-            _check_count(parsed.DESCRIPTOR, data)
+            _check_count(parsed.DESCRIPTOR, data, most)
         parsed.ParseFromString(data)
     except (CorruptError, message.DecodeError, UnicodeDecodeError) as error:
         raise LegacyModelError(
@@ -71,7 +78,7 @@ def parse(name: str, data: bytes) -> Message:
     return parsed
 
 
-def _check_count(kind: Descriptor, data: bytes) -> None:
+def _check_count(kind: Descriptor, data: bytes, most: int) -> None:
     """Raise if parsing a message of a kind from `data` would take too much memory.
 
     A message of two bytes takes a hundred once it is parsed.
@@ -85,8 +92,8 @@ def _check_count(kind: Descriptor, data: bytes) -> None:
                 count += 1
                 if begins < ends:
                     queue.append((inner[number], begins, ends))
-            if count > MAX_MESSAGES:
-                raise CorruptError(f"more than {MAX_MESSAGES} messages are in it")
+            if count > most:
+                raise CorruptError(f"more than {most} messages are in it")
 
 
 @functools.cache

@@ -10,7 +10,7 @@ tensorflow/python/saved_model/load.py.
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
@@ -21,6 +21,7 @@ from keras_policies.legacy.readers.checkpoint import object_graph, protos
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import Edges, ObjectGraph
 from keras_policies.legacy.readers.checkpoint.protos import Message
+from keras_policies.legacy.readers.saved_model.library import Library
 
 MODEL_FILE = "saved_model.pb"
 METADATA_FILE = "keras_metadata.pb"
@@ -28,6 +29,9 @@ VARIABLES = "variables/variables"
 SCHEMA_VERSION = 1
 MAX_MODEL_BYTES = 2 * 1024**3  # what a protocol buffer can be
 KERAS_OBJECT = "_tf_keras_"
+SIGNATURES, SERVING, CALL = "signatures", "serving_default", "__call__"
+# What stands for the JSON of a root that is no Keras object, but has a function.
+SIGNATURE: Config = {"class_name": "Signature", "name": "signature"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +45,8 @@ class SavedObjects:
     checkpoint: Checkpoint
     checkpoint_nodes: Sequence[Message]  # the objects of the checkpoint's own graph
     in_checkpoint: dict[int, int]  # object -> its number in the checkpoint's graph
+    library: Library
+    is_signature: bool  # whether the root is no Keras object, and only has functions
 
 
 def open_folder(folder: pathlib.Path) -> SavedObjects:
@@ -49,9 +55,15 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
         meta_graph = _meta_graph(folder)
         nodes = meta_graph.object_graph_def.nodes
         children = object_graph.children_of(nodes)
+        if not nodes:
+            raise _no_objects(folder)
     metadata = _metadata(folder, nodes)
-    if 0 not in metadata or not nodes:
-        raise _no_metadata(folder)
+    is_signature = 0 not in metadata
+    if is_signature:
+        listed = children[0].get(SIGNATURES)
+        if CALL not in children[0] and (listed is None or not children[listed]):
+            raise _no_functions(folder)
+        metadata = {0: SIGNATURE, **metadata}
     checkpoint = Checkpoint(folder / VARIABLES, folder)
     with located(folder / VARIABLES):
         checkpoint_nodes = checkpoint.nodes()
@@ -69,7 +81,15 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
     variables = {node: item for node, item in stored if item is not None}
     graph = ObjectGraph(children, variables, metadata)
     return SavedObjects(
-        folder, meta_graph, nodes, graph, checkpoint, checkpoint_nodes, in_checkpoint
+        folder,
+        meta_graph,
+        nodes,
+        graph,
+        checkpoint,
+        checkpoint_nodes,
+        in_checkpoint,
+        Library(folder / MODEL_FILE, meta_graph),
+        is_signature,
     )
 
 
@@ -94,32 +114,50 @@ def _meta_graph(folder: pathlib.Path) -> Message:
 
 
 def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Config]:
-    """Return `{object: dict}`, what Keras wrote about its objects."""
+    """Return `{object: dict}`, what Keras wrote about its objects.
+
+    Where the folder holds two saves, `keras_metadata.pb` is the older: TensorFlow up to
+    2.4 leaves it there, as do others that are no Keras of its time.
+    """
     path = folder / METADATA_FILE
-    with located(path if path.is_file() else folder / MODEL_FILE):
-        if path.is_file():
-            written = _parsed("KerasMetadata", path).nodes
-            objects = [(item.node_id, item) for item in written]
-        else:
-            objects = [(number, node.user_object) for number, node in enumerate(nodes)]
-        texts = {
-            number: item.metadata
-            for number, item in objects
-            if item.metadata and item.identifier.startswith(KERAS_OBJECT)
-        }
-        json_text.check_size(texts.values(), "the objects of Keras")
-        return {
-            at: json_text.decode(text, f"object {at}") for at, text in texts.items()
-        }
+    if nodes[0].user_object.metadata or not path.is_file():
+        with located(folder / MODEL_FILE):
+            return _decoded((at, node.user_object) for at, node in enumerate(nodes))
+    with located(path):
+        written = _parsed("KerasMetadata", path).nodes
+        if any(
+            0 <= item.node_id < len(nodes)
+            and item.identifier != nodes[item.node_id].user_object.identifier
+            for item in written
+        ):
+            return {}
+        return _decoded((item.node_id, item) for item in written)
 
 
-def _no_metadata(folder: pathlib.Path) -> LegacyModelError:
+def _decoded(objects: Iterable[tuple[int, Message]]) -> dict[int, Config]:
+    """Return `{object: dict}` of those messages that Keras wrote."""
+    texts = {
+        number: item.metadata
+        for number, item in objects
+        if item.metadata and item.identifier.startswith(KERAS_OBJECT)
+    }
+    json_text.check_size(texts.values(), "the objects of Keras")
+    return {at: json_text.decode(text, f"object {at}") for at, text in texts.items()}
+
+
+def _no_objects(folder: pathlib.Path) -> LegacyModelError:
     return LegacyModelError(
-        "a SavedModel without Keras metadata, so there are no layers to restore: "
-        "tf.saved_model.save wrote something that is no Keras model, or Keras 3 "
-        "exported one.",
-        f"{remedies.load_weights_into_code(folder)} Or call its signatures with "
-        "keras.layers.TFSMLayer where TensorFlow is installed.",
+        "a SavedModel without objects, as TensorFlow 1 and estimators write it: it has "
+        "a graph and variables, and does not say which layer they belong to.",
+        remedies.load_weights_into_code(folder),
+    )
+
+
+def _no_functions(folder: pathlib.Path) -> LegacyModelError:
+    return LegacyModelError(
+        "a SavedModel without Keras metadata and without functions: it holds "
+        "variables, and nothing to rebuild a model from.",
+        remedies.load_weights_into_code(folder),
     )
 
 

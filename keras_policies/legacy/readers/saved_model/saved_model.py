@@ -15,6 +15,7 @@ from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
 from keras_policies.legacy.readers.saved_model import (
     objects,
     optimizer,
+    recorded,
     saved_states,
     tokens,
 )
@@ -34,7 +35,7 @@ def _input(info: Message) -> tuple[tuple[int | None, ...], str]:
 def _inputs(meta_graph: Message) -> Inputs:
     """Return `{name: (shape, dtype)}` of the serving signature."""
     for named in meta_graph.signature_def:
-        if named.key == "serving_default":
+        if named.key == objects.SERVING:
             inputs = sorted(named.value.inputs, key=lambda item: item.key)
             return {item.key: _input(item.value) for item in inputs}
     return {}
@@ -47,9 +48,11 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     graph, root = opened.graph, opened.graph.metadata[0]
     layers = graph.layers(0) if graph.is_graph(0) else {"": 0}
     by_layer = {name: graph.weights(node) for name, node in layers.items()}
+    if opened.is_signature:
+        by_layer = {"": recorded.weights_of_signature(opened)}
     every = {node: item for found in by_layer.values() for node, item in found.items()}
     config = root.get("config")
-    if isinstance(config, dict) and config.get("layer was saved without config"):
+    if isinstance(config, dict) and config.get(recorded.WITHOUT_CONFIG):
         config = None
     config = {"class_name": root.get("class_name"), "config": config}
     found, weights = vocabularies.take(
@@ -75,4 +78,5 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         vocabularies=found,
         inner_policies=inner,
         states=saved_states.by_layer(graph),
+        recorded=recorded.read(opened, every),
     )

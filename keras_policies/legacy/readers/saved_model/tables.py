@@ -6,48 +6,19 @@ graph, or a file among the assets. Sources: tensorflow/python/ops/lookup_ops.py,
 tensorflow/core/protobuf/saved_object_graph.proto.
 """
 
-import functools
-import math
 import pathlib
 from typing import Any
-
-import numpy as np
 
 from keras_policies.legacy.base import lookups
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards.paths import check_inside
-from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
 from keras_policies.legacy.readers.saved_model.objects import SavedObjects
 
 ASSETS = "assets"
 TABLES = "lookup_table", "_table"  # 2.6 and on, before
 INNER_LAYERS = "_lookup_layer", "_index_lookup_layer"  # of TextVectorization, likewise
 KEYS, VALUES = "-keys", "-values"
-
-
-def constant(name: str, tensor: Message) -> list[Any]:
-    """Return the values of the constant `name`, integers or strings, as a flat list."""
-    sizes = [dim.size for dim in tensor.tensor_shape.dim]
-    dtype = DTYPES.get(tensor.dtype, np.dtype("float32"))
-    if tensor.dtype != STRING and dtype.kind != "i":
-        raise LegacyModelError(
-            f"{name}: corrupt: values of type {dtype}, expected integers or strings."
-        )
-    if tensor.dtype == STRING:
-        values = list(tensor.string_val)
-    elif not tensor.tensor_content:
-        values = [*tensor.int64_val, *tensor.int_val]
-    elif len(tensor.tensor_content) % dtype.itemsize == 0:
-        stored = np.frombuffer(tensor.tensor_content, dtype.newbyteorder("<"))
-        values = stored.tolist()
-    else:
-        values = []
-    if min(sizes, default=0) < 0 or len(values) != math.prod(sizes):
-        reason = f"{name}: corrupt: {len(values)} values for the shape {tuple(sizes)}."
-        raise LegacyModelError(reason)
-    return values
 
 
 class Tables:
@@ -102,31 +73,23 @@ class Tables:
         if initialize is None:
             return []
         names = nodes[initialize].function.concrete_functions
-        captured = (self._functions.get(name, ()) for name in names)
-        numbers = [number for every in captured for number in every if number != table]
-        if any(not 0 <= number < len(nodes) for number in numbers):
-            reason = "corrupt: the inputs of its table are not in the file."
-            raise LegacyModelError(reason)
-        return [nodes[number] for number in numbers]
-
-    @functools.cached_property
-    def _functions(self) -> dict[str, tuple[int, ...]]:
-        """Return `{name: numbers of the objects that the function captures}`."""
-        stored = self._objects.meta_graph.object_graph_def.concrete_functions
-        named = [protos.parse("NamedConcreteFunction", data) for data in stored]
-        return {item.key: tuple(item.value.bound_inputs) for item in named}
-
-    @functools.cached_property
-    def _constants(self) -> dict[str, Message]:
-        graph = protos.parse("Graph", self._objects.meta_graph.graph_def)
-        return {node.name: node for node in graph.node if node.op == "Const"}
+        captured = (self._objects.library.trace(name).captures for name in names)
+        every = (number for numbers in captured for number in numbers)
+        return [nodes[number] for number in every if number != table]
 
     def _constant(self, name: str) -> list[Any]:
-        node = self._constants.get(name)
-        for attr in () if node is None else node.attr:
-            if attr.key == "value":
-                return constant(name, attr.value.tensor)
-        raise LegacyModelError(f"corrupt: the graph has no constant {name!r}.")
+        """Return the values of a constant, integers or strings, as a flat list."""
+        values = self._objects.library.constant(name)
+        if values.dtype.kind not in "iO":
+            raise LegacyModelError(
+                f"{name}: corrupt: values of type {values.dtype}, expected integers or "
+                "strings."
+            )
+        if values.size > lookups.MAX_TOKENS:
+            reason = f"{name}: corrupt: {values.size} tokens in a vocabulary."
+            raise LegacyModelError(reason)
+        found: list[Any] = values.reshape(-1).tolist()
+        return found
 
     def _lines(self, number: int) -> list[bytes]:
         """Return the lines of an asset, as TensorFlow reads them."""

@@ -1,0 +1,33 @@
+"""Counts what a file makes this package do."""
+
+from keras_policies.legacy.base.errors import LegacyModelError
+
+
+class Limit:
+    """Raises `LegacyModelError` when a file asks for more of something than it may.
+
+    Args:
+        most: int, how many are allowed.
+        what: str, what is counted, in plural, as the error names it.
+
+    Example:
+        >>> nodes = Limit(2, "nodes in its functions")
+        >>> nodes.spend(2)
+        >>> try:
+        ...     nodes.spend()
+        ... except LegacyModelError as error:
+        ...     print(error)
+        more than 2 nodes in its functions: no model needs as many.
+    """
+
+    def __init__(self, most: int, what: str) -> None:
+        self.most = most
+        self.what = what
+        self._left = most
+
+    def spend(self, count: int = 1) -> None:
+        """Count `count` more."""
+        self._left -= count
+        if self._left < 0:
+            reason = f"more than {self.most} {self.what}: no model needs as many."
+            raise LegacyModelError(reason)

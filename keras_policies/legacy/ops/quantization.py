@@ -1,0 +1,38 @@
+"""`tf.quantization`: values rounded as a quantized model rounds them."""
+
+from keras import ops
+
+from keras_policies.legacy.ops.kinds import Operand, Tensor
+from keras_policies.legacy.ops.registry import Raw, op
+
+NODE = Raw("inputs min max", "num_bits narrow_range")
+
+
+@op(
+    "quantization.fake_quant_with_min_max_vars",
+    "quantization.fake_quant_with_min_max_vars_per_channel",
+    v1=True,
+    FakeQuantWithMinMaxVars=NODE,
+    FakeQuantWithMinMaxVarsPerChannel=NODE,
+)
+def fake_quantization(
+    inputs: Tensor,
+    min: Operand,
+    max: Operand,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+) -> Tensor:
+    """Round to `2**num_bits` values between two bounds, one of them exactly zero.
+
+    Source: Nudge in tensorflow/core/kernels/fake_quant_ops_functor.h.
+    """
+    lowest, highest = int(narrow_range), 2**num_bits - 1
+    scale = ops.divide(ops.subtract(max, min), highest - lowest)
+    zero = ops.subtract(lowest, ops.divide(min, scale))
+    zero = ops.clip(ops.floor(ops.add(zero, 0.5)), lowest, highest)
+    first, last = (
+        ops.multiply(ops.subtract(bound, zero), scale) for bound in (lowest, highest)
+    )
+    bounded = ops.minimum(ops.maximum(inputs, first), last)
+    steps = ops.floor(ops.add(ops.divide(ops.subtract(bounded, first), scale), 0.5))
+    return ops.add(ops.multiply(steps, scale), first)

@@ -1,0 +1,76 @@
+"""Packs what write_lost.py and write_exported.py wrote, for the tests.
+
+    python pack_lost.py OUTDIR
+
+The archive of a release is `lost/<release>.tar.xz`; of the older releases it holds the
+cases in `TAKEN`. `OUTDIR/2.4.4/stale_metadata/` is made here: the case `scale`, beside
+the `keras_metadata.pb` of another model, as a folder has that was saved to twice.
+"""
+
+import io
+import pathlib
+import shutil
+import sys
+import tarfile
+
+FOLDER = pathlib.Path(__file__).parent / "lost"
+# Nothing of the model is in it.
+WITHOUT = ("fingerprint.pb",)
+TAKEN = {
+    "2.0.0": """
+affine any_length bare_variable clip_constraint compiled_adam condition conv_inside
+dense_inside-mixed_float16 einsum gru_inside in_nested in_sequential lambda_distance
+lambda_normalize lambda_one_hot lambda_scale masked nested own_activation own_attention
+own_conv2d own_lookup positions sampling scale sequential_inside shared_two_shapes
+slope subclassed subclassed_blocks subclassed_dict subclassed_functionals
+subclassed_list subclassed_nested unrolled_loop where_gather_one_hot while_loop
+""",
+    "2.9.3": """
+affine_with_config any_length attention_inside attention_pool clip_constraint
+compiled_adam condition conv_inside dense_inside-mixed_float16 einsum encoder fused_norm
+gated in_nested in_sequential lambda_distance lambda_resize lambda_scale lstm_inside
+masked moving_mean nested own_activation own_cell own_conv2d_transpose own_depthwise
+positions prints_and_assertions sampling scale-mixed_bfloat16 shared
+shared_inside_two_shapes subclassed subclassed_blocks subclassed_dict
+subclassed_functionals subclassed_list subclassed_nested tied while_loop
+""",
+}
+
+
+def mix(outdir):
+    """Write the folder that two saves wrote."""
+    source, folder = outdir / "2.4.4" / "scale", outdir / "2.4.4" / "stale_metadata"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(source, folder)
+    stale = outdir / "2.9.3" / "dense_inside" / "model" / "keras_metadata.pb"
+    shutil.copy(stale, folder / "model")
+
+
+def add(archive, path, name):
+    info = tarfile.TarInfo(name)
+    data = path.read_bytes()
+    info.size = len(data)
+    archive.addfile(info, io.BytesIO(data))
+
+
+def by_kind(path):
+    """Return the order in the archive, where files that are alike are neighbours."""
+    return path.name, path
+
+
+def main(outdir):
+    outdir = pathlib.Path(outdir)
+    mix(outdir)
+    FOLDER.mkdir(exist_ok=True)
+    for release in sorted(path for path in outdir.iterdir() if path.is_dir()):
+        taken = TAKEN.get(release.name, "").split()
+        cases = [release / name for name in taken] or release.iterdir()
+        found = [path for case in cases for path in case.rglob("*") if path.is_file()]
+        with tarfile.open(FOLDER / f"{release.name}.tar.xz", "w:xz", preset=9) as archive:
+            for path in sorted(found, key=by_kind):
+                if path.name not in WITHOUT:
+                    add(archive, path, str(path.relative_to(outdir)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,54 @@
+"""Ops of TensorFlow graphs, each alone, as the release 2.15.1 recorded them."""
+
+import json
+
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+from keras_policies.legacy.ops import node_def, table
+
+CASES = json.loads((legacy_files.FOLDER / "nodes.json").read_text())
+TOLERANCE = {"float16": 5e-3, "float32": 2e-5}
+
+
+def outputs(case):
+    """Return what a Functional model of the node gives, one output as a list."""
+    dtypes = case["dtypes"]
+    arrays = [np.array(x, t) for x, t in zip(case["inputs"], dtypes, strict=True)]
+    inputs = [keras.Input(x.shape[1:], dtype=x.dtype.name) for x in arrays]
+    constants = {
+        position: np.array(constant["value"], constant["dtype"])
+        for position, constant in case["constants"].items()
+    }
+    found = keras.tree.flatten(node_def.call(case["node"], inputs, constants))
+    # A constant is no output of a model: the mean and variance that a node was given.
+    found = [output for output in found if isinstance(output, keras.KerasTensor)]
+    return keras.tree.flatten(keras.Model(inputs, found)(arrays))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_node_gives_what_tensorflow_recorded(name):
+    case = CASES[name]
+    limit = TOLERANCE[case["dtypes"][0]]
+    found = outputs(case)
+    for output, wanted in zip(found, case["outputs"], strict=False):
+        output = np.asarray(keras.ops.convert_to_numpy(output), "float64")
+        assert output.shape == np.shape(wanted)
+        np.testing.assert_allclose(output, wanted, limit, limit)
+
+
+def test_a_transposed_convolution_needs_known_sizes():
+    case = CASES["transposed"]
+    constants = {key: np.array(one["value"]) for key, one in case["constants"].items()}
+    with pytest.raises(ValueError, match="expected known sizes"):
+        node_def.call(case["node"], [keras.Input((None, 4, 3))], constants)
+
+
+def test_shapes_are_broadcast_together_where_the_larger_is_known():
+    batch = table.call("shape", [keras.Input((4,))], {})
+    found = table.call("broadcast_dynamic_shape", [[3, 1, 1], batch], {})
+    assert found == [3, batch[0], 4]
+    with pytest.raises(ValueError, match="which one is larger is not known"):
+        table.call("broadcast_dynamic_shape", [batch, [2, 4]], {})

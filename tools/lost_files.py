@@ -1,0 +1,71 @@
+"""The models of tests/data/legacy/lost, whose classes are lost, and their results."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import tarfile
+
+import legacy_files
+import numpy as np
+
+ARCHIVES = legacy_files.FOLDER / "lost"
+# Newest first: the releases that each backend opens, and those of jax alone.
+RELEASES = "keras-3.15.1", "2.15.1", "2.9.3", "2.4.4", "2.0.0"
+
+
+def archives():
+    """Return the paths of the archives, one a release."""
+    return [ARCHIVES / f"{release}.tar.xz" for release in RELEASES]
+
+
+@functools.cache
+def names(release):
+    """Return the names of the cases of a release."""
+    with tarfile.open(ARCHIVES / f"{release}.tar.xz") as archive:
+        parts = (name.split("/") for name in archive.getnames())
+        return sorted(part[1] for part in parts if part[2:] == ["about.json"])
+
+
+def filled(structure, arrays):
+    """Return a structure with the arrays in the places of their numbers."""
+    if isinstance(structure, dict):
+        return {key: filled(value, arrays) for key, value in structure.items()}
+    if isinstance(structure, list):
+        return [filled(value, arrays) for value in structure]
+    return arrays[structure]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lost:
+    """A case; `write_lost.py` says what its files hold.
+
+    Args:
+        folder: where its archive was unpacked, with release and name.
+    """
+
+    folder: pathlib.Path
+
+    @property
+    def model(self):
+        """The path of the SavedModel."""
+        return self.folder / "model"
+
+    @functools.cached_property
+    def about(self):
+        """The dict of `about.json`."""
+        return json.loads((self.folder / "about.json").read_text())
+
+    @functools.cached_property
+    def stored(self):
+        """`{name: array}` of `expected.npz`."""
+        with np.load(self.folder / "expected.npz") as file:
+            return dict(file)
+
+    def arrays(self, prefix):
+        """Return the arrays `x_0`, `x_1`, … of a prefix `"x_"`."""
+        return legacy_files.in_order(self.stored, prefix)
+
+    def inputs(self):
+        """Return the inputs in the structure that the model takes."""
+        return filled(self.about["inputs"], self.arrays("x_"))
