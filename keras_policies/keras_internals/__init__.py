@@ -27,6 +27,7 @@ from keras_policies.keras_internals.operations import (
     is_functional,
     keeps_first_axis,
     maker_of,
+    mask_of,
     op_calls,
     record_call,
     recorded_calls,

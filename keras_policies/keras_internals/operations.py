@@ -45,6 +45,12 @@ def maker_of(tensor: keras.KerasTensor) -> keras.Operation | None:
 
 
 @needs(GRAPHS)
+def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
+    """Return the mask of a symbolic tensor, or None."""
+    return getattr(tensor, "_keras_mask", None)
+
+
+@needs(GRAPHS)
 def calls_before(tensor: keras.KerasTensor, given: Collection[int] = ()) -> list[Call]:
     """Return the calls that led to a symbolic tensor, the last one first.
 

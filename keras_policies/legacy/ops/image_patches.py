@@ -1,8 +1,8 @@
 """`tf.image`: the patches of an image."""
 
 import numpy as np
-from keras import ops
 
+from keras_policies.late import ops
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops.kinds import Padding, Tensor
 from keras_policies.legacy.ops.nn_convolutions import LAST, one, spatial
