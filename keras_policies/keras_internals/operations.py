@@ -46,7 +46,7 @@ def maker_of(tensor: keras.KerasTensor) -> keras.Operation | None:
 
 @needs(GRAPHS)
 def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
-    """Return the mask that a layer gave to a symbolic tensor, or None."""
+    """Return the mask of a symbolic tensor, or None."""
     return getattr(tensor, "_keras_mask", None)
 
 

@@ -31,7 +31,8 @@ class LayerDescription:
         compute_dtype, variable_dtype: None for a deferred policy.
         parameters: the number of values in its weights.
         becomes: the class in Keras 3, `"keras.ops"` for a function that was called on a
-            tensor, `REBUILT` if its class is lost, or None if it is missing.
+            tensor, `REBUILT` if its class is lost, `"rebuilt from its bytecode"` for a
+            Lambda layer whose code was followed, or None if it is missing.
     """
 
     path: str
@@ -116,6 +117,8 @@ def _becomes(class_name: str, path: str, findings: Findings) -> str | None:
     """Return the name of what a layer becomes, or None if that is missing."""
     if class_name in dict(findings.missing) or path in findings.code:
         return None
+    if path in findings.rebuilt:
+        return f"rebuilt from {findings.rebuilt[path]}"
     if layers.is_op(class_name):
         is_missing = any(path == layer for _, layer in findings.missing_ops)
         return None if is_missing else "keras.ops"

@@ -3,7 +3,9 @@
 Pure functions as in hostile_bytes.py. The results are well-formed, with checksums.
 """
 
+import base64
 import io
+import json
 import math
 import struct
 
@@ -122,8 +124,65 @@ def h5_dataset(rng, files):
     return h5_edited(files, edit)
 
 
+# Code of `lambda x: x * 2.0 + 1.0`, by Python 3.7.16.
+CODE = base64.b64decode(
+    "4wEAAAAAAAAAAQAAAAIAAABDAAAAcwwAAAB8AGQBFABkAhcAUwApA07nAAAAAAAAAEDnAAAAAAAA8D+p"
+    "ACkB2gF4cgMAAAByAwAAAPoHPHN0ZGluPtoIPGxhbWJkYT4BAAAA8wAAAAA="
+)
+INSTRUCTIONS = 26  # where they begin
+OPCODES = *range(1, 30), 60, 62, *range(83, 165)
+OBJECTS = (
+    b"\xe3",
+    b"(\xff\xff\xff\x7f",
+    b"r\x00\x00\x00\x00",
+    b")\x01" * 60,
+    b"l\xff\x7f\0\0",
+)
+
+
+def bytecode(rng):
+    """Return the code of a Lambda layer with other bytes, objects or instructions."""
+    code = bytearray(CODE)
+    kind = rng.randrange(4)
+    if kind == 0:
+        for _ in range(rng.choice((1, 2, 8))):
+            code[rng.randrange(len(code))] = rng.randrange(256)
+    elif kind == 1:  # more instructions, with the length that they have
+        pairs = [(rng.choice(OPCODES), rng.randrange(4)) for _ in range(200)]
+        more = b"".join(map(bytes, pairs)) + CODE[INSTRUCTIONS : INSTRUCTIONS + 12]
+        code[INSTRUCTIONS - 4 : INSTRUCTIONS + 12] = struct.pack("<i", len(more)) + more
+    elif kind == 2:
+        place = rng.randrange(INSTRUCTIONS + 12, len(code))
+        code[place:place] = rng.choice(OBJECTS) * rng.choice((1, 3))
+    else:
+        del code[rng.randrange(1, len(code)) :]
+    return base64.b64encode(bytes(code)).decode()
+
+
+def h5_bytecode(rng, files):
+    """Give a model a Lambda layer with code that somebody has changed."""
+
+    def edit(file):
+        config = json.loads(file.attrs["model_config"])
+        function = [
+            bytecode(rng),
+            rng.choice((None, [1], [[]])),
+            rng.choice((None, [2])),
+        ]
+        layer = {"name": "changed", "function": function, "function_type": "lambda"}
+        entry = {"class_name": "Lambda", "name": "changed", "config": layer}
+        layers = config["config"]["layers"]
+        if "inbound_nodes" in layers[0]:
+            entry["inbound_nodes"] = [[[layers[0]["config"]["name"], 0, 0, {}]]]
+        layers.insert(1, entry)
+        file.attrs["model_config"] = json.dumps(config)
+
+    return h5_edited(files, edit)
+
+
 HDF5 = {
     "json": h5_json,
+    "bytecode": h5_bytecode,
     "attribute": h5_attribute,
     "link": h5_link,
     "dataset": h5_dataset,

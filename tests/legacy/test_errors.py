@@ -228,7 +228,7 @@ def test_links_out_of_the_file_are_not_followed(tmp_path):
         load_model(edited_h5(tmp_path, edit))
 
 
-def test_code_in_a_file_is_refused(tmp_path):
+def test_broken_code_in_a_file_is_refused(tmp_path):
     def edit(config, file):
         config["config"]["layers"][3] = {
             "class_name": "Lambda",
@@ -240,7 +240,7 @@ def test_code_in_a_file_is_refused(tmp_path):
         }
 
     with pytest.raises(
-        LegacyModelError, match="the layer 'evil': this Lambda layer holds code"
+        LegacyModelError, match="the layer 'evil': corrupt: its code: expected"
     ):
         load_model(edited_h5(tmp_path, edit))
 

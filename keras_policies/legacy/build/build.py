@@ -18,8 +18,9 @@ from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.build import compiling, hints, made_in_code, own_classes
 from keras_policies.legacy.build.values import assign, restore_states, settle
 from keras_policies.legacy.build.weights import pair
+from keras_policies.legacy.bytecode import layer as _calls  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import layer as _  # noqa: F401 (Keras finds OpCall)
+from keras_policies.legacy.ops import layer as _ops  # noqa: F401 (for Keras)
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.policy import Policy

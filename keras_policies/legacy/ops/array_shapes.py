@@ -86,7 +86,7 @@ def transpose(
     return ops.transpose(a, axes=perm)
 
 
-@op("expand_dims", ExpandDims=Raw("input axis"))
+@op("expand_dims", ExpandDims=Raw("input axis"), renamed={"dim": "axis"})
 def expand_dims(input: Operand, axis: int) -> Operand:
     """Insert an axis of size 1."""
     if kinds.is_tensor(input):

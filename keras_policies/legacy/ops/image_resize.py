@@ -14,6 +14,7 @@ from keras_policies.legacy.ops.resampling import METHODS, Centers
 
 # A matrix of weights and its intermediate results, in arrays of its size.
 COPIES = 4
+METHODS_OF_1 = "bilinear", "nearest", "bicubic", "area"
 RESIZE = Raw("images size", "align_corners half_pixel_centers")
 
 
@@ -81,11 +82,12 @@ op(ResizeBicubic=RESIZE)(_of_graph("bicubic"))
 def resize_images(
     images: Tensor,
     size: tuple[int, ...],
-    method: int = 0,
+    method: object = 0,
     align_corners: bool = False,
     preserve_aspect_ratio: bool = False,
 ) -> Tensor:
-    """Resize by `method` 0, bilinear, or 1, nearest neighbor."""
-    if preserve_aspect_ratio or method not in (0, 1):
+    """Resize by one of `METHODS_OF_1`, or its number."""
+    if preserve_aspect_ratio or method not in (*METHODS_OF_1, *range(4)):
         raise ValueError(f"method: {method} with preserve_aspect_ratio")
-    return (NEAREST if method else BILINEAR)(images, size, align_corners)
+    name = METHODS_OF_1[method] if isinstance(method, int) else str(method)
+    return _of_graph(name)(images, size, align_corners)

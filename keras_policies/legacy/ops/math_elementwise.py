@@ -2,6 +2,7 @@
 
 import operator
 from operator import floordiv, truediv
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,18 @@ SAME_NAME = {
 }
 # Their inverses: `arcsin` in keras.ops and NumPy, `asin` in tf.math, `Asin` in graphs.
 INVERTED = "sin", "cos", "tan", "sinh", "cosh", "tanh"
+MAX_BITS = 1024  # of an integer
+
+
+def power(x: Any, y: Any) -> Any:
+    """Return `x ** y`, or raise ValueError for an integer of too many bits."""
+    if isinstance(x, int) and isinstance(y, int):
+        bits = x.bit_length() * abs(y)
+        if bits > MAX_BITS:
+            raise ValueError(f"a number of {str(bits)[:20]} bits")
+    return x**y
+
+
 elementwise.register(
     "x y",
     ("subtract", operator.sub, "math.subtract", "Sub"),
@@ -27,7 +40,7 @@ elementwise.register(
     ("divide_no_nan", np.divide, "math.divide_no_nan", "DivNoNan"),
     ("floor_divide", floordiv, "math.floordiv compat.v1.floor_div", "FloorDiv"),
     ("mod", operator.mod, "math.floormod math.mod", "FloorMod"),
-    ("power", operator.pow, "math.pow", "Pow"),
+    ("power", power, "math.pow", "Pow"),
     ("maximum", max, "math.maximum", "Maximum"),
     ("minimum", min, "math.minimum", "Minimum"),
     ("greater", operator.gt, "math.greater", "Greater"),

@@ -22,6 +22,7 @@ STEPS = {"prod": ("multiply", operator.mul), "sum": ("add", operator.add)}
 ALONG_AXES = Raw("input_tensor axis", "keepdims=keep_dims")
 EXTREME = Raw("input axis", "output_type")
 DIM = {"dim": "axis"}
+OF_TENSORFLOW_1 = {"keep_dims": "keepdims", "reduction_indices": "axis"}
 CUMULATIVE = Raw("x axis", "exclusive reverse")
 
 
@@ -51,7 +52,7 @@ def _reduced(name: str, values: Operand) -> Operand:
 
 for _name, _function, _node in REDUCTIONS:
     _raw = dict.fromkeys(_node.split(), ALONG_AXES)
-    enter(Op(_reduction(_name), {}), [_function], _raw)
+    enter(Op(_reduction(_name), OF_TENSORFLOW_1), [_function], _raw)
 
 
 @op("math.reduce_euclidean_norm", EuclideanNorm=ALONG_AXES)

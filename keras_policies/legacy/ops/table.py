@@ -17,6 +17,8 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     image_patches,
     image_resize,
     keras_backend,
+    keras_backend_layers,
+    keras_backend_names,
     linalg,
     math_elementwise,
     math_reductions,
@@ -25,6 +27,7 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     nn_normalization,
     nn_transposed,
     quantization,
+    random,
 )
 from keras_policies.legacy.ops.registry import FUNCTIONS as FUNCTIONS
 from keras_policies.legacy.ops.registry import NODES as NODES

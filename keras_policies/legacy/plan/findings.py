@@ -52,6 +52,8 @@ class Findings:
     # Lambda layers whose code is not run, and functions made from code, by name.
     code: Mapping[str, LegacyModelError] = field(default_factory=dict)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    # What the file records of layers that are made of that: "its bytecode".
+    rebuilt: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()  # what Keras 3 lacks and does not need to predict
     notes: tuple[str, ...] = ()  # about a file that this model is saved to
 

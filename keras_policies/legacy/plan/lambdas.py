@@ -4,7 +4,7 @@ import builtins
 import importlib
 import types
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,11 +14,64 @@ from keras_policies.late import keras
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.bytecode.code import VERSIONS
+from keras_policies.legacy.bytecode.follow import follow
+from keras_policies.legacy.bytecode.values import Program
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import bytecode, classes
 from keras_policies.legacy.plan.findings import Converting, Findings, Settings
 
+# Code as it is written, its defaults, and the values of its closure.
+Held: TypeAlias = tuple[Any, Any, Any]
 FUNCTIONS = "function", "mask", "output_shape"
 KEPT = "name", "trainable", "arguments"
+
+
+def rebuilt(config: Config, path: str) -> Converting[Program | None]:
+    """Return what the function of a Lambda layer does, if its code can be followed.
+
+    None if the user gives a function in its place, if it has one by name, and if its
+    code is not understood, of which `arguments` tells.
+    """
+    if classes.registered_name(str(config.get("name"))) is not None:
+        return None
+    held = _held(config.get("function"), config.get("function_type"))
+    if held is None or _held(config.get("mask"), config.get("mask_type")) is not None:
+        return None
+    try:
+        program = _program(held, config.get("arguments"))
+    except LegacyModelError:
+        return None
+    yield Findings(rebuilt={path: "its bytecode"})
+    return program
+
+
+def _held(value: Any, kind: Any) -> Held | None:
+    """Return code in a config, its defaults and its closure, or None if it has none."""
+    if isinstance(value, dict) and value.get("class_name") == "__lambda__":
+        inner = value.get("config") or {}
+        return inner.get("code"), inner.get("defaults"), inner.get("closure")
+    if kind != "lambda":
+        return None
+    parts = [*value] if isinstance(value, list | tuple) else []
+    code, defaults, closure, *_ = parts + [None] * 3
+    return code, defaults, closure
+
+
+def _program(held: Held, arguments: Any) -> Program:
+    """Return what code does, or raise LegacyModelError if it is not understood."""
+    text, defaults, closure = held
+    given = {key: _array(value) for key, value in (arguments or {}).items()}
+    return follow(bytecode.read(text), given, defaults or (), closure or ())
+
+
+def _array(value: Any) -> Any:
+    """Return an argument; Keras writes an array as a dict."""
+    if isinstance(value, dict) and value.get("type") == "ndarray":
+        found = np.asarray(value.get("value"))
+        budget.spend(found.size, 8)
+        return found
+    return value
 
 
 def arguments(config: Config, settings: Settings, path: str) -> Converting[Config]:
@@ -38,22 +91,22 @@ def arguments(config: Config, settings: Settings, path: str) -> Converting[Confi
         return {**kept, "function": keras_function(own)}
     for key in FUNCTIONS:
         value, kind = config.get(key), config.get(f"{key}_type")
-        found = yield from _function(value, kind, settings.safe_mode, path)
+        given = config.get("arguments")
+        found = yield from _function(value, kind, given, settings.safe_mode, path)
         if found is not None:
             kept[key] = found
     return kept
 
 
-def _function(value: Any, kind: Any, safe_mode: bool, path: str) -> Converting[Any]:
+def _function(
+    value: Any, kind: Any, arguments: Any, safe_mode: bool, path: str
+) -> Converting[Any]:
     """Return what a function in a config becomes, or None if there is none."""
-    if isinstance(value, dict) and value.get("class_name") == "__lambda__":
-        inner = value.get("config") or {}
-        value = [inner.get("code"), inner.get("defaults"), inner.get("closure")]
-        kind = "lambda"
-    elif isinstance(value, dict) and value.get("class_name") == "function":
+    held = _held(value, kind)
+    if held is not None:
+        return (yield from _code(held, arguments, safe_mode, path))
+    if isinstance(value, dict) and value.get("class_name") == "function":
         value, kind = value.get("config"), "function"
-    if kind == "lambda":
-        return (yield from _code(value, safe_mode, path))
     if value is None or kind == "raw" or not isinstance(value, str):
         return value
     known = classes.registered_name(value)
@@ -62,14 +115,16 @@ def _function(value: Any, kind: Any, safe_mode: bool, path: str) -> Converting[A
     return keras_function(known or value)
 
 
-def _code(value: Any, safe_mode: bool, path: str) -> Converting[Config | None]:
+def _code(
+    held: Held, arguments: Any, safe_mode: bool, path: str
+) -> Converting[Config | None]:
     """Return the reference to a function that is code in the file, or None.
 
     Code that cannot run is an error only once the model is built.
     """
     name = f"<lambda of {path}>"
     try:
-        yield Findings(functions={name: _compiled(value, safe_mode)})
+        yield Findings(functions={name: _compiled(held, arguments, safe_mode)})
     except LegacyModelError as error:
         remedy = (
             f"{error.remedy} To replace the code, write the function anew and pass it "
@@ -82,16 +137,11 @@ def _code(value: Any, safe_mode: bool, path: str) -> Converting[Config | None]:
     return keras_function(name)
 
 
-def _compiled(value: Any, safe_mode: bool) -> Callable[..., Any]:
+def _compiled(held: Held, arguments: Any, safe_mode: bool) -> Callable[..., Any]:
     """Return the function; raise LegacyModelError if it must not or cannot run."""
-    text, defaults, closure = value if isinstance(value, list | tuple) else [None] * 3
+    text, defaults, closure = held
     if safe_mode:
-        versions = bytecode.versions(text)
-        by = f" that Python {versions} compiled" if versions else ""
-        raise LegacyModelError(
-            f"this Lambda layer holds code{by}, which is not run from a file.",
-            remedies.TRUST if bytecode.runs_here(versions) else "",
-        )
+        raise _refused(held, arguments)
     code = bytecode.load(text)
     if closure or code.co_freevars:
         raise LegacyModelError(
@@ -100,6 +150,22 @@ def _compiled(value: Any, safe_mode: bool) -> Callable[..., Any]:
         )
     known = _globals(bytecode.global_names(code))
     return types.FunctionType(code, known, "<lambda>", tuple(defaults or ()) or None)
+
+
+def _refused(held: Held, arguments: Any) -> LegacyModelError:
+    """Return the error that says why code is neither run nor followed."""
+    try:
+        python = bytecode.read(held[0]).python
+    except LegacyModelError as error:
+        return error
+    reason = f"this Lambda layer holds code that Python {VERSIONS[python]} compiled, "
+    remedy = remedies.TRUST if bytecode.runs_here(python) else ""
+    try:
+        _program(held, arguments)
+    except LegacyModelError as error:
+        reason += f"which is not run from a file. {error.reason[:1].upper()}"
+        return LegacyModelError(f"{reason}{error.reason[1:]}", remedy)
+    return LegacyModelError(f"{reason}for its mask, which is not followed.", remedy)
 
 
 def _globals(names: Iterable[str]) -> dict[str, Any]:

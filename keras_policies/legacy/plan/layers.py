@@ -6,6 +6,7 @@ from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.names import layer_name
+from keras_policies.legacy.bytecode import lambda_configs as calls
 from keras_policies.legacy.ops import op_layers
 from keras_policies.legacy.plan import (
     activations,
@@ -52,7 +53,7 @@ def _keras_layer(
         raise LegacyModelError(text)
     class_name, config = written["class_name"], written.get("config") or {}
     if isinstance(config, list):  # a Sequential, up to Keras 2.2.2
-        config = {"name": "sequential", "layers": config}
+        config = {"name": written.get("name") or "sequential", "layers": config}
     path = configs.path(prefix, config.get("name") or class_name)
     with located(layer=None if is_root else path):
         if configs.is_graph(written):
@@ -87,8 +88,7 @@ def _model(
     found = yield from classes.keras_class(class_name, path, is_graph=True)
     name = {"name": layer_name(config["name"])} if config.get("name") else {}
     if "input_layers" not in config:
-        layers = _with_input(config["layers"], layers)
-        return found.with_config({**name, "layers": layers})
+        return _sequential(found, config, name, layers)
     own = {}
     if not found.is_stock:  # a subclass of Model may take arguments of its own
         graph_keys = ("layers", "input_layers", "output_layers", "trainable")
@@ -96,13 +96,34 @@ def _model(
     return found.with_config(own | name | graph.functional_graph(config, layers))
 
 
-def _with_input(written: list[Config], layers: list[Config]) -> list[Config]:
-    """Return the layers of a Sequential, an InputLayer first if the shape is known."""
+def _sequential(
+    found: KerasClass, config: Config, name: Config, layers: list[Config]
+) -> Config:
+    """Return the config of a Sequential of converted layers."""
+    written = config["layers"]
+    if not any(map(calls.is_call, layers)):
+        return found.with_config({**name, "layers": _with_input(written, layers)})
+    if not found.is_stock:
+        raise LegacyModelError(
+            f"{found.name}, a class of your own, has a Lambda layer, which becomes a "
+            "model that only keras.Sequential itself can be built with."
+        )
+    layers = _with_input(written, layers, config.get("build_input_shape"))
+    return calls.sequence_config({"name": None, **name, "layers": layers})
+
+
+def _with_input(
+    written: list[Config], layers: list[Config], shape: Any = None
+) -> list[Config]:
+    """Return the layers of a Sequential, an InputLayer first if the shape is known.
+
+    `shape` is that of the input if no layer tells it.
+    """
     first = written[0] if written else {}
     while configs.inner_layers(first):
         first = configs.inner_layers(first)[0]
     config = first.get("config") or {}
-    shape = config.get("batch_input_shape")
+    shape = config.get("batch_input_shape") or shape
     if shape is None or written[0]["class_name"] == "InputLayer":
         return layers
     given = {
@@ -120,7 +141,12 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
         dtype = {"dtype": config.get("dtype") or "float32"}
     else:
         dtype = yield from _dtype(config, settings, path)
-    converted = dict(dtype)
+    if found.is_stock and found.name == "Lambda":
+        program = yield from lambdas.rebuilt(config, path)
+        if program is not None:
+            name = str(config.get("name") or "lambda")
+            return calls.call_config(name, path, program, dtype.get("dtype"))
+    converted: Config = dict(dtype)
     for key, value in (yield from _known(found, config, settings, path)).items():
         if key != "dtype":
             converted[key] = yield from _argument(key, value, settings, path, dtype)
@@ -128,6 +154,8 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
         converted["name"] = layer_name(converted["name"])
     if not found.is_stock:
         return found.with_config(converted)
+    if found.name == "TimeDistributed" and calls.is_call(converted.get("layer")):
+        return calls.of_time_steps(converted["layer"], converted)
     if found.name == "BatchNormalization":
         converted["axis"] = _one_axis(converted.get("axis", -1))
     return (yield from preprocessing.with_state(found, converted, settings, path))

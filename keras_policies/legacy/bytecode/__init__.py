@@ -1,0 +1,1 @@
+"""Code in Lambda layers: read and followed, never run."""

@@ -1,0 +1,203 @@
+"""Follows the instructions of a function without running it, on symbols for values.
+
+Constants are computed on the way, so that a branch on them is one path. What is not
+known stays a `Ref`, and each function that would be called with it becomes a `Call`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
+from keras_policies.legacy.bytecode import (  # noqa: F401 (three enter their handlers)
+    containers,
+    functions,
+    machine,
+    names,
+    stack,
+    values,
+)
+from keras_policies.legacy.bytecode.code import VERSIONS, Code
+from keras_policies.legacy.bytecode.values import (
+    Call,
+    Cell,
+    Function,
+    Given,
+    Method,
+    Name,
+    Program,
+    Ref,
+)
+
+# Limits for one Lambda layer.
+MAX_STEPS = 5000  # instructions
+MAX_CALLS = 20  # of functions inside functions
+# Attributes of tensors and shapes that are values, and those that are methods.
+PROPERTIES = "shape", "dtype", "ndim", "T", "ndims", "rank", "value", "base_dtype"
+METHODS = "get_shape", "as_list"
+# Functions of `keras.backend` that tell a setting, here that of tf.keras.
+SETTINGS = {
+    "keras.backend.backend": "tensorflow",
+    "keras.backend.epsilon": 1e-7,
+    "keras.backend.floatx": "float32",
+    "keras.backend.image_data_format": "channels_last",
+    "keras.backend.image_dim_ordering": "tf",
+}
+
+
+class NotUnderstoodError(ValueError):
+    """The code does something that is not followed; the text says what."""
+
+
+def follow(
+    code: Code,
+    arguments: Mapping[str, Any],
+    defaults: Sequence[Any] = (),
+    closure: Sequence[Any] = (),
+) -> Program:
+    """Return what a function does with the input of its layer.
+
+    Args:
+        code: the function; its first parameter is the input.
+        arguments: plain values for other parameters, by name.
+        defaults: plain values for its last parameters.
+        closure: plain values for its free variables.
+
+    Raises:
+        LegacyModelError: naming the first thing that is not understood.
+    """
+    cells = tuple(Cell(values.plain(value)) for value in closure)
+    function = Function(code, tuple(map(values.plain, defaults)), {}, cells)
+    given = {name: values.plain(value) for name, value in arguments.items()}
+    follower = Follower(code.python)
+    try:
+        result = follower.call(function, (Ref(0),), given)
+        result = follower.known(result)
+    except LegacyModelError:
+        raise
+    except UNEXPECTED as error:
+        what = error if isinstance(error, ValueError) else f"something unknown: {error}"
+        raise LegacyModelError(
+            f"its code, which Python {VERSIONS[code.python]} compiled, uses {what}."
+        ) from error
+    return Program(code.python, tuple(follower.calls), result)
+
+
+class Follower:
+    """The calls found so far, and how many instructions were followed."""
+
+    def __init__(self, python: str) -> None:
+        self.python = python
+        self.calls: list[Call] = []
+        self.steps = 0
+        self.depth = 0
+
+    def step(self) -> None:
+        """Count an instruction; raise LegacyModelError if they are too many."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise LegacyModelError(f"its code takes more than {MAX_STEPS} steps.")
+
+    def known(self, value: Any) -> Any:
+        """Return a value that a program can hold, or raise ValueError."""
+        if isinstance(value, Name):
+            value = names.constant(value)
+        if isinstance(value, Name | Method | Given | Function | Cell | Code):
+            raise NotUnderstoodError(f"{_described(value)} as a value")
+        for part in values.parts(value):
+            self.known(part)
+        if isinstance(value, tuple):
+            return tuple(map(self.known, value))
+        return value
+
+    def emit(self, function: str | Given, *args: Any, **kwargs: Any) -> Any:
+        """Return what a function returns: a plain value, or a `Ref` to a new call."""
+        given, named = self.known(args), {k: self.known(v) for k, v in kwargs.items()}
+        values.check_size((given, named))
+        is_python = isinstance(function, str) and function.startswith("python.")
+        if is_python and values.is_known((given, named)):
+            found = names.run(str(function), given, named)
+            values.check_size(found)
+            return found
+        self.calls.append(Call(function, given, named))
+        return Ref(len(self.calls))
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        """Return `owner.name`."""
+        if isinstance(owner, Name):
+            return names.attribute(owner, name)
+        is_value = not isinstance(owner, Function | Method | Given)
+        if name in METHODS and is_value:
+            return Method(owner, name)
+        if name in PROPERTIES and is_value:
+            return self.emit("python.attribute", owner, name)
+        # Those of a user's function would lead to all that Python can do.
+        raise NotUnderstoodError(f"the attribute {name!r} of {_described(owner)}")
+
+    def call(
+        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Return what a call returns."""
+        if isinstance(function, Function):
+            return self._inside(function, args, kwargs)
+        if isinstance(function, Method):
+            if args or kwargs:
+                raise NotUnderstoodError(f"{function.name} with arguments")
+            return self.emit("python.method", function.owner, function.name)
+        if isinstance(function, Given):
+            return self.emit(function, *args, **kwargs)
+        if not isinstance(function, Name):
+            raise NotUnderstoodError(f"a call of {_described(function)}")
+        if function.path in SETTINGS:
+            return SETTINGS[function.path]
+        return self.emit(names.function(function), *args, **kwargs)
+
+    def _inside(
+        self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Follow a function whose code is in the file."""
+        self.depth += 1
+        if self.depth > MAX_CALLS:
+            raise LegacyModelError(f"its code calls {MAX_CALLS} functions in a row.")
+        local = bound(function, args, kwargs)
+        found = machine.Frame(self, function, local).run()
+        self.depth -= 1
+        return found
+
+
+def bound(
+    function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the local variables with which a call begins; ValueError if it does not.
+
+    Names of arguments can be reused, so a parameter that is missing is named.
+    """
+    code = function.code
+    if code.has_rest:
+        raise NotUnderstoodError("a generator, or a function with * or ** parameters")
+    positional = code.parameters[: code.arguments]
+    if len(args) > len(positional) or kwargs.keys() - {*code.parameters}:
+        raise NotUnderstoodError(f"arguments that {code.name!r} does not take")
+    first = len(positional) - len(function.defaults)
+    local = dict(zip(positional[max(first, 0) :], function.defaults, strict=False))
+    local |= function.keyword_defaults
+    local |= dict(zip(positional, args, strict=False))
+    local |= kwargs
+    missing = [name for name in code.parameters if name not in local]
+    if missing:
+        raise NotUnderstoodError(
+            f"the parameter {missing[0]!r}, for which none is given"
+        )
+    return local
+
+
+def _described(value: Any) -> str:
+    """Return what an error calls a value."""
+    if isinstance(value, Name):
+        return repr(value.path)
+    if isinstance(value, Method):
+        return f"the method {value.name!r}"
+    if isinstance(value, Function | Given | Code):
+        return "a function"
+    if isinstance(value, Ref):
+        return "a value that is computed"
+    return f"{value!r:.80}"

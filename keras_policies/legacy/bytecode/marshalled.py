@@ -1,0 +1,239 @@
+"""Reads marshalled code objects of Python 2.7 and 3.0 to 3.12 into plain values.
+
+Nothing is unmarshalled by Python itself, whose reader trusts its input and knows only
+the layout of its own version. Source: CPython, Python/marshal.c.
+"""
+
+import dataclasses
+import struct
+from typing import Any
+
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.bytecode.code import Code, python_of
+
+# Limits for one function. What Lambda layers hold is far below.
+MAX_BYTES = 1024 * 1024
+MAX_DEPTH = 40
+MAX_OBJECTS = 100_000  # an object that is referred to counts every time
+MAX_BITS = 1024  # of an integer
+
+REF = 0x80
+SINGLE = {"N": None, "F": False, "T": True, ".": Ellipsis}
+# Type of a string -> the number of bytes of its length, and its encoding.
+TEXTS = {
+    "u": (4, "utf-8"),
+    "t": (4, "utf-8"),
+    "a": (4, "latin-1"),
+    "A": (4, "latin-1"),
+    "z": (1, "latin-1"),
+    "Z": (1, "latin-1"),
+}
+# Type of a sequence or a set, all of which become tuples -> the same.
+SEQUENCES = {"(": 4, ")": 1, "[": 4, "<": 4, ">": 4}
+# Oldest Python with a layout -> its fields. Those in capitals are 32-bit integers.
+LAYOUTS = {
+    "2.7": "ARGUMENTS LOCALS STACK FLAGS code constants names local free cells file "
+    "name LINE lines",
+    "3.5": "ARGUMENTS KEYWORDS LOCALS STACK FLAGS code constants names local free "
+    "cells file name LINE lines",
+    "3.8": "ARGUMENTS POSITIONAL KEYWORDS LOCALS STACK FLAGS code constants names "
+    "local free cells file name LINE lines",
+    "3.11": "ARGUMENTS POSITIONAL KEYWORDS STACK FLAGS code constants names local "
+    "kinds file name qualified LINE lines exceptions",
+}
+CELL, FREE = 0x40, 0x80  # bits of a variable's kind, from Python 3.11 on
+
+
+def read(data: bytes) -> Code:
+    """Return the function in `marshal.dumps(function.__code__)`.
+
+    Raises:
+        LegacyModelError: if it is no code object of any version that is known, or is
+            larger than the limits of this module.
+    """
+    if len(data) > MAX_BYTES:
+        raise LegacyModelError(
+            f"its code has {len(data)} bytes, expected at most {MAX_BYTES}."
+        )
+    for layout in LAYOUTS:
+        try:
+            found = _Reader(data, layout).whole()
+        except (ValueError, struct.error, UnicodeDecodeError):
+            continue
+        if isinstance(found, Code):
+            return found
+    raise LegacyModelError(
+        f"corrupt: its code: expected a marshalled code object, found {data[:8]!r}."
+    )
+
+
+@dataclasses.dataclass
+class _Reader:
+    """The bytes, and how far they are read."""
+
+    data: bytes
+    layout: str
+    position: int = 0
+    depth: int = 0
+    objects: int = 0
+
+    def __post_init__(self) -> None:
+        # Objects that others refer to, each with its size in objects; None while it is
+        # not complete. Python 2 refers to its interned strings alone.
+        self.references: list[tuple[object, int] | None] = []
+
+    def whole(self) -> object:
+        """Return the object that the bytes hold, all of them."""
+        found = self.next()
+        if self.position != len(self.data):
+            raise ValueError("bytes are left")
+        return found
+
+    def take(self, count: int) -> bytes:
+        start, self.position = self.position, self.position + count
+        if count < 0 or self.position > len(self.data):
+            raise ValueError("the code ends too early")
+        return self.data[start : self.position]
+
+    def integer(self, size: int = 4) -> int:
+        return int.from_bytes(self.take(size), "little", signed=size > 1)
+
+    def spend(self, count: int = 1) -> None:
+        self.objects += count
+        if self.objects > MAX_OBJECTS or self.depth > MAX_DEPTH:
+            raise LegacyModelError(
+                f"its code has more than {MAX_OBJECTS} values, or {MAX_DEPTH} levels."
+            )
+
+    def next(self) -> object:
+        """Return the next object."""
+        (first,) = self.take(1)
+        kind, is_kept = chr(first & ~REF), bool(first & REF) and self.layout != "2.7"
+        if kind in "rR":
+            return self.referred()
+        is_kept = is_kept or (kind == "t" and self.layout == "2.7")
+        place, before = len(self.references), self.objects
+        if is_kept:
+            self.references.append(None)
+        self.depth += 1
+        self.spend()
+        found = self.value(kind)
+        self.depth -= 1
+        if is_kept:
+            self.references[place] = found, self.objects - before
+        return found
+
+    def referred(self) -> object:
+        number = self.integer()
+        if not 0 <= number < len(self.references):
+            raise ValueError("a reference to nothing")
+        kept = self.references[number]
+        if kept is None:
+            raise ValueError("an object that contains itself")
+        self.spend(kept[1])
+        return kept[0]
+
+    def value(self, kind: str) -> object:
+        """Return the object of a type, whose first byte is read."""
+        if kind in SINGLE:
+            return SINGLE[kind]
+        if kind in TEXTS:
+            size, encoding = TEXTS[kind]
+            return self.take(self.integer(size)).decode(encoding, "replace")
+        if kind in SEQUENCES:
+            return tuple(self.next() for _ in range(self.count(SEQUENCES[kind])))
+        readers = {"s": self.string, "l": self.long, "c": self.code}
+        if kind in readers:
+            return readers[kind]()
+        if kind == "i":
+            return self.integer()
+        if kind == "I":
+            return self.integer(8)
+        if kind == "g":
+            return float(struct.unpack("<d", self.take(8))[0])
+        if kind == "f":
+            return float(self.take(self.integer(1)))
+        raise ValueError(f"unknown type {kind!r}")
+
+    def count(self, size: int = 4) -> int:
+        """Return the length of a sequence, each item of which has at least a byte."""
+        found = self.integer(size)
+        if not 0 <= found <= len(self.data) - self.position:
+            raise ValueError(f"a sequence of {found} items")
+        return found
+
+    def string(self) -> object:
+        """Return bytes, or the `str` that they are in Python 2."""
+        found = self.take(self.integer())
+        return found.decode("latin-1") if self.layout == "2.7" else found
+
+    def long(self) -> int:
+        """Return an integer of any size, in digits of 15 bits."""
+        size = self.integer()
+        if abs(size) * 15 > MAX_BITS:
+            raise LegacyModelError(f"its code has a number of {abs(size) * 15} bits.")
+        digits = [self.integer(2) for _ in range(abs(size))]
+        total = sum(digit << (15 * place) for place, digit in enumerate(digits))
+        return -total if size < 0 else total
+
+    def code(self) -> Code:
+        """Return a code object."""
+        fields: dict[str, Any] = {
+            name: self.integer() if name.isupper() else self.next()
+            for name in LAYOUTS[self.layout].split()
+        }
+        return _code(fields, self.layout)
+
+
+def _code(fields: dict[str, Any], layout: str) -> Code:
+    """Return the `Code` of the fields of a layout; raise ValueError for wrong types."""
+    local, cells, free = _variables(fields)
+    instructions, lines = (_bytes(fields[name]) for name in ("code", "lines"))
+    constants, arguments = fields["constants"], fields["ARGUMENTS"]
+    keyword_only = fields.get("KEYWORDS", 0)
+    if not isinstance(constants, tuple) or not isinstance(fields["name"], str):
+        raise ValueError("constants or a name of the wrong type")
+    if min(arguments, keyword_only) < 0 or arguments + keyword_only > len(local):
+        raise ValueError("more parameters than variables")
+    return Code(
+        python=python_of(layout, instructions, lines),
+        name=fields["name"],
+        arguments=arguments,
+        keyword_only=keyword_only,
+        flags=fields["FLAGS"],
+        instructions=instructions,
+        constants=constants,
+        names=_names(fields["names"]),
+        local=local,
+        cells=cells,
+        free=free,
+    )
+
+
+def _variables(fields: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """Return the names of local variables, of cells and of free variables."""
+    local = _names(fields["local"])
+    if "kinds" not in fields:
+        return local, _names(fields["cells"]), _names(fields["free"])
+    kinds = _bytes(fields["kinds"])
+    if len(kinds) != len(local):
+        raise ValueError("variables without a kind")
+    cells, free = (
+        tuple(name for name, kind in zip(local, kinds, strict=True) if kind & bit)
+        for bit in (CELL, FREE)
+    )
+    return local, cells, free
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
+        raise ValueError("expected names")
+    return value
+
+
+def _bytes(value: object) -> bytes:
+    if isinstance(value, str):  # Python 2
+        return value.encode("latin-1")
+    if not isinstance(value, bytes):
+        raise ValueError("expected bytes")
+    return value

@@ -1,0 +1,148 @@
+"""What the names of modules, and of what is in them, mean in a Lambda layer.
+
+An author's own import statements are not in the file, so a global name is taken for the
+module that everybody calls so.
+"""
+
+from keras_policies.late import keras
+from keras_policies.legacy.bytecode import numpy_ops, python_ops
+from keras_policies.legacy.bytecode.values import Given, Name, plain
+from keras_policies.legacy.ops import kinds, table
+
+# Global name -> the module that it stands for.
+MODULES = {
+    **dict.fromkeys(("tf", "tensorflow", "TF"), "tf"),
+    **dict.fromkeys(("K", "backend", "KB", "kb", "keras_backend"), "keras.backend"),
+    **dict.fromkeys(("ktf", "KTF"), "tf"),
+    **dict.fromkeys(("np", "numpy"), "numpy"),
+    "keras": "keras",
+    "math": "math",
+}
+# Other paths of a module -> the one used here; the first that fits is taken.
+SAME_MODULE = {
+    "tensorflow": "tf",
+    "tf.compat.v2": "tf",
+    "tf.python": "tf",
+    "tf.contrib.keras": "keras",
+    "tf.keras": "keras",
+    "tf_keras": "keras",
+    "keras.backend.tf": "tf",
+    "keras.backend.math_ops": "tf.math",
+    "keras.activations": "keras.backend",
+}
+# Where a name directly under `tf`, or under a module of TensorFlow 1, is now.
+PLACES = "", "math.", "linalg.", "nn.", "image.", "compat.v1.", "compat.v1.image."
+# Names that TensorFlow gave up -> the function that they were.
+RENAMED = {
+    "batch_matmul": "linalg.matmul",
+    "div": "compat.v1.div",
+    "image.resize_bilinear": "compat.v1.image.resize_bilinear",
+    "image.resize_image_with_crop_or_pad": "image.resize_with_crop_or_pad",
+    "image.resize_images": "compat.v1.image.resize_images",
+    "image.resize_nearest_neighbor": "compat.v1.image.resize_nearest_neighbor",
+    "matrix_band_part": "linalg.band_part",
+    "matrix_diag": "linalg.diag",
+    "matrix_transpose": "linalg.matrix_transpose",
+    "mul": "math.multiply",
+    "neg": "math.negative",
+    "pack": "stack",
+    "select": "where",
+    "sub": "math.subtract",
+    "unpack": "unstack",
+    "where_v2": "where",
+}
+# Functions of `(text, *tensors)`, which the table has as `(text, tensors)`.
+VARIADIC = "einsum", "linalg.einsum"
+RESIZE_METHODS = {
+    "BILINEAR": "bilinear",
+    "NEAREST_NEIGHBOR": "nearest",
+    "BICUBIC": "bicubic",
+    "AREA": "area",
+}
+CONSTANTS = {
+    "tf.newaxis": None,
+    **{f"tf.{name}": name for name in kinds.DTYPES.values()},
+    **{f"tf.dtypes.{name}": name for name in kinds.DTYPES.values()},
+    **{f"tf.image.ResizeMethod.{key}": v for key, v in RESIZE_METHODS.items()},
+    "tf.double": "float64",
+    "tf.half": "float16",
+    **numpy_ops.CONSTANTS,
+}
+
+
+def global_name(name: str) -> object:
+    """Return what a global name stands for, or raise ValueError if nobody knows.
+
+    A function or a constant of this name in `custom_objects` comes first.
+    """
+    given = keras.saving.get_registered_object(name)
+    if given is not None:
+        return Given(given) if callable(given) else plain(given)
+    if name in MODULES:
+        return Name(MODULES[name])
+    if name in python_ops.BUILTINS:
+        return Name(f"python.{name}")
+    raise ValueError(
+        f"the name {name!r}, which its author's program defined and the file does not "
+        "hold"
+    )
+
+
+def module(path: str) -> Name:
+    """Return a module that code imports, or raise ValueError if it means nothing."""
+    found = Name(_canonical(path))
+    if found.path.partition(".")[0] not in ("tf", "keras", "numpy", "math"):
+        raise ValueError(f"the module {path!r}")
+    return found
+
+
+def attribute(name: Name, inner: str) -> Name:
+    """Return what is in a module under a name."""
+    return Name(_canonical(f"{name.path}.{inner}"))
+
+
+def _canonical(path: str) -> str:
+    for other, here in SAME_MODULE.items():
+        if path == other or path.startswith(f"{other}."):
+            return _canonical(here + path[len(other) :])
+    return path
+
+
+def constant(name: Name) -> object:
+    """Return the constant of a name, or the name itself if it is a function.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    if name.path in CONSTANTS:
+        return CONSTANTS[name.path]
+    if name.path.removeprefix("numpy.") in numpy_ops.DTYPES:
+        return name.path.removeprefix("numpy.")
+    return Name(function(name))
+
+
+def function(name: Name) -> str:
+    """Return the function of a name as `Call` has it, or raise ValueError."""
+    root, _, rest = name.path.partition(".")
+    if root == "python":
+        return name.path
+    if root in ("numpy", "math") and name.path in numpy_ops.FUNCTIONS:
+        return name.path
+    if name.path in table.FUNCTIONS and root == "keras":
+        return f"tf.{name.path}"
+    if root == "tf":
+        for place in (RENAMED.get(rest, rest), *(place + rest for place in PLACES)):
+            if place in table.FUNCTIONS:
+                return f"tf.{place}"
+    raise ValueError(f"{name.path!r}, which has no counterpart in keras.ops")
+
+
+def run(called: str, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Call the function that `function` returned."""
+    root, _, rest = called.partition(".")
+    if rest in VARIADIC:
+        args = args[0], args[1:]
+    if root == "tf":
+        return table.call(rest, args, kwargs)
+    known = python_ops.FUNCTIONS if root == "python" else numpy_ops.FUNCTIONS
+    return known[rest if root == "python" else called](*args, **kwargs)

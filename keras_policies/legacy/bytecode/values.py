@@ -1,0 +1,122 @@
+"""What a followed function computes with, and the `Program` that comes out."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.bytecode.code import Code
+
+# Limits for a value that the code builds from constants.
+MAX_ITEMS = 1000  # of nested tuples, each counted as often as it occurs
+MAX_BITS = 1024
+MAX_TEXT = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Ref:
+    """A value that is known only when the program runs.
+
+    0 is the input of the layer, `n` the result of call `n - 1`.
+    """
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Name:
+    """A module or something in it, `"keras.backend.sum"`."""
+
+    path: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """An attribute that is called: `x.get_shape`."""
+
+    owner: Any
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """A function that the user passed in `custom_objects`."""
+
+    function: Any
+
+
+@dataclasses.dataclass(eq=False)
+class Cell:
+    """A variable that functions share."""
+
+    value: Any = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Function:
+    """A function whose code is in the file."""
+
+    code: Code
+    defaults: tuple[Any, ...] = ()
+    keyword_defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    closure: tuple[Cell, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of a function that has a meaning here; `Ref`s stand in its arguments."""
+
+    function: str | Given  # `"tf.math.add"`, `"python.+"`, `"numpy.sqrt"`
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What a function computes: calls in their order, and what it returns."""
+
+    python: str  # that compiled it
+    calls: tuple[Call, ...]
+    result: Any
+
+
+def parts(value: Any) -> Iterable[Any]:
+    """Return the values directly inside a value."""
+    if isinstance(value, tuple | list):
+        return value
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, slice):
+        return value.start, value.stop, value.step
+    return ()
+
+
+def check_size(value: Any) -> None:
+    """Raise LegacyModelError if a value is larger than the limits of this module."""
+    waiting, count = [value], 0
+    while waiting:
+        item = waiting.pop()
+        count += 1
+        if isinstance(item, int) and item.bit_length() > MAX_BITS:
+            raise LegacyModelError(f"its code computes a number of {MAX_BITS} bits.")
+        if isinstance(item, str | bytes) and len(item) > MAX_TEXT:
+            raise LegacyModelError(f"its code has a text of {len(item)} characters.")
+        waiting += parts(item)
+        if count + len(waiting) > MAX_ITEMS:
+            raise LegacyModelError(f"its code builds more than {MAX_ITEMS} values.")
+
+
+def is_known(value: Any) -> bool:
+    """Return whether a value, and all in it, is a plain one."""
+    if isinstance(value, Ref | Name | Method | Given | Function | Cell | Code):
+        return False
+    return all(map(is_known, parts(value)))
+
+
+def plain(value: Any) -> Any:
+    """Return a value from JSON as code has it: with tuples instead of lists."""
+    if isinstance(value, list | tuple):
+        return tuple(map(plain, value))
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return value
