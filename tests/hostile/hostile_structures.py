@@ -151,7 +151,7 @@ def _is_list(field):
 
 def change_message(rng, found):
     """Change a field of a message, or of one inside it, in place."""
-    target = rng.choice(_messages(found))
+    target = rng.choice([m for m in _messages(found) if m.DESCRIPTOR.fields])
     field = rng.choice(target.DESCRIPTOR.fields)
     is_list, is_message = _is_list(field), field.message_type
     if is_list and is_message:
@@ -192,9 +192,10 @@ def _value(rng, field, target):
         return new if field.type == field.TYPE_STRING else new.encode()
     if field.type == field.TYPE_BOOL:
         return rng.random() < 0.5
-    values = LONG if field.type == field.TYPE_INT64 else INTEGERS
-    value = rng.choice(values)
-    return value % 2**32 if field.type == field.TYPE_FIXED32 else value
+    is_long = field.type in (field.TYPE_INT64, field.TYPE_SINT64)
+    value = rng.choice(LONG if is_long else INTEGERS)
+    unsigned = field.TYPE_FIXED32, field.TYPE_UINT32, field.TYPE_UINT64
+    return value % 2**32 if field.type in unsigned else value
 
 
 def _proto(name, kind):
@@ -223,6 +224,58 @@ def _json_of_nodes(rng, files):
     nodes = found.meta_graphs[0].object_graph_def.nodes
     item = rng.choice([n.user_object for n in nodes if n.user_object.metadata])
     item.metadata = json_text(rng, item.metadata).encode("utf-8", "replace").decode()
+    return {**files, "saved_model.pb": found.SerializeToString()}
+
+
+def function(rng, files):
+    """Change a function of the graph: its nodes, their inputs, what they call."""
+    found = message("SavedModel", files["saved_model.pb"])
+    graph = message("Graph", found.meta_graphs[0].graph_def)
+    stored = graph.library.function
+    for _ in range(rng.choice((1, 1, 2, 5, 50))):
+        at = rng.randrange(len(stored))
+        changed = message("FunctionDef", stored[at])
+        rng.choice((change_message, _rewired, _calling))(rng, changed)
+        if rng.random() < 0.2:  # calls another function by the name of this one
+            changed.signature.name = message(
+                "FunctionDef", rng.choice(stored)
+            ).signature.name
+        stored[at] = changed.SerializeToString()
+    found.meta_graphs[0].graph_def = graph.SerializeToString()
+    return {**files, "saved_model.pb": found.SerializeToString()}
+
+
+def _rewired(rng, changed):
+    """Give a node the output of another node, which may come after it."""
+    nodes = [node for node in changed.node_def if node.input]
+    if nodes:
+        node, other = rng.choice(nodes), rng.choice(changed.node_def)
+        output = rng.choice((":output:0", ":z:0", "", ":output:7", ":output:x"))
+        node.input[rng.randrange(len(node.input))] = other.name + output
+
+
+def _calling(rng, changed):
+    """Let nodes call a function, often the one that they are in."""
+    attrs = [attr for node in changed.node_def for attr in node.attr]
+    calls = [attr.value.func for attr in attrs if attr.value.HasField("func")]
+    for call in calls:
+        call.name = rng.choice((changed.signature.name, rng.choice(calls).name, "x"))
+
+
+def concrete(rng, files):
+    """Change the arguments, the results or the captures of a function."""
+    found = message("SavedModel", files["saved_model.pb"])
+    stored = found.meta_graphs[0].object_graph_def.concrete_functions
+    at = rng.randrange(len(stored))
+    changed = message("NamedConcreteFunction", stored[at])
+    part = rng.choice(("canonicalized_input_signature", "output_signature", ""))
+    if part:
+        nest = message("StructuredValue", getattr(changed.value, part))
+        change_message(rng, nest)
+        setattr(changed.value, part, nest.SerializeToString())
+    else:
+        change_message(rng, changed)
+    stored[at] = changed.SerializeToString()
     return {**files, "saved_model.pb": found.SerializeToString()}
 
 
@@ -325,6 +378,7 @@ def checkpoint_graph(rng, files):
     return with_string(files, read_index(files), key, found.SerializeToString())
 
 
+RECORDED = {"function": function, "concrete": concrete}
 CHECKPOINT = {"entry": checkpoint_entry, "graph": checkpoint_graph}
 SAVED_MODEL = {
     "message": _proto("saved_model.pb", "SavedModel"),

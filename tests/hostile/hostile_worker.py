@@ -14,6 +14,7 @@ import pathlib
 import random
 import resource
 import sys
+import tarfile
 import tempfile
 import time
 import warnings
@@ -37,6 +38,16 @@ FORMATS = {
             "lookups/2.15.1/StringLookup-file/saved_model",
         ],
         {**structures.SAVED_MODEL, **hostile_bytes.FILES},
+    ),
+    "recorded": (  # SavedModels whose functions are read
+        [
+            "lost/2.0.0.tar.xz/2.0.0/own_lookup/model",
+            "lost/2.4.4.tar.xz/2.4.4/nested/model",
+            "lost/2.15.1.tar.xz/2.15.1/subclassed_dict/model",
+            "lost/2.15.1.tar.xz/2.15.1/module_signatures/model",
+            "lost/keras-3.15.1.tar.xz/keras-3.15.1/export_text/model",
+        ],
+        {**structures.RECORDED, "message": structures.SAVED_MODEL["message"]},
     ),
     "checkpoint": (
         ["more/2.15.1/amsgrad/checkpoint", "more/2.4.4/amsgrad/checkpoint"],
@@ -63,6 +74,7 @@ FORMATS = {
 }
 # Formats with a checksum on every byte that matters; mutations that it detects.
 CHECKED = "checkpoint", "keras"
+FOLDERS = "SavedModel", "recorded", "checkpoint"
 CHECKSUMMED = frozenset(("bits", "truncated", "spliced", "filled", "deflated"))
 OURS = "keras_policies", "hostile_bytes", "hostile_structures"
 LIBRARIES = (
@@ -83,11 +95,25 @@ def mutations(kind):
 
 def original(path):
     """Return `{name: bytes}` of a file, or of a folder."""
+    archive, ending, folder = str(path).partition(".tar.xz/")
+    if ending:
+        return unpacked(FOLDER / f"{archive}.tar.xz", folder)
     path = FOLDER / path
     if path.is_file():
         return {path.name: path.read_bytes()}
     every = (item for item in sorted(path.rglob("*")) if item.is_file())
     return {str(item.relative_to(path)): item.read_bytes() for item in every}
+
+
+@functools.cache
+def unpacked(archive, folder):
+    """Return `{name: bytes}` of a folder in an archive."""
+    with tarfile.open(archive) as file:
+        return {
+            item.name.removeprefix(f"{folder}/"): file.extractfile(item).read()
+            for item in file
+            if item.isfile() and item.name.startswith(f"{folder}/")
+        }
 
 
 def write(files, folder):
@@ -221,6 +247,26 @@ def read(path):
         return signature([planned.config, every], values)
 
 
+def recorded(path):
+    """Return the digest of all functions in a SavedModel, and what they capture."""
+    import numpy as np
+
+    from keras_policies.legacy.readers import readers
+
+    digest = hashlib.sha256()
+    with readers.read(path) as legacy, np.printoptions(threshold=10):
+        found = legacy.recorded
+        for part in found.layers, found.signatures, found.functions:
+            for item in part.items():
+                digest.update(repr(item).encode("utf-8", "replace"))
+        for value in (
+            *found.constants.values(),
+            *(v.read for v in found.variables.values()),
+        ):
+            digest.update(repr(value()).encode("utf-8", "replace"))
+    return digest.hexdigest()
+
+
 def with_weights(path):
     """Return the digest of a model with the weights of a checkpoint."""
     import keras_policies
@@ -240,6 +286,8 @@ def opener(kind, is_whole):
     """Return the function that opens an input as a user would, or that reads it."""
     if kind == "checkpoint":
         return with_weights
+    if kind == "recorded":
+        return recorded
     return loaded if is_whole else read
 
 
@@ -257,7 +305,7 @@ def attempt(kind, folder, is_whole):
     import keras_policies
     from keras_policies.legacy.base.errors import Keras3ModelError
 
-    path = folder if kind in ("SavedModel", "checkpoint") else next(folder.iterdir())
+    path = folder if kind in FOLDERS else next(folder.iterdir())
     try:
         return "opened", opener(kind, is_whole)(path)
     except Keras3ModelError:

@@ -312,7 +312,10 @@ def a_graph_of_noise(meta_graph, graph):
         (another_shape, "Const: corrupt: 3 values for the shape"),
         (another_type, "Const: corrupt: values of type float64, expected"),
         (no_constant, "the graph has no constant 'Const_1'"),
-        (no_object, "corrupt: the inputs of its table are not in the file"),
+        (
+            no_object,
+            "'layer': corrupt: the function .* captures what is not in the file",
+        ),
         (equal_indices, "'layer': corrupt: 3 tokens for 1 indices"),
         (far_indices, "'layer': its vocabulary does not follow the special tokens"),
         (no_text, r"'layer': the token b'.xff.xfe': 'utf-8'"),

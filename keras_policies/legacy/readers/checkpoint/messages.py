@@ -43,7 +43,7 @@ message SavedConstant { string operation = 1; }
 message SavedObject {
   repeated Child children = 1; UserObject user_object = 4; SavedAsset asset = 5;
   SavedFunction function = 6; SavedVariable variable = 7;
-  SavedBareFunction bare_concrete_function = 8; SavedConstant constant = 9;
+  bytes bare_concrete_function = 8; SavedConstant constant = 9;
 }
 message SavedObjectGraph {
   repeated SavedObject nodes = 1; repeated bytes concrete_functions = 2;

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Config, LegacyWeight
+from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.readers.checkpoint.protos import Message
 
 Edges: TypeAlias = dict[str, int]  # name of the edge -> number of the object
@@ -48,7 +49,11 @@ class ObjectGraph:
     children: Sequence[Edges]
     variables: Weights  # those in the checkpoint
     metadata: Mapping[int, Config]  # what Keras wrote about its objects
-    _steps: int = dataclasses.field(default=0, init=False)
+    _steps: Limit = dataclasses.field(
+        default_factory=lambda: Limit(MAX_STEPS, "links between its objects"),
+        init=False,
+        repr=False,
+    )
 
     def is_graph(self, node: int) -> bool:
         """Return whether an object is a Sequential or Functional model."""
@@ -99,10 +104,7 @@ class ObjectGraph:
         seen, queue = {start}, collections.deque([(start, "")])
         while queue:
             node, prefix = queue.popleft()
-            self._steps += len(self.children[node])
-            if self._steps > MAX_STEPS:
-                reason = f"corrupt: the objects are linked more than {MAX_STEPS} times."
-                raise LegacyModelError(reason)
+            self._steps.spend(len(self.children[node]))
             for edge, child in edges(node).items():
                 if child in seen:
                     continue
@@ -124,6 +126,7 @@ class ObjectGraph:
             if is_variable(child) and child not in found:
                 found[child] = dataclasses.replace(self.variables[child], path=path)
         listed = self.children[node].get("variables")
-        order = () if listed is None else self.children[listed].values()
+        order = [] if listed is None else self.children[listed].values()
+        self._steps.spend(len(order))
         every = dict.fromkeys((*order, *found))
         return {child: found[child] for child in every if child in found}

@@ -56,8 +56,10 @@ def _message_class(name: str) -> Any:
     return message_factory.GetMessageClass(described)
 
 
-def parse(name: str, data: bytes) -> Message:
+def parse(name: str, data: bytes, most: int = MAX_MESSAGES) -> Message:
     """Return the message `name` of messages.py, parsed from `data`.
+
+    If there is much data, it may hold `most` messages.
 
     Example:
         >>> parse("Versions", bytes([8, 26])).producer
@@ -66,7 +68,7 @@ def parse(name: str, data: bytes) -> Message:
     parsed = _message_class(name)()
     try:
         if len(data) > UNCOUNTED_BYTES:
-            _check_count(parsed.DESCRIPTOR, data)
+            _check_count(parsed.DESCRIPTOR, data, most)
         parsed.ParseFromString(data)
     except (CorruptError, message.DecodeError, UnicodeDecodeError) as error:
         raise LegacyModelError(
@@ -76,7 +78,7 @@ def parse(name: str, data: bytes) -> Message:
     return parsed
 
 
-def _check_count(kind: Descriptor, data: bytes) -> None:
+def _check_count(kind: Descriptor, data: bytes, most: int) -> None:
     """Raise if parsing a message of a kind from `data` would take too much memory.
 
     A message of two bytes takes a hundred once it is parsed.
@@ -90,8 +92,8 @@ def _check_count(kind: Descriptor, data: bytes) -> None:
                 count += 1
                 if begins < ends:
                     queue.append((inner[number], begins, ends))
-            if count > MAX_MESSAGES:
-                raise CorruptError(f"more than {MAX_MESSAGES} messages are in it")
+            if count > most:
+                raise CorruptError(f"more than {most} messages are in it")
 
 
 @functools.cache

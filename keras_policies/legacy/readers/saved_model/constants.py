@@ -15,7 +15,8 @@ from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
 
 MAX_DIMENSIONS = 32  # of numpy 1
-MAX_FILLED_BYTES = 256 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
+LISTED_BYTES = 32  # of memory that each string or number in a list takes
 # Field of a message `Tensor` -> the dtypes whose values are in it, one for each element
 # but for complex numbers.
 FIELDS = {
@@ -34,41 +35,40 @@ FIELDS = {
 FIELD_OF = {name: field for field, names in FIELDS.items() for name in names.split()}
 
 
-def filled_bytes() -> Limit:
-    """Return the limit on the bytes that the constants of a file do not hold."""
-    return Limit(MAX_FILLED_BYTES, "bytes in constants that repeat a value")
+def limit() -> Limit:
+    """Return the limit on the constants of a file, but for those in raw bytes."""
+    return Limit(MAX_BYTES, "bytes in constants that are listed or repeat a value")
 
 
-def read(name: str, tensor: Message, filled: Limit) -> Array:
+def read(name: str, tensor: Message, bytes: Limit) -> Array:
     """Return the constant `name` as an array, strings as objects; it may be read-only.
 
     Args:
         name: of the node, for messages.
         tensor: message `Tensor`.
-        filled: counts the bytes that the message leaves out since they repeat.
+        bytes: counts those that the array takes, if the message has no raw bytes.
     """
     shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
     dtype = DTYPES.get(tensor.dtype)
     if dtype is None:
         reason = f"{name}: corrupt: a constant of the unknown type {tensor.dtype}."
         raise LegacyModelError(reason)
-    found, count = _stored(tensor, dtype), math.prod(shape)
+    found, count = _stored(tensor, dtype, bytes), math.prod(shape)
     if min(shape, default=0) >= 0 and len(shape) <= MAX_DIMENSIONS:
         if len(found) == count:
             return found.reshape(shape)
-        if not tensor.tensor_content and len(found) < count:
+        is_scalar = len(found) <= 1
+        repeats = not tensor.tensor_content and (is_scalar or tensor.dtype != STRING)
+        if repeats and len(found) < count:
+            bytes.spend(count * dtype.itemsize)
             if not len(found):  # TensorFlow takes the default of the type
                 found = np.array([b""] if tensor.dtype == STRING else [0]).astype(dtype)
-            if len(found) == 1:
-                return np.broadcast_to(found, shape)  # takes no memory
-            if tensor.dtype != STRING:
-                filled.spend(count * dtype.itemsize)
-                return np.pad(found, (0, count - len(found)), "edge").reshape(shape)
+            return np.pad(found, (0, count - len(found)), "edge").reshape(shape)
     reason = f"corrupt: {len(found)} values for the shape {shape[:MAX_DIMENSIONS]}."
     raise LegacyModelError(f"{name}: {reason}")
 
 
-def _stored(tensor: Message, dtype: np.dtype[Any]) -> Array:
+def _stored(tensor: Message, dtype: np.dtype[Any], bytes: Limit) -> Array:
     """Return the values that a message holds, as a flat array."""
     if tensor.tensor_content and tensor.dtype != STRING:
         data = tensor.tensor_content
@@ -76,6 +76,7 @@ def _stored(tensor: Message, dtype: np.dtype[Any]) -> Array:
             return np.empty(0, dtype)
         return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False)
     values = getattr(tensor, FIELD_OF[dtype.name])
+    bytes.spend(LISTED_BYTES * len(values))
     if tensor.dtype == STRING:
         strings = np.empty(len(values), object)
         strings[:] = list(values)

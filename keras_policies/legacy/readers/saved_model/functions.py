@@ -16,7 +16,6 @@ from keras_policies.legacy.readers.saved_model import constants
 
 CONTROL = "^"
 HIDDEN = "_"  # attributes of TensorFlow's own, such as _output_shapes
-MAX_VALUES = 1_000_000
 DTYPE_NAMES: dict[int, str] = {number: dtype.name for number, dtype in DTYPES.items()}
 DTYPE_NAMES |= {STRING: "string", 20: "resource", 21: "variant"}
 
@@ -34,11 +33,16 @@ def shape(message: Message) -> tuple[int | None, ...] | None:
 
 
 class FunctionReader:
-    """Reads functions; all that it reads share its limits."""
+    """Reads functions.
 
-    def __init__(self) -> None:
-        self._values = Limit(MAX_VALUES, "nodes, inputs and attributes in functions")
-        self._filled = constants.filled_bytes()
+    Args:
+        values: counts nodes, and what is in them.
+        bytes: counts what constants take.
+    """
+
+    def __init__(self, values: Limit, bytes: Limit) -> None:
+        self._values = values
+        self._bytes = bytes
 
     def read(self, parsed: Message) -> Function:
         """Return the `Function` in a message `FunctionDef`."""
@@ -89,7 +93,7 @@ class FunctionReader:
         return CONVERTERS[kind](held) if kind in CONVERTERS else held
 
     def _tensor(self, name: str, held: Message) -> Array:
-        return constants.read(name, held, self._filled)
+        return constants.read(name, held, self._bytes)
 
 
 def _text(value: bytes) -> str | bytes:

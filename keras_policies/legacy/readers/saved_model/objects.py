@@ -10,7 +10,7 @@ tensorflow/python/saved_model/load.py.
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
@@ -88,7 +88,7 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
         checkpoint,
         checkpoint_nodes,
         in_checkpoint,
-        Library(meta_graph),
+        Library(folder / MODEL_FILE, meta_graph),
         is_signature,
     )
 
@@ -119,27 +119,26 @@ def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Confi
     Where the folder holds two saves, `keras_metadata.pb` is the older: TensorFlow up to
     2.4 leaves it there, as do others that are no Keras of its time.
     """
-    own = {number: node.user_object for number, node in enumerate(nodes)}
     path = folder / METADATA_FILE
-    if not own[0].metadata and path.is_file():
-        with located(path):
-            written = _parsed("KerasMetadata", path).nodes
-            objects = {item.node_id: item for item in written}
-            if any(
-                number in own and item.identifier != own[number].identifier
-                for number, item in objects.items()
-            ):
-                return {}
-            return _decoded(objects)
-    with located(folder / MODEL_FILE):
-        return _decoded(own)
+    if nodes[0].user_object.metadata or not path.is_file():
+        with located(folder / MODEL_FILE):
+            return _decoded((at, node.user_object) for at, node in enumerate(nodes))
+    with located(path):
+        written = _parsed("KerasMetadata", path).nodes
+        if any(
+            0 <= item.node_id < len(nodes)
+            and item.identifier != nodes[item.node_id].user_object.identifier
+            for item in written
+        ):
+            return {}
+        return _decoded((item.node_id, item) for item in written)
 
 
-def _decoded(objects: Mapping[int, Message]) -> dict[int, Config]:
+def _decoded(objects: Iterable[tuple[int, Message]]) -> dict[int, Config]:
     """Return `{object: dict}` of those messages that Keras wrote."""
     texts = {
         number: item.metadata
-        for number, item in objects.items()
+        for number, item in objects
         if item.metadata and item.identifier.startswith(KERAS_OBJECT)
     }
     json_text.check_size(texts.values(), "the objects of Keras")

@@ -5,10 +5,11 @@ tensorflow/core/protobuf/saved_object_graph.proto.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from keras_policies.legacy.base.model import Array, Config, LegacyWeight
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer
+from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.readers.checkpoint.object_graph import (
     BOOKKEEPING,
     LAYER_WITH_WEIGHTS,
@@ -16,9 +17,11 @@ from keras_policies.legacy.readers.checkpoint.object_graph import (
     Weights,
 )
 from keras_policies.legacy.readers.saved_model.lazy import Lazy
-from keras_policies.legacy.readers.saved_model.objects import SavedObjects
+from keras_policies.legacy.readers.saved_model.library import Library
+from keras_policies.legacy.readers.saved_model.objects import MODEL_FILE, SavedObjects
 from keras_policies.legacy.readers.saved_model.traces import Traces
 
+MAX_PATHS = 64 * 1024 * 1024
 METRIC = "_tf_keras_metric"
 WITHOUT_CONFIG = "layer was saved without config"
 IN_METADATA = "name", "trainable", "dtype"  # also where a layer has no config
@@ -27,13 +30,18 @@ IN_METADATA = "name", "trainable", "dtype"  # also where a layer has no config
 def read(objects: SavedObjects, weights: Weights) -> Recorded:
     """Return what is recorded; `weights` are those of the model, with their paths."""
     layers, traces = _Layers(objects, weights), Traces(objects)
+    path, library = objects.folder / MODEL_FILE, objects.library
     return Recorded(
-        layers=Lazy(layers.numbers, layers.layer),
+        layers=Lazy(path, layers.numbers, layers.layer),
         variables={**objects.graph.variables, **weights},
-        constants=Lazy(layers.constants, layers.constant),
-        functions=objects.library.functions,
-        signatures=Lazy(traces.signatures, traces.trace),
+        constants=Lazy(path, layers.constants, _constant(library)),
+        functions=library.functions,
+        signatures=Lazy(path, traces.signatures, library.trace),
     )
+
+
+def _constant(library: Library) -> Callable[[str], Callable[[], Array]]:
+    return lambda name: functools.partial(library.constant, name)
 
 
 def weights_of_signature(objects: SavedObjects) -> dict[int, LegacyWeight]:
@@ -50,6 +58,8 @@ class _Layers:
         self._graph = objects.graph
         self._weights = weights
         self._traces = Traces(objects)
+        self._paths = Limit(MAX_PATHS, "characters in the paths of its objects")
+        self._trained: dict[int, frozenset[int]] = {}  # by the object that lists them
 
     def numbers(self) -> dict[int, int]:
         nodes = self._objects.nodes
@@ -67,9 +77,6 @@ class _Layers:
             if node.HasField("constant")
         }
 
-    def constant(self, name: str) -> Callable[[], Array]:
-        return functools.partial(self._objects.library.constant, name)
-
     def layer(self, node: int) -> RecordedLayer:
         metadata, edges = self._graph.metadata[node], self._edges(node)
         written = metadata.get("config")
@@ -86,7 +93,7 @@ class _Layers:
             class_name=class_name,
             config=config,
             name=str(metadata.get("name") or class_name),
-            children=dict(self._children(node)),
+            children=dict(self._children(node, variables)),
             variables=variables,
             trainable=self._trainable(edges, variables),
             traces=tuple(traces),
@@ -103,10 +110,13 @@ class _Layers:
         if listed is None:
             nodes = self._objects.nodes
             return tuple(at for at in variables if nodes[at].variable.trainable)
-        trained = {*self._graph.children[listed].values()}
-        return tuple(at for at in variables if at in trained)
+        if listed not in self._trained:
+            self._trained[listed] = frozenset(self._graph.children[listed].values())
+        return tuple(at for at in variables if at in self._trained[listed])
 
-    def _children(self, node: int) -> Iterator[tuple[str, int]]:
+    def _children(
+        self, node: int, variables: Container[int]
+    ) -> Iterator[tuple[str, int]]:
         """Yield `(attribute, number)` of layers and variables; see `RecordedLayer`."""
 
         def edges(number: int) -> Edges:
@@ -120,5 +130,6 @@ class _Layers:
             return number in self._graph.variables or number in self._graph.metadata
 
         for path, child in self._graph.walk(node, edges, is_leaf):
-            if is_leaf(child):
+            if child in variables or child in self._graph.metadata:
+                self._paths.spend(len(path))
                 yield path, child

@@ -3,42 +3,50 @@
 Source: tensorflow/core/protobuf/struct.proto.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from keras_policies.legacy.base.recorded import Composite, Nest, Spec
+from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model.functions import dtype_name, shape
 
 
-def read(data: bytes) -> Nest:
-    """Return the nest in an encoded `StructuredValue`."""
-    return _value(protos.parse("StructuredValue", data))
+class StructureReader:
+    """Reads nests; `values` counts what is in them."""
 
+    def __init__(self, values: Limit) -> None:
+        self._values = values
 
-def _value(value: Message) -> Nest:
-    fields = value.ListFields()
-    if not fields:
+    def read(self, data: bytes) -> Nest:
+        """Return the nest in an encoded `StructuredValue`."""
+        return self._value(protos.parse("StructuredValue", data))
+
+    def _value(self, value: Message) -> Nest:
+        self._values.spend()
+        for field, held in value.ListFields():
+            return self._held(field.name, held)
         return None
-    field, held = fields[0]
-    return READERS.get(field.name, lambda plain: plain)(held)
 
-
-def _spec(held: Message) -> Spec:
-    return Spec(shape(held.shape), dtype_name(held.dtype), held.name)
-
-
-# Field of a `StructuredValue` -> what reads it; others hold plain values.
-READERS: dict[str, Callable[[Any], Nest]] = {
-    "none_value": lambda _: None,
-    "tensor_shape_value": shape,
-    "tensor_dtype_value": dtype_name,
-    "tensor_spec_value": _spec,
-    "bounded_tensor_spec_value": _spec,
-    "type_spec_value": lambda held: Composite(held.type_spec_class_name),
-    "list_value": lambda held: [_value(item) for item in held.values],
-    "tuple_value": lambda held: tuple(_value(item) for item in held.values),
-    "dict_value": lambda held: {item.key: _value(item.value) for item in held.fields},
-    "named_tuple_value": lambda held: tuple(_value(item.value) for item in held.values),
-}
+    def _held(self, kind: str, held: Any) -> Nest:
+        """Return the value in the field `kind` of a `StructuredValue`."""
+        match kind:
+            case "list_value":
+                return [self._value(item) for item in held.values]
+            case "tuple_value":
+                return tuple(self._value(item) for item in held.values)
+            case "named_tuple_value":
+                return tuple(self._value(item.value) for item in held.values)
+            case "dict_value":
+                return {item.key: self._value(item.value) for item in held.fields}
+            case "tensor_spec_value" | "bounded_tensor_spec_value":
+                return Spec(shape(held.shape), dtype_name(held.dtype), held.name)
+            case "type_spec_value":
+                return Composite(held.type_spec_class_name)
+            case "tensor_shape_value":
+                return shape(held)
+            case "tensor_dtype_value":
+                return dtype_name(held)
+            case "none_value":
+                return None
+        return held

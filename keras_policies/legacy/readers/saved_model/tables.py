@@ -73,13 +73,9 @@ class Tables:
         if initialize is None:
             return []
         names = nodes[initialize].function.concrete_functions
-        functions = self._objects.library.concrete
-        captured = (functions[name].bound_inputs for name in names if name in functions)
-        numbers = [number for every in captured for number in every if number != table]
-        if any(not 0 <= number < len(nodes) for number in numbers):
-            reason = "corrupt: the inputs of its table are not in the file."
-            raise LegacyModelError(reason)
-        return [nodes[number] for number in numbers]
+        captured = (self._objects.library.trace(name).captures for name in names)
+        every = (number for numbers in captured for number in numbers)
+        return [nodes[number] for number in every if number != table]
 
     def _constant(self, name: str) -> list[Any]:
         """Return the values of a constant, integers or strings, as a flat list."""

@@ -1,15 +1,12 @@
-"""Reads the functions of a SavedModel's objects: what they take, give and capture.
-
-Source: tensorflow/core/protobuf/saved_object_graph.proto.
-"""
+"""Finds the functions of a SavedModel's objects."""
 
 import dataclasses
 from collections.abc import Iterator
 
-from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.recorded import Trace
+from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.object_graph import Edges
-from keras_policies.legacy.readers.saved_model import structures
 from keras_policies.legacy.readers.saved_model.objects import (
     CALL,
     SERVING,
@@ -19,6 +16,7 @@ from keras_policies.legacy.readers.saved_model.objects import (
 
 CALL_WITH_LOSSES = "call_and_return_conditional_losses"  # (outputs, losses)
 DEFAULT_CALL = "_default_save_signature"  # of the model alone
+MAX_TRACES = 200_000
 
 
 class Traces:
@@ -26,6 +24,7 @@ class Traces:
 
     def __init__(self, objects: SavedObjects) -> None:
         self._objects = objects
+        self._listed = Limit(MAX_TRACES, "functions of its layers")
 
     def signatures(self) -> dict[str, str]:
         """Return `{name of the signature: name of its function}`."""
@@ -42,7 +41,8 @@ class Traces:
         """
         named = self.signatures()
         if named:
-            yield self.trace(named.get(SERVING, next(iter(named.values()))))
+            name = named.get(SERVING, next(iter(named.values())))
+            yield self._objects.library.trace(name)
         else:
             yield from self.of_layer(self._objects.graph.children[0])
 
@@ -51,7 +51,7 @@ class Traces:
         for edge in (CALL, CALL_WITH_LOSSES, DEFAULT_CALL):
             names = self._functions(edges[edge]) if edge in edges else []
             for name in names:
-                trace = self.trace(name)
+                trace = self._objects.library.trace(name)
                 if edge == CALL_WITH_LOSSES and trace.outputs:
                     trace = dataclasses.replace(trace, outputs=trace.outputs[0])
                 yield trace
@@ -61,21 +61,9 @@ class Traces:
     def _functions(self, node: int) -> list[str]:
         """Return the names of the functions that an object stands for."""
         found = self._objects.nodes[node]
-        bare = found.bare_concrete_function.concrete_function_name
-        return [bare] if bare else list(found.function.concrete_functions)
-
-    def trace(self, name: str) -> Trace:
-        """Return the function of that name."""
-        concrete = self._objects.library.concrete.get(name)
-        if concrete is None:
-            raise LegacyModelError(f"corrupt: there is no function {name!r} in it.")
-        captures = tuple(concrete.bound_inputs)
-        if any(not 0 <= number < len(self._objects.nodes) for number in captures):
-            reason = f"corrupt: the function {name!r} captures what is not in the file."
-            raise LegacyModelError(reason)
-        inputs = structures.read(concrete.canonicalized_input_signature)
-        if not isinstance(inputs, tuple) or len(inputs) != 2:
-            reason = f"corrupt: the function {name!r} does not say what it takes."
-            raise LegacyModelError(reason)
-        outputs = structures.read(concrete.output_signature)
-        return Trace(name, inputs, outputs, captures)
+        names = list(found.function.concrete_functions)
+        if found.bare_concrete_function:
+            bare = protos.parse("SavedBareFunction", found.bare_concrete_function)
+            names = [bare.concrete_function_name]
+        self._listed.spend(len(names))
+        return names
