@@ -45,7 +45,7 @@ FORMATS = {
             "lost/2.4.4.tar.xz/2.4.4/nested/model",
             "lost/2.15.1.tar.xz/2.15.1/subclassed_dict/model",
             "lost/2.15.1.tar.xz/2.15.1/module_signatures/model",
-            "lost/keras-3.15.1.tar.xz/keras-3.15.1/export_text/model",
+            "lost/keras-3.15.1.tar.xz/keras-3.15.1/export_image/model",
         ],
         {**structures.RECORDED, "message": structures.SAVED_MODEL["message"]},
     ),
@@ -286,9 +286,9 @@ def opener(kind, is_whole):
     """Return the function that opens an input as a user would, or that reads it."""
     if kind == "checkpoint":
         return with_weights
-    if kind == "recorded":
-        return recorded
-    return loaded if is_whole else read
+    if is_whole:
+        return loaded
+    return recorded if kind == "recorded" else read
 
 
 def _is_of_memory(error):
