@@ -26,6 +26,6 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def _is_inner(file: str) -> bool:
-    modules = [sys.modules[name].__file__ for name in INNER if name in sys.modules]
-    folders = tuple(f"{os.path.dirname(path)}{os.sep}" for path in modules if path)
+    paths = [getattr(sys.modules.get(name), "__file__", None) for name in INNER]
+    folders = tuple(f"{os.path.dirname(path)}{os.sep}" for path in paths if path)
     return file.startswith(folders) or os.path.basename(file).startswith(GENERATED)
