@@ -16,7 +16,7 @@ import keras_policies
 from keras_policies import inspect_model, keras_internals, load_model
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.recorded import Function, Node, Output
+from keras_policies.legacy.base.recorded import Composite, Function, Node, Output
 from keras_policies.legacy.build import build
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.readers import readers
@@ -382,26 +382,33 @@ HOSTILE = {
 }
 
 
-@once
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_function_is_one_error(of, name):
-    functions, match = HOSTILE[name]
-    with readers.read(of("2.15.1/affine_with_config").model) as legacy:
+def build_with(path, functions, **changed):
+    """Build a model whose traces are changed, and whose functions are replaced."""
+    with readers.read(path) as legacy:
         recorded = legacy.recorded
         layers = {
             number: dataclasses.replace(
                 layer,
-                traces=tuple(trace_of(trace, "f0") for trace in layer.traces),
+                traces=tuple(dataclasses.replace(t, **changed) for t in layer.traces),
             )
             for number, layer in recorded.layers.items()
         }
         recorded = dataclasses.replace(
             recorded, layers=layers, functions={f.name: f for f in functions}
         )
-        legacy = dataclasses.replace(legacy, recorded=recorded)
-        with pytest.raises(LegacyModelError, match=match):
-            build.build(plan.make(legacy))
+        build.build(plan.make(dataclasses.replace(legacy, recorded=recorded)))
 
 
-def trace_of(trace, name):
-    return dataclasses.replace(trace, function=name)
+@once
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_function_is_one_error(of, name):
+    functions, match = HOSTILE[name]
+    with pytest.raises(LegacyModelError, match=match):
+        build_with(of("2.15.1/affine_with_config").model, functions, function="f0")
+
+
+@once
+def test_a_function_of_sparse_tensors_is_refused(of):
+    sparse = ((Composite("SparseTensorSpec"),), {})
+    with pytest.raises(LegacyModelError, match="takes a SparseTensorSpec, and Keras 3"):
+        build_with(of("2.15.1/subclassed_dict").model, [], inputs=sparse)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.base import configs
+from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import (
     Array,
@@ -326,6 +326,11 @@ class _Rebuilding:
 
     def _followed(self, number: int, trace: Trace) -> tuple[list[Step], list[Value]]:
         """Return what a trace of a layer did, and its outputs."""
+        if kinds := traces.composites(trace.inputs):
+            raise LegacyModelError(
+                f"its function takes a {kinds[0]}, and Keras 3 passes dense tensors.",
+                remedies.pass_custom_object(self.recorded.layers[number].class_name),
+            )
         specs = traces.specs(trace.inputs)
         given = [Argument(i) for i in range(len(specs))]
         captured = [self._captured(one) for one in trace.captures]

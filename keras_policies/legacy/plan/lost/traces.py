@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from keras_policies.legacy.base.recorded import Nest, Spec, Trace
+from keras_policies.legacy.base.recorded import Composite, Nest, Spec, Trace
 from keras_policies.legacy.plan.lost.steps import Argument, Held, Known, Result
 
 
@@ -15,6 +15,17 @@ def specs(nest: Nest) -> list[Spec]:
         return [spec for key in sorted(nest) for spec in specs(nest[key])]
     if isinstance(nest, list | tuple):
         return [spec for item in nest for spec in specs(item)]
+    return []
+
+
+def composites(nest: Nest) -> list[str]:
+    """Return the kinds of arguments in a nest that are several tensors each."""
+    if isinstance(nest, Composite):
+        return [nest.kind]
+    if isinstance(nest, dict):
+        return [kind for item in nest.values() for kind in composites(item)]
+    if isinstance(nest, list | tuple) and not isinstance(nest, Spec):
+        return [kind for item in nest for kind in composites(item)]
     return []
 
 
