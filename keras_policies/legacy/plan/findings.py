@@ -18,6 +18,7 @@ from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.plan import policies
 
+MAX_NAME = 80  # characters of a name that an error repeats
 Result = TypeVar("Result")
 Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 
@@ -76,7 +77,7 @@ class Findings:
                 + "\n".join(lines)
             )
         if self.missing:
-            first, _ = min(self.missing)
+            first = _short(min(self.missing)[0])
             raise LegacyModelError(
                 f"classes that Keras 3 does not have:\n{_listed(self.missing)}",
                 f"Pass them as custom_objects={{{first!r}: {first}, ...}}, or decorate "
@@ -85,9 +86,13 @@ class Findings:
             )
 
 
+def _short(name: str) -> str:
+    return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
+
+
 def _listed(named: Named) -> str:
     return "\n".join(
-        f"  {name} (layers {', '.join(repr(p) for n, p in named if n == name)})"
+        f"  {_short(name)} (layers {', '.join(repr(p) for n, p in named if n == name)})"
         for name in sorted({name for name, _ in named})
     )
 
