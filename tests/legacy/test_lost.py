@@ -357,6 +357,10 @@ HOSTILE = {
         ],
         "the loop 'a' has more than 200 rounds",
     ),
+    "many_inputs": (
+        [function("f0", [node("a", "AddN", *["x"] * 40_000)], "a")],
+        "more than 30000 nodes",
+    ),
     "no_node": ([function("f0", [], "nothing")], "f0 has no node 'nothing'"),
     "no_function": ([], "there is no function 'f0'"),
     "arguments": (

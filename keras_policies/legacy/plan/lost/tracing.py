@@ -28,7 +28,9 @@ from keras_policies.legacy.plan.lost.steps import (
     Value,
 )
 
-MAX_NODES = 30_000  # that are followed for a model, each as often as it is called
+# That are followed for a model, each as often as it is called; a node of several inputs
+# counts as as many nodes.
+MAX_NODES = 30_000
 MAX_DEPTH = 60  # of functions that call functions
 CONDITIONS = "If", "StatelessIf"
 # Ops that take a variable itself, and their counterparts that take its value.
@@ -118,7 +120,7 @@ class _Body:
     ) -> None:
         self.tracing, self.function, self.depth = tracing, function, depth
         self.nodes = bodies.needed(function)
-        tracing.spend(len(self.nodes))
+        tracing.spend(sum(max(1, len(n.inputs)) for n in self.nodes.values()))
         # By node, what its outputs are: one value for each position, or a function.
         self.values: dict[str, Callable[[Output], Value]] = {}
         for name, value in zip(function.arguments, given, strict=True):
