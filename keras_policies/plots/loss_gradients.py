@@ -80,7 +80,8 @@ def gradients_of(
     # Without a loss given to `compile`, a loss of `add_loss` may need no targets.
     _check(x, y, needs_y=model.loss is not None)
     x, y = _tensors(x), _tensors(y)
-    with keras.StatelessScope():  # builds the model and its loss
+    # Builds the model and its loss.
+    with keras.StatelessScope(collect_losses=True):
         model.compute_loss(x=x, y=y, y_pred=model(x, training=False), training=False)
     variables = model.trainable_variables
     if not variables:

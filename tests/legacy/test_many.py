@@ -12,7 +12,7 @@ from keras_policies.legacy.many import Conversion
 
 MODELS = legacy_files.CORPUS / "2.4.4"
 GOOD = str(MODELS / "func_multi_io" / "model.h5")
-BAD = str(MODELS / "no_metadata" / "saved_model")
+BAD = str(MODELS / "func_multi_io" / "expected.npz")  # no model
 CUSTOM = str(legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5")
 
 
@@ -33,7 +33,7 @@ def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
     ]
     bad, good, custom = many.converted(given, processes)
     assert [item.has_failed for item in (bad, good, custom)] == [True, False, True]
-    assert "no_metadata" in bad.error
+    assert "expected.npz" in bad.error
     assert "classes that Keras 3 does not have:\n  Scale" in custom.error
     assert good.found == {
         "source": GOOD,

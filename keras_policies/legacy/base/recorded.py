@@ -83,6 +83,7 @@ class RecordedLayer:
     # With "name", "trainable" and "dtype" (the policy as written) where they are
     # recorded, and nothing else for a layer that was saved without its config.
     config: Config
+    has_config: bool
     name: str
     # Attribute -> number of another layer or variable; "blocks/0" in a list.
     children: Mapping[str, int]

@@ -360,7 +360,8 @@ class _Rebuilding:
 
     def _new_part(self, number: int) -> Part | None:
         layer = self.recorded.layers[number]
-        written = {"class_name": layer.class_name, "config": {**layer.config}}
+        config = {**layer.config} if layer.has_config else None
+        written = {"class_name": layer.class_name, "name": layer.name, "config": config}
         found = self.entry(written, number, self._path(layer.name))
         if found is None:
             return None

@@ -83,6 +83,8 @@ class _Layers:
         config: Config = {key: metadata[key] for key in IN_METADATA if key in metadata}
         if isinstance(written, dict) and not written.get(WITHOUT_CONFIG):
             config.update(written)
+        else:
+            written = None
         class_name = str(metadata.get("class_name"))
         if node == 0 and self._objects.is_signature:
             variables, traces = tuple(self._weights), self._traces.of_signature()
@@ -92,6 +94,7 @@ class _Layers:
         return RecordedLayer(
             class_name=class_name,
             config=config,
+            has_config=written is not None,
             name=str(metadata.get("name") or class_name),
             children=dict(self._children(node, variables)),
             variables=variables,
