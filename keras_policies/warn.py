@@ -19,13 +19,13 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         message: what is wrong, and what to do about it.
         category: class of the warning.
     """
+    paths = [getattr(sys.modules.get(name), "__file__", None) for name in INNER]
+    folders = tuple(f"{os.path.dirname(path)}{os.sep}" for path in paths if path)
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and _is_inner(frame.f_code.co_filename):
+    while frame.f_back is not None and _is_inner(frame.f_code.co_filename, folders):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 
 
-def _is_inner(file: str) -> bool:
-    paths = [getattr(sys.modules.get(name), "__file__", None) for name in INNER]
-    folders = tuple(f"{os.path.dirname(path)}{os.sep}" for path in paths if path)
+def _is_inner(file: str, folders: tuple[str, ...]) -> bool:
     return file.startswith(folders) or os.path.basename(file).startswith(GENERATED)

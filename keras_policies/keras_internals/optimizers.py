@@ -76,22 +76,18 @@ def slot_names(optimizer: keras.optimizers.Optimizer) -> list[str]:
 
 
 @needs(SLOTS_OF_OPTIMIZERS)
-def slot(
-    optimizer: keras.optimizers.Optimizer, name: str, variable: keras.Variable
-) -> keras.Variable | None:
-    """Return a built optimizer's slot for a variable, or None if it keeps none.
+def slots(
+    optimizer: keras.optimizers.Optimizer, name: str
+) -> dict[int, keras.Variable]:
+    """Return a built optimizer's slots of one name, by the `id` of their variables.
 
     `name` is one of `slot_names(optimizer)`. Keras: src/optimizers/*.py keep the slots
     in lists, which are empty or missing where a setting, such as a momentum of 0, makes
     them useless.
     """
-    slots = getattr(optimizer, _attributes(optimizer)[name], None)
-    return slots[_position(optimizer, variable)] if slots else None
-
-
-def _position(optimizer: keras.optimizers.Optimizer, variable: keras.Variable) -> int:
-    updated = optimizer._trainable_variables
-    return next(i for i, known in enumerate(updated) if known is variable)
+    found = getattr(optimizer, _attributes(optimizer)[name], None) or ()
+    updated = map(id, optimizer._trainable_variables)
+    return dict(zip(updated, found, strict=False))
 
 
 @needs(SLOTS_OF_OPTIMIZERS)

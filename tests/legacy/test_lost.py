@@ -194,7 +194,7 @@ def test_the_slots_of_the_optimizer_belong_to_the_same_weights(of, name):
         own = variable.numpy().ravel()
         (number,) = (i for i, w in enumerate(weights) if np.array_equal(w.ravel(), own))
         for key, expected in slots.items():
-            slot = keras_internals.slot(optimizer, key, variable)
+            slot = keras_internals.slots(optimizer, key)[id(variable)]
             found = keras.ops.convert_to_numpy(slot.value).ravel()
             np.testing.assert_allclose(found, expected[number].ravel(), rtol=1e-6)
 

@@ -104,7 +104,7 @@ def use_slots():
 
     optimizer, weight = keras.optimizers.Adam(), keras.Variable([1.0])
     optimizer.build([weight])
-    assert keras_internals.slot(optimizer, "m", weight).shape == (1,)
+    assert keras_internals.slots(optimizer, "m")[id(weight)].shape == (1,)
 
 
 def use_summary():

@@ -59,12 +59,13 @@ def _slot_values(
     names = keras_internals.slot_names(optimizer)
     if not names:
         return [], [f"its class, {type(optimizer).__name__}, is not known"]
+    slots_of = {name: keras_internals.slots(optimizer, name) for name in names}
     found, problems = {}, []
     for legacy, variable in _with_variables(slots, pairs, trainable):
-        if legacy.name not in names:
+        if legacy.name not in slots_of:
             problems.append(f"there is no slot {legacy.name!r} in Keras 3")
             continue
-        slot = keras_internals.slot(optimizer, legacy.name, variable)
+        slot = slots_of[legacy.name].get(id(variable))
         if slot is None:
             continue  # a momentum of 0 needs no slot
         if not fits(slot, legacy.value):
@@ -74,7 +75,7 @@ def _slot_values(
                 f"{tuple(slot.shape)} of {slot.dtype}"
             )
         found[id(slot)] = slot, legacy.value
-    every = (keras_internals.slot(optimizer, n, v) for n in names for v in trainable)
+    every = (own.get(id(v)) for own in slots_of.values() for v in trainable)
     missing = {id(slot): slot for slot in every if slot is not None}
     absent = (slot.path for key, slot in missing.items() if key not in found)
     problems += [f"the file has no value for {path}" for path in absent]

@@ -1,4 +1,8 @@
-"""Random numbers, drawn anew in each call by a stock layer, which keeps a seed."""
+"""Random numbers by a stock layer, which keeps a seed.
+
+They are drawn anew in each training step. In `predict` Keras turns the noise off: what
+remains is the mean.
+"""
 
 from keras_policies.late import keras, ops
 from keras_policies.legacy.ops import sizes
@@ -34,7 +38,7 @@ def uniform(
     dtype: DType = "float32",
     seed: object = None,
 ) -> Tensor:
-    """Return numbers between two limits: the normal distribution of its own values."""
+    """Return uniform numbers: normal ones, put through their distribution function."""
     share = ops.multiply(
         ops.add(ops.erf(ops.multiply(_noise(shape, dtype), 0.5**0.5)), 1), 0.5
     )

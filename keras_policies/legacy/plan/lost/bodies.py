@@ -182,10 +182,11 @@ def _calls_in(
     held: Mapping[str, int],
     layer: RecordedLayer,
 ) -> list[list[str]]:
-    """Return the nodes of each call of a layer in its scope; none if they do not tell.
+    """Return the nodes of each call of a layer, out of the nodes in its scope.
 
-    Each call reads each variable as often as any other. The second one numbers its
-    nodes after the first: `dense/MatMul`, `dense/MatMul_1`.
+    The list is empty if the nodes cannot be divided among the calls. All calls read a
+    variable equally often. The names of the second call's nodes have a number:
+    `dense/MatMul` is of the first call, `dense/MatMul_1` of the second.
     """
     if not layer.variables:
         idle = layer.class_name in IDLE

@@ -107,4 +107,3 @@ RULES: dict[tuple[str, int], Callable[[Mapping[str, Any], Shape], Made | None]] 
     ("GatherV2", 0): _embedding,
     ("MatMul", 1): _dense,
 }
-# Weights that a GatherV2 takes along another axis than the first are not looked up.

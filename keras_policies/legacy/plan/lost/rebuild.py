@@ -34,7 +34,7 @@ from keras_policies.legacy.plan.lost.steps import (
     same,
     values_in,
 )
-from keras_policies.legacy.plan.lost.tracing import Nodes, Tracing
+from keras_policies.legacy.plan.lost.tracing import Tracing, limit
 from keras_policies.legacy.plan.lost.weights import Owner, without_dead
 from keras_policies.legacy.plan.lost.weights import Weights as Rewriting
 
@@ -159,7 +159,7 @@ class _Rebuilding:
         self.depth = 0
         self.changed_top_level: set[str] = set()
         self._layers = Layers(recorded)
-        self._left = Nodes()
+        self._left = limit()
         self._parts: dict[int, Part | None] = {}
         self._around: list[int] = []  # the lost layers that are being rebuilt
 

@@ -12,6 +12,7 @@ from keras_policies.legacy.base.recorded import (
     Recorded,
     Spec,
 )
+from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.plan.lost import bodies, calls, loops
 from keras_policies.legacy.plan.lost.bodies import CALLS, PASSING, Layers, Region
@@ -28,8 +29,8 @@ from keras_policies.legacy.plan.lost.steps import (
     Value,
 )
 
-# That are followed for a model, each as often as it is called; a node of several inputs
-# counts as as many nodes.
+# How many nodes are followed for a model. A node counts once for each of its inputs, in
+# every call of its function.
 MAX_NODES = 30_000
 MAX_DEPTH = 60  # of functions that call functions
 CONDITIONS = "If", "StatelessIf"
@@ -38,19 +39,9 @@ OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
 PartOf = Callable[[int], Part | None]
 
 
-class Nodes:
-    """Counts the nodes that are followed for a whole model."""
-
-    def __init__(self) -> None:
-        self._left = MAX_NODES
-
-    def spend(self, count: int) -> None:
-        """Count some nodes; raise if there are too many."""
-        self._left -= count
-        if self._left < 0:
-            raise LegacyModelError(
-                f"the functions that it recorded have more than {MAX_NODES} nodes."
-            )
+def limit() -> Limit:
+    """Return the limit on the nodes that are followed for a whole model."""
+    return Limit(MAX_NODES, "nodes in the functions that it recorded")
 
 
 class Tracing:
@@ -71,7 +62,7 @@ class Tracing:
         layers: Layers,
         specs: Sequence[Spec],
         part_of: PartOf,
-        left: Nodes,
+        left: Limit,
     ) -> None:
         self.recorded = recorded
         self.specs = specs
@@ -144,7 +135,7 @@ class _Body:
         return [self.value(output) for output in self.function.outputs]
 
     def _region(self, region: Region) -> None:
-        """Add the call of a layer, or the nodes themselves if it is none of its."""
+        """Add the call of a layer, or the nodes one by one if they are no such call."""
         part = self.tracing.part_of(region.layer)
         layer = self.tracing.recorded.layers[region.layer]
         call = None

@@ -221,7 +221,7 @@ class Weights:
         if not isinstance(step, OpStep):
             return None
         if step.op == "GatherV2" and not _is_zero(step.inputs[2]):
-            return None
+            return None  # an Embedding looks up along the first axis
         made = made_layers.layer_for(step, use.position, use.shape)
         if made is None:
             return None
