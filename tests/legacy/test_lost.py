@@ -34,7 +34,6 @@ NAMES = [
 ]
 REFUSED = {
     "own_cell": "While",  # a cell in a loop over a time of any length
-    "keras_attention": "Fill",  # ones for each token, of a LayerNormalization
 }
 TOLERANCE = {"float32": 1e-5, "mixed_float16": 1e-2, "mixed_bfloat16": 2e-2}
 # The assignment that moved the statistics came before their use.

@@ -17,7 +17,6 @@ from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.plan.lost import bodies, calls, loops
 from keras_policies.legacy.plan.lost.bodies import CALLS, PASSING, Layers, Region
 from keras_policies.legacy.plan.lost.steps import (
-    CallStep,
     Held,
     Items,
     Known,
@@ -165,8 +164,6 @@ class _Body:
             return _each(self._called(node.attributes.get("f"), inputs))
         if node.op in CONDITIONS:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
-        if node.op == "RandomStandardNormal":
-            return _always(self._noise(node, inputs[0]))
         if node.op in loops.LOOPS:
             left = loops.unrolled(node, inputs, self._called)
             if left is not None:
@@ -206,14 +203,6 @@ class _Body:
             )
             for both in zip(*branches, strict=True)
         ]
-
-    def _noise(self, node: Node, shape: Value) -> Value:
-        """Return noise that is drawn in training, and zeros in inference."""
-        zeros = OpStep(node.name, "Fill", {}, (shape, Known(np.float32(0))))
-        zero = Result(self.tracing.add(zeros))
-        config = {"stddev": 1.0, "dtype": "float32"}
-        part = Part(node.name, "GaussianNoise", config)
-        return Result(self.tracing.add(CallStep(part, zero)))
 
     def _called(self, name: object, inputs: Sequence[Value]) -> list[Value]:
         return self.tracing.follow(str(name), inputs, self.depth + 1)
