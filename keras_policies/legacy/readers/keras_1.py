@@ -14,21 +14,37 @@ from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import LayerWeights
 from keras_policies.legacy.readers import keras_1_weights
 
-# Arguments of Keras 1 -> of Keras 2; "" is left out.
-ARGUMENTS = dict(
-    pair.split("=")
-    for pair in """
-W_constraint=kernel_constraint W_regularizer=kernel_regularizer atrous_rate=dilation_rate
-U_constraint=recurrent_constraint U_regularizer=recurrent_regularizer bias=use_bias
-b_constraint=bias_constraint b_regularizer=bias_regularizer dropout_U=recurrent_dropout
-beta_init=beta_initializer gamma_init=gamma_initializer init=kernel_initializer
-border_mode=padding consume_less= dim_ordering=data_format dropout_W=dropout
-filter_length=kernel_size forget_bias_init= inner_activation=recurrent_activation
-inner_init=recurrent_initializer input_dim= input_dtype= input_length= length=size mode=
-nb_filter=filters output_dim=units output_shape= p=rate pool_length=pool_size
-sigma=stddev stride=strides subsample=strides subsample_length=strides
-""".split()
-)
+# Argument of Keras 2 -> its names in Keras 1; those of "" are left out.
+NAMES = {
+    "": "consume_less forget_bias_init input_dim input_dtype input_length mode "
+    "output_shape",
+    "beta_initializer": "beta_init",
+    "bias_constraint": "b_constraint",
+    "bias_regularizer": "b_regularizer",
+    "data_format": "dim_ordering",
+    "dilation_rate": "atrous_rate",
+    "dropout": "dropout_W",
+    "filters": "nb_filter",
+    "gamma_initializer": "gamma_init",
+    "kernel_constraint": "W_constraint",
+    "kernel_initializer": "init",
+    "kernel_regularizer": "W_regularizer",
+    "kernel_size": "filter_length",
+    "padding": "border_mode",
+    "pool_size": "pool_length",
+    "rate": "p",
+    "recurrent_activation": "inner_activation",
+    "recurrent_constraint": "U_constraint",
+    "recurrent_dropout": "dropout_U",
+    "recurrent_initializer": "inner_init",
+    "recurrent_regularizer": "U_regularizer",
+    "size": "length",
+    "stddev": "sigma",
+    "strides": "stride subsample subsample_length",
+    "units": "output_dim",
+    "use_bias": "bias",
+}
+ARGUMENTS = {old: new for new, names in NAMES.items() for old in names.split()}
 OF_CLASS = {
     "Embedding": {
         **{"W_constraint": "embeddings_constraint", "dropout": ""},
