@@ -415,3 +415,10 @@ def test_a_function_of_sparse_tensors_is_refused(of):
     sparse = ((Composite("SparseTensorSpec"),), {})
     with pytest.raises(LegacyModelError, match="takes a SparseTensorSpec, and Keras 3"):
         build_with(of("2.15.1/subclassed_dict").model, [], inputs=sparse)
+
+
+@once
+def test_a_function_of_a_table_names_the_lookup_layers(of):
+    reason = "looks words up in a table.*lookup layers: none. Build the model in code"
+    with pytest.raises(LegacyModelError, match=reason):
+        build_with(of("2.15.1/affine_with_config").model, [], captures=(10**6,))
