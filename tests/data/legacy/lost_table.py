@@ -927,6 +927,22 @@ class Broadcasting(layers.Layer):
         return tf.broadcast_to(x[:1], shape) * 0.0 + tf.fill(shape, 2.0) * y
 
 
+class ShapeAlone(layers.Layer):
+    """Of a sum with a weight, it takes the shape."""
+
+    def build(self, shape):
+        self.bias = self.add_weight("bias", (4,))
+
+    def call(self, x):
+        y = tf.reshape(tf.nn.bias_add(x, self.bias), [-1, 2, 2])
+        return tf.reshape(x, [-1, 2, 2]) + tf.ones(tf.shape(y))
+
+
+@case("shapes", X, since=(2, 15), trains=False)
+def shape_alone():
+    return keras.Sequential([layers.Dense(4, input_shape=(4,)), ShapeAlone()])
+
+
 @case("complex", X, since=(2, 15))
 def rotation():
     return functional(Rotation(), X, layers.Dense(2))
