@@ -5,6 +5,10 @@ from keras_policies.legacy.base.errors import FilePath
 TENSORFLOW = (
     "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is."
 )
+BUILD_LOOKUPS = (
+    "Build the model in code, with keras.layers.StringLookup for its tables, and call "
+    "keras_policies.load_weights."
+)
 TRUST = "If you trust where it came from, pass safe_mode=False (--unsafe)."
 
 
