@@ -16,7 +16,14 @@ import keras_policies
 from keras_policies import inspect_model, keras_internals, load_model
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.recorded import Composite, Function, Node, Output
+from keras_policies.legacy.base.recorded import (
+    Composite,
+    Function,
+    Node,
+    Output,
+    Spec,
+    Trace,
+)
 from keras_policies.legacy.build import build
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.readers import readers
@@ -361,6 +368,19 @@ HOSTILE = {
         [function("f0", [node("a", "AddN", *["x"] * 40_000)], "a")],
         "more than 30000 nodes",
     ),
+    "chain": (
+        [
+            function(
+                "f0",
+                [
+                    node(f"n{i}", "Neg", f"n{i - 1}" if i else "x")
+                    for i in range(20_000)
+                ],
+                "n19999",
+            )
+        ],
+        "more than 12000 ops",
+    ),
     "no_node": ([function("f0", [], "nothing")], "f0 has no node 'nothing'"),
     "no_function": ([], "there is no function 'f0'"),
     "arguments": (
@@ -409,6 +429,34 @@ def test_a_hostile_function_is_one_error(of, name):
     functions, match = HOSTILE[name]
     with pytest.raises(LegacyModelError, match=match):
         build_with(of("2.15.1/affine_with_config").model, functions, function="f0")
+
+
+@once
+def test_lost_layers_that_call_each_other_twice_are_one_error(of):
+    with readers.read(of("2.15.1/affine_with_config").model) as legacy:
+        recorded = legacy.recorded
+        layers, functions = {**recorded.layers}, {}
+        for i in range(40):
+            number = 100 + i if i else 2  # in the file, 2 is the lost layer
+            name, below = f"lost_{i}", f"lost_{i + 1}"
+            spec = Spec((None, None), "float32")
+            layers[number] = dataclasses.replace(
+                recorded.layers[2],
+                name=name if i else recorded.layers[2].name,
+                traces=(Trace(name, ((spec,), {}), spec, ()),),
+                variables=(),
+                has_config=False,
+            )
+            calls = [
+                node(f"{below}/a", "PartitionedCall", "x", f=below),
+                node(f"{below}/b", "PartitionedCall", f"{below}/a", f=below),
+            ]
+            nodes = {one.name: one for one in calls}
+            functions[name] = Function(name, ("x",), nodes, (Output(f"{below}/b"),))
+        functions["lost_40"] = Function("lost_40", ("x",), {}, (Output("x"),))
+        recorded = dataclasses.replace(recorded, layers=layers, functions=functions)
+        with pytest.raises(LegacyModelError, match="more than 60000 runs of ops"):
+            plan.make(dataclasses.replace(legacy, recorded=recorded))
 
 
 @once
