@@ -307,6 +307,31 @@ def test_what_cannot_be_had_is_named(of, name):
 
 
 @once
+def test_the_error_of_a_loop_says_what_to_do(of):
+    with pytest.raises(LegacyModelError, match="depend on the data") as caught:
+        load_model(of("2.15.1/own_cell").model)
+    assert "lost='refuse', the error names each" in str(caught.value)
+    with pytest.raises(LegacyModelError, match="does not have:\n  Cell"):
+        load_model(of("2.15.1/own_cell").model, lost="refuse")
+
+
+@once
+def test_a_layer_that_two_lost_layers_share_is_named_as_copied(of):
+    with readers.read(of("2.15.1/subclassed_blocks").model) as legacy:
+        assert plan.make(legacy).lost.copied == ()
+        layers = {**legacy.recorded.layers}
+        one, other = (n for n in layers if layers[n].class_name == "ConvBlock")
+        shared = layers[one].traces
+        layers[other] = dataclasses.replace(layers[other], traces=shared)
+        recorded = dataclasses.replace(legacy.recorded, layers=layers)
+        lost = plan.make(dataclasses.replace(legacy, recorded=recorded)).lost
+    copied = {name.rpartition("/")[2] for name in lost.copied}
+    moving = {"moving_mean", "moving_variance"}
+    assert copied == {"kernel", "bias", "gamma", "beta", *moving}
+    assert "Copied, since several of these layers shared them" in str(lost)
+
+
+@once
 def test_inspect_names_what_is_rebuilt(of):
     found = inspect_model(of("2.15.1/nested").model)
     described = {

@@ -5,6 +5,10 @@ from keras_policies.legacy.base.errors import FilePath
 TENSORFLOW = (
     "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is."
 )
+GIVE_LOST_CLASSES = (
+    "Write the classes of these layers again, and pass them as custom_objects; with "
+    "lost='refuse', the error names each that is lost."
+)
 TRUST = "If you trust where it came from, pass safe_mode=False (--unsafe)."
 
 
