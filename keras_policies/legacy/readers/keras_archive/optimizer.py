@@ -28,6 +28,12 @@ SLOT_GROUPS = {
 }
 
 
+def class_name(given: str) -> str:
+    """Return the class of an optimizer that was given to `compile` as a string."""
+    by_string = {name.lower(): name for name in SLOT_GROUPS}
+    return by_string.get(given.lower(), given)
+
+
 def inner(optimizer: Config) -> Config | None:
     """Return the config of the optimizer in a LossScaleOptimizer; None of any other."""
     found = (optimizer.get("config") or {}).get("inner_optimizer")
