@@ -28,6 +28,11 @@ SLOT_GROUPS = {
 }
 
 
+def class_of(name: str) -> str:
+    """Return the class that tf.keras got by a name, whatever its case: `"adam"`."""
+    return next((key for key in SLOT_GROUPS if key.lower() == name.lower()), name)
+
+
 def inner(optimizer: Config) -> Config | None:
     """Return the config of the optimizer in a LossScaleOptimizer; None of any other."""
     found = (optimizer.get("config") or {}).get("inner_optimizer")
