@@ -9,7 +9,7 @@ Functional. Sources: tf.keras engine/functional.py `get_network_config`,
 keras/src/models/functional.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from keras_policies.annotations import Config
@@ -76,6 +76,33 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     }
 
 
+def _is_tensor(value: Nest, names: Container[str]) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) in (3, 4)
+        and isinstance(value[0], str)
+        and (value[0] in names or value[0] == CONSTANT)
+        and isinstance(value[1], int)
+    )
+
+
+def tensors(nest: Nest, names: Container[str]) -> list[Nest]:
+    """Return the tensors in a nest, as in a config, those of their kwargs last.
+
+    `names` are those of the layers.
+    """
+    if _is_tensor(nest, names):
+        return [[*nest[:3], {}], *tensors(nest[3:], names)]
+    if isinstance(nest, dict):
+        nest = [nest[key] for key in sorted(nest)]
+    if not isinstance(nest, list | tuple):
+        return []
+    flat = [tensors(item, names) for item in nest]
+    if all(_is_tensor(item, names) for item in nest):
+        flat = [found[:1] for found in flat] + [found[1:] for found in flat]
+    return [tensor for found in flat for tensor in found]
+
+
 class _Graph:
     """The layers of one Functional model by name, and the calls of them."""
 
@@ -93,22 +120,11 @@ class _Graph:
 
     def calls(self, nest: Nest) -> Iterator[tuple[str, int]]:
         """Yield `(layer, node index)` of each tensor in a nest, and in its kwargs."""
-        if self.is_tensor(nest):
-            yield nest[0], nest[1]
-            yield from self.calls(nest[3:])
-        elif isinstance(nest, list | tuple | dict):
-            for item in nest.values() if isinstance(nest, dict) else nest:
-                yield from self.calls(item)
+        yield from ((name, node) for name, node, *_ in tensors(nest, self.names))
 
     def is_tensor(self, value: Nest) -> bool:
         """Return whether a value is `[layer, node index, tensor index, …]`."""
-        return (
-            isinstance(value, list | tuple)
-            and len(value) in (3, 4)
-            and isinstance(value[0], str)
-            and (value[0] in self.names or value[0] == CONSTANT)
-            and isinstance(value[1], int)
-        )
+        return _is_tensor(value, self.names)
 
     def nest(self, value: Nest) -> Nest:
         """Return a nest of tensors and plain values in the Keras 3 form."""

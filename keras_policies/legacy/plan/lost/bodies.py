@@ -1,322 +1,115 @@
-"""The nodes of a function that its outputs need, and which of them make up a layer."""
+"""The nodes of a function that its outputs need, in order."""
 
 import collections
 import dataclasses
-import math
-import re
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import TypeVar
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.recorded import (
-    Function,
-    Node,
-    Output,
-    Recorded,
-    RecordedLayer,
-)
+from keras_policies.legacy.base.recorded import Function, Node, Output
+from keras_policies.legacy.plan.lost.steps import Held, Value
 
 CALLS = "PartitionedCall", "StatefulPartitionedCall"
 # Ops that return their (first) input as it is.
 PASSING = {
-    *(
-        "CheckNumerics",
-        "EnsureShape",
-        "Identity",
-        "IdentityN",
-        "PlaceholderWithDefault",
-    ),
-    *("PreventGradient", "ReadVariableOp", "Snapshot"),
+    *("CheckNumerics", "EnsureShape", "Identity", "IdentityN", "PreventGradient"),
+    *("PlaceholderWithDefault", "ReadVariableOp", "Snapshot"),
 }
-# What a recorded layer becomes: itself, a model that is rebuilt, or nothing.
-Kind: TypeAlias = Literal["known", "lost", ""]
-MAX_SCOPES = 30  # of a name
-MAX_NAMESAKES = 8  # layers with the same name and the same variables
-MAX_BROKEN = 20  # regions that turn out to be none
-# Layers without weights that do nothing in an inference function.
-IDLE = {
-    *("ActivityRegularization", "AlphaDropout", "Dropout", "GaussianDropout"),
-    *("GaussianNoise", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D"),
-}
+T = TypeVar("T")
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Region:
-    """Nodes that are one call of a recorded layer.
+@dataclasses.dataclass(frozen=True)
+class Body:
+    """A function that is called.
 
     Args:
-        layer: its number.
-        nodes: the names of the nodes.
-        inputs: the tensors that they take from elsewhere.
-        outputs: those that others take.
+        nodes: those that its outputs need, each after those that it takes.
+        held: `{name: variable}` of arguments and nodes that are a variable's value.
     """
 
-    layer: int
-    scope: str
-    nodes: frozenset[str]
-    inputs: tuple[Output, ...]
-    outputs: tuple[Output, ...]
+    function: Function
+    nodes: Mapping[str, Node]
+    held: Mapping[str, int]
+
+    @functools.cached_property
+    def takers(self) -> Mapping[str, Sequence[tuple[str, Output]]]:
+        """By node, `(node that takes an output of it, the output)`; "" is the end."""
+        found = collections.defaultdict(list)
+        for name, node in self.nodes.items():
+            for taken in node.inputs:
+                found[taken.node].append((name, taken))
+        for taken in self.function.outputs:
+            found[taken.node].append(("", taken))
+        return found
+
+    def inputs(self, names: Iterable[str]) -> Iterator[Output]:
+        """Yield what nodes take."""
+        return (taken for name in names for taken in self.nodes[name].inputs)
+
+    def is_op(self, output: Output, *ops: str) -> bool:
+        """Return whether an output is that of a node with one of some ops."""
+        return output.node in self.nodes and self.nodes[output.node].op in ops
 
 
-def needed(function: Function) -> dict[str, Node]:
-    """Return the nodes that the outputs need, each after those that it takes."""
-    arguments = set(function.arguments)
-    found: dict[str, Node] = {}
-    entered: set[str] = set()
-    waiting = [(output.node, False) for output in reversed(function.outputs)]
-    while waiting:
-        name, is_left = waiting.pop()
-        if name in arguments or name in found:
-            continue
-        if name not in function.nodes:
-            raise LegacyModelError(f"corrupt: {function.name} has no node {name!r}.")
-        node = function.nodes[name]
-        if is_left:
-            found[name] = node
-            continue
-        if name in entered:
-            raise LegacyModelError(f"corrupt: {function.name} has a cycle at {name!r}.")
-        entered.add(name)
-        waiting.append((name, True))
-        waiting += [
-            (taken.node, False)
-            for taken in reversed(node.inputs)
-            if taken.node not in found and taken.node not in arguments
-        ]
-    return found
-
-
-def variables_of(
-    function: Function, nodes: Mapping[str, Node], held: Mapping[str, int]
-) -> dict[str, int]:
-    """Return `{name: variable}` of arguments and nodes that are a variable's value.
-
-    `held` has those of the arguments; `nodes` come in order.
-    """
-    found = dict(held)
+def body(function: Function, given: Sequence[Value]) -> Body:
+    """Return what a function needs for a call with these arguments."""
+    if len(given) != len(function.arguments):
+        raise LegacyModelError(
+            f"corrupt: {function.name} takes {len(function.arguments)} arguments, it "
+            f"is called with {len(given)}."
+        )
+    nodes = _needed(function)
+    arguments = zip(function.arguments, given, strict=True)
+    held = {name: v.variable for name, v in arguments if isinstance(v, Held)}
     for name, node in nodes.items():
         if node.op in PASSING and node.op != "IdentityN" and node.inputs:
-            variable = found.get(node.inputs[0].node)
+            variable = held.get(node.inputs[0].node)
             if variable is not None:
-                found[name] = variable
-    return found
+                held[name] = variable
+    return Body(function, nodes, held)
 
 
-def scopes(name: str) -> Iterator[str]:
-    """Yield the scopes of a node, the outermost first: `a`, `a/b` of `a/b/MatMul`."""
-    parts = name.split("/")[:MAX_SCOPES]
-    for end in range(1, len(parts)):
-        yield "/".join(parts[:end])
+def _needed(function: Function) -> dict[str, Node]:
+    arguments = set(function.arguments)
+
+    def before(name: str) -> list[str]:
+        if name not in function.nodes:
+            raise LegacyModelError(f"corrupt: {function.name} has no node {name!r}.")
+        inputs = function.nodes[name].inputs
+        return [taken.node for taken in inputs if taken.node not in arguments]
+
+    ends = [one.node for one in function.outputs if one.node not in arguments]
+    try:
+        return {name: function.nodes[name] for name in ordered(ends, before)}
+    except CycleError as cycle:
+        reason = f"corrupt: {function.name} has a cycle at {cycle.args[-1]!r}."
+        raise LegacyModelError(reason) from None
 
 
-class Layers:
-    """The recorded layers, found by what they hold and by their names."""
-
-    def __init__(self, recorded: Recorded) -> None:
-        self.recorded = recorded
-        self._by_variables: dict[frozenset[int], list[int]] = collections.defaultdict(
-            list
-        )
-        self._by_name: dict[str, list[int]] = collections.defaultdict(list)
-        for number, layer in recorded.layers.items():
-            self._by_variables[frozenset(layer.variables)].append(number)
-            if not layer.variables:
-                self._by_name[layer.name].append(number)
-
-    def named(self, scope: str, variables: frozenset[int]) -> list[int]:
-        """Return the layers that a scope of nodes with these variables can be.
-
-        A layer that is called again gets a number after its name.
-        """
-        last = scope.rpartition("/")[2]
-        names = {last, re.sub(r"_\d+$", "", last)}
-        if variables:
-            found = self._by_variables.get(variables, [])
-        else:
-            found = [n for name in names for n in self._by_name.get(name, ())]
-        return sorted(
-            (n for n in found if self.recorded.layers[n].name in names),
-            key=lambda n: self.recorded.layers[n].name != last,
-        )
+class CycleError(Exception):
+    """Things that need one another; `args` are those around the last one."""
 
 
-def regions(
-    function: Function,
-    nodes: Mapping[str, Node],
-    held: Mapping[str, int],
-    layers: Layers,
-    kind_of: Callable[[int], Kind],
-) -> list[Region]:
-    """Return the regions of nodes that are calls of layers, the outermost of them.
+def ordered(ends: Sequence[T], before: Callable[[T], Sequence[T]]) -> list[T]:
+    """Return what the ends need, each after what it needs itself.
 
-    `kind_of` says what a recorded layer becomes.
+    `before` says what something needs. Raise `CycleError` if it needs itself.
     """
-    inside: dict[str, list[str]] = collections.defaultdict(list)
-    reads: dict[str, set[int]] = collections.defaultdict(set)
-    for name, node in nodes.items():
-        for scope in scopes(name):
-            inside[scope].append(name)
-            reads[scope] |= {held[i.node] for i in node.inputs if i.node in held}
-    found: list[Region] = []
-    taken: set[str] = set()
-    for scope in sorted(inside, key=lambda scope: scope.count("/")):
-        members = [name for name in inside[scope] if name not in held]
-        if taken.intersection(members):
-            continue
-        for number in layers.named(scope, frozenset(reads[scope]))[:MAX_NAMESAKES]:
-            kind, layer = kind_of(number), layers.recorded.layers[number]
-            calls = _calls_in(scope, members, nodes, held, layer) if kind else []
-            if kind == "lost":  # its ops are followed
-                calls = [c for c in calls if len(c) == 1 and nodes[c[0]].op in CALLS]
-            found += [_region(function, nodes, held, c, number, scope) for c in calls]
-            taken.update(name for call in calls for name in call)
-            if calls:
-                break
-    return found
-
-
-def _calls_in(
-    scope: str,
-    members: Sequence[str],
-    nodes: Mapping[str, Node],
-    held: Mapping[str, int],
-    layer: RecordedLayer,
-) -> list[list[str]]:
-    """Return the nodes of each call of a layer, out of the nodes in its scope.
-
-    The list is empty if the nodes cannot be divided among the calls. All calls read a
-    variable equally often. The names of the second call's nodes have a number:
-    `dense/MatMul` is of the first call, `dense/MatMul_1` of the second.
-    """
-    if not layer.variables:
-        idle = layer.class_name in IDLE
-        return [[n] for n in members if nodes[n].op in CALLS or idle]
-    members = _about(members, nodes, held)
-    reads = _reads(members, nodes, held)
-    if set(reads) != set(layer.variables):
-        return []
-    count = math.gcd(*reads.values())
-    if count == 1:
-        return [members]
-    order: dict[str, set[int]] = collections.defaultdict(set)
-    for name in members:
-        base, number = _numbered(scope, name)
-        order[base].add(number)
-    calls: list[list[str]] = [[] for _ in range(count)]
-    for name in members:
-        base, number = _numbered(scope, name)
-        each, rest = divmod(len(order[base]), count)
-        if rest:
-            return []
-        calls[sorted(order[base]).index(number) // each].append(name)
-    once = {variable: n // count for variable, n in reads.items()}
-    return calls if all(_reads(c, nodes, held) == once for c in calls) else []
-
-
-def _reads(
-    members: Iterable[str], nodes: Mapping[str, Node], held: Mapping[str, int]
-) -> dict[int, int]:
-    """Return how often nodes take each variable."""
-    taken = (i.node for name in members for i in nodes[name].inputs)
-    return dict(collections.Counter(held[name] for name in taken if name in held))
-
-
-def _numbered(scope: str, name: str) -> tuple[str, int]:
-    """Return the first part of a name in a scope, and its number: `("MatMul", 1)`."""
-    first = name.removeprefix(f"{scope}/").partition("/")[0]
-    base, _, number = first.rpartition("_")
-    return (base, int(number)) if base and number.isdecimal() else (first, 0)
-
-
-def _region(
-    function: Function,
-    nodes: Mapping[str, Node],
-    held: Mapping[str, int],
-    members: Sequence[str],
-    number: int,
-    scope: str,
-) -> Region:
-    own = frozenset(members)
-    taken = (i for name in members for i in nodes[name].inputs)
-    inputs = dict.fromkeys(
-        i
-        for i in taken
-        if i.node not in own and i.node not in held and not is_constant(i, nodes)
-    )
-    used = [i for n in nodes if n not in own for i in nodes[n].inputs if i.node in own]
-    used += [i for i in function.outputs if i.node in own]
-    return Region(number, scope, own, tuple(inputs), tuple(dict.fromkeys(used)))
-
-
-def is_constant(output: Output, nodes: Mapping[str, Node]) -> bool:
-    """Return whether an output is that of a constant."""
-    return output.node in nodes and nodes[output.node].op == "Const"
-
-
-def _about(
-    members: Sequence[str], nodes: Mapping[str, Node], held: Mapping[str, int]
-) -> list[str]:
-    """Return the nodes that depend on variables, and those that lead to them.
-
-    The mask that an Embedding computes is neither.
-    """
-    within = set(members)
-    depend: set[str] = set()
-    for name in members:  # in order
-        taken = {i.node for i in nodes[name].inputs}
-        if taken & depend or any(i in held for i in taken):
-            depend.add(name)
-    about = set(depend)
-    for name in reversed(members):
-        if name in about:
-            about |= {i.node for i in nodes[name].inputs} & within
-    return [name for name in members if name in about]
-
-
-def in_order(
-    function: Function, nodes: Mapping[str, Node], found: Iterable[Region]
-) -> list[str | Region]:
-    """Return nodes and regions, each after those that it takes.
-
-    A region that would have to come before itself is taken apart.
-    """
-    kept = [*found]
-    for _ in range(MAX_BROKEN):
-        order, broken = _ordered(function, nodes, kept)
-        if broken is None:
-            return order
-        kept = [region for region in kept if region is not broken]
-    return _ordered(function, nodes, ())[0]
-
-
-def _ordered(
-    function: Function, nodes: Mapping[str, Node], found: Sequence[Region]
-) -> tuple[list[str | Region], Region | None]:
-    unit: dict[str, str | Region] = {name: name for name in nodes}
-    unit.update({name: region for region in found for name in region.nodes})
-    order: list[str | Region] = []
-    state: dict[str | Region, bool] = {}  # False: entered, True: done
-    ends = [unit[o.node] for o in function.outputs if o.node in unit]
-    waiting: list[tuple[str | Region, bool]] = [(end, False) for end in reversed(ends)]
+    order: list[T] = []
+    is_done: dict[T, bool] = {}
+    waiting = [(end, False) for end in reversed(ends)]
     while waiting:
         one, is_left = waiting.pop()
         if is_left:
-            state[one] = True
+            is_done[one] = True
             order.append(one)
-            continue
-        if one in state:
-            continue
-        state[one] = False
-        waiting.append((one, True))
-        names = one.nodes if isinstance(one, Region) else [one]
-        inputs = [i for name in names for i in nodes[name].inputs]
-        for taken in reversed(inputs):
-            before = unit.get(taken.node)
-            if before is None or before is one or state.get(before):
-                continue
-            if before in state:  # a cycle, which only a region can make
-                looped = [r for r, done in state.items() if not done]
-                broken = next(r for r in looped if isinstance(r, Region))
-                return [], broken
-            waiting.append((before, False))
-    return order, None
+        elif one not in is_done:
+            is_done[one] = False
+            waiting.append((one, True))
+            waiting += [(taken, False) for taken in reversed(before(one))]
+        elif not is_done[one]:
+            raise CycleError(
+                *(other for other, done in is_done.items() if not done), one
+            )
+    return order

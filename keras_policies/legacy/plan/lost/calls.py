@@ -1,12 +1,13 @@
 """How a layer is called by the nodes that make up one call of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from keras_policies.legacy.base.recorded import Node, Output, RecordedLayer
+from keras_policies.legacy.base.recorded import Output, RecordedLayer
 from keras_policies.legacy.plan.graph import RECURRENT
 from keras_policies.legacy.plan.lost import traces
-from keras_policies.legacy.plan.lost.bodies import CALLS, Region
-from keras_policies.legacy.plan.lost.steps import CallStep, Held, Nest, Part, Value
+from keras_policies.legacy.plan.lost.bodies import CALLS, Body
+from keras_policies.legacy.plan.lost.regions import Region
+from keras_policies.legacy.plan.lost.steps import CallStep, Held, Nest, Value
 
 # Layers that take a list of tensors.
 OF_LISTS = {
@@ -22,33 +23,26 @@ OF_BOOLS = {
 Call = tuple[CallStep, dict[Output, int]]
 
 
-def call(
-    part: Part,
-    layer: RecordedLayer,
-    region: Region,
-    nodes: Mapping[str, Node],
-    value: Callable[[Output], Value],
-) -> Call | None:
+def call(region: Region, body: Body, value: Callable[[Output], Value]) -> Call | None:
     """Return the call, and the position of each output in its results, or None.
 
-    `nodes` are those of the function, `value` gives the value of an input.
+    `value` gives the value of an input.
     """
+    part, layer = region.part, region.layer
     (only,) = region.nodes if len(region.nodes) == 1 else [None]
-    if only is not None and nodes[only].op in CALLS:
-        given = [value(i) for i in nodes[only].inputs]
+    if only is not None and body.nodes[only].op in CALLS:
+        given = [value(i) for i in body.nodes[only].inputs]
         tensors: list[Value] = [v for v in given if not isinstance(v, Held)]
         if part.tensors is not None:
             tensors = tensors[: part.tensors]
-        arguments = _as_traced(layer, tensors) or _plainly(
-            layer, region, nodes, tensors
-        )
+        arguments = _as_traced(layer, tensors) or _plainly(region, body, tensors)
         positions = {output: output.position for output in region.outputs}
     else:
         tensors = [value(i) for i in region.inputs]
-        arguments = _by_scopes(layer, region, nodes, value)
+        arguments = _by_scopes(region, body, value)
         if arguments is None:
-            arguments = _plainly(layer, region, nodes, tensors)
-        positions = _positions(layer, region, nodes)
+            arguments = _plainly(region, body, tensors)
+        positions = _positions(region, body)
     if part.tensors is not None:
         arguments = (tensors, {}) if len(tensors) == part.tensors else None
     if arguments is None or len(positions) != len(region.outputs):
@@ -76,46 +70,35 @@ def _as_traced(layer: RecordedLayer, tensors: Sequence[Value]) -> Arguments | No
     return None
 
 
-def _plainly(
-    layer: RecordedLayer,
-    region: Region,
-    nodes: Mapping[str, Node],
-    tensors: Sequence[Value],
-) -> Arguments | None:
+def _plainly(region: Region, body: Body, tensors: Sequence[Value]) -> Arguments | None:
     """Return the arguments of a call whose structure nothing records, or None."""
-    if layer.class_name == ATTENTION:
+    class_name = region.layer.class_name
+    if class_name == ATTENTION:
         if len(tensors) == 2:
             return tensors[0], {"value": tensors[1]}
         return None
     if len(tensors) == 1:
         return tensors[0], {}
-    if layer.class_name in OF_LISTS:
+    if class_name in OF_LISTS:
         return list(tensors), {}
-    if layer.class_name in RECURRENT and tensors:
+    if class_name in RECURRENT and tensors:
         first, *others = tensors
-        if len(others) == 1 and _is_mask(region.inputs[-1], nodes):
+        if len(others) == 1 and body.is_op(region.inputs[-1], *OF_BOOLS):
             return first, {"mask": others[0]}
         return first, {"initial_state": others}
     return None
 
 
-def _is_mask(output: Output, nodes: Mapping[str, Node]) -> bool:
-    return output.node in nodes and nodes[output.node].op in OF_BOOLS
-
-
 def _by_scopes(
-    layer: RecordedLayer,
-    region: Region,
-    nodes: Mapping[str, Node],
-    value: Callable[[Output], Value],
+    region: Region, body: Body, value: Callable[[Output], Value]
 ) -> Arguments | None:
     """Return the arguments of attention: its scopes say what each tensor is."""
-    if layer.class_name != ATTENTION:
+    if region.layer.class_name != ATTENTION:
         return None
     found: dict[str, Output] = {}
     for name in region.nodes:
         role = name.removeprefix(f"{region.scope}/").partition("/")[0]
-        for taken in nodes[name].inputs:
+        for taken in body.inputs([name]):
             if taken in region.inputs:
                 found[role] = taken
     if set(found) != {"query", "key", "value"}:
@@ -126,18 +109,16 @@ def _by_scopes(
     return value(found["query"]), kwargs
 
 
-def _positions(
-    layer: RecordedLayer, region: Region, nodes: Mapping[str, Node]
-) -> dict[Output, int]:
+def _positions(region: Region, body: Body) -> dict[Output, int]:
     """Return the positions of outputs in the results of a layer, as far as known."""
-    if len(region.outputs) == 1 and not _has_states(layer):
+    if len(region.outputs) == 1 and not _has_states(region.layer):
         return {region.outputs[0]: 0}
     found = {}
     for output in region.outputs:
-        node = nodes[output.node]
+        node = body.nodes[output.node]
         while node.op == "Identity" and node.inputs:
             output_of = node.inputs[0]
-            node = nodes[output_of.node]
+            node = body.nodes[output_of.node]
             if node.op in CALLS:
                 found[output] = max(0, output_of.position - 1)
         if node.name == output.node and node.op in CALLS:

@@ -20,9 +20,10 @@ from keras_policies.legacy.plan.lost.steps import (
     Step,
     Value,
     mapped,
+    together,
 )
 
-Weights = tuple[tuple[str, int, tuple[int, ...] | None], ...]
+FUNCTIONAL = "Functional"
 MAX_NAME = 200  # characters
 
 
@@ -54,8 +55,8 @@ class Functional:
     def __init__(self, inputs: Sequence[Spec], steps: Sequence[Step]) -> None:
         self.names = Names()
         self.layers: dict[str, Config] = {}
-        self.weights: list[tuple[str, int, tuple[int, ...] | None]] = []
         self._parts: dict[int, str] = {}
+        self._added: dict[str, Part] = {}
         self._calls: collections.Counter[str] = collections.Counter()
         self._made: dict[int, tuple[str, int]] = {}  # step -> layer and its call
         self._inputs = [self._input(spec, i) for i, spec in enumerate(inputs)]
@@ -97,7 +98,7 @@ class Functional:
         name = self._parts[id(part)]
         if name not in self.layers:
             self._add(part.class_name, name, part.config)
-            self.weights += [(f"{name}/{p}", v, shape) for p, v, shape in part.weights]
+            self._added[name] = part
         return name
 
     def _write(self, step: Step) -> tuple[str, int]:
@@ -141,14 +142,17 @@ class Functional:
             return [*self._made[value.step], value.position]
         raise TypeError(f"no tensor: {value}")
 
-    def config(self, name: str, inputs: Nest, outputs: Nest) -> Config:
-        """Return the config of the model with nests of arguments and outputs."""
-        return {
+    def part(self, name: str, inputs: Nest, outputs: Nest) -> Part:
+        """Return the model with nests of arguments and outputs."""
+        inputs = _listed(mapped(self.tensor, inputs))
+        config = {
             "name": name,
             "layers": [*self.layers.values()],
-            "input_layers": _listed(mapped(self.tensor, inputs)),
+            "input_layers": inputs,
             "output_layers": _listed(mapped(self.tensor, outputs)),
         }
+        whole = Part(name, FUNCTIONAL, config, tensors=len(inputs))
+        return together(whole, self._added)
 
 
 def _listed(nest: Nest) -> Nest:

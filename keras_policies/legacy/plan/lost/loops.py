@@ -17,6 +17,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Step,
     Value,
     constant,
+    op_of,
 )
 
 LOOPS = "While", "StatelessWhile"
@@ -50,7 +51,7 @@ def known_size(
     step: OpStep, steps: Sequence[Step], specs: Sequence[Spec]
 ) -> Value | None:
     """Return the size of an axis that a slice of a shape takes, if it is static."""
-    shape = _op(step.inputs[0], steps) if step.inputs else None
+    shape = op_of(step.inputs[0], steps) if step.inputs else None
     if step.op != "StridedSlice" or shape is None or shape.op != "Shape":
         return None
     begin = constant(step.inputs[1])
@@ -64,18 +65,13 @@ def known_size(
     return None if size is None else Known(np.int32(size))
 
 
-def _op(value: Value, steps: Sequence[Step]) -> OpStep | None:
-    step = steps[value.step] if isinstance(value, Result) else None
-    return step if isinstance(step, OpStep) else None
-
-
 def _shape(
     value: Value, steps: Sequence[Step], specs: Sequence[Spec]
 ) -> Sequence[int | None] | None:
     """Return the shape of an argument, or of one that was transposed."""
     if isinstance(value, Argument):
         return specs[value.number].shape
-    step = _op(value, steps)
+    step = op_of(value, steps)
     if step is None or step.op not in ("Cast", "Transpose"):
         return None
     sizes = _shape(step.inputs[0], steps, specs)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -58,9 +58,12 @@ Value: TypeAlias = Argument | Held | Result | Known | Items | Rows
 class Part:
     """A layer of the rebuilt model, which may be called several times.
 
-    `weights` has `(path of the variable from the layer, its number, its shape)`; the
-    shape is None where it stays as recorded. `tensors` is how many tensors in a list a
-    rebuilt layer is called on, None for any other layer.
+    Args:
+        weights: `(path of the variable from the layer, its number, its shape)`; the
+            shape is None where it stays as recorded.
+        tensors: how many tensors in a list it is called on if it was lost, else None.
+        lost: the lost layers in it, `{path: class}`.
+        depth: the steps of the largest of those.
     """
 
     name: str
@@ -68,6 +71,25 @@ class Part:
     config: Config
     weights: tuple[tuple[str, int, tuple[int, ...] | None], ...] = ()
     tensors: int | None = None
+    lost: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    depth: int = 0
+
+
+def together(whole: Part, inside: Mapping[str, Part]) -> Part:
+    """Return a model with the weights and lost layers of those in it, by name."""
+    return dataclasses.replace(
+        whole,
+        weights=tuple(
+            (f"{name}/{path}", variable, shape)
+            for name, part in inside.items()
+            for path, variable, shape in part.weights
+        ),
+        lost={
+            **whole.lost,
+            **{p: c for part in inside.values() for p, c in part.lost.items()},
+        },
+        depth=max([whole.depth, *(part.depth for part in inside.values())]),
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -116,37 +138,38 @@ def inputs_of(step: Step) -> list[Value]:
     return values_in([step.argument, dict(step.kwargs)])
 
 
+def op_of(value: Value, steps: Sequence[Step]) -> OpStep | None:
+    """Return the op that makes a value, or None."""
+    step = steps[value.step] if isinstance(value, Result) else None
+    return step if isinstance(step, OpStep) else None
+
+
+def is_op(step: Step | None, op: str) -> TypeGuard[OpStep]:
+    """Return whether a step is a call of an op."""
+    return isinstance(step, OpStep) and step.op == op
+
+
 def constant(value: Value) -> Array | None:
     """Return the array of a constant, or None."""
     return np.asarray(value.value) if isinstance(value, Known) else None
 
 
-def same(
-    one: tuple[Sequence[Step], Sequence[Value]],
-    other: tuple[Sequence[Step], Sequence[Value]],
-) -> bool:
+def same(one: Any, other: Any) -> bool:
     """Return whether two functions, as steps and outputs, do the same."""
-    sizes = [(len(steps), len(outputs)) for steps, outputs in (one, other)]
-    return sizes[0] == sizes[1] and all(
-        _same(a, b)
-        for a, b in zip([*one[0], *one[1]], [*other[0], *other[1]], strict=True)
-    )
+    return bool(_comparable(one) == _comparable(other))
 
 
-def _same(a: Any, b: Any) -> bool:
-    if isinstance(a, Known) and isinstance(b, Known):
-        return _same(a.value, b.value)
-    if type(a) is not type(b):
-        return False
+def _comparable(a: Any) -> Any:
+    if isinstance(a, Argument | Held | Result):
+        return type(a), *a
+    if isinstance(a, Known):
+        return Known, _comparable(a.value)
     if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and np.array_equal(a, b)
+        return a.dtype, a.shape, a.tolist() if a.dtype == object else a.tobytes()
     if isinstance(a, OpStep):
-        return _same([a.op, a.inputs, a.attributes], [b.op, b.inputs, b.attributes])
+        return _comparable([a.op, a.inputs, a.attributes])
     if isinstance(a, CallStep):
-        calls = [a.argument, a.kwargs], [b.argument, b.kwargs]
-        return a.part is b.part and _same(*calls)
+        return _comparable([id(a.part), a.argument, a.kwargs])
     if isinstance(a, Mapping):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple) and not isinstance(a, Argument | Held | Result):
-        return len(a) == len(b) and all(map(_same, a, b))
-    return bool(a == b)
+        return {key: _comparable(value) for key, value in a.items()}
+    return [*map(_comparable, a)] if isinstance(a, list | tuple) else (type(a), a)

@@ -7,26 +7,25 @@ from keras_policies.legacy.base.recorded import Composite, Nest, Spec, Trace
 from keras_policies.legacy.plan.lost.steps import Argument, Held, Known, Result
 
 
+def _leaves(nest: Nest) -> Iterator[Any]:
+    """Yield what is in a nest, the items of dicts in the order of sorted keys."""
+    if isinstance(nest, dict):
+        nest = [nest[key] for key in sorted(nest)]
+    if not isinstance(nest, list | tuple) or isinstance(nest, Spec | Composite):
+        yield nest
+        return
+    for item in nest:
+        yield from _leaves(item)
+
+
 def specs(nest: Nest) -> list[Spec]:
     """Return the specs in a nest, those of dicts in the order of sorted keys."""
-    if isinstance(nest, Spec):
-        return [nest]
-    if isinstance(nest, dict):
-        return [spec for key in sorted(nest) for spec in specs(nest[key])]
-    if isinstance(nest, list | tuple):
-        return [spec for item in nest for spec in specs(item)]
-    return []
+    return [leaf for leaf in _leaves(nest) if isinstance(leaf, Spec)]
 
 
 def composites(nest: Nest) -> list[str]:
     """Return the kinds of arguments in a nest that are several tensors each."""
-    if isinstance(nest, Composite):
-        return [nest.kind]
-    if isinstance(nest, dict):
-        return [kind for item in nest.values() for kind in composites(item)]
-    if isinstance(nest, list | tuple) and not isinstance(nest, Spec):
-        return [kind for item in nest for kind in composites(item)]
-    return []
+    return [leaf.kind for leaf in _leaves(nest) if isinstance(leaf, Composite)]
 
 
 def filled(nest: Nest, values: Iterator[Any]) -> Nest:
@@ -103,12 +102,5 @@ def merged(traces: Sequence[Trace]) -> list[Spec]:
 def _rank(trace: Trace) -> tuple[bool, bool, int]:
     shapes = [spec.shape for spec in specs(trace.inputs)]
     unknown = sum(size is None for shape in shapes for size in shape or ())
-    return not _has_true(trace.inputs), None not in shapes, unknown
-
-
-def _has_true(nest: Nest) -> bool:
-    if isinstance(nest, dict):
-        return any(map(_has_true, nest.values()))
-    if isinstance(nest, list | tuple) and not isinstance(nest, Spec):
-        return any(map(_has_true, nest))
-    return nest is True
+    trains = any(leaf is True for leaf in _leaves(trace.inputs))
+    return not trains, None not in shapes, unknown

@@ -1,12 +1,12 @@
 """Follows a recorded function, and the functions that it calls, step by step."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
 from keras_policies.legacy.base.recorded import (
-    Function,
     Node,
     Output,
     Recorded,
@@ -14,11 +14,12 @@ from keras_policies.legacy.base.recorded import (
 )
 from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.ops import node_def, table
-from keras_policies.legacy.plan.lost import bodies, calls, loops
-from keras_policies.legacy.plan.lost.bodies import CALLS, PASSING, Layers, Region
+from keras_policies.legacy.plan.lost import bodies, calls, loops, regions
+from keras_policies.legacy.plan.lost.bodies import CALLS, PASSING, Body
+from keras_policies.legacy.plan.lost.recorded_layers import Layers
+from keras_policies.legacy.plan.lost.regions import PartOf, Region
 from keras_policies.legacy.plan.lost.steps import (
     CallStep,
-    Held,
     Items,
     Known,
     OpStep,
@@ -36,7 +37,6 @@ MAX_DEPTH = 60  # of functions that call functions
 CONDITIONS = "If", "StatelessIf"
 # Ops that take a variable itself, and their counterparts that take its value.
 OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
-PartOf = Callable[[int], Part | None]
 
 
 def limit() -> Limit:
@@ -44,6 +44,7 @@ def limit() -> Limit:
     return Limit(MAX_NODES, "nodes in the functions that it recorded")
 
 
+@dataclasses.dataclass(frozen=True)
 class Tracing:
     """The steps of one rebuilt layer.
 
@@ -51,25 +52,16 @@ class Tracing:
         recorded: all functions.
         layers: the recorded layers, by what they hold.
         specs: the arguments of the layer.
-        part_of: returns the layer that a recorded layer, by its number, becomes; None
-            where its own nodes have to be followed.
+        part_of: see `regions`.
         left: the nodes that may still be followed.
     """
 
-    def __init__(
-        self,
-        recorded: Recorded,
-        layers: Layers,
-        specs: Sequence[Spec],
-        part_of: PartOf,
-        left: Limit,
-    ) -> None:
-        self.recorded = recorded
-        self.specs = specs
-        self.layers = layers
-        self.part_of = part_of
-        self.steps: list[Step] = []
-        self._left = left
+    recorded: Recorded
+    layers: Layers
+    specs: Sequence[Spec]
+    part_of: PartOf
+    left: Limit
+    steps: list[Step] = dataclasses.field(default_factory=list)
 
     def follow(self, name: str, given: Sequence[Value], depth: int = 0) -> list[Value]:
         """Add the steps of a function; return its outputs."""
@@ -78,24 +70,8 @@ class Tracing:
         if depth > MAX_DEPTH:
             reason = f"its functions call each other more than {MAX_DEPTH} times deep."
             raise LegacyModelError(reason)
-        function = self.recorded.functions[name]
-        if len(given) != len(function.arguments):
-            raise LegacyModelError(
-                f"corrupt: {name} takes {len(function.arguments)} arguments, it is "
-                f"called with {len(given)}."
-            )
-        return _Body(self, function, given, depth).outputs()
-
-    def kind_of(self, number: int) -> bodies.Kind:
-        """Return what a recorded layer becomes."""
-        part = self.part_of(number)
-        if part is None:
-            return ""
-        return "known" if part.tensors is None else "lost"
-
-    def spend(self, count: int) -> None:
-        """Count nodes, and the function they are in."""
-        self._left.spend(count + 1)
+        body = bodies.body(self.recorded.functions[name], given)
+        return _Calling(self, body, given, depth).outputs()
 
     def add(self, step: Step) -> int:
         """Add a step; return its number."""
@@ -103,48 +79,36 @@ class Tracing:
         return len(self.steps) - 1
 
 
-class _Body:
+class _Calling:
     """The steps of one call of one function."""
 
     def __init__(
-        self, tracing: Tracing, function: Function, given: Sequence[Value], depth: int
+        self, tracing: Tracing, body: Body, given: Sequence[Value], depth: int
     ) -> None:
-        self.tracing, self.function, self.depth = tracing, function, depth
-        self.nodes = bodies.needed(function)
-        tracing.spend(sum(max(1, len(n.inputs)) for n in self.nodes.values()))
+        self.tracing, self.body, self.depth = tracing, body, depth
+        tracing.left.spend(1 + sum(max(1, len(n.inputs)) for n in body.nodes.values()))
         # By node, what its outputs are: one value for each position, or a function.
-        self.values: dict[str, Callable[[Output], Value]] = {}
-        for name, value in zip(function.arguments, given, strict=True):
-            self.values[name] = _always(value)
-        arguments = zip(function.arguments, given, strict=True)
-        held = {name: v.variable for name, v in arguments if isinstance(v, Held)}
-        held = bodies.variables_of(function, self.nodes, held)
-        found = bodies.regions(
-            function, self.nodes, held, tracing.layers, tracing.kind_of
-        )
-        for one in bodies.in_order(function, self.nodes, found):
+        arguments = zip(body.function.arguments, given, strict=True)
+        self.values = {name: _always(value) for name, value in arguments}
+        found = regions.regions(body, tracing.layers, tracing.part_of)
+        for one in regions.in_order(body, found):
             if isinstance(one, Region):
                 self._region(one)
             else:
-                self._node(self.nodes[one])
+                self._node(body.nodes[one])
 
     def value(self, output: Output) -> Value:
         return self.values[output.node](output)
 
     def outputs(self) -> list[Value]:
-        return [self.value(output) for output in self.function.outputs]
+        return [self.value(output) for output in self.body.function.outputs]
 
     def _region(self, region: Region) -> None:
         """Add the call of a layer, or the nodes one by one if they are no such call."""
-        part = self.tracing.part_of(region.layer)
-        layer = self.tracing.recorded.layers[region.layer]
-        call = None
-        if part is not None:
-            call = calls.call(part, layer, region, self.nodes, self.value)
+        call = calls.call(region, self.body, self.value)
         if call is None:
-            for name in self.nodes:
-                if name in region.nodes:
-                    self._node(self.nodes[name])
+            for name in region.nodes:
+                self._node(self.body.nodes[name])
             return
         step, positions = call
         number = self.tracing.add(step)

@@ -1,0 +1,154 @@
+"""Replaces steps that take a variable by calls of layers that hold it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from keras_policies.legacy.plan import policies
+from keras_policies.legacy.plan.lost import made_layers
+from keras_policies.legacy.plan.lost.made_layers import Made
+from keras_policies.legacy.plan.lost.owner import Owner
+from keras_policies.legacy.plan.lost.steps import (
+    CallStep,
+    Known,
+    OpStep,
+    Part,
+    Result,
+    Step,
+    Value,
+    constant,
+    inputs_of,
+    is_op,
+    op_of,
+)
+from keras_policies.legacy.plan.lost.uses import OUTPUT, Read, Use, Uses, is_zero
+
+ADDITIONS = "Add", "AddV2", "BiasAdd"
+MAX_SIZES = 100  # steps that compute the sizes of a product
+
+
+def replaced(uses: Uses) -> tuple[list[Step | Result], dict[int, Part]]:
+    """Return the steps with calls of layers in them, and Embeddings by variable.
+
+    The steps that a layer does too become the result of its call.
+    """
+    steps: list[Step | Result] = [*uses.steps]
+    tables: dict[int, Part] = {}
+    for variable, taken in uses.of.items():
+        every = [_layer_for(use, uses) for use in taken]
+        made = _chosen(every)
+        if made is None:
+            continue
+        taken = [use for use, one in zip(taken, every, strict=True) if one == made]
+        bias = _bias(taken[0], uses, made) if len(every) == 1 else None
+        part = _part(made, taken[0].read, bias, uses.owner)
+        if made.class_name == "Embedding":
+            tables[variable] = part
+        for number, *_ in taken:
+            tensor, end = _ends(number, uses, made)
+            if bias is not None:
+                steps[bias.step] = Result(number)
+            steps[end] = Result(number)
+            steps[number] = CallStep(part, tensor)
+    return steps, tables
+
+
+def _layer_for(use: Use, uses: Uses) -> Made | None:
+    """Return the layer that does what a step does with a variable, or None."""
+    step = None if use.step == OUTPUT else uses.steps[use.step]
+    if not isinstance(step, OpStep):
+        return None
+    if step.op == "GatherV2" and not is_zero(step.inputs[2]):
+        return None  # an Embedding looks up along the first axis
+    made = made_layers.layer_for(step, use.position, use.read.shape)
+    if made is None or step.inputs[made.tensor] in uses.reads:
+        return None
+    is_known = isinstance(step.inputs[made.tensor], Known)
+    return None if is_known and made.class_name != "Embedding" else made
+
+
+def _chosen(made: Sequence[Made | None]) -> Made | None:
+    """Return the layer that does all that is done with a variable, if one does.
+
+    An Embedding can give its table to the other steps.
+    """
+    tables = [one for one in made if one and one.class_name == "Embedding"]
+    if tables:
+        return tables[0]
+    return made[0] if all(one == made[0] for one in made) else None
+
+
+def _part(made: Made, read: Read, bias: Use | None, owner: Owner) -> Part:
+    config = dict(made.config)
+    weights = [(made.path, read.variable, read.shape)]
+    if made.units is not None:
+        config["use_bias"] = bias is not None
+    if bias is not None:
+        weights.append(("bias", bias.read.variable, bias.read.shape))
+    config |= owner.config(_dtype(read, owner), read.variable)
+    return Part(owner.label(read.variable), made.class_name, config, tuple(weights))
+
+
+def _dtype(read: Read, owner: Owner) -> Any:
+    """Return the policy of a layer that holds a variable."""
+    own = str(owner.variables[read.variable].dtype)
+    same = policies.dtypes_of(owner.dtype)[1] == own
+    follows = same if owner.mixed is None else read.is_cast
+    return owner.dtype if follows else own
+
+
+def _bias(use: Use, uses: Uses, made: Made) -> Use | None:
+    """Return the use of a variable that is added to the result of a layer, or None."""
+    _, end = _ends(use.step, uses, made)
+    users = uses.users[Result(end)]
+    if made.units is None or len(users) != 1 or users[0] == OUTPUT:
+        return None
+    step, trainable = uses.steps[users[0]], uses.owner.trainable
+    if not isinstance(step, OpStep) or step.op not in ADDITIONS:
+        return None
+    is_last = made.config.get("data_format") != "channels_first"
+    expected = (made.units,), use.read.is_cast, use.read.variable in trainable
+    for read in (uses.reads[value] for value in step.inputs if value in uses.reads):
+        found = read.shape, read.is_cast, read.variable in trainable
+        if is_last and found == expected and len(uses.of[read.variable]) == 1:
+            return uses.of[read.variable][0]
+    return None
+
+
+def _ends(number: int, uses: Uses, made: Made) -> tuple[Value, int]:
+    """Return the tensor on which a layer is called, and the last step that it does.
+
+    `tf.tensordot` and `K.dot` reshape a tensor to a matrix, multiply it, and give the
+    product the sizes that the tensor had. A Dense does all of that.
+    """
+    step, users = op_of(Result(number), uses.steps), uses.users[Result(number)]
+    if step is None or step.op != "MatMul" or len(users) != 1:
+        return inputs_of(uses.steps[number])[made.tensor], number
+    as_it_is = step.inputs[0], number
+    last = None if users[0] == OUTPUT else op_of(Result(users[0]), uses.steps)
+    before = op_of(step.inputs[0], uses.steps)
+    if not (is_op(last, "Reshape") and is_op(before, "Reshape")):
+        return as_it_is
+    tensor = before.inputs[0]
+    transposed = op_of(tensor, uses.steps)
+    if is_op(transposed, "Transpose"):
+        order = constant(transposed.inputs[1])
+        if order is None or order.tolist() != [*range(order.size)]:
+            return as_it_is
+        tensor = transposed.inputs[0]
+    is_same = _has_sizes_of(last.inputs[1], {tensor, before.inputs[0]}, uses.steps)
+    return (tensor, users[0]) if is_same else as_it_is
+
+
+def _has_sizes_of(value: Value, tensors: set[Value], steps: Sequence[Step]) -> bool:
+    """Return whether sizes are computed from the shape of one of some tensors."""
+    waiting, seen = [value], {value}
+    while waiting and len(seen) < MAX_SIZES:
+        step = op_of(waiting.pop(), steps)
+        if step is None:
+            continue
+        if step.op == "Shape" and step.inputs[0] in tensors:
+            return True
+        new = [one for one in step.inputs if one not in seen]
+        seen.update(new)
+        waiting += new
+    return False

@@ -1,0 +1,68 @@
+"""The Functional model that does what the recorded function of a lost layer did."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Spec, Trace
+from keras_policies.legacy.plan.lost import rewriting, traces
+from keras_policies.legacy.plan.lost.functional import Functional
+from keras_policies.legacy.plan.lost.owner import Owner
+from keras_policies.legacy.plan.lost.steps import (
+    Argument,
+    Nest,
+    Part,
+    Step,
+    Value,
+    same,
+    values_in,
+)
+
+Followed = tuple[list[Step], list[Value]]  # what a trace did, and its outputs
+
+
+def made(
+    layer: RecordedLayer,
+    name: str,
+    path: str,
+    recorded: Recorded,
+    found: Sequence[Trace],
+    followed: Callable[[Trace], Followed],
+) -> Part:
+    """Return the model that does what the first of some traces did.
+
+    `path` is "" for the whole model, which keeps the structure of inputs and outputs.
+    """
+    trace, specs = found[0], traces.specs(found[0].inputs)
+    steps, outputs = first = followed(trace)
+    general = traces.merged(found)
+    if general != specs and all(same(first, followed(one)) for one in found[1:]):
+        specs = general
+    given: list[Value] = [Argument(i) for i in range(len(specs))]
+    starts: Nest = given
+    ends: Nest = outputs[: len(traces.specs(trace.outputs))]
+    if not path:
+        starts = _inputs(traces.filled(trace.inputs, iter(given)), given)
+        is_one = not trace.inputs[0] and len(outputs) == 1  # of a signature
+        ends = outputs if is_one else traces.filled(trace.outputs, iter(outputs))
+    trainable, dtype = frozenset(layer.trainable), layer.config.get("dtype")
+    owner = Owner(layer.name, dtype, trainable, recorded.variables)
+    dtypes = [spec.dtype for spec in specs]
+    new, ends = rewriting.rewritten(owner, steps, ends, dtypes)
+    model = Functional([_input(spec, owner) for spec in specs], new)
+    part = model.part(name, starts, ends)
+    lost = {path: layer.class_name, **part.lost}
+    return dataclasses.replace(part, lost=lost, depth=max(len(new), part.depth))
+
+
+def _input(spec: Spec, owner: Owner) -> Spec:
+    """Return the spec of an input, which the policy of the layer does not cast."""
+    return Spec(spec.shape, "float32", spec.name) if spec.dtype == owner.mixed else spec
+
+
+def _inputs(inputs: Nest, given: Sequence[Value]) -> Nest:
+    """Return the structure of a model's inputs: its first argument if that is all."""
+    args, kwargs = inputs
+    if not args:  # of a signature
+        return kwargs if len(given) > 1 else list(given)
+    is_all = len(values_in(args[0])) == len(given) and traces.is_tensors(args[0])
+    return args[0] if is_all else list(given)

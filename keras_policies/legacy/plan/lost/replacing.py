@@ -1,0 +1,123 @@
+"""Finds the lost layers of a model, and replaces each by what its function did."""
+
+from typing import Any
+
+from keras_policies.legacy.base import configs, remedies
+from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.model import Config
+from keras_policies.legacy.base.recorded import Recorded, Trace
+from keras_policies.legacy.plan import classes, layers
+from keras_policies.legacy.plan.findings import Settings
+from keras_policies.legacy.plan.lost import graphs, models, recorded_layers, traces
+from keras_policies.legacy.plan.lost.models import Followed
+from keras_policies.legacy.plan.lost.recorded_layers import Layers
+from keras_policies.legacy.plan.lost.steps import Argument, Held, Known, Part, Value
+from keras_policies.legacy.plan.lost.tracing import Tracing, limit
+
+
+def _is_own(written: Config) -> bool:
+    """Return whether a user's class is known for a layer."""
+    return classes.registered_name(str(written["class_name"])) is not None
+
+
+def is_known(written: Config, settings: Settings) -> bool:
+    """Return whether a layer or a model can be made from its config."""
+    if written.get("config") is None and not _is_own(written):
+        return False
+    try:
+        _, found = layers.keras_model(written, settings)
+    except LegacyModelError:
+        return False
+    return not (found.missing or found.missing_ops or found.code)
+
+
+class Replacing:
+    """What the layers of a file become.
+
+    Args:
+        signature: the function that the model itself becomes; None is its own.
+    """
+
+    def __init__(
+        self, recorded: Recorded, settings: Settings, signature: str | None
+    ) -> None:
+        self.recorded, self.settings, self.signature = recorded, settings, signature
+        self._layers = Layers(recorded)
+        self._left = limit()
+        self._inside: dict[int, Part | None] = {}  # rebuilt layers, by number
+        self._around: list[int] = []  # the lost layers that are being rebuilt
+
+    def part(
+        self,
+        written: Config,
+        number: int | None,
+        path: str = "",
+        tensors: int | None = None,
+    ) -> Part | None:
+        """Return a layer without lost layers; `path` is "" for the model itself.
+
+        None where it is lost, and no function of it is recorded. `tensors` is how many
+        tensors it is called on, None if that is not known.
+        """
+        name, signature = configs.name_of(written), None if path else self.signature
+        if signature is None and configs.is_graph(written) and not _is_own(written):
+            return graphs.replaced(self.recorded, written, number, path, self.part)
+        if signature is None and is_known(written, self.settings):
+            weights = recorded_layers.variables(self.recorded, number)
+            config: Any = written.get("config")
+            return Part(name, written["class_name"], config, tuple(weights))
+        if number is None or number in self._around:
+            return None
+        layer = self.recorded.layers[number]
+        found = traces.for_inference(layer.traces, tensors)
+        if signature is not None:
+            found = [self.recorded.signatures[signature]]
+        if not found:
+            return None
+        self._around.append(number)
+        with located(layer=path or None):
+            part = models.made(layer, name, path, self.recorded, found, self._followed)
+        self._around.pop()
+        return part
+
+    def _followed(self, trace: Trace) -> Followed:
+        """Return what a trace of a layer did, and its outputs."""
+        if kinds := traces.composites(trace.inputs):
+            class_name = self.recorded.layers[self._around[-1]].class_name
+            raise LegacyModelError(
+                f"its function takes a {kinds[0]}, and Keras 3 passes dense tensors.",
+                remedies.pass_custom_object(class_name),
+            )
+        specs = traces.specs(trace.inputs)
+        given = [Argument(i) for i in range(len(specs))]
+        captured = [self._captured(one) for one in trace.captures]
+        tracing = Tracing(
+            self.recorded, self._layers, specs, self._part_inside, self._left
+        )
+        outputs = tracing.follow(trace.function, [*given, *captured])
+        return tracing.steps, outputs
+
+    def _captured(self, number: int) -> Value:
+        if number in self.recorded.variables:
+            return Held(number)
+        if number in self.recorded.constants:
+            return Known(self.recorded.constants[number]())
+        raise LegacyModelError(
+            "the function that it recorded uses a table or another resource that is no "
+            "variable."
+        )
+
+    def _part_inside(self, number: int) -> Part | None:
+        """Return the layer that a recorded layer becomes inside a rebuilt one."""
+        if number in self._around or number == 0:
+            return None
+        if number not in self._inside:
+            layer = self.recorded.layers[number]
+            config = {**layer.config} if layer.has_config else None
+            names = [self.recorded.layers[n].name for n in self._around if n]
+            self._inside[number] = self.part(
+                {"class_name": layer.class_name, "name": layer.name, "config": config},
+                number,
+                "/".join([*names, layer.name]),
+            )
+        return self._inside[number]

@@ -1,0 +1,167 @@
+"""Replaces the variables in the steps of a layer by layers that hold them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_policies.legacy.plan import policies
+from keras_policies.legacy.plan.lost import holders, uses
+from keras_policies.legacy.plan.lost.owner import FLOATS, Owner, name_of_dtype
+from keras_policies.legacy.plan.lost.steps import (
+    Argument,
+    CallStep,
+    Held,
+    Known,
+    Nest,
+    OpStep,
+    Part,
+    Result,
+    Step,
+    Value,
+    inputs_of,
+    mapped,
+    values_in,
+)
+
+SIZES = "Shape", "ShapeN", "Size", "Rank"
+
+
+def rewritten(
+    owner: Owner, steps: Sequence[Step], outputs: Nest, arguments: Sequence[str]
+) -> tuple[list[Step], Nest]:
+    """Return the steps that the outputs need, and the outputs, without variables.
+
+    `arguments` are the dtypes of the arguments as recorded.
+    """
+    old, tables = holders.replaced(uses.found(owner, steps, outputs))
+    work = _Rewriting(owner, arguments, tables)
+    for number in _needed(old, outputs):
+        work.rewrite(number, old[number])
+    outputs = mapped(work.output, outputs)
+    return work.steps, outputs
+
+
+def _needed(steps: Sequence[Step | Result], outputs: Nest) -> list[int]:
+    """Return the numbers of the steps that the outputs need, in order."""
+    wanted = {value.step for value in values_in(outputs) if isinstance(value, Result)}
+    for number in reversed(range(len(steps))):
+        if number in wanted:
+            step = steps[number]
+            taken = [step] if isinstance(step, Result) else inputs_of(step)
+            wanted |= {value.step for value in taken if isinstance(value, Result)}
+    return sorted(wanted)
+
+
+class _Rewriting:
+    """The new steps of a layer.
+
+    Args:
+        tables: the Embeddings, by the variables that they hold.
+    """
+
+    def __init__(
+        self, owner: Owner, arguments: Sequence[str], tables: dict[int, Part]
+    ) -> None:
+        self.owner, self.arguments, self.tables = owner, arguments, tables
+        self.steps: list[Step] = []
+        self._made: dict[Value, Value] = {}  # as it was -> as it is
+        self._zero: Value | None = None
+        self._static: set[int] = set()  # new steps whose result may be no tensor
+
+    def _add(self, step: Step) -> Result:
+        """Add a step; return its first result."""
+        self.steps.append(step)
+        return Result(len(self.steps) - 1)
+
+    def rewrite(self, number: int, step: Step | Result) -> None:
+        """Add a step that takes what the new steps make."""
+        if isinstance(step, Result):
+            found = self._made[step]
+        elif isinstance(step, CallStep):
+            argument = mapped(self._tensor, step.argument)
+            kwargs = mapped(self._tensor, dict(step.kwargs))
+            found = self._add(CallStep(step.part, argument, kwargs))
+        elif self.owner.is_cast(step):
+            found = self._followed(step)
+        else:
+            found = self._op(step)
+        self._made[Result(number)] = found
+
+    def _op(self, step: OpStep) -> Result:
+        inputs = tuple(map(self._value, step.inputs))
+        found = self._add(OpStep(step.name, step.op, step.attributes, inputs))
+        if step.op in SIZES or all(map(self._is_static, inputs)):
+            self._static.add(found.step)
+        return found
+
+    def _followed(self, step: OpStep) -> Value:
+        """Return a tensor in the compute dtype of the layer's policy."""
+        value = self._tensor(step.inputs[0])
+        if name_of_dtype(step, "SrcT") not in FLOATS:
+            variable = policies.variable_dtype(self.owner.dtype)
+            value = self._add(OpStep(step.name, "Cast", {"DstT": variable}, (value,)))
+        return self._identity(step.name, value)
+
+    def _identity(self, name: str, value: Value) -> Value:
+        """Return a tensor, cast by a layer with the policy of the owner."""
+        part = Part(name, "Identity", self.owner.config(self.owner.dtype))
+        return self._add(CallStep(part, value))
+
+    def _is_static(self, value: Value) -> bool:
+        """Return whether a value may be no tensor when the model is built."""
+        is_size = isinstance(value, Result) and value.step in self._static
+        return is_size or isinstance(value, Known)
+
+    def _value(self, value: Value) -> Value:
+        """Return what an op takes for a value."""
+        if isinstance(value, Result):
+            first = self._made[Result(value.step)]
+            if value.position and isinstance(first, Result):
+                return Result(first.step, value.position)
+            return first
+        if value not in self._made:
+            self._made[value] = self._new(value)
+        return self._made[value]
+
+    def _new(self, value: Value) -> Value:
+        if isinstance(value, Held):
+            return self._weight(value.variable)
+        if isinstance(value, Argument):
+            is_cast = self.arguments[value.number] == self.owner.mixed
+            name = f"input_{value.number}_cast"
+            return self._identity(name, value) if is_cast else value
+        return value
+
+    def _tensor(self, value: Value) -> Value:
+        """Return what a layer takes for a value: a tensor of the model."""
+        found = self._value(value)
+        if self._is_static(found):
+            return self._add(OpStep("tensor", "_Tensor", {}, (found, self._anchor())))
+        return found
+
+    def output(self, value: Value) -> Value:
+        """Return an output; no input of a Functional is one."""
+        found = self._tensor(value)
+        is_input = isinstance(found, Argument)
+        return self._identity("identity", found) if is_input else found
+
+    def _anchor(self) -> Value:
+        if self._zero is None:
+            self._zero = self._add(OpStep("zero", "_Zero", {}, (Argument(0),)))
+        return self._zero
+
+    def _weight(self, variable: int) -> Value:
+        """Return the value of a variable, by a layer that holds it."""
+        weight = self.owner.variables[variable]
+        name, dtype = self.owner.label(variable), str(weight.dtype)
+        if dtype not in FLOATS:
+            return Known(weight.read())
+        if variable in self.tables:
+            every = Known(np.arange(weight.shape[0], dtype="int32"))
+            return self._add(CallStep(self.tables[variable], self._tensor(every)))
+        asked = {"shape": weight.shape, "dtype": dtype}
+        ask = OpStep(f"{name}_ask", "_AskForWeight", asked, (self._anchor(),))
+        config = self.owner.config(dtype, variable)
+        part = Part(name, "PReLU", config, (("alpha", variable, None),))
+        held = self._add(CallStep(part, self._add(ask)))
+        return self._add(OpStep(f"{name}_take", "_TakeWeight", {}, (held,)))
