@@ -37,7 +37,8 @@ def only_for_losses(config: Config) -> set[str]:
     layers = {name_of(layer): layer for layer in config["layers"]}
     if not any(layer["class_name"] in ADDED for layer in layers.values()):
         return set()
-    graph, needed = _Graph(config), set()
+    graph = _Graph(config)
+    needed: set[str] = set()
     waiting = [config["input_layers"], config["output_layers"]]
     while waiting:
         found = {name for name, _ in graph.calls(waiting.pop())} - needed

@@ -81,15 +81,15 @@ def _model(
     class_name: str, config: Config, settings: Settings, path: str, below: str
 ) -> Converted:
     """Return the config of a Sequential or Functional model, or a subclass of one."""
-    layers = []
+    layers: list[Config] = []
     if below:
         yield Findings(models=(path,))
     is_functional = "input_layers" in config
     unneeded = graph.only_for_losses(config) if is_functional else ()
     for layer in config["layers"]:
-        name = configs.name_of(layer)
-        if name in unneeded and layer["class_name"] not in graph.ADDED:
-            yield Findings(unneeded=(f"{below}{name}",))
+        called = configs.name_of(layer)
+        if called in unneeded and layer["class_name"] not in graph.ADDED:
+            yield Findings(unneeded=(f"{below}{called}",))
             layers.append({})
         else:
             layers.append((yield from _keras_layer(layer, settings, below)))

@@ -74,6 +74,7 @@ def make(
         )
         lost = rebuild.rebuilt(legacy, settings, signature)
         legacy = lost.legacy
+        settings = dataclasses.replace(settings, vocabularies=legacy.vocabularies)
         config, findings = layers.keras_model(_written(legacy), settings)
         legacy = _without(legacy, findings.unneeded)
         training = _training(legacy, compile)

@@ -11,8 +11,15 @@ from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import graphs, models, recorded_layers, traces
 from keras_policies.legacy.plan.lost.models import Followed
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
-from keras_policies.legacy.plan.lost.steps import Argument, Held, Known, Part, Value
-from keras_policies.legacy.plan.lost.tracing import Tracing, limit
+from keras_policies.legacy.plan.lost.steps import (
+    Argument,
+    Held,
+    Known,
+    Part,
+    Resource,
+    Value,
+)
+from keras_policies.legacy.plan.lost.tracing import Tracing, limit, refuse_resources
 
 
 def _is_own(written: Config) -> bool:
@@ -95,6 +102,7 @@ class Replacing:
             self.recorded, self._layers, specs, self._part_inside, self._left
         )
         outputs = tracing.follow(trace.function, [*given, *captured])
+        refuse_resources(outputs)
         return tracing.steps, outputs
 
     def _captured(self, number: int) -> Value:
@@ -102,10 +110,7 @@ class Replacing:
             return Held(number)
         if number in self.recorded.constants:
             return Known(self.recorded.constants[number]())
-        raise LegacyModelError(
-            "the function that it recorded uses a table or another resource that is no "
-            "variable."
-        )
+        return Resource(number)
 
     def _part_inside(self, number: int) -> Part | None:
         """Return the layer that a recorded layer becomes inside a rebuilt one."""

@@ -1,7 +1,7 @@
 """Follows a recorded function, and the functions that it calls, step by step."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Known,
     OpStep,
     Part,
+    Resource,
     Result,
     Rows,
     Step,
@@ -135,6 +136,7 @@ class _Calling:
             left = loops.unrolled(node, inputs, self._called)
             if left is not None:
                 return _each(left)
+        refuse_resources(inputs)
         steps, specs = self.tracing.steps, self.tracing.specs
         if node.op.startswith("TensorList") and inputs:
             item = loops.of_list(node, inputs, self.tracing.add)
@@ -214,3 +216,12 @@ def _folded(step: OpStep) -> Callable[[Output], Value] | None:
     results = list(found) if isinstance(found, tuple) else [found]
     values = [Known(result) for result in results]
     return lambda output: values[raw.position(*output[1:])]
+
+
+def refuse_resources(values: Iterable[Value]) -> None:
+    """Raise an error if a value is a table, which only a lookup layer can take."""
+    if any(isinstance(value, Resource) for value in values):
+        raise LegacyModelError(
+            "the function that it recorded uses a table or another resource that is no "
+            "variable."
+        )
