@@ -45,6 +45,7 @@ def outcomes(checkout, options, backend, jobs, with_us):
     environment = {
         **os.environ,
         "KERAS_BACKEND": backend,
+        "PYTHONHASHSEED": "0",  # some are drawn from sets; all processes need one order
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }

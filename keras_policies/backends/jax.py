@@ -1,7 +1,6 @@
 """JAX: inside compiled code the branch not taken must touch nothing."""
 
 import contextlib
-import math
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -23,8 +22,6 @@ from keras_policies.backends.protocol import (
     Tensors,
     Variables,
 )
-
-ALIGNMENT = 64  # bytes; jax uses an aligned array as it is, without a copy
 
 
 class JaxBackend(Backend):
@@ -86,26 +83,12 @@ class JaxBackend(Backend):
         return isinstance(tensor, jax.core.Tracer)
 
     def place(self, array: npt.NDArray[Any]) -> Tensor:
-        # `jnp.asarray` compiles a copy for each shape. This copies once, to memory that
-        # jax keeps.
-        aligned = _aligned_zeros(array.shape, array.dtype)
-        aligned[...] = array
-        return jax.device_put(aligned)
-
-    def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-        return jax.device_put(_aligned_zeros(shape, dtype))
+        # `jnp.asarray` compiles a copy for each shape. This keeps aligned memory.
+        return jax.device_put(array)
 
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         taken = jax.jit(jax.grad(function))(values)
         return [np.asarray(gradient, np.float32) for gradient in taken]
-
-
-def _aligned_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return zeros that jax uses as they are; the system maps them when written."""
-    size = math.prod(shape) * dtype.itemsize
-    memory = np.zeros(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 backend: Backend = JaxBackend()

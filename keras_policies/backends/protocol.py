@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
+from keras_policies import aligned
 from keras_policies.annotations import Tensor
 from keras_policies.backends import small
 
@@ -107,12 +108,15 @@ class Backend(Protocol):
         return contextlib.nullcontext()
 
     def place(self, array: npt.NDArray[Any]) -> Tensor:
-        """Return a copy of an array, as a variable takes it without compiling."""
-        return np.array(array)
+        """Return an array as a variable takes it without compiling.
+
+        The variable may keep the memory of the array, which nobody else uses.
+        """
+        return array
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
         """Return zeros, as a variable takes them, in memory that is not yet touched."""
-        return np.zeros(shape, dtype)
+        return self.place(aligned.zeros(shape, dtype))
 
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         """Return the gradients of the scalar `function(values)` as float32 arrays.

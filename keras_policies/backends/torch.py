@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from keras_policies import keras_internals
@@ -88,6 +89,13 @@ class TorchBackend(Backend):
         for variable, old, new in zip(variables, before, rule(*before), strict=True):
             if not isinstance(new, np.ndarray | np.generic) or new != old:
                 variable.assign(new)
+
+    def place(self, array: npt.NDArray[Any]) -> Tensor:
+        # Keras would copy it twice, and bfloat16, which torch does not take from numpy,
+        # by way of float32.
+        if array.dtype.name != "bfloat16":
+            return torch.from_numpy(array)
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
 
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         # No `.grad` is touched. Keras's dropout draws from torch's own generators:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies.legacy.readers.keras_archive import optimizer
 
 ARCHIVE = legacy_files.FOLDER / "added.tar.xz"
 # File -> the steps of its optimizer that come back. A .keras file numbers the variables
@@ -43,11 +42,3 @@ def test_a_model_opens_without_the_layers_of_its_added_loss(name, folder):
     found = model.predict(recorded["x"], verbose=0)
     np.testing.assert_allclose(found, recorded["y"], atol=1e-6)
     assert int(model.optimizer.iterations) == FILES[name]
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("adam", "Adam"), ("rmsprop", "RMSprop"), ("SGD", "SGD"), ("own", "own")],
-)
-def test_an_optimizer_that_compile_got_by_name_has_its_class(name, expected):
-    assert optimizer.class_of(name) == expected

@@ -112,7 +112,7 @@ def test_shards_dtypes_strings_and_many_blocks(sharded):
     assert checkpoint.read("flag").tolist() == [True, False]
     many = checkpoint.read("many")
     np.testing.assert_array_equal(many, np.arange(70000))
-    assert isinstance(many.base, np.memmap) or isinstance(many, np.memmap)
+    assert many.ctypes.data % 64 == 0  # jax takes it without a copy
 
 
 def test_a_missing_shard_is_named(sharded, tmp_path):

@@ -204,6 +204,18 @@ def test_optimizers_come_back_with_their_settings(release, case, name, settings)
         assert getattr(optimizer, setting) == pytest.approx(value), setting
 
 
+@pytest.mark.parametrize("form", ["model.h5", "saved_model", "model.keras"])
+def test_an_optimizer_that_compile_was_given_as_a_string_comes_back(form):
+    path = more("2.15.1/by_string", form)
+    expected = np.load(more("2.15.1/by_string", "expected.npz"))
+    model = load_model(path)
+    assert type(model.optimizer) is keras.optimizers.RMSprop
+    assert int(model.optimizer.iterations) == 3
+    model.train_on_batch(expected["x_0"], expected["ty_0"])
+    for number, weight in enumerate(model.get_weights()):
+        np.testing.assert_allclose(weight, expected[f"after/{number}"], rtol=1e-5)
+
+
 def test_weight_decay_and_clipping_come_back():
     assert load_model(more("2.15.1/adamw")).optimizer.weight_decay == 0.01
     for form in "model.h5", "saved_model", "model.keras":

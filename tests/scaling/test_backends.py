@@ -1,11 +1,12 @@
 """What each backend does its own way, and at what price."""
 
 import keras
+import ml_dtypes
 import numpy as np
 import pytest
 from keras import ops
 
-from keras_policies import DynamicLossScale, LossScaleOptimizer
+from keras_policies import DynamicLossScale, LossScaleOptimizer, aligned
 from keras_policies.backends import NAMES
 from keras_policies.backends.protocol import Backend
 from keras_policies.backends.running import backend
@@ -68,6 +69,17 @@ def test_zeros_have_the_shape_and_the_dtype_that_a_variable_asks_for(shape, dtyp
     found = np.asarray(backend.zeros(shape, np.dtype(dtype)))
     assert (found.shape, found.any()) == (shape, False)
     assert found.dtype == np.asarray(backend.place(np.zeros(shape, dtype))).dtype
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32"])
+def test_jax_and_torch_take_aligned_memory_without_a_copy(dtype):
+    array = aligned.zeros((5, 7), np.dtype(getattr(ml_dtypes, dtype, dtype)))
+    array[...] = 3
+    placed = backend.place(array)
+    assert keras.backend.standardize_dtype(placed.dtype) == dtype
+    assert ops.convert_to_numpy(placed).astype("float32").tolist() == [[3.0] * 7] * 5
+    pointer = {"jax": "unsafe_buffer_pointer", "torch": "data_ptr"}.get(BACKEND)
+    assert pointer is None or getattr(placed, pointer)() == array.ctypes.data
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

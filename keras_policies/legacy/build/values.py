@@ -28,7 +28,6 @@ def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
 
 def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:
     """Read a weight now, and return it as a value for its variable."""
-    # A copy: some backends would go on sharing the memory-mapped file.
     return backend.place(np.asarray(weight.read(), dtype=variable.dtype))
 
 

@@ -6,6 +6,7 @@ import h5py
 import ml_dtypes
 import numpy as np
 
+from keras_policies import aligned
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array, LayerWeights, LegacyWeight
 from keras_policies.legacy.guards.guarded_hdf5 import dataset, member, names
@@ -16,11 +17,12 @@ RAW_BFLOAT16 = np.dtype("V2")  # h5py knows no bfloat16 and stores its two bytes
 
 def _read(stored: h5py.Dataset) -> Array:
     try:
-        array = stored[()]
+        array = aligned.zeros(stored.shape, stored.dtype)
+        stored.read_direct(array)
     except (OSError, RuntimeError, ValueError, TypeError) as error:
         reason = f"the dataset {stored.name!r} cannot be read: {error}."
         raise LegacyModelError(reason) from error
-    return np.asarray(array.view(BFLOAT16) if array.dtype == RAW_BFLOAT16 else array)
+    return array.view(BFLOAT16) if array.dtype == RAW_BFLOAT16 else array
 
 
 def weight(group: h5py.Group, name: str, path: str = "") -> LegacyWeight:

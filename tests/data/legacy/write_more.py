@@ -92,6 +92,10 @@ def with_optimizer(name, settings):
     return lambda: small(getattr(keras.optimizers, name)(0.05, **settings))
 
 
+def by_string():
+    return small("rmsprop")
+
+
 def schedule():
     rate = keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
     return small(keras.optimizers.Adam(rate))
@@ -232,6 +236,7 @@ def some_losses():
 
 CASES = {name: with_optimizer(*how) for name, how in OPTIMIZERS.items()}
 CASES.update(
+    by_string=by_string,
     schedule=schedule,
     losses_by_name=losses_by_name,
     seq2seq=seq2seq,

@@ -13,6 +13,7 @@ import google_crc32c
 import ml_dtypes
 import numpy as np
 
+from keras_policies import aligned
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.readers.checkpoint import wire
@@ -75,12 +76,11 @@ def check_entry(key: str, parsed: Message, shape: tuple[int, ...]) -> None:
 
 
 def read_tensor(entry: TensorEntry) -> Array:
-    """Return a tensor as a read-only array, memory-mapped; strings as objects."""
-    data: Array = np.empty(0, "uint8")
-    if entry.size:
-        offset, shape = entry.offset, (entry.size,)
-        data = np.memmap(entry.shard, np.uint8, "r", offset, shape)
-    with located(entry.shard):
+    """Return a tensor as an array of its own memory; strings as objects."""
+    data: Array = aligned.zeros((entry.size,), np.dtype("uint8"))
+    with located(entry.shard), entry.shard.open("rb") as shard:
+        shard.seek(entry.offset)
+        shard.readinto(data.data)
         if entry.dtype == DTYPES[STRING]:
             return _read_strings(entry, data.tobytes())
         crc = 0

@@ -81,7 +81,7 @@ def _training_config(compiled: object) -> Config | None:
         return None
     found = compiled["optimizer"]
     if isinstance(found, str):
-        found = {"class_name": optimizer.class_of(found), "config": {}}
+        found = {"class_name": optimizer.class_name(found), "config": {}}
     others = {name: compiled.get(name) for name in COMPILED}
     return {"optimizer_config": found, **others}
 

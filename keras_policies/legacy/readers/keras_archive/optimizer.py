@@ -28,9 +28,10 @@ SLOT_GROUPS = {
 }
 
 
-def class_of(name: str) -> str:
-    """Return the class that tf.keras got by a name, whatever its case: `"adam"`."""
-    return next((key for key in SLOT_GROUPS if key.lower() == name.lower()), name)
+def class_name(given: str) -> str:
+    """Return the class of an optimizer that was given to `compile` as a string."""
+    by_string = {name.lower(): name for name in SLOT_GROUPS}
+    return by_string.get(given.lower(), given)
 
 
 def inner(optimizer: Config) -> Config | None:
