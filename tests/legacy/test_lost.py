@@ -41,7 +41,6 @@ NAMES = [
 ]
 REFUSED = {
     "own_cell": "While",  # a cell in a loop over a time of any length
-    "keras_attention": "Fill",  # ones for each token, of a LayerNormalization
 }
 TOLERANCE = {"float32": 1e-5, "mixed_float16": 1e-2, "mixed_bfloat16": 2e-2}
 # The assignment that moved the statistics came before their use.
@@ -490,3 +489,10 @@ def test_a_function_of_sparse_tensors_is_refused(of):
     sparse = ((Composite("SparseTensorSpec"),), {})
     with pytest.raises(LegacyModelError, match="takes a SparseTensorSpec, and Keras 3"):
         build_with(of("2.15.1/subclassed_dict").model, [], inputs=sparse)
+
+
+@once
+def test_a_function_of_a_table_names_the_lookup_layers(of):
+    reason = "looks words up in a table.*lookup layers: none. Build the model in code"
+    with pytest.raises(LegacyModelError, match=reason):
+        build_with(of("2.15.1/affine_with_config").model, [], captures=(10**6,))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from keras_policies.legacy.base import configs, remedies
+from keras_policies.legacy.base import configs, lookups, remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Recorded, Trace
@@ -114,9 +114,16 @@ class Replacing:
             return Held(number)
         if number in self.recorded.constants:
             return Known(self.recorded.constants[number]())
-        raise LegacyModelError(
-            "the function that it recorded uses a table or another resource that is no "
-            "variable."
+        raise self._table()
+
+    def _table(self) -> LegacyModelError:
+        """Return the error for a function that captures what is no variable."""
+        every = self.recorded.layers.values()
+        named = [layer.name for layer in every if layer.class_name in lookups.LOOKUPS]
+        return LegacyModelError(
+            "the function that it recorded looks words up in a table, or uses another "
+            f"resource that is no variable. Its lookup layers: {named or 'none'}.",
+            remedies.BUILD_LOOKUPS,
         )
 
     def _part_inside(self, number: int) -> Part | None:
