@@ -222,6 +222,7 @@ def layers_in(model):
         ("embedding_inside", {"Embedding"}),
         ("gru_inside", {"GRU", "GRUCell"}),
         ("lstm_inside", {"LSTM", "LSTMCell"}),
+        ("own_conv1d", {"Conv1D"}),
         ("own_conv2d", {"Conv2D"}),
         ("own_conv3d", {"Conv3D"}),
         ("own_depthwise", {"DepthwiseConv2D"}),

@@ -23,6 +23,7 @@ from keras_policies.legacy.plan.lost.steps import (
 from keras_policies.legacy.plan.lost.uses import OUTPUT, Read, Use, Uses, is_zero
 
 ADDITIONS = "Add", "AddV2", "BiasAdd"
+ROWS = 1, -3  # the axis of the rows of images
 MAX_SIZES = 100  # steps that compute the sizes of a product
 
 
@@ -63,7 +64,10 @@ def _layer_for(use: Use, uses: Uses) -> Made | None:
     if made is None or step.inputs[made.tensor] in uses.reads:
         return None
     is_known = isinstance(step.inputs[made.tensor], Known)
-    return None if is_known and made.class_name != "Embedding" else made
+    if is_known and made.class_name != "Embedding":
+        return None
+    is_row = _row(use.step, uses) is not None and made.class_name == "Conv2D"
+    return made_layers.conv1d(made) if is_row else made
 
 
 def _chosen(made: Sequence[Made | None]) -> Made | None:
@@ -79,7 +83,8 @@ def _chosen(made: Sequence[Made | None]) -> Made | None:
 
 def _part(made: Made, read: Read, bias: Use | None, owner: Owner) -> Part:
     config = dict(made.config)
-    weights = [(made.path, read.variable, read.shape)]
+    shape = read.shape[-3:] if made.class_name == "Conv1D" else read.shape
+    weights = [(made.path, read.variable, shape)]
     if made.units is not None:
         config["use_bias"] = bias is not None
     if bias is not None:
@@ -120,6 +125,9 @@ def _ends(number: int, uses: Uses, made: Made) -> tuple[Value, int]:
     `tf.tensordot` and `K.dot` reshape a tensor to a matrix, multiply it, and give the
     product the sizes that the tensor had. A Dense does all of that.
     """
+    row = _row(number, uses) if made.class_name == "Conv1D" else None
+    if row is not None:
+        return row
     step, users = op_of(Result(number), uses.steps), uses.users[Result(number)]
     if step is None or step.op != "MatMul" or len(users) != 1:
         return inputs_of(uses.steps[number])[made.tensor], number
@@ -137,6 +145,23 @@ def _ends(number: int, uses: Uses, made: Made) -> tuple[Value, int]:
         tensor = transposed.inputs[0]
     is_same = _has_sizes_of(last.inputs[1], {tensor, before.inputs[0]}, uses.steps)
     return (tensor, users[0]) if is_same else as_it_is
+
+
+def _row(number: int, uses: Uses) -> tuple[Value, int] | None:
+    """Return the sequence of which a step takes an image with one row, and the end.
+
+    None where it takes no such image, or does not take the row out again.
+    """
+    step, users = op_of(Result(number), uses.steps), uses.users[Result(number)]
+    if step is None or len(users) != 1 or users[0] == OUTPUT:
+        return None
+    before, last = op_of(step.inputs[0], uses.steps), uses.steps[users[0]]
+    if not (is_op(before, "ExpandDims") and is_op(last, "Squeeze")):
+        return None
+    axis = constant(before.inputs[1])
+    squeezed = [*(last.attributes.get("squeeze_dims") or ())]
+    is_row = axis is not None and axis.tolist() in ROWS and squeezed in ([1], [-3])
+    return (before.inputs[0], users[0]) if is_row else None
 
 
 def _has_sizes_of(value: Value, tensors: set[Value], steps: Sequence[Step]) -> bool:

@@ -9,6 +9,8 @@ from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.plan.lost.steps import OpStep
 
 Shape = tuple[int, ...]
+FIRST = "channels_first"
+SIZES = "kernel_size", "strides", "dilation_rate"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +73,16 @@ def _conv(rank: int) -> Callable[[Mapping[str, Any], Shape], Made | None]:
         return Made(f"Conv{rank}D", config, "kernel", shape[-1])
 
     return rule
+
+
+def conv1d(made: Made) -> Made:
+    """Return what does with a sequence what a Conv2D does with an image of one row."""
+    if made.config["kernel_size"][0] != 1 or made.config["data_format"] == FIRST:
+        return made
+    sizes = {key: made.config[key][1:] for key in SIZES}
+    return dataclasses.replace(
+        made, class_name="Conv1D", config={**made.config, **sizes}
+    )
 
 
 def _conv_transpose(attributes: Mapping[str, Any], shape: Shape) -> Made | None:
