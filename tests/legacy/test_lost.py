@@ -492,7 +492,13 @@ def test_a_function_of_sparse_tensors_is_refused(of):
 
 
 @once
-def test_a_function_of_a_table_names_the_lookup_layers(of):
-    reason = "looks words up in a table.*lookup layers: none. Build the model in code"
-    with pytest.raises(LegacyModelError, match=reason):
-        build_with(of("2.15.1/affine_with_config").model, [], captures=(10**6,))
+def test_a_weight_that_only_lent_its_shape_is_left_out(of):
+    with readers.read(of("2.15.1/scale").model) as legacy:
+        made = plan.make(legacy)
+        (weights, *_) = made.legacy.weights.values()
+        every = {**made.legacy.weights, "lender": weights}
+        made = dataclasses.replace(
+            made, legacy=dataclasses.replace(made.legacy, weights=every)
+        )
+        built = build.build(made)
+    assert "'lender', whose result is used by its shape alone" in built.left_out
