@@ -111,7 +111,7 @@ PLACES = {
         ),
     ),
     GRAPHS: (
-        Place("backend.common.masking", "get_keras_mask", "_keras_mask", since="3.8"),
+        Place("backend.common.masking", "get_keras_mask", "_keras_mask", since="3.6"),
         Place("ops.node", "KerasHistory", takes="operation node_index"),
         Place("ops.node", "Node.__init__", "_inbound_nodes _keras_history outputs"),
         Place("ops.node", "Node.output_tensors"),
