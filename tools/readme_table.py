@@ -35,7 +35,10 @@ def machine():
 def report(command, head, rows, to_readme):
     """Print rows of texts as a table, and write it to the benchmarks' README."""
     about = f"Measured on {datetime.date.today()} on {machine()}."
-    lines = [about, "", *head, *(f"| {' | '.join(row)} |" for row in rows)]
+    lines = [about, "", *head]
     print(*lines, sep="\n")
+    for row in rows:
+        lines.append(f"| {' | '.join(row)} |")
+        print(lines[-1], flush=True)
     if to_readme:
         write(BENCHMARKS, command, lines)
