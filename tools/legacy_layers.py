@@ -153,7 +153,7 @@ def expectation(name):
         known
         for releases, is_old in ((KNOWN_BEFORE, True), (KNOWN_SINCE, False))
         for release, all_known in releases.items()
-        if (KERAS < release) == is_old
+        if (release > KERAS) == is_old
         for known in all_known
     ]
     return next(
