@@ -12,11 +12,9 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
-from importlib import metadata
 from pathlib import Path
 
 from benchmarks import on_gpu
@@ -50,15 +48,11 @@ def _keep(question, rows):
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     found[question] = {"date": str(datetime.date.today()), "rows": rows}
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    about = (
-        f"On {os.cpu_count()} CPU cores, Python {platform.python_version()}, "
-        f"Keras {metadata.version('keras')}."
-    )
-    lines = [about, "", *HEAD]
+    lines = [f"On {readme_table.machine()}.", "", *HEAD]
     for question in filter(found.get, QUESTIONS):
         date = found[question]["date"]
         lines += [f"| {' | '.join([*row, date])} |" for row in found[question]["rows"]]
-    readme_table.write(FOLDER / "README.md", "python -m benchmarks", lines)
+    readme_table.write(readme_table.BENCHMARKS, "python -m benchmarks", lines)
 
 
 def main():
@@ -69,9 +63,10 @@ def main():
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--questions", nargs="*", default=QUESTIONS, choices=QUESTIONS)
     parser.add_argument("--gpu", action="store_true", help=on_gpu.__doc__)
+    parser.add_argument("--table", type=Path, help="with --gpu: a file for the table")
     arguments = parser.parse_args()
     if arguments.gpu:
-        return on_gpu.main()
+        return on_gpu.main(arguments.table)
     options = [f"--{name}" for name in ("quick", "long") if getattr(arguments, name)]
     for question in arguments.questions:
         rows = [row for name in BACKENDS for row in _rows(question, name, options)]

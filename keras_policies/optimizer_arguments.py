@@ -51,11 +51,16 @@ def drop_loss_scale_factor(inner: keras.optimizers.Optimizer, rule: LossScale) -
 
 def check_others(arguments: dict[str, Any]) -> None:
     """Raise if there are arguments that Keras itself never wrote."""
+    unknown = [name for name in arguments if name not in IGNORED_DEFAULTS]
+    if unknown:
+        raise ValueError(
+            f"LossScaleOptimizer does not take the arguments: `{'`, `'.join(unknown)}`."
+        )
     for argument, value in arguments.items():
-        if argument not in IGNORED_DEFAULTS or value != IGNORED_DEFAULTS[argument]:
+        if value != IGNORED_DEFAULTS[argument]:
             raise ValueError(
                 f"LossScaleOptimizer does not take {argument}={value!r}. Set it "
-                "on the inner optimizer."
+                "on the `inner_optimizer`."
             )
 
 
@@ -142,7 +147,8 @@ def rule(
         return DynamicLossScale(**settings)
     if initial_scale is None or growth_steps is not None:
         raise ValueError(
-            "With dynamic=False, pass initial_scale and not dynamic_growth_steps. "
+            "With dynamic=False, pass initial_scale and not dynamic_growth_steps; or "
+            "set `loss_scale_factor` on the inner optimizer and do not wrap it. "
             f"Received: initial_scale={initial_scale!r}, "
             f"dynamic_growth_steps={growth_steps!r}."
         )

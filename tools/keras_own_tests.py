@@ -1,19 +1,24 @@
-"""Run Keras's own tests with and without this package, and print what differs.
+"""Run Keras's own tests with this package imported, and print what it breaks.
 
     python tools/keras_own_tests.py CHECKOUT [FOLDER...] [--backends jax] [--jobs 2]
 
 CHECKOUT is a clone of Keras at the tag to test; its Keras takes the place of the
 installed one. FOLDER is one below its `keras/src`, such as `trainers`; by default all
-tests run. What they need is in the clone's requirements-common.txt. The exit status is
-1 if a test ends differently with this package, twice in a row.
+run but `applications`, which Keras's own CI runs apart. What the tests need is in the
+clone's requirements-common.txt. A test that does not pass with the package runs again
+without it. If it passes then, both run once more, because some tests fail now and then
+by themselves. The exit status is 1 if the package breaks a test.
 """
 
 import argparse
 import collections
 import os
+import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,9 +27,10 @@ from all_backends import BACKENDS
 OURS = Path(__file__).parents[1]
 PYTEST = "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors"
 PLUGIN = "-p", "keras_policies"  # pytest imports it before it collects the tests
+OUTCOMES = "passed", "failed", "skipped"
 HEAD = (
-    "| backend | without: passed | failed | skipped "
-    "| with: passed | failed | skipped | differ |",
+    "| backend | with: passed | failed | skipped "
+    "| of those not passed, without: passed | failed | skipped | broken |",
     "|---|---|---|---|---|---|---|---|",
 )
 
@@ -39,57 +45,79 @@ def _outcome(case):
     return "passed", ""
 
 
-def outcomes(checkout, options, backend, jobs, with_us):
+def _test(case):
+    """Return the class and the name of a case, without the addresses of objects."""
+    name = re.sub(r" at 0x\w+", "", case.get("name"))
+    return case.get("classname"), name
+
+
+def outcomes(checkout, backend, with_us, options):
     """Run pytest in the checkout; return `{(class, test): (outcome, reason)}`."""
     paths = [str(checkout), str(OURS), os.environ.get("PYTHONPATH")]
     environment = {
         **os.environ,
         "KERAS_BACKEND": backend,
-        "PYTHONHASHSEED": "0",  # some are drawn from sets; all processes need one order
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
-        command = [sys.executable, "-m", *PYTEST, "-n", str(jobs)]
-        command += [f"--junitxml={report}", *(PLUGIN if with_us else ()), *options]
+        command = [sys.executable, "-m", *PYTEST, f"--junitxml={report}"]
+        command += [*(PLUGIN if with_us else ()), *options]
         run = subprocess.run(
             command, cwd=checkout, env=environment, capture_output=True, text=True
         )
         if not report.exists():
-            sys.exit(f"pytest wrote no report:\n{run.stdout}{run.stderr}")
+            print(
+                f"pytest wrote no report: {command}\n{run.stdout[-2000:]}{run.stderr}"
+            )
+            return {(options[0], "the whole folder"): ("failed", "no report")}
         cases = ElementTree.parse(report).iter("testcase")
-        return {(c.get("classname"), c.get("name")): _outcome(c) for c in cases}
+        return {_test(case): _outcome(case) for case in cases}
 
 
-def different(without, ours):
-    """Return the tests of two runs that ended differently, sorted."""
-    none = "not run", ""
-    every = without.keys() | ours.keys()
-    return sorted(t for t in every if without.get(t, none)[0] != ours.get(t, none)[0])
+def not_passed(run):
+    """Return the tests of a run that failed or were skipped."""
+    return {test for test, (outcome, _) in run.items() if outcome != "passed"}
 
 
-def compare(checkout, folders, backend, jobs):
-    """Compare the runs of a backend; return the tests that differ and a table row."""
-    places = [f"keras/src/{folder}" for folder in folders] or ["keras/src"]
-    runs = [
-        outcomes(checkout, places, backend, jobs, with_us) for with_us in (False, True)
-    ]
-    found = different(*runs)
-    if found:  # some tests of Keras fail now and then by themselves
-        names = " or ".join({name.partition("[")[0] for _, name in found})
-        again = [
-            outcomes(checkout, [*places, "-k", names], backend, jobs, with_us)
-            for with_us in (False, True)
-        ]
-        found = [test for test in found if test in different(*again)]
-    for test in found:
-        print("::".join(test))
-        for who, run in zip(("without", "with"), runs, strict=True):
-            print(f"  {who:8}{': '.join(filter(None, run.get(test, ('not run',))))}")
-    counts = [collections.Counter(outcome for outcome, _ in r.values()) for r in runs]
-    cells = [n[outcome] for n in counts for outcome in ("passed", "failed", "skipped")]
-    return found, f"| {' | '.join(map(str, [backend, *cells, len(found)]))} |"
+def compare(checkout, backend, folder):
+    """Return `{test: (outcome, reason)}` with us and without, and what we break."""
+    run = partial(outcomes, checkout, backend)
+    ours = run(True, [folder])
+    suspects = not_passed(ours)
+    if not suspects:
+        return ours, {}, set()
+    names = sorted({re.match(r"[\w.]*", name)[0] for _, name in suspects})
+    options = [folder, "-k", " or ".join(names)]
+    stock = {t: found for t, found in run(False, options).items() if t in suspects}
+    broken = suspects - not_passed(stock)
+    if broken:
+        broken &= not_passed(run(True, options)) - not_passed(run(False, options))
+    return ours, stock, broken
+
+
+def row(backend, compared):
+    """Print the tests of a backend that we break; return how many, and a table row."""
+    counts = collections.Counter(), collections.Counter()
+    total = 0
+    for *runs, broken in compared:
+        for count, run in zip(counts, runs, strict=True):
+            count.update(outcome for outcome, _ in run.values())
+        for test in sorted(broken):
+            print(backend, "::".join(test), *runs[0][test], sep=": ")
+        total += len(broken)
+    cells = [count[outcome] for count in counts for outcome in OUTCOMES]
+    return total, f"| {' | '.join(map(str, [backend, *cells, total]))} |"
+
+
+def folders_in(checkout):
+    """Return the folders of tests, those with the most tests first."""
+    source = checkout / "keras/src"
+    sizes = collections.Counter()
+    for path in source.rglob("*_test.py"):
+        sizes[path.relative_to(source).parts[0]] += path.stat().st_size
+    return [folder for folder, _ in sizes.most_common() if folder != "applications"]
 
 
 def main():
@@ -99,15 +127,17 @@ def main():
     parser.add_argument("checkout", type=Path)
     parser.add_argument("folders", nargs="*")
     parser.add_argument("--backends", nargs="+", default=BACKENDS, choices=BACKENDS)
-    parser.add_argument("--jobs", default="auto", help="processes, as of pytest -n")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     given = parser.parse_args()
     checkout = given.checkout.resolve()
-    compared = [
-        compare(checkout, given.folders, backend, given.jobs)
-        for backend in given.backends
-    ]
-    print(*HEAD, *(row for _, row in compared), sep="\n")
-    sys.exit(any(found for found, _ in compared))
+    places = [f"keras/src/{f}" for f in given.folders or folders_in(checkout)]
+    rows = []
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for backend in given.backends:
+            compared = pool.map(partial(compare, checkout, backend), places)
+            rows.append(row(backend, compared))
+    print(*HEAD, *(text for _, text in rows), sep="\n")
+    sys.exit(any(broken for broken, _ in rows))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,13 @@
 """Write a table between its marks in a README."""
 
+import datetime
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks" / "README.md"
+
 
 def write(readme, command, lines):
     """Replace the table of a command.
@@ -14,3 +22,20 @@ def write(readme, command, lines):
     before, _, rest = readme.read_text().partition(start)
     _, _, after = rest.partition(end)
     readme.write_text(before + start + "\n".join(lines) + "\n" + end + after)
+
+
+def machine():
+    """Return what a table was measured on."""
+    return (
+        f"{os.cpu_count()} CPU cores, Python {platform.python_version()}, "
+        f"Keras {metadata.version('keras')}"
+    )
+
+
+def report(command, head, rows, to_readme):
+    """Print rows of texts as a table, and write it to the benchmarks' README."""
+    about = f"Measured on {datetime.date.today()} on {machine()}."
+    lines = [about, "", *head, *(f"| {' | '.join(row)} |" for row in rows)]
+    print(*lines, sep="\n")
+    if to_readme:
+        write(BENCHMARKS, command, lines)

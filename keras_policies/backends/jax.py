@@ -8,6 +8,7 @@ import jax
 import keras
 import numpy as np
 import numpy.typing as npt
+from jax.experimental.sparse import JAXSparse
 from keras import ops
 
 from keras_policies.annotations import Tensor
@@ -33,13 +34,13 @@ class JaxBackend(Backend):
         # Small gradients are divided within the step, where XLA fuses the division into
         # the update, and are checked as one. XLA would divide large ones again for
         # each slot there.
-        little = [g for g in gradients if small.is_small(g)]
-        large = self.unscale([g for g in gradients if not small.is_small(g)], scale)
+        little = [g for g in gradients if _is_small(g)]
+        large = self.unscale([g for g in gradients if not _is_small(g)], scale)
 
         def make() -> list[Tensor]:
             divided = iter(large)
             return [
-                ops.divide(g, scale) if small.is_small(g) else next(divided)
+                ops.divide(g, scale) if _is_small(g) else next(divided)
                 for g in gradients
             ]
 
@@ -48,6 +49,11 @@ class JaxBackend(Backend):
             joined = self.unscale(small.joined(little), scale)
             finite = self.all_finite([*large, *joined])
         return contextlib.nullcontext(StepGradients(make, finite))
+
+    def all_finite(self, gradients: Tensors) -> Tensor:
+        return super().all_finite(
+            [g.data if isinstance(g, JAXSparse) else g for g in gradients]
+        )
 
     def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
         if not isinstance(condition, jax.core.Tracer):
@@ -92,3 +98,7 @@ class JaxBackend(Backend):
 
 
 backend: Backend = JaxBackend()
+
+
+def _is_small(gradient: Tensor) -> bool:
+    return not isinstance(gradient, JAXSparse) and small.is_small(gradient)

@@ -16,7 +16,14 @@ import keras_policies
 from keras_policies import inspect_model, keras_internals, load_model
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.recorded import Composite, Function, Node, Output
+from keras_policies.legacy.base.recorded import (
+    Composite,
+    Function,
+    Node,
+    Output,
+    Spec,
+    Trace,
+)
 from keras_policies.legacy.build import build
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.readers import readers
@@ -34,7 +41,6 @@ NAMES = [
 ]
 REFUSED = {
     "own_cell": "While",  # a cell in a loop over a time of any length
-    "keras_attention": "Fill",  # ones for each token, of a LayerNormalization
 }
 TOLERANCE = {"float32": 1e-5, "mixed_float16": 1e-2, "mixed_bfloat16": 2e-2}
 # The assignment that moved the statistics came before their use.
@@ -300,6 +306,31 @@ def test_what_cannot_be_had_is_named(of, name):
 
 
 @once
+def test_the_error_of_a_loop_says_what_to_do(of):
+    with pytest.raises(LegacyModelError, match="depend on the data") as caught:
+        load_model(of("2.15.1/own_cell").model)
+    assert "lost='refuse', the error names each" in str(caught.value)
+    with pytest.raises(LegacyModelError, match="does not have:\n  Cell"):
+        load_model(of("2.15.1/own_cell").model, lost="refuse")
+
+
+@once
+def test_a_layer_that_two_lost_layers_share_is_named_as_copied(of):
+    with readers.read(of("2.15.1/subclassed_blocks").model) as legacy:
+        assert plan.make(legacy).lost.copied == ()
+        layers = {**legacy.recorded.layers}
+        one, other = (n for n in layers if layers[n].class_name == "ConvBlock")
+        shared = layers[one].traces
+        layers[other] = dataclasses.replace(layers[other], traces=shared)
+        recorded = dataclasses.replace(legacy.recorded, layers=layers)
+        lost = plan.make(dataclasses.replace(legacy, recorded=recorded)).lost
+    copied = {name.rpartition("/")[2] for name in lost.copied}
+    moving = {"moving_mean", "moving_variance"}
+    assert copied == {"kernel", "bias", "gamma", "beta", *moving}
+    assert "Copied, since several of these layers shared them" in str(lost)
+
+
+@once
 def test_inspect_names_what_is_rebuilt(of):
     found = inspect_model(of("2.15.1/nested").model)
     described = {
@@ -361,6 +392,19 @@ HOSTILE = {
         [function("f0", [node("a", "AddN", *["x"] * 40_000)], "a")],
         "more than 30000 nodes",
     ),
+    "chain": (
+        [
+            function(
+                "f0",
+                [
+                    node(f"n{i}", "Neg", f"n{i - 1}" if i else "x")
+                    for i in range(20_000)
+                ],
+                "n19999",
+            )
+        ],
+        "more than 12000 ops",
+    ),
     "no_node": ([function("f0", [], "nothing")], "f0 has no node 'nothing'"),
     "no_function": ([], "there is no function 'f0'"),
     "arguments": (
@@ -412,7 +456,42 @@ def test_a_hostile_function_is_one_error(of, name):
 
 
 @once
+def test_lost_layers_that_call_each_other_twice_are_one_error(of):
+    with readers.read(of("2.15.1/affine_with_config").model) as legacy:
+        recorded = legacy.recorded
+        layers, functions = {**recorded.layers}, {}
+        for i in range(40):
+            number = 100 + i if i else 2  # in the file, 2 is the lost layer
+            name, below = f"lost_{i}", f"lost_{i + 1}"
+            spec = Spec((None, None), "float32")
+            layers[number] = dataclasses.replace(
+                recorded.layers[2],
+                name=name if i else recorded.layers[2].name,
+                traces=(Trace(name, ((spec,), {}), spec, ()),),
+                variables=(),
+                has_config=False,
+            )
+            calls = [
+                node(f"{below}/a", "PartitionedCall", "x", f=below),
+                node(f"{below}/b", "PartitionedCall", f"{below}/a", f=below),
+            ]
+            nodes = {one.name: one for one in calls}
+            functions[name] = Function(name, ("x",), nodes, (Output(f"{below}/b"),))
+        functions["lost_40"] = Function("lost_40", ("x",), {}, (Output("x"),))
+        recorded = dataclasses.replace(recorded, layers=layers, functions=functions)
+        with pytest.raises(LegacyModelError, match="more than 60000 runs of ops"):
+            plan.make(dataclasses.replace(legacy, recorded=recorded))
+
+
+@once
 def test_a_function_of_sparse_tensors_is_refused(of):
     sparse = ((Composite("SparseTensorSpec"),), {})
     with pytest.raises(LegacyModelError, match="takes a SparseTensorSpec, and Keras 3"):
         build_with(of("2.15.1/subclassed_dict").model, [], inputs=sparse)
+
+
+@once
+def test_a_function_of_a_table_names_the_lookup_layers(of):
+    reason = "looks words up in a table.*lookup layers: none. Build the model in code"
+    with pytest.raises(LegacyModelError, match=reason):
+        build_with(of("2.15.1/affine_with_config").model, [], captures=(10**6,))

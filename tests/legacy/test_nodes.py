@@ -52,3 +52,35 @@ def test_shapes_are_broadcast_together_where_the_larger_is_known():
     assert found == [3, batch[0], 4]
     with pytest.raises(ValueError, match="which one is larger is not known"):
         table.call("broadcast_dynamic_shape", [batch, [2, 4]], {})
+
+
+def test_two_batch_sizes_of_a_model_are_the_same_size():
+    one, other = keras.Input((4,)), keras.Input((4,))
+    shapes = [table.call("shape", [x], {}) for x in (one, keras.ops.relu(other))]
+    assert table.call("broadcast_dynamic_shape", shapes, {}) == [shapes[0][0], 4]
+
+
+def test_a_tensor_is_filled_to_a_product_of_sizes():
+    x = keras.Input((None, 4))
+    length = table.call("math.reduce_prod", [table.call("shape", [x], {})[:2]], {})
+    model = keras.Model(x, table.call("fill", [[length], 2.5], {}))
+    found = keras.ops.convert_to_numpy(model(np.zeros((2, 3, 4), "float32")))
+    np.testing.assert_array_equal(found, [2.5] * 6)
+
+
+def test_functions_that_do_not_know_complex_numbers_refuse_them():
+    x = keras.Input((4,))
+    z = table.call("complex", [x, x], {})
+    with pytest.raises(ValueError, match="a tensor or numbers, found '<complex numb"):
+        table.call("math.atan", [z], {})
+
+
+def test_the_gradient_of_an_absolute_value_is_0_at_0():
+    x = keras.Input((2,))
+    z = table.call("complex", [x, table.call("zeros_like", [x], {})], {})
+    dense = keras.layers.Dense(2, use_bias=False, kernel_initializer="zeros")
+    model = keras.Sequential([keras.Input((2,)), dense])
+    model.add(keras.Model(x, table.call("math.abs", [z], {})))
+    model.compile("sgd", "mse")
+    model.fit(np.ones((1, 2)), np.ones((1, 2)), verbose=0)
+    np.testing.assert_array_equal(dense.get_weights()[0], np.zeros((2, 2)))

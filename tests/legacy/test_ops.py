@@ -26,37 +26,40 @@ ARCHIVES = pathlib.Path(__file__).parents[1] / "data" / "legacy" / "ops"
 RELEASES = "2.3.4", "2.15.1"
 # What keras.ops has no counterpart for: refused, with the name of the function.
 UNKNOWN_IN_BOTH = """
-adjust_hue adjust_saturation bitcast boolean_mask complex crop_and_resize erosion2d
-fft2d k_dropout linalg_qr linalg_svd
-local_response_normalization log_mel math_bessel_i0 math_bincount
-math_cumulative_logsumexp math_digamma math_lgamma math_ndtri max_pool_argmax nn_dropout
-nn_lrn ragged_to_tensor random_flip reverse_sequence set_diag shape_n stft unique
+adjust_hue adjust_saturation bitcast boolean_mask crop_and_resize erosion2d
+linalg_qr linalg_svd local_response_normalization math_bessel_i0 math_bincount
+math_cumulative_logsumexp math_digamma math_lgamma math_ndtri max_pool_argmax
+nn_lrn ragged_to_tensor reverse_sequence set_diag shape_n unique
 """
-DRAWS = "k_random_normal random_noise random_uniform vae_sampling vae_with_losses"
+DRAWS = """
+k_random_normal random_flip random_noise random_uniform vae_sampling vae_with_losses
+"""
 UNKNOWN = {
-    "2.3.4": f"""
-{DRAWS} abs_of_rfft
-nn_softmax_cross_entropy_with_logits repeat_each
-resize_antialias resize_lanczos signal_rfft slice_mask sparse_to_dense sparse_values
-where_indices
+    "2.3.4": """
+nn_softmax_cross_entropy_with_logits repeat_each resize_antialias resize_lanczos
+slice_mask sparse_to_dense sparse_values where_indices
 """,
     "2.15.1": """
-confusion_matrix dct frame image_rgb_to_yuv k_ctc_batch_cost k_sparse_categorical
+confusion_matrix dct image_rgb_to_yuv k_ctc_batch_cost k_dropout k_sparse_categorical
 linalg_expm losses_hinge losses_sparse_categorical losses_squared_hinge math_polyval
-meshgrid psnr ragged_lengths ragged_properties resize_with_pad ssim yolo_boxes
+meshgrid nn_dropout psnr ragged_lengths ragged_properties random_flip resize_with_pad
+ssim yolo_boxes
 """,
 }
 # What is called in a way that cannot be known before the model runs, or that tf.keras
 # did not write down.
 REFUSED_IN_BOTH = """
-gather_nd k_dot k_switch pad_by_shape range_of_float resize_by_double resize_by_shape
-slice_by_shape slice_by_tensor_index upsample_and_add
+complex k_dot k_switch pad_by_shape range_of_float resize_by_double
+resize_by_shape slice_by_shape slice_by_tensor_index upsample_and_add
 """
 REFUSED = {
-    "2.3.4": "frame linspace meshgrid ragged_lengths ragged_properties yolo_boxes",
+    "2.3.4": """
+frame k_dropout linspace nn_dropout ragged_lengths ragged_properties signal_rfft
+yolo_boxes
+""",
     "2.15.1": """
 causal_attention einsum einsum_constant einsum_ellipsis einsum_one eye_by_shape
-linalg_einsum linspace op_equal op_not_equal rank slice_mask where_indices
+gather_nd linalg_einsum linspace op_equal op_not_equal rank slice_mask where_indices
 """,
 }
 NO_OUTPUT = {"rank"}  # a constant is no output of a model

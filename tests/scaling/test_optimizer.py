@@ -285,7 +285,10 @@ class TestConstructor:
                 id="two-initial-scales",
             ),
             pytest.param(
-                {"clipnorm": 1.0}, ValueError, "inner optimizer", id="clipnorm"
+                {"clipnorm": 1.0}, ValueError, "on the `inner_optimizer`", id="clipnorm"
+            ),
+            pytest.param(
+                {"foo": 1, "bar": 2}, ValueError, "arguments: `foo`, `bar`", id="others"
             ),
             pytest.param(
                 {"inner_optimizer": "sgd"}, TypeError, "optimizers.get", id="name"
@@ -524,6 +527,33 @@ class TestTensorFlow:
         unscaled = optimizer.get_unscaled_gradients([gradient])
         optimizer.apply_gradients(zip(unscaled, [table], strict=True))
         assert numpy(table).tolist() == [[1, 1], [0, 0], [1, 1]]
+
+
+@pytest.mark.skipif(BACKEND != "jax", reason="a jax BCOO array: jax only")
+@pytest.mark.parametrize("rows", [3, 3000])
+@pytest.mark.parametrize("compiled", [False, True])
+@hand_made
+def test_sparse_gradients_of_jax(rows, compiled):
+    import jax
+    from jax.experimental.sparse import BCOO
+
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicLossScale(8))
+    table = keras.Variable(np.ones((rows, 2), "float32"))
+    optimizer.build([table])
+
+    def train(state, value):
+        entries = jax.numpy.full((1, 2), value)
+        gradient = BCOO((entries, jax.numpy.array([[1]])), shape=(rows, 2))
+        return optimizer.stateless_apply(state[1], [gradient], state[0])
+
+    run = jax.jit(train) if compiled else train
+    state = [table.value], [v.value for v in optimizer.variables]
+    for value in 8.0, float("nan"):
+        state = run(state, value)
+        expected = [[1, 1], [0, 0], [1, 1]]
+        assert numpy(state[0][0])[:3].tolist() == expected
+    names = [variable.path.split("/")[-1] for variable in optimizer.variables]
+    assert float(state[1][names.index("dynamic_scale")]) == 4.0
 
 
 TF24 = json.loads((DATA / "training_tf24.json").read_text())["cases"]

@@ -5,6 +5,14 @@ from keras_policies.legacy.base.errors import FilePath
 TENSORFLOW = (
     "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is."
 )
+BUILD_LOOKUPS = (
+    "Build the model in code, with keras.layers.StringLookup for its tables, and call "
+    "keras_policies.load_weights."
+)
+GIVE_LOST_CLASSES = (
+    "Write the classes of these layers again, and pass them as custom_objects; with "
+    "lost='refuse', the error names each that is lost."
+)
 TRUST = "If you trust where it came from, pass safe_mode=False (--unsafe)."
 
 

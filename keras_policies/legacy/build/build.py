@@ -15,9 +15,10 @@ from keras_policies import keras_internals, origins
 from keras_policies.annotations import PolicyLike
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
+from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.build import compiling, hints, made_in_code, own_classes
 from keras_policies.legacy.build.values import assign, restore_states, settle
-from keras_policies.legacy.build.weights import pair
+from keras_policies.legacy.build.weights import ByLayer, pair
 from keras_policies.legacy.bytecode import layer as _calls  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import layer as _ops  # noqa: F401 (for Keras)
@@ -49,7 +50,8 @@ def build(
         model = _make(plan)
         with corrupt(legacy.path):
             made_in_code.fill_lookups(model, legacy.vocabularies)
-            pairs = pair(model, legacy.weights)
+            weights, unused = _used(model, plan)
+            pairs = pair(model, weights)
             assign(pairs, advance)
             settle(model)
             restore_states(model, legacy.states)
@@ -58,7 +60,7 @@ def build(
             made_in_code.restore_models(model, recorded, suggested, policy_of)
             different = made_in_code.restore_policies(model, recorded, policy_of)
             _make_policies_plain(model, plan.policy)
-        left_out = [*plan.findings.left_out]
+        left_out = [*plan.findings.left_out, *unused]
         if compile:
             with corrupt(legacy.path, "its training_config"):
                 left_out += compiling.compile_model(model, plan, pairs)
@@ -99,6 +101,22 @@ def _recursion_limit(depth: int) -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
+
+
+def _used(model: keras.Model, plan: Plan) -> tuple[ByLayer, list[str]]:
+    """Return the weights of a model, and what is left out of a rebuilt one.
+
+    A layer whose result only lent its shape is no part of the graph.
+    """
+    weights = plan.legacy.weights
+    if not plan.lost.layers:
+        return weights, []
+    names = {layer.name for layer in model.layers}
+    unused = [name for name in weights if name and layer_name(name) not in names]
+    kept = {name: weights[name] for name in weights if name not in unused}
+    return kept, [
+        f"{name!r}, whose result is used by its shape alone" for name in unused
+    ]
 
 
 def _make_policies_plain(model: keras.Model, own: PolicyLike | None) -> None:

@@ -1,6 +1,8 @@
 """Functions directly under `tf` that join, split, repeat and reorder items."""
 
+import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -50,9 +52,11 @@ def unstack(
 
 @op("split", Split=SPLIT, SplitV=Raw("value num_or_size_splits axis"))
 def split(
-    value: Tensor, num_or_size_splits: Axes, axis: int = 0, num: int | None = None
-) -> tuple[Tensor, ...]:
+    value: Operand, num_or_size_splits: Axes, axis: int = 0, num: int | None = None
+) -> tuple[Operand, ...]:
     """Split into equal parts, or into parts of these sizes, one of which may be -1."""
+    if not kinds.is_tensor(value):
+        return _split_sizes(value, num_or_size_splits)
     if isinstance(num_or_size_splits, int):
         return tuple(ops.split(value, num_or_size_splits, axis=axis))
     parts = list(num_or_size_splits)
@@ -63,6 +67,13 @@ def split(
     # A list of Python ints: saving and loading the model would turn others into arrays.
     ends = [int(end) for end in np.cumsum(parts)[:-1]]
     return tuple(ops.split(value, ends, axis=axis))
+
+
+def _split_sizes(values: Sequence[Operand], parts: Axes) -> tuple[Operand, ...]:
+    if isinstance(parts, int):
+        parts = (len(values) // parts,) * parts
+    ends = [0, *map(int, np.cumsum(parts))]
+    return tuple([*values[a:b]] for a, b in itertools.pairwise(ends))
 
 
 @op("tile", Tile=Raw("input multiples"))

@@ -56,13 +56,7 @@ def broadcast_dynamic_shape(shape_x: Sizes, shape_y: Sizes) -> list[int | Size]:
 def _broadcast(one: int | Size, other: int | Size) -> int | Size:
     if 1 in (one, other):
         return other if one == 1 else one
-    is_same = (
-        isinstance(one, Size)
-        and isinstance(other, Size)
-        and one.tensor is other.tensor
-        and one.axis == other.axis
-    )
-    if one != other and not is_same:
+    if one != other and not sizes.is_same(one, other):
         raise ValueError(f"sizes {one} and {other}: which one is larger is not known")
     return one
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from keras_policies.late import ops
 from keras_policies.legacy.ops import elementwise, kinds, sizes
+from keras_policies.legacy.ops.complex_pairs import PARTS, Complex
 from keras_policies.legacy.ops.elementwise import of_tensors, together
 from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Operands, Tensor
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
@@ -46,11 +47,29 @@ def convert_to_tensor(
 @op("cast", Cast=Raw("x", "dtype=DstT"))
 def cast(x: Operand, dtype: DType) -> Operand:
     """Change the dtype; sizes stay sizes."""
+    if dtype in PARTS:
+        return _as_complex(x, dtype)
     if kinds.is_tensor(x):
         return ops.cast(x, dtype)
     if isinstance(x, list | sizes.Size):
         return sizes.combine(lambda size: ops.cast(size, dtype), lambda n: n, x)
     return np.asarray(x).astype(dtype)
+
+
+def _as_complex(x: Operand, dtype: str) -> Operand:
+    """Return real numbers as complex ones."""
+    if not kinds.is_tensor(x):
+        return np.asarray(x).astype(dtype)
+    real = ops.cast(x, PARTS[dtype])
+    return Complex(real, ops.zeros_like(real))
+
+
+@op("dtypes.complex", "complex", Complex=Raw("real imag"))
+def complex_(real: Operand, imag: Operand) -> Operand:
+    """Return complex numbers of their parts."""
+    if any(map(kinds.is_tensor, (real, imag))):
+        return Complex(*together(real, imag))
+    return np.asarray(real) + 1j * np.asarray(imag)
 
 
 @op("dtypes.saturate_cast")

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_policies.late import ops
+from keras_policies.late import keras, keras_internals, ops
 from keras_policies.legacy.ops import kinds, sizes
 from keras_policies.legacy.ops.kinds import Operand, Tensor
 from keras_policies.legacy.ops.registry import Op, Raw, enter
@@ -20,6 +20,7 @@ Plain: TypeAlias = Callable[..., Any] | None
 # Name in keras.ops, the same function for numbers or None if it takes only tensors,
 # names in TensorFlow, ops in a graph; several names are separated by blanks.
 Row: TypeAlias = tuple[str, Plain, str, str]
+ORDERS = "greater", "greater_equal", "less", "less_equal"
 
 
 def named(name: str) -> Callable[..., Tensor]:
@@ -80,8 +81,22 @@ def _unary(name: str, plain: Plain) -> Callable[..., Operand]:
     return function
 
 
+def _is_drawn(x: Operand) -> bool:
+    """Return whether an operand is random numbers, put through functions or not."""
+    if kinds.is_tensor(x):
+        for operation, inputs, _ in keras_internals.calls_before(x):
+            if isinstance(operation, keras.layers.GaussianNoise):
+                return True
+            if len(inputs) != 1:
+                break
+    return False
+
+
 def _binary(name: str, plain: Plain) -> Callable[..., Operand]:
     def function(x: Operand, y: Operand) -> Operand:
+        if name in ORDERS and (_is_drawn(x) or _is_drawn(y)):
+            reason = "a mask of random numbers, which Keras draws in training only"
+            raise ValueError(reason)
         return apply(named(name), plain, x, y)
 
     return function
@@ -92,4 +107,5 @@ def register(parameters: str, *rows: Row) -> None:
     make = {"x": _unary, "x y": _binary}[parameters]
     for name, plain, names, nodes in rows:
         raw = dict.fromkeys(nodes.split(), Raw(parameters))
-        enter(Op(make(name, plain), {}), names.split(), raw)
+        known = names.split()
+        enter(Op(known[0], make(name, plain), {}), known, raw)

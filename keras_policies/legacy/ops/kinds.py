@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from keras_policies.late import keras
+from keras_policies.legacy.ops.complex_pairs import Complex
 from keras_policies.legacy.ops.sizes import Size
 
 Check: TypeAlias = Callable[[Any], Any]
@@ -23,6 +24,7 @@ NAMES = "bfloat16", "bool", "int16", "int32", "int64", "int8", "uint8"
 DTYPES = {
     **{f"DT_{name.upper()}": name for name in NAMES},
     **{"DT_HALF": "float16", "DT_FLOAT": "float32", "DT_DOUBLE": "float64"},
+    **{"DT_COMPLEX64": "complex64", "DT_COMPLEX128": "complex128"},
 }
 # Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
 DEFAULTS = {"float64": "float32", "int64": "int32"}
@@ -120,9 +122,16 @@ def layout(value: object) -> str:
 
 def operand(value: object) -> object:
     """Return a tensor, a constant, a size, or a list of sizes."""
-    if isinstance(value, str | dict) or value is None:
+    if isinstance(value, str | dict | Complex) or value is None:
         raise _expected("a tensor or numbers", value)
     return value
+
+
+def pair(value: object) -> tuple[Any, Any]:
+    """Return the parts of complex numbers, as Keras takes them."""
+    if not isinstance(value, Complex):
+        raise _expected("complex numbers", value)
+    return value.sources
 
 
 def operands(value: object) -> list[object]:
@@ -145,6 +154,7 @@ Layout: TypeAlias = Annotated[str, layout]
 Operand: TypeAlias = Annotated[Any, operand]
 Operands: TypeAlias = Annotated[list[Any], operands]
 Padding: TypeAlias = Annotated[str, padding]
+Pair: TypeAlias = Annotated[tuple[Any, Any], pair]  # of complex numbers
 Pairs: TypeAlias = Annotated[tuple[tuple[int, ...], ...], pairs]
 Sizes: TypeAlias = Annotated[Sequence[int | Size], sizes]
 Tensor: TypeAlias = Annotated[Any, tensor]

@@ -14,6 +14,7 @@ from keras_policies import keras_internals
 from keras_policies.annotations import Config, Tensor
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, located
 from keras_policies.legacy.ops import kinds, node_def, sizes, table
+from keras_policies.legacy.ops.complex_pairs import Complex
 from keras_policies.legacy.ops.op_layers import PACKAGE
 
 
@@ -74,7 +75,7 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         values = keras.tree.flatten((args, kwargs))
         given = {id(value) for value in values}
         for value in values:
-            if isinstance(value, sizes.Size):
+            if isinstance(value, sizes.Size | Complex):
                 given.update(map(id, value.sources))
         made = {
             id(operation): operation
@@ -91,6 +92,10 @@ class OpCall(keras.Operation):  # type: ignore[misc]
 
 def _as_output(found: Any) -> Tensor:
     """Return a tensor that can be an output; in Keras 3.12 an input cannot."""
+    if isinstance(found, Complex):
+        raise LegacyModelError(
+            "its output is complex, which keras.ops has no counterpart for."
+        )
     tensor = sizes.as_tensor(found)
     if isinstance(keras_internals.maker_of(tensor), keras.layers.InputLayer):
         return keras.layers.Identity(dtype=tensor.dtype)(tensor)

@@ -55,7 +55,7 @@ elementwise.register(
 )
 elementwise.register(
     "x",
-    ("abs", abs, "math.abs", "Abs"),
+    ("abs", abs, "math.abs", "Abs ComplexAbs"),
     ("negative", operator.neg, "math.negative", "Neg"),
     ("rsqrt", lambda x: 1 / np.sqrt(x), "math.rsqrt", "Rsqrt"),
     ("reciprocal", np.reciprocal, "math.reciprocal", "Reciprocal Inv"),
@@ -65,8 +65,10 @@ elementwise.register(
     ("isinf", np.isinf, "math.is_inf", "IsInf"),
     ("isfinite", np.isfinite, "math.is_finite", "IsFinite"),
     ("logical_not", operator.not_, "math.logical_not", "LogicalNot"),
-    ("real", np.real, "math.real", ""),
-    ("angle", None, "math.angle", ""),
+    ("real", np.real, "math.real", "Real"),
+    ("imag", np.imag, "math.imag", "Imag"),
+    ("conj", np.conj, "math.conj", "Conj"),
+    ("angle", None, "math.angle", "Angle"),
     ("sigmoid", None, "math.sigmoid nn.sigmoid", "Sigmoid"),
     ("log_sigmoid", None, "math.log_sigmoid", ""),
     ("softplus", None, "math.softplus nn.softplus", "Softplus"),

@@ -52,7 +52,7 @@ def _reduced(name: str, values: Operand) -> Operand:
 
 for _name, _function, _node in REDUCTIONS:
     _raw = dict.fromkeys(_node.split(), ALONG_AXES)
-    enter(Op(_reduction(_name), OF_TENSORFLOW_1), [_function], _raw)
+    enter(Op(_function, _reduction(_name), OF_TENSORFLOW_1), [_function], _raw)
 
 
 @op("math.reduce_euclidean_norm", EuclideanNorm=ALONG_AXES)

@@ -148,6 +148,8 @@ def depth_to_space(
     input: Tensor, block_size: int, data_format: Layout = LAST
 ) -> Tensor:
     """Spread the channels of a pixel over a square of `block_size` pixels a side."""
+    if None in input.shape[1:]:
+        return named("depth_to_space")(input, block_size, data_format)
     rows, columns, depth = _image_shape(input, data_format)
     inner = depth // block_size**2
     x = ops.reshape(input, (-1, rows, columns, block_size, block_size, inner))

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops import complex_pairs, kinds
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -20,6 +20,7 @@ WITHOUT_EFFECT = {
 class Op:
     """A TensorFlow function, as `keras.ops`."""
 
+    name: str  # in TensorFlow, without "tf."; "" if only graphs have it
     function: Callable[..., Any]  # each parameter annotated with one of `kinds`
     renamed: Mapping[str, str]  # other names of parameters, `{"keep_dims": "keepdims"}`
 
@@ -33,6 +34,9 @@ class Op:
             bound = self.signature.bind(*args, **self._known(kwargs))
         except TypeError as error:
             raise ValueError(str(error)) from error
+        rule = complex_pairs.RULES.get(self.name)
+        if rule is not None and complex_pairs.among(bound.arguments.values()):
+            return rule(self._of_real, bound.arguments)
         given = {}
         for name, value in bound.arguments.items():
             if value is None:  # tf.keras records None for what was not given
@@ -42,6 +46,9 @@ class Op:
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
         return self.function(**given)
+
+    def _of_real(self, **kwargs: object) -> Any:
+        return self.call((), kwargs)
 
     def _known(self, kwargs: Mapping[str, object]) -> dict[str, object]:
         """Return keyword arguments under our names, without those of no effect."""
@@ -118,7 +125,8 @@ def op(
 
     def decorate(function: Function) -> Function:
         known = [*names, *(f"compat.v1.{name}" for name in names if v1)]
-        enter(Op(function, renamed or {}), known, raw)
+        name = next(iter(known), "")
+        enter(Op(name, function, renamed or {}), known, raw)
         return function
 
     return decorate

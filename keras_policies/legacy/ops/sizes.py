@@ -5,6 +5,7 @@ the shape is a list: known sizes are plain ints, the others are `Size` objects.
 """
 
 import dataclasses
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,21 +18,27 @@ class Size:
     """A size that is known only when the model runs.
 
     `make` returns it as an int32 scalar tensor. `axis` of the KerasTensor `tensor` has
-    this size, unless `tensor` is None. `sources` are the tensors that it comes from.
+    this size, unless `tensor` is None. `sources` are the tensors that it comes from;
+    of a product, `factors` are the sizes.
     """
 
     make: Callable[[], Tensor]
     tensor: Tensor = None
     axis: int = 0
     sources: tuple[Tensor, ...] = ()
+    factors: tuple["int | Size", ...] = ()
 
     def ones(self, dtype: str) -> Tensor:
         """Return ones as long as the axis, or raise ValueError if there is no axis."""
-        if self.tensor is None:
+        if self.tensor is not None:
+            return _ones_along(self.tensor, self.axis, dtype)
+        if not self.factors:
             raise ValueError(
                 "a size computed from another that is known only when the model runs"
             )
-        return _ones_along(self.tensor, self.axis, dtype)
+        lines = [x.ones(dtype) if isinstance(x, Size) else x for x in self.factors]
+        lines = [ops.ones((x,), dtype) if isinstance(x, int) else x for x in lines]
+        return ops.reshape(ops.outer(*lines), (-1,))
 
     def __repr__(self) -> str:
         return "<a size known only when the model runs>"
@@ -62,6 +69,15 @@ def has_unknown(values: Iterable[object]) -> bool:
     return any(isinstance(value, Size) for value in values)
 
 
+def is_same(one: int | Size, other: int | Size) -> bool:
+    """Return whether both are of one axis, or both the batch size of the model."""
+    if not isinstance(one, Size) or not isinstance(other, Size):
+        return False
+    if one.tensor is other.tensor and one.tensor is not None:
+        return one.axis == other.axis
+    return _is_batch(one) and _is_batch(other)
+
+
 def known(values: Iterable[int | Size], instead: int) -> list[int]:
     """Return sizes as ints, with another number for each that is not known."""
     return [instead if isinstance(value, Size) else value for value in values]
@@ -90,8 +106,11 @@ def combine(
     if not has_unknown(values):
         return plain(*values)
     unknown = [value for value in values if isinstance(value, Size)]
-    sources = tuple(tensor for value in unknown for tensor in value.sources)
-    return Size(lambda: symbolic(*map(as_tensor, values)), sources=sources)
+    return Size(
+        lambda: symbolic(*map(as_tensor, values)),
+        sources=tuple(tensor for value in unknown for tensor in value.sources),
+        factors=values if plain is operator.mul else (),
+    )
 
 
 def filled(values: Sequence[int | Size], number: object, dtype: str) -> Tensor:
@@ -131,6 +150,7 @@ def _keeps_batch(tensor: Tensor) -> bool:
     """
     return tensor.shape[0] is None and all(
         isinstance(operation, keras.Layer)
+        or not any(None in found.shape for found in inputs)
         or keras_internals.keeps_first_axis(operation, inputs, outputs)
         for operation, inputs, outputs in keras_internals.calls_before(tensor)
     )

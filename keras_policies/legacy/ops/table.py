@@ -28,6 +28,7 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     nn_transposed,
     quantization,
     random,
+    signal,
 )
 from keras_policies.legacy.ops.registry import FUNCTIONS as FUNCTIONS
 from keras_policies.legacy.ops.registry import NODES as NODES

@@ -6,6 +6,7 @@ from keras_policies import keras_names
 from keras_policies.annotations import Config
 from keras_policies.late import keras
 from keras_policies.legacy.base.configs import keras_function, keras_object
+from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import arguments, classes
 from keras_policies.legacy.plan.findings import Converting, Findings
 
@@ -40,6 +41,16 @@ def _as_layers(name: str, dtype: Config) -> Config:
         for class_name, settings in arguments.CHANGED_ACTIVATIONS[name]
     ]
     return keras_object("keras", "Sequential", {"name": name, "layers": inner})
+
+
+def checked_layer(activation: Config) -> Config:
+    """Return the config of a layer that is an activation, where Keras reads such."""
+    if keras_names.can_be_read() or _takes_layers():
+        return activation
+    raise LegacyModelError(
+        f"its activation is a layer, {activation['class_name']}, which this Keras "
+        "cannot read from a config. Install a newer Keras."
+    )
 
 
 @functools.cache

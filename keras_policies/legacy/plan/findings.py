@@ -18,6 +18,7 @@ from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.plan import policies
 
+LOOPS = {"StatelessWhile", "While"}
 MAX_NAME = 80  # characters of a name that an error repeats
 Result = TypeVar("Result")
 Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
@@ -58,17 +59,26 @@ class Findings:
     left_out: tuple[str, ...] = ()  # what Keras 3 lacks and does not need to predict
     notes: tuple[str, ...] = ()  # about a file that this model is saved to
 
-    def raise_if_missing(self, path: FilePath) -> None:
-        """Raise an error that names everything missing of one kind, with its layers."""
+    def raise_if_missing(self, path: FilePath, has_lost: bool = False) -> None:
+        """Raise an error that names everything missing of one kind, with its layers.
+
+        `has_lost` says whether layers were rebuilt because their classes are lost.
+        """
         if len(self.code) == 1:
             raise next(iter(self.code.values()))
         if self.code:
             raise LegacyModelError("\n".join(map(str, self.code.values())))
         if self.missing_ops:
+            reason = "TensorFlow functions without a counterpart in keras.ops:\n"
+            reason += _listed(self.missing_ops)
+            if LOOPS & {name for name, _ in self.missing_ops}:
+                reason += (
+                    "\nThe rounds of a While depend on the data, and no saved Keras "
+                    "model has such a loop outside of its own recurrent layers."
+                )
+            remedy = remedies.load_weights_into_code(path)
             raise LegacyModelError(
-                "TensorFlow functions without a counterpart in keras.ops:\n"
-                + _listed(self.missing_ops),
-                remedies.load_weights_into_code(path),
+                reason, remedies.GIVE_LOST_CLASSES if has_lost else remedy
             )
         if self.without_vocabulary:
             lines = (f"  {p!r}: {why}" for p, why in self.without_vocabulary.items())

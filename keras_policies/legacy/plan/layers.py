@@ -195,8 +195,12 @@ def _argument(
         return (yield from activations.keras_activation(value, dtype, path))
     if not isinstance(value, dict) or "class_name" not in value:
         return value
-    if key in INNER_LAYERS:
-        return (yield from _keras_layer(value, settings, f"{path}/"))
+    is_activation = key.endswith("activation")
+    if is_activation and not classes.is_in("keras.layers", value["class_name"]):
+        return value
+    if key in INNER_LAYERS or is_activation:
+        inner = yield from _keras_layer(value, settings, f"{path}/")
+        return activations.checked_layer(inner) if is_activation else inner
     for ending, module in INNER_MODULES.items():
         if key.endswith(ending):
             return (yield from _inner_object(module, value, settings, path))

@@ -46,7 +46,8 @@ class Plan:
         """Raise an error if something is missing, or is not to be trusted."""
         known = keras_internals.custom_object_scope(dict(self.findings.functions))
         with located(self.legacy.path), known:
-            self.findings.raise_if_missing(self.legacy.path)
+            has_lost = bool({*self.lost.layers.values()} - {"Signature"})
+            self.findings.raise_if_missing(self.legacy.path, has_lost)
             trust.check(self.config, self.settings.safe_mode)
 
 

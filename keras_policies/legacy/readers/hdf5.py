@@ -16,7 +16,7 @@ from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.guards import guarded_hdf5, json_text
 from keras_policies.legacy.guards.guarded_hdf5 import attribute, member
-from keras_policies.legacy.readers import hdf5_weights, vocabularies
+from keras_policies.legacy.readers import hdf5_weights, keras_1, vocabularies
 from keras_policies.legacy.readers.slot_names import SlotNames
 
 # TensorFlow 2.0 wrote keras_version 2.2.4-tf, and no policy into any config.
@@ -76,6 +76,8 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             raise LegacyModelError("the group model_weights is missing.")
         config = json_text.decode(text, MODEL)
         by_layer = hdf5_weights.by_layer(group)
+        if keras_1.is_written_by(attribute(file, "keras_version")):
+            config, by_layer = keras_1.as_keras_2(config, by_layer)
         found, weights = vocabularies.take(config, by_layer, {})
         compiled = attribute(file, TRAINING)
         training = None if compiled is None else json_text.decode(compiled, TRAINING)

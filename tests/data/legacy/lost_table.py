@@ -876,6 +876,88 @@ def noise_in_training():
     return functional(Noise(), X, layers.Dense(2))
 
 
+class UniformNoise(layers.Layer):
+    def call(self, x):
+        noise = tf.random.uniform(tf.shape(x), -0.5, 0.5)
+        return x + noise + tf.random.truncated_normal(tf.shape(x), stddev=0.1)
+
+
+@case("random", X, since=(2, 15), random=(0,), trains=False)
+def uniform_noise():
+    return functional(UniformNoise(), X)
+
+
+# Complex numbers, and shapes that are computed.
+
+
+class Rotation(layers.Layer):
+    def build(self, shape):
+        self.angles = self.add_weight("angles", (2,), initializer="ones")
+
+    def call(self, x):
+        z = tf.complex(x[:, :2], x[:, 2:])
+        turn = tf.exp(tf.complex(tf.zeros_like(self.angles), self.angles))
+        y = turn * z + tf.math.conj(z) / (turn + 2.0) - tf.square(z)
+        parts = [tf.math.real(y), tf.math.imag(y), tf.abs(y), tf.math.angle(z)]
+        return tf.concat(parts, -1)
+
+
+class Spectrum(layers.Layer):
+    def build(self, shape):
+        self.real = self.add_weight("real", (3,), initializer="ones")
+        self.imag = self.add_weight("imag", (3,), initializer="ones")
+
+    def call(self, x):
+        found = tf.signal.rfft(tf.transpose(x, [0, 2, 1])) * tf.complex(
+            self.real, self.imag
+        )
+        y = tf.signal.irfft(found, [5])
+        z = tf.signal.fft2d(tf.cast(x, tf.complex64))
+        z = tf.signal.ifft(tf.signal.fft(tf.signal.ifft2d(z * 1j)))
+        return tf.concat([tf.transpose(y, [0, 2, 1]), tf.math.imag(z)], -1)
+
+
+class Broadcasting(layers.Layer):
+    def build(self, shape):
+        self.w = self.add_weight("w", (int(shape[-1]),))
+
+    def call(self, x):
+        y = tf.nn.softplus(x * self.w)
+        shape = tf.broadcast_dynamic_shape(tf.shape(x), tf.shape(y))
+        return tf.broadcast_to(x[:1], shape) * 0.0 + tf.fill(shape, 2.0) * y
+
+
+class ShapeAlone(layers.Layer):
+    """Of a sum with a weight, it takes the shape."""
+
+    def build(self, shape):
+        self.bias = self.add_weight("bias", (4,))
+
+    def call(self, x):
+        y = tf.reshape(tf.nn.bias_add(x, self.bias), [-1, 2, 2])
+        return tf.reshape(x, [-1, 2, 2]) + tf.ones(tf.shape(y))
+
+
+@case("shapes", X, since=(2, 15), trains=False)
+def shape_alone():
+    return keras.Sequential([layers.Dense(4, input_shape=(4,)), ShapeAlone()])
+
+
+@case("complex", X, since=(2, 15))
+def rotation():
+    return functional(Rotation(), X, layers.Dense(2))
+
+
+@case("complex", SEQUENCE, since=(2, 15))
+def spectrum():
+    return functional(Spectrum(), SEQUENCE, layers.Dense(2))
+
+
+@case("shapes", X, since=(2, 15))
+def broadcasting():
+    return functional(Broadcasting(), X)
+
+
 # Control flow, and what has no effect on numbers.
 
 

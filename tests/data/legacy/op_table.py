@@ -669,6 +669,14 @@ NN = {
     "bias_add": ([X], lambda x: tf.nn.bias_add(x, TABLE[0])),
     "bias_add_keywords": ([X], lambda x: tf.nn.bias_add(value=x, bias=TABLE[1])),
     "depth_to_space": ([DEEP_IMAGE], lambda x: tf.nn.depth_to_space(x, 2)),
+    "depth_to_space_free": (
+        [spec(None, None, 12)],
+        lambda x: tf.nn.depth_to_space(x, 2),
+    ),
+    "activation_layer": (
+        [X],
+        lambda x: tf.abs(layers.Dense(3, activation=layers.LeakyReLU(0.3))(x)),
+    ),
     "space_to_depth": ([IMAGE], lambda x: tf.nn.space_to_depth(x, block_size=2)),
     "batch_normalization": (
         [X],

@@ -9,6 +9,7 @@ from keras_policies.legacy.plan.lost.functional import Functional
 from keras_policies.legacy.plan.lost.owner import Owner
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
+    CallStep,
     Nest,
     Part,
     Step,
@@ -51,7 +52,9 @@ def made(
     model = Functional([_input(spec, owner) for spec in specs], new)
     part = model.part(name, starts, ends)
     lost = {path: layer.class_name, **part.lost}
-    return dataclasses.replace(part, lost=lost, depth=max(len(new), part.depth))
+    size = sum(step.part.size if isinstance(step, CallStep) else 1 for step in new)
+    depth = max(len(new), part.depth)
+    return dataclasses.replace(part, lost=lost, depth=depth, size=size)
 
 
 def _input(spec: Spec, owner: Owner) -> Spec:

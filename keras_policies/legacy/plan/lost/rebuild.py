@@ -1,5 +1,6 @@
 """Replaces the lost layers of a `LegacyModel` by what their functions did."""
 
+import collections
 import dataclasses
 from collections.abc import Mapping
 
@@ -21,12 +22,14 @@ class Rebuilt:
     Args:
         layers: `{path of a rebuilt layer: its class}`; `""` is the model itself.
         unused: the names of the variables that no inference function reads.
+        copied: the names of the variables that several of its layers hold now.
         depth: the steps of the largest rebuilt layer.
     """
 
     legacy: LegacyModel
     layers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unused: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()
     depth: int = 0
 
     def __str__(self) -> str:
@@ -45,6 +48,11 @@ class Rebuilt:
         if self.unused:
             unused = ", ".join(self.unused)
             text += f" Left out, since no inference function reads them: {unused}."
+        if self.copied:
+            text += (
+                " Copied, since several of these layers shared them; each copy trains "
+                f"by itself now: {', '.join(self.copied)}."
+            )
         if self.depth > MAX_DEPTH:
             text += (
                 f" One has {self.depth} steps, so a .keras file of this model opens "
@@ -91,7 +99,8 @@ def rebuilt(
         weights=weights,
         optimizer=new_weights.with_slots(legacy.optimizer, renewed, variables),
     )
-    read = {number for _, number, _ in part.weights}
+    count = collections.Counter(number for _, number, _ in part.weights)
     every = legacy.recorded.layers[0].variables
-    unused = tuple(variables[n].name for n in every if n not in read)
-    return Rebuilt(model, part.lost, unused, part.depth)
+    unused = tuple(variables[n].name for n in every if n not in count)
+    copied = tuple(variables[n].name for n, times in count.items() if times > 1)
+    return Rebuilt(model, part.lost, unused, copied, part.depth)

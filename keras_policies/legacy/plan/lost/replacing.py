@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from keras_policies.legacy.base import configs, remedies
+from keras_policies.legacy.base import configs, lookups, remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Recorded, Trace
+from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.plan import classes, layers
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import graphs, models, recorded_layers, traces
@@ -13,6 +14,11 @@ from keras_policies.legacy.plan.lost.models import Followed
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
 from keras_policies.legacy.plan.lost.steps import Argument, Held, Known, Part, Value
 from keras_policies.legacy.plan.lost.tracing import Tracing, limit
+
+MAX_OPS = 12_000  # and layers that functions become; Keras makes each of them once
+# How many of them Keras runs while it builds the model: those of a lost layer once for
+# itself, and once for each call in the layers around it.
+MAX_RUNS = 60_000
 
 
 def _is_own(written: Config) -> bool:
@@ -44,6 +50,8 @@ class Replacing:
         self.recorded, self.settings, self.signature = recorded, settings, signature
         self._layers = Layers(recorded)
         self._left = limit()
+        self._ops = Limit(MAX_OPS, "ops in the functions that it recorded")
+        self._runs = Limit(MAX_RUNS, "runs of ops in layers that call each other")
         self._inside: dict[int, Part | None] = {}  # rebuilt layers, by number
         self._around: list[int] = []  # the lost layers that are being rebuilt
 
@@ -61,7 +69,9 @@ class Replacing:
         """
         name, signature = configs.name_of(written), None if path else self.signature
         if signature is None and configs.is_graph(written) and not _is_own(written):
-            return graphs.replaced(self.recorded, written, number, path, self.part)
+            part = graphs.replaced(self.recorded, written, number, path, self.part)
+            self._runs.spend(part.size if part.lost else 0)
+            return part
         if signature is None and is_known(written, self.settings):
             weights = recorded_layers.variables(self.recorded, number)
             config: Any = written.get("config")
@@ -78,6 +88,8 @@ class Replacing:
         with located(layer=path or None):
             part = models.made(layer, name, path, self.recorded, found, self._followed)
         self._around.pop()
+        self._ops.spend(len(part.config["layers"]))
+        self._runs.spend(part.size)
         return part
 
     def _followed(self, trace: Trace) -> Followed:
@@ -102,9 +114,16 @@ class Replacing:
             return Held(number)
         if number in self.recorded.constants:
             return Known(self.recorded.constants[number]())
-        raise LegacyModelError(
-            "the function that it recorded uses a table or another resource that is no "
-            "variable."
+        raise self._table()
+
+    def _table(self) -> LegacyModelError:
+        """Return the error for a function that captures what is no variable."""
+        every = self.recorded.layers.values()
+        named = [layer.name for layer in every if layer.class_name in lookups.LOOKUPS]
+        return LegacyModelError(
+            "the function that it recorded looks words up in a table, or uses another "
+            f"resource that is no variable. Its lookup layers: {named or 'none'}.",
+            remedies.BUILD_LOOKUPS,
         )
 
     def _part_inside(self, number: int) -> Part | None:

@@ -19,11 +19,9 @@ from keras_policies.legacy.plan.lost.bodies import CALLS, PASSING, Body
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
 from keras_policies.legacy.plan.lost.regions import PartOf, Region
 from keras_policies.legacy.plan.lost.steps import (
-    CallStep,
     Items,
     Known,
     OpStep,
-    Part,
     Result,
     Rows,
     Step,
@@ -129,8 +127,6 @@ class _Calling:
             return _each(self._called(node.attributes.get("f"), inputs))
         if node.op in CONDITIONS:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
-        if node.op == "RandomStandardNormal":
-            return _always(self._noise(node, inputs[0]))
         if node.op in loops.LOOPS:
             left = loops.unrolled(node, inputs, self._called)
             if left is not None:
@@ -170,14 +166,6 @@ class _Calling:
             )
             for both in zip(*branches, strict=True)
         ]
-
-    def _noise(self, node: Node, shape: Value) -> Value:
-        """Return noise that is drawn in training, and zeros in inference."""
-        zeros = OpStep(node.name, "Fill", {}, (shape, Known(np.float32(0))))
-        zero = Result(self.tracing.add(zeros))
-        config = {"stddev": 1.0, "dtype": "float32"}
-        part = Part(node.name, "GaussianNoise", config)
-        return Result(self.tracing.add(CallStep(part, zero)))
 
     def _called(self, name: object, inputs: Sequence[Value]) -> list[Value]:
         return self.tracing.follow(str(name), inputs, self.depth + 1)

@@ -1,0 +1,156 @@
+"""Complex numbers, as pairs of real tensors.
+
+`keras.ops` of Keras 3.8 has complex numbers in Fourier transforms only, as such pairs.
+No tensor of a rebuilt model is complex: a pair passes from function to function, as a
+list of sizes does.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from keras_policies.late import ops
+
+Arguments: TypeAlias = Mapping[str, Any]
+Function: TypeAlias = Callable[..., Any]
+# Dtype of complex numbers -> the dtype of their parts.
+PARTS = {"complex64": "float32", "complex128": "float64"}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Complex:
+    """Complex numbers by their parts, which are tensors of one shape."""
+
+    real: Any
+    imag: Any
+
+    @property
+    def sources(self) -> tuple[Any, Any]:
+        """tuple, the tensors that they come from."""
+        return self.real, self.imag
+
+    def __repr__(self) -> str:
+        return "<complex numbers>"
+
+
+def among(values: Iterable[Any]) -> bool:
+    """Return whether one of these values, or of the lists in them, is complex."""
+    return any(
+        isinstance(value, Complex) or (isinstance(value, list) and among(value))
+        for value in values
+    )
+
+
+def _part(value: Any, name: str) -> Any:
+    """Return a part of complex numbers; other arguments are the same for both."""
+    if isinstance(value, list):
+        return [_part(item, name) for item in value]
+    if isinstance(value, Complex):
+        return getattr(value, name)
+    is_constant = np.iscomplexobj(value) if isinstance(value, np.ndarray) else False
+    return getattr(value, name) if is_constant else value
+
+
+def _each(function: Function, arguments: Arguments) -> Any:
+    """Call a function that moves numbers, or adds them up, on both parts."""
+    real, imag = (
+        function(**{key: _part(value, name) for key, value in arguments.items()})
+        for name in ("real", "imag")
+    )
+    if isinstance(real, tuple):
+        return tuple(map(Complex, real, imag))
+    return Complex(real, imag)
+
+
+def _with_parts(value: Any) -> tuple[Any, Any]:
+    if isinstance(value, Complex) or np.iscomplexobj(value):
+        return _part(value, "real"), _part(value, "imag")
+    return value, 0.0
+
+
+def _sum(function: Function, arguments: Arguments) -> Complex:
+    x, y = arguments
+    (a, b), (c, d) = map(_with_parts, arguments.values())
+    return Complex(function(**{x: a, y: c}), function(**{x: b, y: d}))
+
+
+def _product(function: Function, arguments: Arguments) -> Complex:
+    x, y, *settings = arguments
+    if any(arguments[key] for key in settings if key.startswith("adjoint")):
+        raise ValueError("the adjoint of complex numbers")
+    rest = {key: arguments[key] for key in settings}
+    (a, b), (c, d) = map(_with_parts, (arguments[x], arguments[y]))
+
+    def of(one: Any, other: Any) -> Any:
+        return function(**{x: one, y: other}, **rest)
+
+    return Complex(
+        ops.subtract(of(a, c), of(b, d)),
+        ops.add(of(a, d), of(b, c)),
+    )
+
+
+def _quotient(function: Function, arguments: Arguments) -> Complex:
+    (a, b), (c, d) = map(_with_parts, arguments.values())
+    square = ops.add(ops.square(c), ops.square(d))
+    real = ops.add(ops.multiply(a, c), ops.multiply(b, d))
+    imag = ops.subtract(ops.multiply(b, c), ops.multiply(a, d))
+    return Complex(ops.divide(real, square), ops.divide(imag, square))
+
+
+def absolute(z: Complex) -> Any:
+    """Return absolute values; the gradient at 0 is 0, as TensorFlow's."""
+    square = ops.add(ops.square(z.real), ops.square(z.imag))
+    is_zero = ops.equal(square, 0)
+    length = ops.sqrt(ops.where(is_zero, ops.ones_like(square), square))
+    return ops.where(is_zero, ops.zeros_like(square), length)
+
+
+def _exp(z: Complex) -> Complex:
+    length = ops.exp(z.real)
+    real, imag = ops.cos(z.imag), ops.sin(z.imag)
+    return Complex(ops.multiply(length, real), ops.multiply(length, imag))
+
+
+def _square(z: Complex) -> Complex:
+    real = ops.subtract(ops.square(z.real), ops.square(z.imag))
+    return Complex(real, ops.multiply(2, ops.multiply(z.real, z.imag)))
+
+
+def _of_one(rule: Callable[[Complex], Any]) -> Callable[[Function, Arguments], Any]:
+    return lambda function, arguments: rule(next(iter(arguments.values())))
+
+
+def _cast(function: Function, arguments: Arguments) -> Any:
+    """Change the dtype; TensorFlow drops the imaginary part for a real one."""
+    z, dtype = arguments.values()
+    if dtype not in PARTS:
+        return function(x=z.real, dtype=dtype)
+    return Complex(ops.cast(z.real, PARTS[dtype]), ops.cast(z.imag, PARTS[dtype]))
+
+
+LINEAR = {
+    *("concat", "expand_dims", "gather", "identity", "identity_n", "math.add_n"),
+    *("math.negative", "math.reduce_mean", "math.reduce_sum", "pad", "reshape"),
+    *("reverse", "roll", "slice", "split", "squeeze", "stack", "strided_slice"),
+    *("tile", "transpose", "unstack", "zeros_like", "__operators__.getitem"),
+}
+# Name of a function in TensorFlow -> what it does with complex numbers, given the
+# function of real tensors and its arguments by name. The others refuse them.
+RULES: dict[str, Callable[[Function, Arguments], Any]] = {
+    **dict.fromkeys(LINEAR, _each),
+    **dict.fromkeys(("math.add", "math.subtract"), _sum),
+    **dict.fromkeys(("math.multiply", "linalg.matmul"), _product),
+    "math.divide": _quotient,
+    "cast": _cast,
+    "math.abs": _of_one(absolute),
+    "math.angle": _of_one(lambda z: ops.arctan2(z.imag, z.real)),
+    "math.conj": _of_one(lambda z: Complex(z.real, ops.negative(z.imag))),
+    "math.exp": _of_one(_exp),
+    "math.imag": _of_one(lambda z: z.imag),
+    "math.real": _of_one(lambda z: z.real),
+    "math.square": _of_one(_square),
+    "shape": lambda function, arguments: function(_part(arguments["input"], "real")),
+}

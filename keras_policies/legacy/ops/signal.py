@@ -1,0 +1,84 @@
+"""`tf.signal`: Fourier transforms of the last axes, and the frames of a signal."""
+
+from typing import TypeAlias
+
+import numpy as np
+
+from keras_policies.late import ops
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops.complex_pairs import Complex
+from keras_policies.legacy.ops.kinds import Pair, Tensor
+from keras_policies.legacy.ops.registry import Raw, op
+
+LENGTH = Raw("input_tensor fft_length")
+Lengths: TypeAlias = tuple[int, ...] | None
+
+
+@op("signal.fft", FFT=Raw("input"))
+def fft(input: Pair) -> Complex:
+    """Return the transform along the last axis."""
+    return Complex(*ops.fft(input))
+
+
+@op("signal.ifft", IFFT=Raw("input"))
+def ifft(input: Pair) -> Complex:
+    """Undo `fft`: the transform with both parts swapped, as it comes and goes."""
+    real, imag = input
+    length = kinds.integer(real.shape[-1])
+    found_imag, found_real = ops.fft((imag, real))
+    return Complex(ops.divide(found_real, length), ops.divide(found_imag, length))
+
+
+@op("signal.fft2d", FFT2D=Raw("input"))
+def fft2d(input: Pair) -> Complex:
+    """Return the transform along the last two axes."""
+    return Complex(*ops.fft2(input))
+
+
+@op("signal.ifft2d", IFFT2D=Raw("input"))
+def ifft2d(input: Pair) -> Complex:
+    """Undo `fft2d`."""
+    return Complex(*ops.ifft2(input))
+
+
+@op("signal.rfft", RFFT=LENGTH)
+def rfft(input_tensor: Tensor, fft_length: Lengths = None) -> Complex:
+    """Return the half of `fft` of real numbers that tells the other half."""
+    return Complex(*ops.rfft(input_tensor, *(fft_length or ())))
+
+
+@op("signal.irfft", IRFFT=LENGTH)
+def irfft(input_tensor: Pair, fft_length: Lengths = None) -> Tensor:
+    """Undo `rfft`."""
+    return ops.irfft(input_tensor, *(fft_length or ()))
+
+
+@op("signal.frame")
+def frame(
+    signal: Tensor, frame_length: int, frame_step: int, pad_end: bool = False
+) -> Tensor:
+    """Return the pieces of the last axis that begin at every `frame_step` items."""
+    if pad_end:
+        raise ValueError("pad_end: expected False")
+    total = kinds.integer(signal.shape[-1])
+    starts = np.arange(0, total - frame_length + 1, frame_step, dtype="int32")
+    budget.spend(len(starts) * frame_length, 8)
+    return ops.take(
+        signal, starts[:, None] + np.arange(frame_length, dtype="int32"), -1
+    )
+
+
+@op("signal.stft")
+def stft(
+    signals: Tensor,
+    frame_length: int,
+    frame_step: int,
+    fft_length: int | None = None,
+    pad_end: bool = False,
+) -> Complex:
+    """Return `rfft` of the frames, under the Hann window of tf.signal."""
+    pieces = frame(signals, frame_length, frame_step, pad_end)
+    window = np.hanning(frame_length + 1)[:-1].astype(signals.dtype)
+    length = fft_length or 2 ** (frame_length - 1).bit_length()
+    return rfft(ops.multiply(pieces, window), (length,))

@@ -1,0 +1,177 @@
+"""Turns the configs and weights of Keras 1 into those of Keras 2.
+
+Layers had other names and arguments, kernels other layouts, and recurrent layers a
+weight for each gate. Sources: keras/legacy/interfaces.py and keras/engine/topology.py
+(`preprocess_weights_for_loading`) of Keras 2.0, and the layers of Keras 1.2.2.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from keras_policies.annotations import Config
+from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.model import LayerWeights
+from keras_policies.legacy.readers import keras_1_weights
+
+# Argument of Keras 2 -> its names in Keras 1; those of "" are left out.
+NAMES = {
+    "": "consume_less forget_bias_init input_dim input_dtype input_length mode "
+    "output_shape",
+    "beta_initializer": "beta_init",
+    "bias_constraint": "b_constraint",
+    "bias_regularizer": "b_regularizer",
+    "data_format": "dim_ordering",
+    "dilation_rate": "atrous_rate",
+    "dropout": "dropout_W",
+    "filters": "nb_filter",
+    "gamma_initializer": "gamma_init",
+    "kernel_constraint": "W_constraint",
+    "kernel_initializer": "init",
+    "kernel_regularizer": "W_regularizer",
+    "kernel_size": "filter_length",
+    "padding": "border_mode",
+    "pool_size": "pool_length",
+    "rate": "p",
+    "recurrent_activation": "inner_activation",
+    "recurrent_constraint": "U_constraint",
+    "recurrent_dropout": "dropout_U",
+    "recurrent_initializer": "inner_init",
+    "recurrent_regularizer": "U_regularizer",
+    "size": "length",
+    "stddev": "sigma",
+    "strides": "stride subsample subsample_length",
+    "units": "output_dim",
+    "use_bias": "bias",
+}
+ARGUMENTS = {old: new for new, names in NAMES.items() for old in names.split()}
+OF_CLASS = {
+    "Embedding": {
+        **{"W_constraint": "embeddings_constraint", "dropout": ""},
+        **{"W_regularizer": "embeddings_regularizer", "init": "embeddings_initializer"},
+        **{"input_dim": "input_dim", "output_dim": "output_dim"},
+    },
+    "InputLayer": {"input_dtype": "dtype"},
+    "PReLU": {"init": "alpha_initializer"},
+}
+KERNEL_SIZES = ("nb_row", "nb_col"), ("kernel_dim1", "kernel_dim2", "kernel_dim3")
+INITIALIZERS = {
+    **{"normal": "random_normal", "one": "ones", "uniform": "random_uniform"},
+    "zero": "zeros",
+}
+CONSTRAINT_ARGUMENTS = {"m": "max_value"}
+LAYOUTS = {"th": "channels_first", "tf": "channels_last"}
+# Their configs do not tell the order of axes.
+WITHOUT_LAYOUT = re.compile("(Cropping|UpSampling|ZeroPadding)[23]D")
+MERGES = {
+    **{"ave": "Average", "concat": "Concatenate", "dot": "Dot", "max": "Maximum"},
+    **{"mul": "Multiply", "sum": "Add"},
+}
+
+
+def is_written_by(version: str | None) -> bool:
+    """Return whether a file of this version is one of Keras 1; the first had none."""
+    return version is None or version.startswith("1.")
+
+
+def as_keras_2(config: Any, weights: LayerWeights) -> tuple[Any, LayerWeights]:
+    """Return the config and the weights of a model as Keras 2 would write them."""
+    layers = {str(layer["config"].get("name")): layer for layer in _layers(config)}
+    orders = [layer["config"].get("dim_ordering") for layer in layers.values()]
+    layout = "channels_first" if "th" in orders else "channels_last"
+    new = {
+        name: tuple(keras_1_weights.as_keras_2(found, layers))
+        for name, found in weights.items()
+    }
+    return _layer(config, layout), new
+
+
+def _layers(config: Any) -> Iterator[Config]:
+    """Yield the configs of the layers in a config that are no models."""
+    if isinstance(config, list):
+        for item in config:
+            yield from _layers(item)
+    elif isinstance(config, dict):
+        inner = config.get("config")
+        if isinstance(inner, dict) and "class_name" in config:
+            yield from _layers(inner.get("layers"))
+            yield from _layers(inner.get("layer"))
+            yield config
+        elif "class_name" in config:
+            yield from _layers(inner)
+
+
+def _layer(written: Any, layout: str) -> Any:
+    """Return the config of a layer or a model in Keras 2."""
+    if not isinstance(written, dict) or "class_name" not in written:
+        return written
+    class_name, config = str(written["class_name"]), written.get("config")
+    if isinstance(config, list):
+        return {**written, "config": [_layer(item, layout) for item in config]}
+    if not isinstance(config, dict):
+        return written
+    if class_name in ("Model", "Sequential"):
+        layers = [_layer(item, layout) for item in config.get("layers") or ()]
+        return {**written, "config": {**config, "layers": layers}}
+    with located(layer=str(config.get("name") or class_name)):
+        if class_name == "Merge":
+            return {**written, **_merge(config)}
+        new = _config(class_name, config)
+    if WITHOUT_LAYOUT.fullmatch(class_name):
+        new.setdefault("data_format", layout)
+    if "layer" in new:
+        new["layer"] = _layer(new["layer"], layout)
+    return {
+        **written,
+        "class_name": keras_1_weights.CLASSES.get(class_name, class_name),
+        "config": new,
+    }
+
+
+def _merge(config: Config) -> Config:
+    mode, name = config.get("mode"), config.get("name")
+    if mode not in MERGES or config.get("layers"):
+        raise LegacyModelError(
+            f"its class is Merge, with the mode {mode!r} and "
+            f"{len(config.get('layers') or ())} models of its own. Expected one of "
+            f"{sorted(MERGES)} and layers of the model around it."
+        )
+    axes = {"Concatenate": {"axis": "concat_axis"}, "Dot": {"axes": "dot_axes"}}
+    own = axes.get(MERGES[mode], {})
+    settings = {new: config[old] for new, old in own.items() if old in config}
+    return {"class_name": MERGES[mode], "config": {"name": name, **settings}}
+
+
+def _config(class_name: str, config: Config) -> Config:
+    """Return the arguments of a layer in Keras 2."""
+    if class_name == "BatchNormalization" and config.get("mode"):
+        reason = f"it normalizes in the mode {config['mode']}, which Keras 2 dropped."
+        raise LegacyModelError(reason)
+    own = OF_CLASS.get(class_name, {})
+    renamed = {"input_dtype": ""} if class_name == "Lambda" else ARGUMENTS | own
+    new = {
+        renamed.get(key, key): _value(renamed.get(key, key), value)
+        for key, value in config.items()
+        if renamed.get(key, key)
+    }
+    for sizes in KERNEL_SIZES:
+        if all(size in config for size in sizes):
+            new["kernel_size"] = [new.pop(size) for size in sizes]
+    if class_name == "GRU":
+        new["reset_after"] = False
+    padding = new.get("padding")
+    if isinstance(padding, list) and len(padding) == 4:  # of ZeroPadding2D
+        new["padding"] = [padding[:2], padding[2:]]
+    return new
+
+
+def _value(key: str, value: Any) -> Any:
+    if key == "data_format":
+        return LAYOUTS.get(value, value)
+    if key.endswith("_initializer") and isinstance(value, str):
+        return INITIALIZERS.get(value, value)
+    if not isinstance(value, dict) or "name" not in value:
+        return value
+    own = {CONSTRAINT_ARGUMENTS.get(k, k): v for k, v in value.items() if k != "name"}
+    is_regularizer = key.endswith("_regularizer")
+    return {"class_name": "L1L2" if is_regularizer else value["name"], "config": own}
