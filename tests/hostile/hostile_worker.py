@@ -46,6 +46,7 @@ FORMATS = {
             "lost/2.15.1.tar.xz/2.15.1/subclassed_dict/model",
             "lost/2.15.1.tar.xz/2.15.1/module_signatures/model",
             "lost/keras-3.15.1.tar.xz/keras-3.15.1/export_image/model",
+            "lost_lookups.tar.xz/lost_lookups/2.15.1/saved_model",
         ],
         {**structures.RECORDED, "message": structures.SAVED_MODEL["message"]},
     ),

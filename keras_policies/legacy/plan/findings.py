@@ -57,6 +57,7 @@ class Findings:
     # What the file records of layers that are made of that: "its bytecode".
     rebuilt: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()  # what Keras 3 lacks and does not need to predict
+    unneeded: tuple[str, ...] = ()  # paths of layers that only led to an added loss
     notes: tuple[str, ...] = ()  # about a file that this model is saved to
 
     def raise_if_missing(self, path: FilePath, has_lost: bool = False) -> None:

@@ -32,16 +32,32 @@ RECURRENT = {
 }
 
 
+def only_for_losses(config: Config) -> set[str]:
+    """Return the layers of a Functional that only lead to an added loss or metric."""
+    layers = {name_of(layer): layer for layer in config["layers"]}
+    if not any(layer["class_name"] in ADDED for layer in layers.values()):
+        return set()
+    graph = _Graph(config)
+    needed: set[str] = set()
+    waiting = [config["input_layers"], config["output_layers"]]
+    while waiting:
+        found = {name for name, _ in graph.calls(waiting.pop())} - needed
+        needed |= found
+        waiting += [layers[name].get("inbound_nodes") for name in found & {*layers}]
+    return {*layers} - needed
+
+
 def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     """Return `layers`, `input_layers` and `output_layers` of a Keras 3 Functional.
 
-    `layers` are the converted configs of the layers in the legacy config, in its order.
+    `layers` are the converted configs of the layers in the legacy config, in its order;
+    those that are left out are empty.
     """
     graph = _Graph(config)
     ends = {name for name, _ in graph.calls(config["output_layers"])}
     connected = []
     for legacy, converted in zip(config["layers"], layers, strict=True):
-        if legacy["class_name"] in ADDED:
+        if not converted:
             continue
         name, nodes = name_of(legacy), legacy.get("inbound_nodes") or []
         if op_layers.is_call(converted):

@@ -65,7 +65,8 @@ def _keras_layer(
                 yield Findings(missing_ops=((op, path),))
             return op_layers.op_call_config(class_name, config, path)
         if class_name in graph.ADDED:
-            yield Findings(left_out=(f"{path!r}, a loss or a metric of a tensor",))
+            lost = f"{path!r}, a loss or a metric of a tensor"
+            yield Findings(left_out=(lost,), unneeded=(path,))
             return {}
         return (yield from _layer(class_name, dict(config), settings, path))
 
@@ -80,11 +81,18 @@ def _model(
     class_name: str, config: Config, settings: Settings, path: str, below: str
 ) -> Converted:
     """Return the config of a Sequential or Functional model, or a subclass of one."""
-    layers = []
+    layers: list[Config] = []
     if below:
         yield Findings(models=(path,))
+    is_functional = "input_layers" in config
+    unneeded = graph.only_for_losses(config) if is_functional else ()
     for layer in config["layers"]:
-        layers.append((yield from _keras_layer(layer, settings, below)))
+        called = configs.name_of(layer)
+        if called in unneeded and layer["class_name"] not in graph.ADDED:
+            yield Findings(unneeded=(f"{below}{called}",))
+            layers.append({})
+        else:
+            layers.append((yield from _keras_layer(layer, settings, below)))
     found = yield from classes.keras_class(class_name, path, is_graph=True)
     name = {"name": layer_name(config["name"])} if config.get("name") else {}
     if "input_layers" not in config:

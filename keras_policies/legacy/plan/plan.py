@@ -75,7 +75,9 @@ def make(
         )
         lost = rebuild.rebuilt(legacy, settings, signature)
         legacy = lost.legacy
+        settings = dataclasses.replace(settings, vocabularies=legacy.vocabularies)
         config, findings = layers.keras_model(_written(legacy), settings)
+        legacy = _without(legacy, findings.unneeded)
         training = _training(legacy, compile)
         dtypes = [*findings.dtypes.values(), legacy.policy]
         own = _suggested(dtypes, training) if legacy.policy is None else legacy.policy
@@ -134,6 +136,23 @@ def _written(legacy: LegacyModel) -> Config:
             remedies.load_weights_into_code(legacy.path),
         )
     return {**config, "config": {}}
+
+
+def _without(legacy: LegacyModel, paths: Sequence[str]) -> LegacyModel:
+    """Return a model without the weights of the layers at some paths."""
+    below = tuple(f"{path}/" for path in paths)
+    weights = {
+        name: tuple(
+            w for w in own if not f"{name}/{w.path or w.name}".startswith(below)
+        )
+        for name, own in legacy.weights.items()
+    }
+    if weights == dict(legacy.weights):
+        return legacy
+    state = legacy.optimizer
+    if any(isinstance(slot.variable, int) for slot in state.slots):
+        state = dataclasses.replace(state, slots=())  # numbers that now are others
+    return dataclasses.replace(legacy, weights=weights, optimizer=state)
 
 
 def _training(legacy: LegacyModel, compile: bool) -> Training | None:

@@ -1,13 +1,20 @@
 """How a layer is called by the nodes that make up one call of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from keras_policies.legacy.base.recorded import Output, RecordedLayer
 from keras_policies.legacy.plan.graph import RECURRENT
 from keras_policies.legacy.plan.lost import traces
 from keras_policies.legacy.plan.lost.bodies import CALLS, Body
 from keras_policies.legacy.plan.lost.regions import Region
-from keras_policies.legacy.plan.lost.steps import CallStep, Held, Nest, Value
+from keras_policies.legacy.plan.lost.steps import (
+    CallStep,
+    Held,
+    Known,
+    Nest,
+    Resource,
+    Value,
+)
 
 # Layers that take a list of tensors.
 OF_LISTS = {
@@ -31,14 +38,13 @@ def call(region: Region, body: Body, value: Callable[[Output], Value]) -> Call |
     part, layer = region.part, region.layer
     (only,) = region.nodes if len(region.nodes) == 1 else [None]
     if only is not None and body.nodes[only].op in CALLS:
-        given = [value(i) for i in body.nodes[only].inputs]
-        tensors: list[Value] = [v for v in given if not isinstance(v, Held)]
+        tensors = _tensors(body.nodes[only].inputs, value)
         if part.tensors is not None:
             tensors = tensors[: part.tensors]
         arguments = _as_traced(layer, tensors) or _plainly(region, body, tensors)
         positions = {output: output.position for output in region.outputs}
     else:
-        tensors = [value(i) for i in region.inputs]
+        tensors = _tensors(region.inputs, value)
         arguments = _by_scopes(region, body, value)
         if arguments is None:
             arguments = _plainly(region, body, tensors)
@@ -49,6 +55,17 @@ def call(region: Region, body: Body, value: Callable[[Output], Value]) -> Call |
         return None
     first, kwargs = arguments
     return CallStep(part, first, kwargs), positions
+
+
+def _tensors(inputs: Iterable[Output], value: Callable[[Output], Value]) -> list[Value]:
+    """Return the tensors that a layer is called on, without those that it captured.
+
+    A lookup layer captured its table, and as a constant what it gives for other words.
+    """
+    values = [value(one) for one in inputs]
+    has_table = any(isinstance(one, Resource) for one in values)
+    captured = Held | Resource | Known if has_table else Held
+    return [one for one in values if not isinstance(one, captured)]
 
 
 Arguments = tuple[Nest, dict[str, Nest]]

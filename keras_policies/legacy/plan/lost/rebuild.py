@@ -9,7 +9,7 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.findings import Settings
-from keras_policies.legacy.plan.lost import new_weights
+from keras_policies.legacy.plan.lost import new_weights, vocabularies
 from keras_policies.legacy.plan.lost.replacing import Replacing, is_known
 
 MAX_DEPTH = 400  # steps that Keras surely recurses through under Python's usual limit
@@ -97,6 +97,7 @@ def rebuilt(
         legacy,
         config={**written, "class_name": part.class_name, "config": part.config},
         weights=weights,
+        vocabularies=vocabularies.renamed(legacy, part.config),
         optimizer=new_weights.with_slots(legacy.optimizer, renewed, variables),
     )
     count = collections.Counter(number for _, number, _ in part.weights)

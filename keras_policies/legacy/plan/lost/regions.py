@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
+from keras_policies.legacy.base.lookups import LOOKUPS
 from keras_policies.legacy.base.recorded import Output, RecordedLayer
 from keras_policies.legacy.plan.lost.bodies import CALLS, Body, CycleError, ordered
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
@@ -95,6 +96,9 @@ def _calls_in(
     `dense/MatMul` is of the first call, `dense/MatMul_1` of the second.
     """
     if not layer.variables:
+        tables = [n for n in members if body.nodes[n].op.startswith("LookupTableFind")]
+        if len(tables) == 1 and layer.class_name in LOOKUPS:
+            return [[*members]]
         idle = layer.class_name in IDLE
         return [[n] for n in members if body.nodes[n].op in CALLS or idle]
     members = _about(members, body)

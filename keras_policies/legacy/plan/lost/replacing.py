@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from keras_policies.legacy.base import configs, lookups, remedies
+from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Recorded, Trace
@@ -12,8 +12,15 @@ from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import graphs, models, recorded_layers, traces
 from keras_policies.legacy.plan.lost.models import Followed
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
-from keras_policies.legacy.plan.lost.steps import Argument, Held, Known, Part, Value
-from keras_policies.legacy.plan.lost.tracing import Tracing, limit
+from keras_policies.legacy.plan.lost.steps import (
+    Argument,
+    Held,
+    Known,
+    Part,
+    Resource,
+    Value,
+)
+from keras_policies.legacy.plan.lost.tracing import Tracing, limit, refuse_resources
 
 MAX_OPS = 12_000  # and layers that functions become; Keras makes each of them once
 # How many of them Keras runs while it builds the model: those of a lost layer once for
@@ -107,6 +114,7 @@ class Replacing:
             self.recorded, self._layers, specs, self._part_inside, self._left
         )
         outputs = tracing.follow(trace.function, [*given, *captured])
+        refuse_resources(outputs, self.recorded)
         return tracing.steps, outputs
 
     def _captured(self, number: int) -> Value:
@@ -114,17 +122,7 @@ class Replacing:
             return Held(number)
         if number in self.recorded.constants:
             return Known(self.recorded.constants[number]())
-        raise self._table()
-
-    def _table(self) -> LegacyModelError:
-        """Return the error for a function that captures what is no variable."""
-        every = self.recorded.layers.values()
-        named = [layer.name for layer in every if layer.class_name in lookups.LOOKUPS]
-        return LegacyModelError(
-            "the function that it recorded looks words up in a table, or uses another "
-            f"resource that is no variable. Its lookup layers: {named or 'none'}.",
-            remedies.BUILD_LOOKUPS,
-        )
+        return Resource(number)
 
     def _part_inside(self, number: int) -> Part | None:
         """Return the layer that a recorded layer becomes inside a rebuilt one."""

@@ -30,6 +30,12 @@ class Result(NamedTuple):
     position: int = 0
 
 
+class Resource(NamedTuple):
+    """A lookup table, or another object that is no tensor."""
+
+    number: int
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Known:
     """A constant."""
@@ -51,7 +57,7 @@ class Rows:
     tensor: "Value"
 
 
-Value: TypeAlias = Argument | Held | Result | Known | Items | Rows
+Value: TypeAlias = Argument | Held | Resource | Result | Known | Items | Rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,8 +128,7 @@ def mapped(function: Callable[[Value], Any], nest: Nest) -> Nest:
         return {key: mapped(function, item) for key, item in nest.items()}
     if isinstance(nest, list):
         return [mapped(function, item) for item in nest]
-    is_value = isinstance(nest, Argument | Held | Result | Known | Items | Rows)
-    return function(nest) if is_value else nest
+    return function(nest) if isinstance(nest, Value) else nest
 
 
 def values_in(nest: Nest) -> list[Value]:

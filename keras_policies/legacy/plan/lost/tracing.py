@@ -1,10 +1,11 @@
 """Follows a recorded function, and the functions that it calls, step by step."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from keras_policies.legacy.base import lookups, remedies
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
 from keras_policies.legacy.base.recorded import (
     Node,
@@ -22,6 +23,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Items,
     Known,
     OpStep,
+    Resource,
     Result,
     Rows,
     Step,
@@ -131,6 +133,7 @@ class _Calling:
             left = loops.unrolled(node, inputs, self._called)
             if left is not None:
                 return _each(left)
+        refuse_resources(inputs, self.tracing.recorded)
         steps, specs = self.tracing.steps, self.tracing.specs
         if node.op.startswith("TensorList") and inputs:
             item = loops.of_list(node, inputs, self.tracing.add)
@@ -202,3 +205,15 @@ def _folded(step: OpStep) -> Callable[[Output], Value] | None:
     results = list(found) if isinstance(found, tuple) else [found]
     values = [Known(result) for result in results]
     return lambda output: values[raw.position(*output[1:])]
+
+
+def refuse_resources(values: Iterable[Value], recorded: Recorded) -> None:
+    """Raise an error if a value is a table, which only a lookup layer can take."""
+    if any(isinstance(value, Resource) for value in values):
+        every = recorded.layers.values()
+        named = [layer.name for layer in every if layer.class_name in lookups.LOOKUPS]
+        raise LegacyModelError(
+            "the function that it recorded looks words up in a table, or uses another "
+            f"resource that is no variable. Its lookup layers: {named or 'none'}.",
+            remedies.BUILD_LOOKUPS,
+        )

@@ -50,7 +50,9 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     by_layer = {name: graph.weights(node) for name, node in layers.items()}
     if opened.is_signature:
         by_layer = {"": recorded.weights_of_signature(opened)}
-    every = {node: item for found in by_layer.values() for node, item in found.items()}
+    # A layer that is used twice comes first where the model's outputs need it.
+    last_first = reversed(by_layer.values())
+    every = {node: item for found in last_first for node, item in found.items()}
     config = root.get("config")
     if isinstance(config, dict) and config.get(recorded.WITHOUT_CONFIG):
         config = None
