@@ -445,7 +445,8 @@ def build_with(path, functions, **changed):
         recorded = dataclasses.replace(
             recorded, layers=layers, functions={f.name: f for f in functions}
         )
-        build.build(plan.make(dataclasses.replace(legacy, recorded=recorded)))
+        legacy = dataclasses.replace(legacy, recorded=recorded)
+        return build.build(plan.make(legacy)).model
 
 
 @once
@@ -454,6 +455,26 @@ def test_a_hostile_function_is_one_error(of, name):
     functions, match = HOSTILE[name]
     with pytest.raises(LegacyModelError, match=match):
         build_with(of("2.15.1/affine_with_config").model, functions, function="f0")
+
+
+@once
+def test_noise_of_a_known_size_is_drawn_in_training_alone(of):
+    nodes = [
+        node("product", "MatMul", "x", "w"),
+        node("shape", "Const", value=np.array([3])),
+        node("noise", "RandomStandardNormal", "shape", dtype="float32"),
+        node("sum", "AddV2", "product", "noise"),
+    ]
+    functions = [function("f0", nodes, "sum")]
+    model = build_with(of("2.15.1/affine_with_config").model, functions, function="f0")
+    (layer,) = (one for one in model.layers if isinstance(one, keras.Model))
+    x = keras.ops.zeros((2, 4))
+    still, drawn = (
+        keras.ops.convert_to_numpy(layer(x, training=training))
+        for training in (False, True)
+    )
+    np.testing.assert_array_equal(still, np.zeros((2, 3)))
+    assert np.all(drawn != 0)
 
 
 @once

@@ -75,6 +75,34 @@ def test_functions_that_do_not_know_complex_numbers_refuse_them():
         table.call("math.atan", [z], {})
 
 
+@pytest.mark.parametrize(
+    ("name", "more", "expected"),
+    [
+        ("math.sqrt", [], np.sqrt),
+        ("math.pow", [np.complex64(2)], np.square),
+        ("math.pow", [np.complex64(1.5)], lambda z: z**1.5),
+    ],
+)
+def test_roots_and_powers_of_complex_numbers(name, more, expected):
+    numbers = np.array([0, 4, -4, 3 + 4j, -3 + 4j, -3 - 4j, 1e-3j], "complex64")
+    x, y = keras.Input((7,)), keras.Input((7,))
+    found = table.call(name, [table.call("complex", [x, y], {}), *more], {})
+    parts = [table.call(f"math.{part}", [found], {}) for part in ("real", "imag")]
+    model = keras.Model([x, y], parts)
+    real, imag = model([numbers.real[None], numbers.imag[None]])
+    to_numpy = keras.ops.convert_to_numpy
+    np.testing.assert_allclose(
+        to_numpy(real) + 1j * to_numpy(imag), expected(numbers)[None], 1e-5, 1e-6
+    )
+
+
+def test_complex_powers_of_complex_numbers_are_refused():
+    x = keras.Input((4,))
+    z = table.call("complex", [x, x], {})
+    with pytest.raises(ValueError, match="to a power that is no real number"):
+        table.call("math.pow", [z, np.complex64(1j)], {})
+
+
 def test_the_gradient_of_an_absolute_value_is_0_at_0():
     x = keras.Input((2,))
     z = table.call("complex", [x, table.call("zeros_like", [x], {})], {})

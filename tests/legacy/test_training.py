@@ -209,7 +209,7 @@ def test_an_optimizer_that_compile_was_given_as_a_string_comes_back(form):
     path = more("2.15.1/by_string", form)
     expected = np.load(more("2.15.1/by_string", "expected.npz"))
     model = load_model(path)
-    assert type(model.optimizer) is keras.optimizers.RMSprop
+    assert isinstance(model.optimizer, keras.optimizers.RMSprop)
     assert int(model.optimizer.iterations) == 3
     model.train_on_batch(expected["x_0"], expected["ty_0"])
     for number, weight in enumerate(model.get_weights()):

@@ -7,8 +7,9 @@ that is made of one. No NaN of the input gets through.
 
 from keras_policies.late import keras_internals, ops
 from keras_policies.legacy.ops import kinds, sizes
-from keras_policies.legacy.ops.kinds import DType, Operand, Tensor
+from keras_policies.legacy.ops.kinds import DType, Operand, Sizes, Tensor
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.sizes import Size
 
 
 @op(_Zero=Raw("x"))
@@ -37,6 +38,13 @@ def tensor(value: Operand, zero: Tensor) -> Tensor:
     # Tall first: stock TensorFlow takes a tall second operand for a bias.
     together = ops.logical_or if value.dtype == bool else ops.add
     return together(value, zero)
+
+
+@op(_Sizes=Raw("known zero"))
+def anchored_sizes(known: Sizes, zero: Tensor) -> Sizes:
+    """Return known sizes, the first of them that of a tensor of the model."""
+    line = ops.broadcast_to(ops.reshape(zero, (1,)), (known[0],))
+    return [Size(lambda: ops.size(line), line, sources=(zero,)), *known[1:]]
 
 
 @op(_AskForWeight=Raw("zero", "shape dtype"))

@@ -119,6 +119,35 @@ def _square(z: Complex) -> Complex:
     return Complex(real, ops.multiply(2, ops.multiply(z.real, z.imag)))
 
 
+def _sqrt(z: Complex) -> Complex:
+    """Return the root whose real part is not negative."""
+    length = ops.add(absolute(z), ops.abs(z.real))
+    is_zero = ops.equal(length, 0)
+    larger = ops.sqrt(ops.where(is_zero, ops.ones_like(length), length / 2))
+    smaller = ops.divide(z.imag, ops.multiply(2, larger))
+    larger = ops.where(is_zero, ops.zeros_like(length), larger)
+    is_right, is_above = ops.greater_equal(z.real, 0), ops.greater_equal(z.imag, 0)
+    return Complex(
+        ops.where(is_right, larger, ops.abs(smaller)),
+        ops.where(is_right, smaller, ops.where(is_above, larger, ops.negative(larger))),
+    )
+
+
+def _power(function: Function, arguments: Arguments) -> Complex:
+    z, exponent = arguments.values()
+    is_number = isinstance(exponent, int | float | complex | np.ndarray | np.generic)
+    if not isinstance(z, Complex) or not is_number or np.any(np.imag(exponent)):
+        raise ValueError("complex numbers to a power that is no real number")
+    power = np.real(exponent)
+    if np.all(power == 2):
+        return _square(z)
+    angle = ops.multiply(ops.arctan2(z.imag, z.real), power)
+    length = ops.power(absolute(z), power)
+    return Complex(
+        ops.multiply(length, ops.cos(angle)), ops.multiply(length, ops.sin(angle))
+    )
+
+
 def _of_one(rule: Callable[[Complex], Any]) -> Callable[[Function, Arguments], Any]:
     return lambda function, arguments: rule(next(iter(arguments.values())))
 
@@ -150,7 +179,9 @@ RULES: dict[str, Callable[[Function, Arguments], Any]] = {
     "math.conj": _of_one(lambda z: Complex(z.real, ops.negative(z.imag))),
     "math.exp": _of_one(_exp),
     "math.imag": _of_one(lambda z: z.imag),
+    "math.pow": _power,
     "math.real": _of_one(lambda z: z.real),
+    "math.sqrt": _of_one(_sqrt),
     "math.square": _of_one(_square),
     "shape": lambda function, arguments: function(_part(arguments["input"], "real")),
 }

@@ -34,9 +34,10 @@ RECURRENT = {
 
 def only_for_losses(config: Config) -> set[str]:
     """Return the layers of a Functional that only lead to an added loss or metric."""
-    layers = {name_of(layer): layer for layer in config["layers"]}
-    if not any(layer["class_name"] in ADDED for layer in layers.values()):
+    written = [layer for layer in config["layers"] if isinstance(layer, dict)]
+    if not any(layer["class_name"] in ADDED for layer in written):
         return set()
+    layers = {name_of(layer): layer for layer in config["layers"]}
     graph = _Graph(config)
     needed: set[str] = set()
     waiting = [config["input_layers"], config["output_layers"]]

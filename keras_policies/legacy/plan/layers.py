@@ -87,7 +87,7 @@ def _model(
     is_functional = "input_layers" in config
     unneeded = graph.only_for_losses(config) if is_functional else ()
     for layer in config["layers"]:
-        called = configs.name_of(layer)
+        called = configs.name_of(layer) if unneeded else None
         if called in unneeded and layer["class_name"] not in graph.ADDED:
             yield Findings(unneeded=(f"{below}{called}",))
             layers.append({})

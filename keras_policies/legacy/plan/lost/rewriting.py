@@ -23,6 +23,7 @@ from keras_policies.legacy.plan.lost.steps import (
     values_in,
 )
 
+DRAWS = "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal"
 SIZES = "Shape", "ShapeN", "Size", "Rank"
 
 
@@ -89,6 +90,9 @@ class _Rewriting:
 
     def _op(self, step: OpStep) -> Result:
         inputs = tuple(map(self._value, step.inputs))
+        if step.op in DRAWS and isinstance(inputs[0], Known):
+            sizes = OpStep("sizes", "_Sizes", {}, (inputs[0], self._anchor()))
+            inputs = (self._add(sizes), *inputs[1:])
         found = self._add(OpStep(step.name, step.op, step.attributes, inputs))
         if step.op in SIZES or all(map(self._is_static, inputs)):
             self._static.add(found.step)

@@ -7,7 +7,7 @@ import contextlib
 import pathlib
 from collections.abc import Iterator
 
-from keras_policies.legacy.base.model import Inputs, LegacyModel
+from keras_policies.legacy.base.model import Inputs, LegacyModel, LegacyWeight
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.protos import Message
@@ -50,9 +50,9 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     by_layer = {name: graph.weights(node) for name, node in layers.items()}
     if opened.is_signature:
         by_layer = {"": recorded.weights_of_signature(opened)}
-    # A layer that is used twice comes first where the model's outputs need it.
-    last_first = reversed(by_layer.values())
-    every = {node: item for found in last_first for node, item in found.items()}
+    every: dict[int, LegacyWeight] = {}  # of layers that share one, the first has it
+    for own in by_layer.values():
+        every |= {node: item for node, item in own.items() if node not in every}
     config = root.get("config")
     if isinstance(config, dict) and config.get(recorded.WITHOUT_CONFIG):
         config = None
