@@ -1,6 +1,7 @@
 """What goes wrong only in the long run: a million steps, and memory that grows."""
 
 import gc
+import itertools
 import resource
 import sys
 
@@ -105,7 +106,7 @@ def test_two_thousand_steps_with_an_overflow_every_fifty_need_no_more_memory():
     layers = [keras.Input((8,)), keras.layers.Dense(64), keras.layers.Dense(1)]
     model = keras.Sequential(layers)
     model.compile("adam", "mse")
-    memory = Memory({500, 2000})
+    memory = Memory((500, 1000, 1500, 2000))
     model.fit(
         x,
         np.zeros((2000, 1)),
@@ -114,7 +115,9 @@ def test_two_thousand_steps_with_an_overflow_every_fifty_need_no_more_memory():
         verbose=0,
         callbacks=[memory],
     )
-    (objects, before), (objects_after, after) = memory.seen[500], memory.seen[2000]
+    objects, mebibytes = zip(*(memory.seen[i] for i in memory.steps), strict=True)
     assert int(model.optimizer.skipped_steps) == 40
-    assert objects_after - objects < 100  # in 1,500 steps
-    assert after - before < 8  # MiB
+    assert objects[-1] - objects[0] < 100  # in 1,500 steps
+    # A leak grows in each 500 steps; the system gives and takes pages now and then.
+    grown = [after - before for before, after in itertools.pairwise(mebibytes)]
+    assert min(grown) < 8 / 3, grown
