@@ -501,7 +501,7 @@ def test_lost_layers_that_call_each_other_twice_are_one_error(of):
             functions[name] = Function(name, ("x",), nodes, (Output(f"{below}/b"),))
         functions["lost_40"] = Function("lost_40", ("x",), {}, (Output("x"),))
         recorded = dataclasses.replace(recorded, layers=layers, functions=functions)
-        with pytest.raises(LegacyModelError, match="more than 60000 runs of ops"):
+        with pytest.raises(LegacyModelError, match="more than 60000 runs of layers"):
             plan.make(dataclasses.replace(legacy, recorded=recorded))
 
 

@@ -7,6 +7,7 @@ from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.bytecode import lambda_configs as calls
+from keras_policies.legacy.guards import runs
 from keras_policies.legacy.ops import op_layers
 from keras_policies.legacy.plan import (
     activations,
@@ -37,6 +38,7 @@ INNER_MODULES = {
 
 def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
     """Return the config, or raise LegacyModelError if a layer cannot be converted."""
+    runs.check(written)
     return findings.collected(_keras_layer(written, settings, is_root=True))
 
 

@@ -6,6 +6,7 @@ from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Recorded, Trace
+from keras_policies.legacy.guards import runs
 from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.plan import classes, layers
 from keras_policies.legacy.plan.findings import Settings
@@ -23,9 +24,6 @@ from keras_policies.legacy.plan.lost.steps import (
 from keras_policies.legacy.plan.lost.tracing import Tracing, limit, refuse_resources
 
 MAX_OPS = 12_000  # and layers that functions become; Keras makes each of them once
-# How many of them Keras runs while it builds the model: those of a lost layer once for
-# itself, and once for each call in the layers around it.
-MAX_RUNS = 60_000
 
 
 def _is_own(written: Config) -> bool:
@@ -58,7 +56,8 @@ class Replacing:
         self._layers = Layers(recorded)
         self._left = limit()
         self._ops = Limit(MAX_OPS, "ops in the functions that it recorded")
-        self._runs = Limit(MAX_RUNS, "runs of ops in layers that call each other")
+        # Those of a lost layer once for itself, and once for each call around it.
+        self._runs = runs.limit()
         self._inside: dict[int, Part | None] = {}  # rebuilt layers, by number
         self._around: list[int] = []  # the lost layers that are being rebuilt
 
