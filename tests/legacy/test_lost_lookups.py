@@ -4,12 +4,18 @@ Written by write_lost_lookups.py: one is called by the lost layer, which holds i
 another name than its own, and one by a Sequential inside.
 """
 
+import importlib.util
+
 import legacy_files
 import numpy as np
 import pytest
 
 import keras_policies
 
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None,
+    reason="the lookup layers of Keras 3 cannot be made without TensorFlow",
+)
 ARCHIVE = legacy_files.FOLDER / "lost_lookups.tar.xz"
 
 
