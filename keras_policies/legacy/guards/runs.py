@@ -10,25 +10,22 @@ from keras_policies.legacy.guards.limit import Limit
 MAX_RUNS = 60_000
 
 
-def limit() -> Limit:
-    """Return the limit on the runs of layers in a whole model."""
-    return Limit(MAX_RUNS, "runs of layers in models that call each other")
-
-
 def check(config: Any) -> None:
-    """Raise `LegacyModelError` if a model would run its layers too often.
+    """Raise `LegacyModelError` if Keras would run the layers of a model too often.
 
-    Each call of a model runs its layers anew, so that 20 models in each other, of two
-    calls each, run a million layers.
+    Keras runs the layers of a model once to build it, and again for each call of it: 20
+    models in each other, each calling the next one twice, run a million layers.
     """
     if isinstance(config, dict):
-        limit().spend(_runs(config))
+        _runs(config, Limit(MAX_RUNS, "runs of layers in models that call each other"))
 
 
-def _runs(layer: Config) -> int:
+def _runs(layer: Config, left: Limit) -> int:
     """Return how many layers all calls of a layer run, itself or those in it."""
     config, nodes = layer.get("config"), layer.get("inbound_nodes")
     wrapped = config.get("layer") if isinstance(config, dict) else None
     inner = [wrapped] if isinstance(wrapped, dict) else inner_layers(layer)
+    size = sum(_runs(one, left) for one in inner)
+    left.spend(size)
     calls = len(nodes) if isinstance(nodes, list) else 1
-    return max(1, calls) * max(1, sum(map(_runs, inner)))
+    return max(1, calls) * max(1, size)

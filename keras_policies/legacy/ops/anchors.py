@@ -42,7 +42,7 @@ def tensor(value: Operand, zero: Tensor) -> Tensor:
 
 @op(_Sizes=Raw("known zero"))
 def anchored_sizes(known: Sizes, zero: Tensor) -> Sizes:
-    """Return known sizes, the first of them that of a tensor of the model."""
+    """Return sizes, of which the first is now read from a tensor of the model."""
     line = ops.broadcast_to(ops.reshape(zero, (1,)), (known[0],))
     return [Size(lambda: ops.size(line), line, sources=(zero,)), *known[1:]]
 

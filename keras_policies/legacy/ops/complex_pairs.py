@@ -108,9 +108,8 @@ def absolute(z: Complex) -> Any:
     return ops.where(is_zero, ops.zeros_like(square), length)
 
 
-def _exp(z: Complex) -> Complex:
-    length = ops.exp(z.real)
-    real, imag = ops.cos(z.imag), ops.sin(z.imag)
+def _polar(length: Any, angle: Any) -> Complex:
+    real, imag = ops.cos(angle), ops.sin(angle)
     return Complex(ops.multiply(length, real), ops.multiply(length, imag))
 
 
@@ -142,10 +141,7 @@ def _power(function: Function, arguments: Arguments) -> Complex:
     if np.all(power == 2):
         return _square(z)
     angle = ops.multiply(ops.arctan2(z.imag, z.real), power)
-    length = ops.power(absolute(z), power)
-    return Complex(
-        ops.multiply(length, ops.cos(angle)), ops.multiply(length, ops.sin(angle))
-    )
+    return _polar(ops.power(absolute(z), power), angle)
 
 
 def _of_one(rule: Callable[[Complex], Any]) -> Callable[[Function, Arguments], Any]:
@@ -177,7 +173,7 @@ RULES: dict[str, Callable[[Function, Arguments], Any]] = {
     "math.abs": _of_one(absolute),
     "math.angle": _of_one(lambda z: ops.arctan2(z.imag, z.real)),
     "math.conj": _of_one(lambda z: Complex(z.real, ops.negative(z.imag))),
-    "math.exp": _of_one(_exp),
+    "math.exp": _of_one(lambda z: _polar(ops.exp(z.real), z.imag)),
     "math.imag": _of_one(lambda z: z.imag),
     "math.pow": _power,
     "math.real": _of_one(lambda z: z.real),

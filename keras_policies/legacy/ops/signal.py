@@ -23,7 +23,7 @@ def fft(input: Pair) -> Complex:
 
 @op("signal.ifft", IFFT=Raw("input"))
 def ifft(input: Pair) -> Complex:
-    """Undo `fft`: the transform with both parts swapped, as it comes and goes."""
+    """Undo `fft`: swap the parts, transform, swap back and divide by the length."""
     real, imag = input
     length = kinds.integer(real.shape[-1])
     found_imag, found_real = ops.fft((imag, real))
@@ -44,7 +44,7 @@ def ifft2d(input: Pair) -> Complex:
 
 @op("signal.rfft", RFFT=LENGTH)
 def rfft(input_tensor: Tensor, fft_length: Lengths = None) -> Complex:
-    """Return the half of `fft` of real numbers that tells the other half."""
+    """Return the first half of `fft` of real numbers; the other half mirrors it."""
     return Complex(*ops.rfft(input_tensor, *(fft_length or ())))
 
 

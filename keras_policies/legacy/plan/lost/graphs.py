@@ -26,7 +26,6 @@ def replaced(
     names = {*left, *map(configs.name_of, every)}
     new: list[Config] = []
     parts: dict[str, Part] = {}
-    size = 0
     for layer in every:
         child = recorded_layers.taken(recorded, left, layer)
         layer = _with_name(layer, recorded, child)
@@ -34,7 +33,6 @@ def replaced(
         nodes = [graph.tensors(node, names) for node in nodes]
         count = len(nodes[0]) if nodes else None
         part = part_of(layer, child, f"{path}/{name}" if path else name, count)
-        size += max(1, len(nodes)) * (1 if part is None else part.size)
         if part is None:
             new.append(layer)
         else:
@@ -43,11 +41,11 @@ def replaced(
     inner = written["config"]
     inner = {"layers": new} if isinstance(inner, list) else {**inner, "layers": new}
     name, class_name = configs.name_of(written), written["class_name"]
-    whole = Part(name, class_name, inner, size=size)
+    whole = Part(name, class_name, inner)
     if class_name not in GRAPHS and "input_layers" in inner:
         # A subclass with its whole config.
         count, lost = len(inner["input_layers"]), {path: class_name}
-        whole = Part(name, FUNCTIONAL, inner, tensors=count, lost=lost, size=size)
+        whole = Part(name, FUNCTIONAL, inner, tensors=count, lost=lost)
     return together(whole, parts)
 
 

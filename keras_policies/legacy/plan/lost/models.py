@@ -9,7 +9,6 @@ from keras_policies.legacy.plan.lost.functional import Functional
 from keras_policies.legacy.plan.lost.owner import Owner
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
-    CallStep,
     Nest,
     Part,
     Step,
@@ -52,9 +51,8 @@ def made(
     model = Functional([_input(spec, owner) for spec in specs], new)
     part = model.part(name, starts, ends)
     lost = {path: layer.class_name, **part.lost}
-    size = sum(step.part.size if isinstance(step, CallStep) else 1 for step in new)
     depth = max(len(new), part.depth)
-    return dataclasses.replace(part, lost=lost, depth=depth, size=size)
+    return dataclasses.replace(part, lost=lost, depth=depth)
 
 
 def _input(spec: Spec, owner: Owner) -> Spec:

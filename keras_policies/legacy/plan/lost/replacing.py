@@ -6,7 +6,6 @@ from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Recorded, Trace
-from keras_policies.legacy.guards import runs
 from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.plan import classes, layers
 from keras_policies.legacy.plan.findings import Settings
@@ -56,8 +55,6 @@ class Replacing:
         self._layers = Layers(recorded)
         self._left = limit()
         self._ops = Limit(MAX_OPS, "ops in the functions that it recorded")
-        # Those of a lost layer once for itself, and once for each call around it.
-        self._runs = runs.limit()
         self._inside: dict[int, Part | None] = {}  # rebuilt layers, by number
         self._around: list[int] = []  # the lost layers that are being rebuilt
 
@@ -75,9 +72,7 @@ class Replacing:
         """
         name, signature = configs.name_of(written), None if path else self.signature
         if signature is None and configs.is_graph(written) and not _is_own(written):
-            part = graphs.replaced(self.recorded, written, number, path, self.part)
-            self._runs.spend(part.size if part.lost else 0)
-            return part
+            return graphs.replaced(self.recorded, written, number, path, self.part)
         if signature is None and is_known(written, self.settings):
             weights = recorded_layers.variables(self.recorded, number)
             config: Any = written.get("config")
@@ -95,7 +90,6 @@ class Replacing:
             part = models.made(layer, name, path, self.recorded, found, self._followed)
         self._around.pop()
         self._ops.spend(len(part.config["layers"]))
-        self._runs.spend(part.size)
         return part
 
     def _followed(self, trace: Trace) -> Followed:

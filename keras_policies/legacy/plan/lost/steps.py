@@ -70,7 +70,6 @@ class Part:
         tensors: how many tensors in a list it is called on if it was lost, else None.
         lost: the lost layers in it, `{path: class}`.
         depth: the steps of the largest of those.
-        size: how many ops and layers one call of it runs.
     """
 
     name: str
@@ -80,7 +79,6 @@ class Part:
     tensors: int | None = None
     lost: Mapping[str, str] = dataclasses.field(default_factory=dict)
     depth: int = 0
-    size: int = 1
 
 
 def together(whole: Part, inside: Mapping[str, Part]) -> Part:

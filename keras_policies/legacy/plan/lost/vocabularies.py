@@ -12,7 +12,7 @@ from keras_policies.legacy.plan.lost import recorded_layers
 def renamed(legacy: LegacyModel, config: Config) -> Mapping[str, Vocabulary]:
     """Return the vocabularies of a file, also by the paths in a rebuilt model.
 
-    A layer is told by its name, if no other lookup layer has that.
+    Only a layer whose name no other lookup layer has can be found by it.
     """
     known = legacy.vocabularies
     if not known or legacy.recorded is None:
