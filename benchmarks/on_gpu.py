@@ -32,6 +32,7 @@ QUESTIONS = {
     "waits": ([], []),
     "memory": (["--quick"], ["--quick"]),
 }
+LONG = {"step": 4}  # this many times the time of another part
 TESTS = "tests/scaling/test_optimizer.py", "tests/legacy/test_training.py"
 # The tests compare with float32; a GPU would multiply in TF32.
 PRECISE = {"NVIDIA_TF32_OVERRIDE": "0", "JAX_DEFAULT_MATMUL_PRECISION": "highest"}
@@ -142,9 +143,10 @@ def main(path=None):
     ]
     parts = _parts(backends, on_gpu)
     for number, (backend, what, run) in enumerate(parts):
+        weights = [LONG.get(what, 1) for _, what, _ in parts[number:]]
         # Twice its share: many parts end early.
-        share = 2 * (deadline - time.monotonic()) / (len(parts) - number + 1)
-        found = run(share) or [
+        share = 2 * weights[0] / (weights[0] + sum(weights))
+        found = run(share * (deadline - time.monotonic())) or [
             [backend, what, "not run: not for this backend, or needs a GPU", "", ""]
         ]
         for row in found:
