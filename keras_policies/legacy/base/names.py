@@ -1,13 +1,19 @@
 """The names that Keras 3 and the `.keras` format of Keras 2 give to layers."""
 
 import collections
+import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 def layer_name(name: str) -> str:
     """Return a layer's name as Keras 3 accepts it: `conv1/bn` becomes `conv1_bn`."""
     return name.replace("/", "_")
+
+
+def beginnings(path: str) -> Iterator[str]:
+    """Return `a`, `a/b`, `a/b/c` of a path, in which a name may have a `/` itself."""
+    return itertools.accumulate(path.split("/"), "{}/{}".format)
 
 
 def without_package(class_name: str) -> str:

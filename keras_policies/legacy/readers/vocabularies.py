@@ -6,14 +6,13 @@ variables. In Keras 3 all of it belongs to the config of the layer, where
 """
 
 import collections
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs, lookups
 from keras_policies.legacy.base.model import LayerWeights, LegacyWeight, Vocabulary
-from keras_policies.legacy.base.names import without_package
+from keras_policies.legacy.base.names import beginnings, without_package
 
 STATEFUL = (*lookups.LOOKUPS, "CategoryEncoding", "Discretization")
 
@@ -38,7 +37,7 @@ def take(
     taken: set[int] = set()
     below: dict[str, dict[str, list[LegacyWeight]]] = {}
     for path in dict.fromkeys((*_in_config(config), *tokens)):
-        layer = next((name for name in _beginnings(path) if name in weights), "")
+        layer = next((name for name in beginnings(path) if name in weights), "")
         if layer not in below:
             below[layer] = _by_beginning(weights.get(layer, ()))
         inner = path.removeprefix(layer).lstrip("/")
@@ -52,17 +51,12 @@ def take(
     return found, left
 
 
-def _beginnings(path: str) -> Iterator[str]:
-    """Return `a`, `a/b`, `a/b/c` of a path."""
-    return itertools.accumulate(path.split("/"), "{}/{}".format)
-
-
 def _by_beginning(weights: Iterable[LegacyWeight]) -> dict[str, list[LegacyWeight]]:
     """Return `{path: weights below it}`, by attributes without leading underscores."""
     found = collections.defaultdict(list, {"": list(weights)})
     for weight in weights:
         parts = [part.lstrip("_") for part in weight.path.split("/")]
-        for beginning in _beginnings("/".join(parts[:-1])):
+        for beginning in beginnings("/".join(parts[:-1])):
             if beginning:
                 found[beginning].append(weight)
     return found

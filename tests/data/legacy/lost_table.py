@@ -561,6 +561,13 @@ def in_nested():
     return keras.Model(inputs, layers.Dense(2)(inner(inputs)))
 
 
+@case("slashes in names", X)
+def slashes_in_names():
+    block = keras.Sequential([layers.Dense(3, name="in/a"), Block([2], name="in/b")])
+    inner = functional(Scale(name="a/b"), X, block, layers.Dense(3, name="a/b/c"))
+    return compiled(functional(layers.Dense(4, name="a"), X, inner, Scale(name="x/y")))
+
+
 @case("called twice", [X, X])
 def shared():
     inputs, layer = entry([X, X]), Block([3])

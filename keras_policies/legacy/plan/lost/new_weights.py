@@ -19,8 +19,8 @@ def by_layer(part: Part, variables: Mapping[int, LegacyWeight]) -> ByLayer:
     """Return the weights of each layer of a model, with their numbers."""
     found: ByLayer = {}
     for path, number, shape in part.weights:
-        layer, _, rest = path.partition("/")
-        weight = dataclasses.replace(variables[number], path=rest)
+        layer, *rest = path
+        weight = dataclasses.replace(variables[number], path="/".join(rest))
         if shape is not None:
             weight = _reshaped(weight, shape)
         found.setdefault(layer, []).append((number, weight))

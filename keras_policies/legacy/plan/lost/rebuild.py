@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.names import beginnings
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import new_weights, vocabularies
@@ -89,7 +90,8 @@ def rebuilt(
     weights = {name: tuple(w for _, w in layer) for name, layer in found.items()}
     changed = set(found)
     if configs.is_graph(legacy.config) and signature is None:
-        changed = {path.partition("/")[0] for path in part.lost}
+        around = {layer for path in part.lost for layer in beginnings(path)}
+        changed = legacy.weights.keys() & around
         new = {name: weights.get(name, ()) for name in changed}
         weights = {n: new.get(n, old) for n, old in legacy.weights.items()}
     renewed = [one for name in changed for one in reversed(found.get(name, []))]

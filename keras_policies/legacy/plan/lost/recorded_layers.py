@@ -26,7 +26,7 @@ def taken(recorded: Recorded, children: dict[str, int], layer: Config) -> int | 
 
 def variables(
     recorded: Recorded, number: int | None
-) -> Iterator[tuple[str, int, None]]:
+) -> Iterator[tuple[tuple[str], int, None]]:
     """Yield the variables of a layer, with the attributes that lead to them."""
     if number is None:
         return
@@ -45,7 +45,7 @@ def variables(
     for variable in recorded.layers[number].variables:
         if variable in recorded.variables:
             name = recorded.variables[variable].name
-            yield found.get(variable, name), variable, None
+            yield (found.get(variable, name),), variable, None
 
 
 class Layers:

@@ -166,6 +166,6 @@ class _Rewriting:
         asked = {"shape": weight.shape, "dtype": dtype}
         ask = OpStep(f"{name}_ask", "_AskForWeight", asked, (self._anchor(),))
         config = self.owner.config(dtype, variable)
-        part = Part(name, "PReLU", config, (("alpha", variable, None),))
+        part = Part(name, "PReLU", config, ((("alpha",), variable, None),))
         held = self._add(CallStep(part, self._add(ask)))
         return self._add(OpStep(f"{name}_take", "_TakeWeight", {}, (held,)))

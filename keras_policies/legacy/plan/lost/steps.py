@@ -66,6 +66,7 @@ class Part:
 
     Args:
         weights: `(path of the variable from the layer, its number, its shape)`; the
+            path is the names of layers, which may contain "/", and the attributes; the
             shape is None where it stays as recorded.
         tensors: how many tensors in a list it is called on if it was lost, else None.
         lost: the lost layers in it, `{path: class}`.
@@ -75,7 +76,7 @@ class Part:
     name: str
     class_name: str
     config: Config
-    weights: tuple[tuple[str, int, tuple[int, ...] | None], ...] = ()
+    weights: tuple[tuple[tuple[str, ...], int, tuple[int, ...] | None], ...] = ()
     tensors: int | None = None
     lost: Mapping[str, str] = dataclasses.field(default_factory=dict)
     depth: int = 0
@@ -86,7 +87,7 @@ def together(whole: Part, inside: Mapping[str, Part]) -> Part:
     return dataclasses.replace(
         whole,
         weights=tuple(
-            (f"{name}/{path}", variable, shape)
+            ((name, *path), variable, shape)
             for name, part in inside.items()
             for path, variable, shape in part.weights
         ),
