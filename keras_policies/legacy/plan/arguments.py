@@ -85,6 +85,9 @@ OF_CALLS = {"Attention": CAUSAL, "AdditiveAttention": CAUSAL}
 # Settings that changed training and that Keras 3 does not have.
 LEFT_OUT = {"BatchNormalization": {"renorm": "the batch renormalization"}}
 
+# Class as it was written -> settings that Keras 2.1 did not record, with what it did.
+UNRECORDED = {"GRU": {"reset_after": False}}
+
 # Values that Keras 3 no longer takes.
 REFUSED: dict[str, Values] = {
     "Resizing": {"interpolation": ("area", "gaussian", "mitchellcubic")},

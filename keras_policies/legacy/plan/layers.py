@@ -157,6 +157,8 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
             name = str(config.get("name") or "lambda")
             return calls.call_config(name, path, program, dtype.get("dtype"))
     converted: Config = dict(dtype)
+    if found.is_stock:
+        config = {**arguments.UNRECORDED.get(class_name, {}), **config}
     for key, value in (yield from _known(found, config, settings, path)).items():
         if key != "dtype":
             converted[key] = yield from _argument(key, value, settings, path, dtype)

@@ -157,8 +157,6 @@ def _config(class_name: str, config: Config) -> Config:
     for sizes in KERNEL_SIZES:
         if all(size in config for size in sizes):
             new["kernel_size"] = [new.pop(size) for size in sizes]
-    if class_name == "GRU":
-        new["reset_after"] = False
     padding = new.get("padding")
     if isinstance(padding, list) and len(padding) == 4:  # of ZeroPadding2D
         new["padding"] = [padding[:2], padding[2:]]
