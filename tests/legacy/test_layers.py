@@ -4,13 +4,10 @@ The archives were made by write_layers.py and pack_layers.py; `layer_results.py`
 the same with all that write_layers.py writes, for the table in tests/README.md.
 """
 
-import json
 import pathlib
 import re
-import shutil
 import tarfile
 
-import h5py
 import legacy_files
 import legacy_layers
 import pytest
@@ -53,14 +50,3 @@ def test_each_known_exception_is_one_of_some_class():
     for known in legacy_layers.KNOWN:
         pattern = known.names.replace("keras$", "")  # another form may have been taken
         assert any(re.search(pattern, name) for name in names), known.names
-
-
-def test_a_gru_without_reset_after_resets_before_as_up_to_keras_2_1(folder, tmp_path):
-    case = tmp_path / "2.0.0" / "GRU-reset_before-float32"
-    shutil.copytree(folder / "2.0.0" / case.name, case)
-    with h5py.File(case / "model.h5", "r+") as file:
-        config = json.loads(file.attrs["model_config"])
-        (gru,) = (x for x in config["config"]["layers"] if x["class_name"] == "GRU")
-        assert gru["config"].pop("reset_after") is False
-        file.attrs["model_config"] = json.dumps(config)
-    assert legacy_layers.outcome(case / "model.h5") == "ok"

@@ -13,6 +13,8 @@ from keras_policies.legacy.build.values import fits, value_for
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 MAX_STEPS = 2**31  # Keras counts in int32
+# What releases called the product of Nadam's momenta.
+PRODUCTS = "momentum_cache", "u_product", "m_schedule"
 
 
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
@@ -100,11 +102,11 @@ def _with_variables(
 def _nadam_product(beta_1: float, state: LegacyOptimizerState, steps: int) -> float:
     """Return the product of momenta that Nadam has reached.
 
-    Files up to 2.10 record it; for others it is computed by the formula (Dozat, 2016,
-    and keras/src/optimizers/nadam.py).
+    Files of Keras 2.3 and of TensorFlow up to 2.10 record it; for others it is computed
+    by the formula (Dozat, 2016, and keras/src/optimizers/nadam.py).
     """
-    recorded = state.scalars.get("momentum_cache", state.scalars.get("u_product"))
-    if recorded is not None:
-        return recorded
+    for name in PRODUCTS:
+        if name in state.scalars:
+            return state.scalars[name]
     powers = 0.96 ** np.arange(1, steps + 1)
     return float(np.prod(beta_1 * (1 - 0.5 * powers)))

@@ -7,23 +7,33 @@ keras/saving/legacy/hdf5_format.py (in TensorFlow 2.0: saving/hdf5_format.py).
 
 import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import h5py
 
-from keras_policies.legacy.base import errors, model, remedies
+from keras_policies.legacy.base import errors, remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
-from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
+from keras_policies.legacy.base.model import (
+    LayerWeights,
+    LegacyModel,
+    LegacyOptimizerState,
+    LegacyWeight,
+)
 from keras_policies.legacy.guards import guarded_hdf5, json_text
 from keras_policies.legacy.guards.guarded_hdf5 import attribute, member
-from keras_policies.legacy.readers import hdf5_weights, keras_1, vocabularies
+from keras_policies.legacy.readers import (
+    hdf5_weights,
+    keras_1,
+    numbered_slots,
+    vocabularies,
+)
 from keras_policies.legacy.readers.slot_names import SlotNames
 
 # TensorFlow 2.0 wrote keras_version 2.2.4-tf, and no policy into any config.
 WITHOUT_POLICIES = "2.2."
 MODEL, TRAINING = "model_config", "training_config"
 ITERATIONS = "iter", "iteration", "iterations"
-SCALARS = "momentum_cache", "u_product"
+SCALARS = "m_schedule", "momentum_cache", "u_product"
 
 
 def is_mixed(path: FilePath) -> bool:
@@ -38,9 +48,10 @@ def is_mixed(path: FilePath) -> bool:
     return '"Policy' in layers or '"LossScaleOptimizer' in training
 
 
-def _optimizer(file: h5py.File, weights: model.LayerWeights) -> LegacyOptimizerState:
-    group = member(file, "optimizer_weights")
-    stored = hdf5_weights.named(group) if isinstance(group, h5py.Group) else ()
+def _optimizer(
+    stored: Sequence[LegacyWeight], weights: LayerWeights
+) -> LegacyOptimizerState:
+    """Return the state that the variables of an optimizer are."""
     slot_names = SlotNames(item for found in weights.values() for item in found)
     iterations, slots, scalars = None, [], {}
     for value in stored:
@@ -71,7 +82,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         text = attribute(file, MODEL)
         if text is None:
             raise _no_model(file, path)
-        group = member(file, "model_weights")
+        group, slots = member(file, "model_weights"), member(file, "optimizer_weights")
         if not isinstance(group, h5py.Group):
             raise LegacyModelError("the group model_weights is missing.")
         config = json_text.decode(text, MODEL)
@@ -81,6 +92,12 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         found, weights = vocabularies.take(config, by_layer, {})
         compiled = attribute(file, TRAINING)
         training = None if compiled is None else json_text.decode(compiled, TRAINING)
+        stored = hdf5_weights.named(slots) if isinstance(slots, h5py.Group) else ()
+        optimizer = _optimizer(stored, weights)
+        if numbered_slots.is_written_by(version) and training is not None:
+            settings = training.get("optimizer_config") or {}
+            trained = [*numbered_slots.trained(config, weights)]
+            optimizer = numbered_slots.restored(optimizer, stored, settings, trained)
         yield LegacyModel(
             path=str(path),
             format="H5",
@@ -89,6 +106,6 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             records_policies=not version.startswith(WITHOUT_POLICIES),
             weights=weights,
             training_config=training,
-            optimizer=_optimizer(file, weights),
+            optimizer=optimizer,
             vocabularies=found,
         )
