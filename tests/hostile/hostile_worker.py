@@ -60,6 +60,8 @@ FORMATS = {
             "more/2.4.4/sgd_nesterov/model.h5",
             "more/2.0.0/stateful/model.h5",
             "lookups/2.15.1/StringLookup-tf_idf/model.h5",
+            "keras_1.tar.xz/sequences.h5",
+            "keras_2.tar.xz/2.2.4/adam.h5",
         ],
         structures.HDF5,
     ),
@@ -107,14 +109,16 @@ def original(path):
 
 
 @functools.cache
-def unpacked(archive, folder):
-    """Return `{name: bytes}` of a folder in an archive."""
+def unpacked(archive, path):
+    """Return `{name: bytes}` of a folder or a file in an archive."""
     with tarfile.open(archive) as file:
-        return {
-            item.name.removeprefix(f"{folder}/"): file.extractfile(item).read()
+        found = {
+            item.name: file.extractfile(item).read()
             for item in file
-            if item.isfile() and item.name.startswith(f"{folder}/")
+            if item.isfile() and f"{item.name}/".startswith(f"{path}/")
         }
+    folder = os.path.dirname(path) if path in found else path
+    return {os.path.relpath(n, folder or "."): data for n, data in found.items()}
 
 
 def write(files, folder):
