@@ -137,12 +137,6 @@ KNOWN_BEFORE = {
         ),
     ),
 }
-# What Keras does since 3.16.
-KNOWN_SINCE = {
-    (3, 16): (
-        Known("TimeDistributed-masked", "differs", "it ends the mask, and warns"),
-    ),
-}
 KERAS = tuple(int(part) for part in keras.__version__.split(".")[:2])
 
 
@@ -151,9 +145,8 @@ def expectation(name):
     backend = keras.backend.backend()
     of_release = [
         known
-        for releases, is_old in ((KNOWN_BEFORE, True), (KNOWN_SINCE, False))
-        for release, all_known in releases.items()
-        if (release > KERAS) == is_old
+        for release, all_known in KNOWN_BEFORE.items()
+        if release > KERAS
         for known in all_known
     ]
     return next(

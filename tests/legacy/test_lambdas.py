@@ -283,7 +283,7 @@ def test_a_lambda_computes_in_the_dtype_of_its_policy(tmp_path):
     assert model.get_layer("twice").output.dtype == "float16"
 
 
-def test_random_numbers_are_drawn_anew(tmp_path):
+def test_random_numbers_are_drawn_anew_in_training(tmp_path):
     names = "K", "random_normal", "shape"
     steps = [(FAST, 0), (GLOBAL, 0), (ATTR, 1), (GLOBAL, 0), (ATTR, 2), (FAST, 0)]
     steps += [(CALL, 1), (CALL, 1), (ADD, 0), (RETURN, 0)]
@@ -291,10 +291,14 @@ def test_random_numbers_are_drawn_anew(tmp_path):
     model = load_model(file_with(tmp_path, held))
     layer = model.get_layer("twice")
     x = keras.ops.zeros((500, 6))
-    one, other = (keras.ops.convert_to_numpy(layer(x)) for _ in range(2))
+    one, other, still = (
+        keras.ops.convert_to_numpy(layer(x, training=training))
+        for training in (True, True, None)
+    )
     assert (one != other).all()
     assert abs(one.mean()) < 0.1
     assert 0.9 < one.std() < 1.1
+    np.testing.assert_array_equal(still, 0)
 
 
 def nested(levels):

@@ -39,11 +39,13 @@ def stock_calls_stacked_cells_with_a_mask():
     """Return whether this Keras can at all: 3.8 on jax cannot."""
     cells = [keras.layers.LSTMCell(3), keras.layers.GRUCell(2)]
     layers = [keras.layers.Masking(0.0), keras.layers.RNN(cells)]
-    model = keras.Sequential([keras.Input((5, 3)), *layers])
-    try:
-        model(np.zeros((2, 5, 3), "float32"))
-    except TypeError:
-        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # from 3.16 on, an RNN ends the mask
+        model = keras.Sequential([keras.Input((5, 3)), *layers])
+        try:
+            model(np.zeros((2, 5, 3), "float32"))
+        except TypeError:
+            return False
     return True
 
 
@@ -225,6 +227,7 @@ def test_plain_keras_opens_legacy_h5_files_with_policies():
     assert legacy_files.step_error(model, path) <= 0.03
 
 
+@pytest.mark.filterwarnings("ignore:.*was passed an input with a mask")  # Keras 3.16
 def test_plain_from_config_opens_legacy_configs_with_policies():
     for case, owner in (
         ("2.4.4/rnn_dynamic", keras.Sequential),

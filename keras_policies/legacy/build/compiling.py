@@ -12,6 +12,7 @@ from keras_policies.legacy.plan.plan import Plan
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 MAX_REASON = 120  # characters of an error that Keras raised
+KEEPS_TRAINING = 3, 16  # the first Keras that keeps it while a graph is trained
 
 
 def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
@@ -103,10 +104,12 @@ def _for_every_output(losses: Any, output_names: list[str]) -> Any:
 
 def _training_false(legacy: LegacyModel) -> list[str]:
     """Return a note on layers that the model's graph calls with `training=False`."""
+    if tuple(map(int, keras.__version__.split(".")[:2])) >= KEEPS_TRAINING:
+        return []
     config = legacy.config.get("config")
     fixed = list(graph.fixed_training(config)) if isinstance(config, dict) else []
     note = (
         f"training=False in the calls of {', '.join(map(repr, fixed))}, which "
-        "Keras 3 overrides when it trains (set trainable=False instead)"
+        "Keras 3 overrides when it trains, up to 3.15 (set trainable=False instead)"
     )
     return [note] if fixed else []

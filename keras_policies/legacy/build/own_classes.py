@@ -16,7 +16,7 @@ import keras
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.global_policy import policy_scope
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.build import hints
+from keras_policies.legacy.build import hints, masks
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -82,13 +82,14 @@ def scope(policy: PolicyLike | None) -> contextlib.AbstractContextManager[None]:
 
 def with_makers(
     config: Config, policy: PolicyLike | None
-) -> tuple[Config, dict[str, Maker]]:
-    """Return a config that names a `Maker` for each user-defined layer, and these.
+) -> tuple[Config, dict[str, Maker | masks.Maker]]:
+    """Return a config that names a maker for each user-defined layer, and these.
 
-    Each gets a new name, since Keras prefers registered classes to those of a scope.
-    `policy` is that of the model itself, which its config does not record.
+    So have layers that hand on masks. Each gets a new name, since Keras prefers classes
+    that are registered to those of a scope. `policy` is that of the model itself, which
+    its config does not record.
     """
-    makers: dict[str, Maker] = {}
+    makers: dict[str, Maker | masks.Maker] = {}
 
     def replaced(value: Any) -> Any:
         if isinstance(value, list | tuple):
@@ -96,25 +97,25 @@ def with_makers(
         if not isinstance(value, dict):
             return value
         inner = {key: replaced(item) for key, item in value.items()}
-        cls = _own_class(value)
-        if cls is None:
+        maker = _own_maker(value) or masks.maker(value)
+        if maker is None:
             return inner
-        own, layer = policy, None
-        if value is not config:
-            settings = value["config"] or {}
-            own, layer = settings.get("dtype"), settings.get("name", cls.__name__)
-        name = f"<{cls.__name__} {len(makers)}>"
-        makers[name] = Maker(cls, own, layer)
+        if value is config and isinstance(maker, Maker):
+            maker = dataclasses.replace(maker, policy=policy, layer=None)
+        name = f"<{maker.cls.__name__} {len(makers)}>"
+        makers[name] = maker
         return {**inner, "registered_name": name}
 
     return replaced(config), makers
 
 
-def _own_class(config: Mapping[str, Any]) -> type[Any] | None:
-    """Return the user's class of layers that a config names, or None."""
+def _own_maker(config: Mapping[str, Any]) -> Maker | None:
+    """Return the maker of a layer whose class is the user's, None for any other."""
     name = config.get("registered_name")
     if not isinstance(name, str) or "config" not in config:
         return None
-    found = keras.saving.get_registered_object(name)
-    is_layer = isinstance(found, type) and issubclass(found, keras.Layer)
-    return found if is_layer else None
+    cls = keras.saving.get_registered_object(name)
+    if not isinstance(cls, type) or not issubclass(cls, keras.Layer):
+        return None
+    settings = config["config"] or {}
+    return Maker(cls, settings.get("dtype"), settings.get("name", cls.__name__))

@@ -1,6 +1,6 @@
 """Random numbers by a stock layer, which keeps a seed.
 
-They are drawn anew in each training step. In `predict` Keras turns the noise off: what
+They are drawn anew in each training step. Elsewhere Keras turns the noise off: what
 remains is the mean.
 """
 
@@ -19,7 +19,7 @@ def _noise(shape: Sizes, dtype: str) -> Tensor:
     if not sizes.has_unknown(shape):
         raise ValueError("shape: expected the batch size of a tensor in it")
     zeros = sizes.filled(shape, 0, dtype)
-    return keras.layers.GaussianNoise(1.0, dtype=dtype)(zeros, training=True)
+    return keras.layers.GaussianNoise(1.0, dtype=dtype)(zeros)
 
 
 def _share(shape: Sizes, dtype: str) -> Tensor:
