@@ -434,14 +434,15 @@ def test_a_restored_model_saves_and_opens_in_keras_alone(tmp_path):
     assert int(again.optimizer.iterations) == 5
 
 
-def test_training_false_in_a_graph_is_kept_or_said_to_be_overridden(tmp_path):
+@pytest.mark.parametrize("training", [False, True])
+def test_training_in_a_graph_is_kept_or_said_to_be_overridden(tmp_path, training):
     path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
     with h5py.File(path, "r+") as file:
         config = json.loads(file.attrs["model_config"])
-        config["config"]["layers"][1]["inbound_nodes"][0][0][3] = {"training": False}
+        config["config"]["layers"][1]["inbound_nodes"][0][0][3] = {"training": training}
         file.attrs["model_config"] = json.dumps(config)
     if legacy_layers.KERAS < (3, 16):
-        load_with_one_warning(path, ["training=False in the calls of 'hidden'"])
+        load_with_one_warning(path, [f"training={training} in the calls of 'hidden'"])
         return
     with warnings.catch_warnings():
         warnings.simplefilter("error")

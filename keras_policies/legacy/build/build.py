@@ -60,7 +60,8 @@ def build(
             made_in_code.restore_models(model, recorded, suggested, policy_of)
             different = made_in_code.restore_policies(model, recorded, policy_of)
             _make_policies_plain(model, plan.policy)
-        left_out = [*plan.findings.left_out, *unused]
+        always = compiling.overridden(legacy, True)
+        left_out = [*plan.findings.left_out, *unused, *always]
         if compile:
             with corrupt(legacy.path, "its training_config"):
                 left_out += compiling.compile_model(model, plan, pairs)

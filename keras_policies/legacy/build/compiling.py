@@ -12,7 +12,11 @@ from keras_policies.legacy.plan.plan import Plan
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 MAX_REASON = 120  # characters of an error that Keras raised
-KEEPS_TRAINING = 3, 16  # the first Keras that keeps it while a graph is trained
+KEEPS_TRAINING = 3, 16  # the first Keras that keeps it in a graph
+OVERRIDING = {
+    False: "when it trains (set trainable=False instead)",
+    True: "when it predicts (call the model with training=True instead)",
+}
 
 
 def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
@@ -28,7 +32,7 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         optimizer = LossScaleOptimizer(optimizer, plan.loss_scale)
     metrics = made.metrics(fitting.metrics, outputs)
     weighted_metrics = made.metrics(fitting.weighted_metrics, outputs)
-    left_out = [*made.left_out, *_training_false(plan.legacy)]
+    left_out = [*made.left_out, *overridden(plan.legacy, False)]
     if has_lost_a_loss:  # or it would silently learn nothing, or something else
         left_out.append("so the model is not compiled, as it lacks a loss")
     if optimizer is None or has_lost_a_loss:
@@ -102,14 +106,13 @@ def _for_every_output(losses: Any, output_names: list[str]) -> Any:
     return losses
 
 
-def _training_false(legacy: LegacyModel) -> list[str]:
-    """Return a note on layers that the model's graph calls with `training=False`."""
+def overridden(legacy: LegacyModel, training: bool) -> list[str]:
+    """Return a note on layers that the graph calls with `training` True, or False."""
     if tuple(map(int, keras.__version__.split(".")[:2])) >= KEEPS_TRAINING:
         return []
-    config = legacy.config.get("config")
-    fixed = list(graph.fixed_training(config)) if isinstance(config, dict) else []
+    fixed = ", ".join(map(repr, graph.fixed_training(legacy.config, training)))
     note = (
-        f"training=False in the calls of {', '.join(map(repr, fixed))}, which "
-        "Keras 3 overrides when it trains, up to 3.15 (set trainable=False instead)"
+        f"training={training} in the calls of {fixed}, which Keras 3 overrides, up to "
+        f"3.15, {OVERRIDING[training]}"
     )
     return [note] if fixed else []

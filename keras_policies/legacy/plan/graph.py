@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.configs import name_of
+from keras_policies.legacy.base.configs import inner_layers, name_of
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.ops import op_layers
@@ -191,16 +191,18 @@ class _Graph:
         return ends[0] if len(ends) == 1 else ends
 
 
-def fixed_training(config: Config) -> Iterator[str]:
-    """Yield the names of layers that a model or one in it calls with training=False."""
-    for layer in config.get("layers", ()):
-        if isinstance(layer.get("config"), dict):
-            yield from fixed_training(layer["config"])
-        if _has_training_false(layer.get("inbound_nodes")):
+def fixed_training(config: Config, training: bool) -> Iterator[str]:
+    """Yield the names of layers that a model, or one in it, calls with a `training`."""
+    for layer in inner_layers(config):
+        yield from fixed_training(layer, training)
+        if _has_training(layer.get("inbound_nodes"), training):
             yield name_of(layer)
 
 
-def _has_training_false(value: Any) -> bool:
+def _has_training(value: Any, training: bool) -> bool:
     if isinstance(value, dict):
-        return value.get("training") is False or _has_training_false([*value.values()])
-    return isinstance(value, list | tuple) and any(map(_has_training_false, value))
+        if value.get("training") is training:
+            return True
+        value = [*value.values()]
+    is_list = isinstance(value, list | tuple)
+    return is_list and any(_has_training(item, training) for item in value)
