@@ -69,8 +69,7 @@ class LegacyOptimizerState:
 
     iterations: int | None = None
     slots: tuple[LegacySlot, ...] = ()
-    # Those that belong to no variable of the model, such as Nadam's "momentum_cache".
-    scalars: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    momenta: float | None = None  # the product of those that Nadam has had
     loss_scale: float | None = None  # the current one
     good_steps: int | None = None  # finite ones since the loss scale last changed
 

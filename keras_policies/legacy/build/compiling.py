@@ -12,7 +12,7 @@ from keras_policies.legacy.plan.plan import Plan
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 MAX_REASON = 120  # characters of an error that Keras raised
-KEEPS_TRAINING = 3, 16  # the first Keras that keeps it in a graph
+KEEPS_TRAINING = 3, 16  # the first Keras that obeys `training` in a graph
 OVERRIDING = {
     False: "when it trains (set trainable=False instead)",
     True: "when it predicts (call the model with training=True instead)",
@@ -107,7 +107,10 @@ def _for_every_output(losses: Any, output_names: list[str]) -> Any:
 
 
 def overridden(legacy: LegacyModel, training: bool) -> list[str]:
-    """Return a note on layers that the graph calls with `training` True, or False."""
+    """Return a note on layers whose `training` in the graph Keras will not obey.
+
+    Those are called with `training=True`, or with `training=False`, as asked.
+    """
     if tuple(map(int, keras.__version__.split(".")[:2])) >= KEEPS_TRAINING:
         return []
     fixed = ", ".join(map(repr, graph.fixed_training(legacy.config, training)))

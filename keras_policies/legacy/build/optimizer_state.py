@@ -13,8 +13,6 @@ from keras_policies.legacy.build.values import fits, value_for
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 MAX_STEPS = 2**31  # Keras counts in int32
-# What releases called the product of Nadam's momenta.
-PRODUCTS = "momentum_cache", "u_product", "m_schedule"
 
 
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
@@ -105,8 +103,7 @@ def _nadam_product(beta_1: float, state: LegacyOptimizerState, steps: int) -> fl
     Files of Keras 2.3 and of TensorFlow up to 2.10 record it; for others it is computed
     by the formula (Dozat, 2016, and keras/src/optimizers/nadam.py).
     """
-    for name in PRODUCTS:
-        if name in state.scalars:
-            return state.scalars[name]
+    if state.momenta is not None:
+        return state.momenta
     powers = 0.96 ** np.arange(1, steps + 1)
     return float(np.prod(beta_1 * (1 - 0.5 * powers)))

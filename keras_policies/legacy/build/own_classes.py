@@ -83,11 +83,11 @@ def scope(policy: PolicyLike | None) -> contextlib.AbstractContextManager[None]:
 def with_makers(
     config: Config, policy: PolicyLike | None
 ) -> tuple[Config, dict[str, Maker | masks.Maker]]:
-    """Return a config that names a maker for each user-defined layer, and these.
+    """Return a config that names a maker for some layers, and the makers by name.
 
-    So have layers that hand on masks. Each gets a new name, since Keras prefers classes
-    that are registered to those of a scope. `policy` is that of the model itself, which
-    its config does not record.
+    Those are the user-defined layers, and the stock ones that hand on masks. The names
+    are new, since Keras prefers registered classes to those of a scope. `policy` is the
+    model's own, which its config does not record.
     """
     makers: dict[str, Maker | masks.Maker] = {}
 

@@ -33,7 +33,7 @@ from keras_policies.legacy.readers.slot_names import SlotNames
 WITHOUT_POLICIES = "2.2."
 MODEL, TRAINING = "model_config", "training_config"
 ITERATIONS = "iter", "iteration", "iterations"
-SCALARS = "m_schedule", "momentum_cache", "u_product"
+MOMENTA = "m_schedule", "momentum_cache", "u_product"  # their product, of Nadam
 
 
 def is_mixed(path: FilePath) -> bool:
@@ -51,9 +51,9 @@ def is_mixed(path: FilePath) -> bool:
 def _optimizer(
     stored: Sequence[LegacyWeight], weights: LayerWeights
 ) -> LegacyOptimizerState:
-    """Return the state that the variables of an optimizer are."""
+    """Return the state of an optimizer, of which a file holds these variables."""
     slot_names = SlotNames(item for found in weights.values() for item in found)
-    iterations, slots, scalars = None, [], {}
+    iterations, slots, momenta = None, [], None
     for value in stored:
         leaf = value.name.rsplit("/", 1)[-1]
         slot = slot_names.slot(value)
@@ -61,9 +61,9 @@ def _optimizer(
             slots.append(slot)
         elif leaf in ITERATIONS and not value.shape:
             iterations = value.read().item()
-        elif leaf in SCALARS and not value.shape:
-            scalars[leaf] = value.read().item()
-    return LegacyOptimizerState(iterations, tuple(slots), scalars)
+        elif leaf in MOMENTA and not value.shape:
+            momenta = value.read().item()
+    return LegacyOptimizerState(iterations, tuple(slots), momenta)
 
 
 def _no_model(file: h5py.File, path: pathlib.Path) -> LegacyModelError:

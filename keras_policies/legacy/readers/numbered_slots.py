@@ -44,7 +44,7 @@ def restored(
     optimizer: Config,
     trained: Sequence[LegacyWeight],
 ) -> LegacyOptimizerState:
-    """Return the state of an optimizer with its slots, as it was if they do not fit.
+    """Return the state with the slots added, or unchanged if these do not fit.
 
     Args:
         state: what was found by names, without slots.

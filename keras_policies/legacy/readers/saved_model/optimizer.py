@@ -60,7 +60,7 @@ def read(objects: SavedObjects, weights: Weights) -> LegacyOptimizerState:
     return LegacyOptimizerState(
         iterations=next((item for item in iterations if item is not None), None),
         slots=slots or tuple(_by_name(graph, optimizer, weights)),
-        scalars={} if cache is None else {"momentum_cache": cache},
+        momenta=cache,
         loss_scale=_scalar(graph, optimizer, "loss_scale", "current_loss_scale"),
         good_steps=_scalar(graph, optimizer, "loss_scale", "good_steps"),
     )
