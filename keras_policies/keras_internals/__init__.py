@@ -24,11 +24,12 @@ from keras_policies.keras_internals.layers import (
 )
 from keras_policies.keras_internals.operations import (
     calls_before,
+    inputs_of,
     is_functional,
-    keeps_first_axis,
     maker_of,
     mask_of,
     op_calls,
+    output_shape,
     record_call,
     recorded_calls,
 )

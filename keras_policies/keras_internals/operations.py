@@ -4,9 +4,8 @@ Keras: src/models/functional.py, src/backend/common/keras_tensor.py, src/ops/*.p
 """
 
 import functools
-import math
 import types
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -16,15 +15,6 @@ from keras_policies.keras_internals.places import GRAPHS, needs
 
 # The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
 OPS = "exp", "log", "log_softmax", "softmax"
-# Makes a tensor of another one by an operation of `keras.ops`.
-MAKERS = {
-    "get_item": lambda x: x[0],
-    "reshape": lambda x: ops.reshape(x, (4,)),
-    "tile": lambda x: ops.tile(x, (1, 1)),
-    "transpose": ops.transpose,
-    **{name: getattr(ops, name) for name in OPS},
-}
-
 # An operation, and the symbolic tensors that one call took and made.
 Call = tuple[keras.Operation, list[keras.KerasTensor], list[keras.KerasTensor]]
 
@@ -79,13 +69,13 @@ def op_calls(model: keras.Model) -> list[tuple[str, str, str]]:
     return [
         (kind, operation.name, tensor.dtype)
         for operation in getattr(model, "operations", ())
-        if (kind := _kind(operation)) in OPS
+        if (kind := _kind(operation))
         for tensor in operation._inbound_nodes[0].outputs
     ]
 
 
 def _kind(operation: keras.Operation) -> str:
-    """Return which of `MAKERS` makes operations of the same class, or `""`."""
+    """Return which of `OPS` makes operations of the same class, or `""`."""
     return _kinds().get(type(operation), "")
 
 
@@ -93,31 +83,34 @@ def _kind(operation: keras.Operation) -> str:
 def _kinds() -> dict[type, str]:
     """Return `{class of an operation: name}`; the classes have no public names."""
     x = keras.KerasTensor((2, 2))
-    return {type(maker_of(make(x))): name for name, make in MAKERS.items()}
+    return {type(maker_of(getattr(ops, name)(x))): name for name in OPS}
 
 
-def keeps_first_axis(
-    operation: keras.Operation,
-    inputs: list[keras.KerasTensor],
-    outputs: list[keras.KerasTensor],
-) -> bool:
-    """Return whether a call of an operation of `keras.ops` keeps the first axis."""
-    axes = getattr(operation, "axis", ())
-    axes = axes if isinstance(axes, list | tuple) else [axes]
-    rank = len(inputs[0].shape) if inputs else 0
-    if any(axis is not None and axis in (0, -rank) for axis in axes):
-        return False
-    kind = _kind(operation)
-    if kind == "reshape":
-        sizes = inputs[0].shape[1:], outputs[0].shape[1:]
-        return None not in sum(sizes, ()) and math.prod(sizes[0]) == math.prod(sizes[1])
-    if kind == "transpose":
-        return operation.axes is not None and operation.axes[0] == 0
-    if kind == "tile":
-        return len(operation.repeats) == rank and operation.repeats[0] == 1
-    if kind == "get_item":
-        return bool(outputs[0].shape[:1] == inputs[0].shape[:1])
-    return True
+@needs(GRAPHS)
+def inputs_of(tensor: keras.KerasTensor) -> list[keras.KerasTensor]:
+    """Return the symbolic tensors that the operation took that made a tensor."""
+    history = tensor._keras_history
+    node = history.operation._inbound_nodes[history.node_index]
+    return list(node.arguments.keras_tensors)
+
+
+@needs(GRAPHS)
+def output_shape(
+    tensor: keras.KerasTensor, shapes: Mapping[int, Sequence[int | None]]
+) -> tuple[int | None, ...]:
+    """Return the shape that a tensor would have if its inputs had other shapes.
+
+    `shapes` has those of the inputs of the operation that made it, by their ids.
+    """
+    history = tensor._keras_history
+    node = history.operation._inbound_nodes[history.node_index]
+    replaced = {
+        id(one): keras.KerasTensor(shapes[id(one)], one.dtype)
+        for one in node.arguments.keras_tensors
+    }
+    args, kwargs = node.arguments.fill_in(replaced)
+    found = history.operation.compute_output_spec(*args, **kwargs)
+    return tuple(keras.tree.flatten(found)[history.tensor_index].shape)
 
 
 @needs(GRAPHS)

@@ -39,25 +39,19 @@ def test_a_node_gives_what_tensorflow_recorded(name):
         np.testing.assert_allclose(output, wanted, limit, limit)
 
 
-def test_a_transposed_convolution_needs_known_sizes():
-    case = CASES["transposed"]
-    constants = {key: np.array(one["value"]) for key, one in case["constants"].items()}
-    with pytest.raises(ValueError, match="expected known sizes"):
-        node_def.call(case["node"], [keras.Input((None, 4, 3))], constants)
-
-
 def test_shapes_are_broadcast_together_where_the_larger_is_known():
     batch = table.call("shape", [keras.Input((4,))], {})
     found = table.call("broadcast_dynamic_shape", [[3, 1, 1], batch], {})
-    assert found == [3, batch[0], 4]
-    with pytest.raises(ValueError, match="which one is larger is not known"):
+    assert found.tolist() == [3, batch[0], 4]
+    with pytest.raises(ValueError, match="batch == 2 depends on the model's"):
         table.call("broadcast_dynamic_shape", [batch, [2, 4]], {})
 
 
 def test_two_batch_sizes_of_a_model_are_the_same_size():
     one, other = keras.Input((4,)), keras.Input((4,))
     shapes = [table.call("shape", [x], {}) for x in (one, keras.ops.relu(other))]
-    assert table.call("broadcast_dynamic_shape", shapes, {}) == [shapes[0][0], 4]
+    found = table.call("broadcast_dynamic_shape", shapes, {})
+    assert found.tolist() == [shapes[0][0], 4]
 
 
 def test_a_tensor_is_filled_to_a_product_of_sizes():

@@ -26,18 +26,18 @@ ARCHIVES = pathlib.Path(__file__).parents[1] / "data" / "legacy" / "ops"
 RELEASES = "2.3.4", "2.15.1"
 # What keras.ops has no counterpart for: refused, with the name of the function.
 UNKNOWN_IN_BOTH = """
-adjust_hue adjust_saturation bitcast boolean_mask crop_and_resize erosion2d
+adjust_hue adjust_saturation bitcast crop_and_resize erosion2d
 linalg_qr linalg_svd local_response_normalization math_bessel_i0 math_bincount
 math_cumulative_logsumexp math_digamma math_lgamma math_ndtri max_pool_argmax
-nn_lrn ragged_to_tensor reverse_sequence set_diag shape_n unique
+nn_lrn ragged_to_tensor reverse_sequence set_diag unique
 """
 DRAWS = """
 k_random_normal random_flip random_noise random_uniform vae_sampling vae_with_losses
 """
 UNKNOWN = {
     "2.3.4": """
-nn_softmax_cross_entropy_with_logits repeat_each resize_antialias resize_lanczos
-slice_mask sparse_to_dense sparse_values where_indices
+nn_softmax_cross_entropy_with_logits resize_antialias resize_lanczos
+sparse_to_dense
 """,
     "2.15.1": """
 confusion_matrix dct image_rgb_to_yuv k_ctc_batch_cost k_dropout k_sparse_categorical
@@ -49,17 +49,16 @@ ssim yolo_boxes
 # What is called in a way that cannot be known before the model runs, or that tf.keras
 # did not write down.
 REFUSED_IN_BOTH = """
-complex k_dot k_switch pad_by_shape range_of_float resize_by_double
-resize_by_shape slice_by_shape slice_by_tensor_index upsample_and_add
+complex pad_by_shape range_of_float slice_by_shape
 """
 REFUSED = {
     "2.3.4": """
-k_dropout linspace nn_dropout ragged_lengths ragged_properties signal_rfft
-yolo_boxes
+boolean_mask k_dropout nn_dropout repeat_each signal_rfft slice_mask sparse_values
+where_indices
 """,
     "2.15.1": """
-causal_attention einsum einsum_constant einsum_ellipsis einsum_one eye_by_shape
-gather_nd linalg_einsum linspace op_equal op_not_equal rank slice_mask where_indices
+boolean_mask causal_attention einsum einsum_constant einsum_ellipsis einsum_one
+gather_nd linalg_einsum op_equal op_not_equal rank slice_mask where_indices
 """,
 }
 NO_OUTPUT = {"rank"}  # a constant is no output of a model

@@ -15,7 +15,8 @@ from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.bytecode import program as programs
 from keras_policies.legacy.bytecode.lambda_configs import PACKAGE
 from keras_policies.legacy.bytecode.values import Program
-from keras_policies.legacy.ops import kinds, sizes
+from keras_policies.legacy.values.evaluator import is_tensor
+from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
 
 @keras.saving.register_keras_serializable(PACKAGE)
@@ -100,8 +101,8 @@ class LambdaCall(keras.Operation):  # type: ignore[misc]
         return ops.cast(tensor, wanted)
 
     def _output(self, found: Any) -> Tensor:
-        tensor = sizes.as_tensor(found)
-        if not kinds.is_tensor(tensor):
+        tensor = as_tensor(found)
+        if not is_tensor(tensor):
             raise LegacyModelError(
                 f"its code returns {str(found)[:80]!r}, expected a tensor that is "
                 "computed from the input of the layer."

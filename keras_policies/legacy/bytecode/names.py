@@ -5,7 +5,7 @@ module that everybody calls so.
 """
 
 from keras_policies.late import keras
-from keras_policies.legacy.bytecode import numpy_ops, python_ops
+from keras_policies.legacy.bytecode import python_ops
 from keras_policies.legacy.bytecode.values import Given, Name, plain
 from keras_policies.legacy.ops import kinds, table
 
@@ -66,7 +66,7 @@ CONSTANTS = {
     **{f"tf.image.ResizeMethod.{key}": v for key, v in RESIZE_METHODS.items()},
     "tf.double": "float64",
     "tf.half": "float16",
-    **numpy_ops.CONSTANTS,
+    **python_ops.CONSTANTS,
 }
 
 
@@ -116,7 +116,7 @@ def constant(name: Name) -> object:
     """
     if name.path in CONSTANTS:
         return CONSTANTS[name.path]
-    if name.path.removeprefix("numpy.") in numpy_ops.DTYPES:
+    if name.path.removeprefix("numpy.") in python_ops.DTYPES:
         return name.path.removeprefix("numpy.")
     return Name(function(name))
 
@@ -126,7 +126,7 @@ def function(name: Name) -> str:
     root, _, rest = name.path.partition(".")
     if root == "python":
         return name.path
-    if root in ("numpy", "math") and name.path in numpy_ops.FUNCTIONS:
+    if root in ("numpy", "math") and name.path in python_ops.FUNCTIONS:
         return name.path
     if name.path in table.FUNCTIONS and root == "keras":
         return f"tf.{name.path}"
@@ -144,5 +144,4 @@ def run(called: str, args: tuple[object, ...], kwargs: dict[str, object]) -> obj
         args = args[0], args[1:]
     if root == "tf":
         return table.call(rest, args, kwargs)
-    known = python_ops.FUNCTIONS if root == "python" else numpy_ops.FUNCTIONS
-    return known[rest if root == "python" else called](*args, **kwargs)
+    return python_ops.FUNCTIONS[called](*args, **kwargs)

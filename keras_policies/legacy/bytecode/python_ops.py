@@ -1,103 +1,125 @@
-"""Python's own operators and functions, on tensors, sizes and bounded constants.
+"""Operators, functions and constants of Python, numpy and math, for all values.
 
-A `tuple` is a sequence of Python; a `list` holds the sizes of a tensor, as in `ops/`.
+A `tuple` is a sequence of Python; numbers, arrays, dimensions and tensors go to the
+evaluator, and numpy's functions are those of `keras.ops` with the same name.
 """
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.bytecode import numpy_ops, values
-from keras_policies.legacy.ops import array_indexing, kinds, sizes, table
+from keras_policies.legacy.bytecode import values
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.ops import array_indexing, kinds
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.evaluator import (
+    array,
+    dtype_of,
+    evaluate,
+    has_dims,
+    is_integer_dtype,
+    is_tensor,
+)
 
 MAX_DIGITS = 20  # that a number is rounded to
-# Operator -> the same on tensors, by its name in TensorFlow.
-ON_TENSORS = {
-    "+": "math.add",
-    "-": "math.subtract",
-    "*": "math.multiply",
-    "/": "math.truediv",
-    "//": "math.floordiv",
-    "%": "math.floormod",
-    "**": "math.pow",
-    "@": "linalg.matmul",
-    "&": "math.logical_and",
-    "|": "math.logical_or",
-    "^": "math.logical_xor",
-    "<": "math.less",
-    "<=": "math.less_equal",
-    "==": "math.equal",
-    "!=": "math.not_equal",
-    ">": "math.greater",
-    ">=": "math.greater_equal",
-}
-ON_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "is": lambda x, y: x is y or (x == y and type(x) is type(y)),
-    "is not": lambda x, y: not (x is y or (x == y and type(x) is type(y))),
-    "in": lambda x, y: x in y,
-    "not in": lambda x, y: x not in y,
+# Operator -> the function of keras.ops, and that of Python's own values.
+OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "+": ("add", operator.add),
+    "-": ("subtract", operator.sub),
+    "*": ("multiply", operator.mul),
+    "/": ("true_divide", operator.truediv),
+    "//": ("floor_divide", operator.floordiv),
+    "%": ("mod", operator.mod),
+    "**": ("power", operator.pow),
+    "@": ("matmul", operator.matmul),
+    "<<": ("", operator.lshift),
+    ">>": ("", operator.rshift),
+    "&": ("and", operator.and_),  # of bools "logical_and", of integers "bitwise_and"
+    "|": ("or", operator.or_),
+    "^": ("xor", operator.xor),
+    "<": ("less", operator.lt),
+    "<=": ("less_equal", operator.le),
+    "==": ("equal", operator.eq),
+    "!=": ("not_equal", operator.ne),
+    ">": ("greater", operator.gt),
+    ">=": ("greater_equal", operator.ge),
+    "is": ("", lambda x, y: x is y or (x == y and type(x) is type(y))),
+    "is not": ("", lambda x, y: not (x is y or (x == y and type(x) is type(y)))),
+    "in": ("", lambda x, y: x in y),
+    "not in": ("", lambda x, y: x not in y),
 }
 ON_ONE: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "-": ("math.negative", operator.neg),
-    "+": ("identity", operator.pos),
-    "~": ("math.logical_not", operator.invert),
+    "-": ("negative", operator.neg),
+    "+": ("", operator.pos),
+    "~": ("logical_not", operator.invert),
     "not": ("", operator.not_),
 }
+CONSTANTS: Mapping[str, Any] = {
+    **{f"numpy.{name}": getattr(np, name) for name in ("pi", "e", "inf", "nan")},
+    **{f"math.{name}": getattr(math, name) for name in ("pi", "e", "inf", "nan")},
+    "numpy.newaxis": None,
+}
+DTYPES = (
+    *("bool", "float16", "float32", "float64", "int16", "int32", "int64", "int8"),
+    "uint8",
+)
+NUMBERS = "biuf"  # kinds of dtypes in numpy
+# Functions of numpy that keras.ops has under the same name.
+OF_NUMPY = {
+    *("abs", "add", "arctan", "arctan2", "cbrt", "ceil", "cos", "cosh", "deg2rad"),
+    *("divide", "exp", "expand_dims", "expm1", "floor", "log", "log10", "log1p"),
+    *("log2", "max", "maximum", "mean", "min", "minimum", "multiply", "negative"),
+    *("power", "prod", "rad2deg", "ravel", "sign", "sin", "sinh", "sqrt", "square"),
+    *("squeeze", "std", "subtract", "sum", "tan", "tanh", "transpose", "var"),
+}
+OF_MATH = "ceil", "cos", "exp", "floor", "log", "log10", "pow", "sin", "sqrt", "tan"
 
 
-def is_symbolic(value: Any) -> bool:
-    """Return whether a value is a tensor, an array, a size or a list of sizes."""
-    known = kinds.is_tensor(value) or isinstance(value, list | sizes.Size)
-    return known or isinstance(value, np.ndarray | np.generic)
+def is_value(value: Any) -> bool:
+    """Return whether the evaluator computes with a value: it has a dtype."""
+    is_array = isinstance(value, np.ndarray | np.generic)
+    return is_array or has_dims(value) or is_tensor(value)
 
 
 def binary(symbol: str, x: Any, y: Any) -> Any:
     """Return `x symbol y`; the symbol `"2/"` is the `/` of Python 2."""
     if symbol == "2/":
         symbol = "//" if _is_integer(x) and _is_integer(y) else "/"
-    if is_symbolic(x) or is_symbolic(y):
+    name, on_numbers = OPERATORS[symbol]
+    if is_value(x) or is_value(y):
         if symbol in ("is", "is not") and (x is None or y is None):
             return symbol == "is not"
-        if symbol not in ON_TENSORS:
+        if not name:
             raise ValueError(f"{symbol!r} of a tensor")
-        if not (kinds.is_tensor(x) or kinds.is_tensor(y)) and _are_arrays(x, y):
-            numpy_ops.check((x, y))
-            return ON_NUMBERS[symbol](x, y)
-        return table.call(ON_TENSORS[symbol], [x, y], {})
+        if symbol in "&|^":
+            is_bool = dtype_of(x if is_value(x) else y) == "bool"
+            name = f"{'logical' if is_bool else 'bitwise'}_{name}"
+        return evaluate(name, _numbers(x), _numbers(y))
     _check_growth(symbol, x, y)
-    found = ON_NUMBERS[symbol](x, y)
+    found = on_numbers(x, y)
     values.check_size(found)
     return found
 
 
-def _are_arrays(x: Any, y: Any) -> bool:
-    return not any(isinstance(value, list | sizes.Size) for value in (x, y))
-
-
 def _is_integer(value: Any) -> bool:
-    if kinds.is_tensor(value):
-        return "int" in value.dtype
-    return isinstance(value, int | sizes.Size | list)
+    if is_value(value):
+        return is_integer_dtype(dtype_of(value))
+    return isinstance(value, int)
+
+
+def _numbers(value: Any) -> Any:
+    """Return a value, or raise ValueError if it is not of numbers.
+
+    Numbers of Python without a limit would be computed for as long as they grow.
+    """
+    if not is_tensor(value) and not has_dims(value):
+        items = array(value) if isinstance(value, tuple) else value
+        if not is_value(items) and np.asarray(items).dtype.kind not in NUMBERS:
+            raise ValueError(f"{str(value)[:80]!r}, where numbers are expected")
+    return value
 
 
 def _check_growth(symbol: str, x: Any, y: Any) -> None:
@@ -117,32 +139,34 @@ def _check_growth(symbol: str, x: Any, y: Any) -> None:
 
 def unary(symbol: str, x: Any) -> Any:
     """Return `symbol x`."""
-    on_tensors, on_numbers = ON_ONE[symbol]
-    if is_symbolic(x) and not isinstance(x, np.ndarray | np.generic):
-        return table.call(on_tensors, [x], {})
-    return on_numbers(x)
+    name, on_numbers = ON_ONE[symbol]
+    return evaluate(name, x) if is_value(x) and name else on_numbers(x)
 
 
 def subscript(value: Any, key: Any) -> Any:
     """Return `value[key]`."""
-    if not is_symbolic(value):
+    if not is_value(value):
         return value[key]
-    spec = key if isinstance(key, tuple) else (key,)
-    if len(spec) == 1 and (kinds.is_tensor(key) or isinstance(key, np.ndarray)):
-        return table.call("gather", [value, key], {})
-    if isinstance(value, np.ndarray):
-        return value[key]
-    for item in spec:
-        for bound in values.parts(item) if isinstance(item, slice) else [item]:
-            if bound is not None and bound is not Ellipsis:
-                kinds.integer(bound)
-    return array_indexing.index(value, spec)
+    if is_value(key) and computed.rank(key):
+        is_mask = dtype_of(key) == "bool"
+        take = array_indexing.boolean_mask if is_mask else array_indexing.gather
+        return take(value, key)
+    return computed.index(
+        value, [*map(_item, key if isinstance(key, tuple) else (key,))]
+    )
+
+
+def _item(item: Any) -> Any:
+    if isinstance(item, slice):
+        parts = (item.start, item.stop, item.step)
+        return slice(*(None if part is None else kinds.length(part) for part in parts))
+    return item if item is None or item is Ellipsis else array_indexing.position(item)
 
 
 def unpack(value: Any, count: int) -> tuple[Any, ...]:
     """Return the `count` items of a sequence, as `a, b = value` does."""
-    if kinds.is_tensor(value):
-        return tuple(table.call("unstack", [value, count], {}))
+    if is_tensor(value):
+        return tuple(evaluate("unstack", value, count))
     items = tuple(value)
     if len(items) != count:
         raise ValueError(f"{len(items)} values, where {count} are expected")
@@ -151,11 +175,11 @@ def unpack(value: Any, count: int) -> tuple[Any, ...]:
 
 def attribute(value: Any, name: str) -> Any:
     """Return an attribute of a tensor, or of its shape."""
-    if kinds.is_tensor(value) and name in ("shape", "dtype", "ndim"):
+    if is_tensor(value) and name in ("shape", "dtype", "ndim"):
         found = {"shape": tuple(value.shape), "ndim": len(value.shape)}
         return {**found, "dtype": value.dtype}[name]
-    if name == "T" and is_symbolic(value):
-        return table.call("transpose", [value], {})
+    if name == "T" and is_value(value):
+        return evaluate("transpose", value, axes=[*range(computed.rank(value))][::-1])
     if isinstance(value, tuple) and name in ("ndims", "rank"):
         return len(value)
     if isinstance(value, int | None) and name == "value":  # a Dimension of TensorFlow 1
@@ -169,7 +193,7 @@ def attribute(value: Any, name: str) -> Any:
 
 def method(value: Any, name: str) -> Any:
     """Return what a method of a tensor or of its shape returns without arguments."""
-    if kinds.is_tensor(value) and name == "get_shape":
+    if is_tensor(value) and name == "get_shape":
         return tuple(value.shape)
     if isinstance(value, tuple) and name == "as_list":
         return value
@@ -177,7 +201,7 @@ def method(value: Any, name: str) -> Any:
 
 
 def _length(value: Any) -> int:
-    if kinds.is_tensor(value):
+    if is_tensor(value):
         return kinds.integer(value.shape[0])
     return len(value)
 
@@ -197,7 +221,7 @@ def _sum(items: Any, start: Any = 0) -> Any:
 
 
 def _absolute(value: Any) -> Any:
-    return table.call("math.abs", [value], {}) if is_symbolic(value) else abs(value)
+    return evaluate("abs", value) if is_value(value) else abs(value)
 
 
 def _rounded(value: Any, digits: int = 0) -> Any:
@@ -210,39 +234,109 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that takes plain values alone."""
 
     def checked(*args: Any) -> Any:
-        if any(map(is_symbolic, args)):
+        if any(map(is_value, args)):
             raise ValueError("a tensor or a size that is not known")
         return function(*args)
 
     return checked
 
 
+def _of_numpy(name: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        for setting in kwargs.values():
+            if isinstance(setting, str) and setting not in DTYPES:
+                raise ValueError(f"{setting!r}, where a dtype is expected")
+        return evaluate(name, *map(_numbers, args), **kwargs)
+
+    return function
+
+
+def _array(value: Any, dtype: str | None = None) -> Any:
+    """Return an array in numpy's own dtypes."""
+    if is_value(value) or any(map(is_value, values.parts(value))):
+        return array(value, dtype)
+    return np.asarray(_numbers(value), _dtype(dtype))
+
+
+def _dtype(name: str | None) -> str | None:
+    if name is not None and name not in DTYPES:
+        raise ValueError(f"{name!r}, where a dtype is expected")
+    return name
+
+
+def _filled(number: int) -> Callable[..., Any]:
+    def function(shape: Any, dtype: str = "float64") -> Any:
+        return computed.full(kinds.lengths(shape), number, str(_dtype(dtype)))
+
+    return function
+
+
+def _arange(*bounds: Any, dtype: str | None = None) -> Any:
+    start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    first, last, by = map(kinds.number, (start, stop, step))
+    whole = "int64" if isinstance(first + last + by, int) else "float64"
+    return computed.arange(first, last, by, _dtype(dtype) or whole)
+
+
+def _linspace(start: float, stop: float, num: int = 50) -> Any:
+    budget.spend(num, 8)
+    return np.linspace(kinds.number(start), kinds.number(stop), num)
+
+
+def _cast(dtype: str) -> Callable[..., Any]:
+    return lambda value: evaluate("cast", _numbers(value), dtype)
+
+
+def _of_math(name: str) -> Callable[..., float]:
+    def function(*args: float) -> float:
+        found = getattr(math, name)(*map(kinds.number, args))
+        return float(found) if name != "floor" and name != "ceil" else int(found)
+
+    return function
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "abs": _absolute,
-    "attribute": attribute,
-    "binary": binary,
-    "bool": _plain(bool),
-    "enumerate": lambda items: tuple(enumerate(items)),
-    "float": _plain(float),
-    "int": _plain(int),
-    "len": _length,
-    "list": _plain(tuple),
-    "max": _plain(max),
-    "method": method,
-    "min": _plain(min),
-    "pow": lambda x, y: binary("**", x, y),
-    "range": _range,
-    "reversed": _plain(lambda items: items[::-1]),
-    "round": _plain(_rounded),
-    "slice": slice,
-    "subscript": subscript,
-    "sum": _sum,
-    "tuple": _plain(tuple),
-    "unary": unary,
-    "unpack": unpack,
-    "xrange": _range,
-    "zip": lambda *items: tuple(zip(*items, strict=False)),
+    **{f"numpy.{name}": _of_numpy(name) for name in OF_NUMPY},
+    **{f"numpy.{name}": _cast(name) for name in DTYPES},
+    **{f"math.{name}": _of_math(name) for name in OF_MATH},
+    "numpy.arange": _arange,
+    "numpy.array": _array,
+    "numpy.asarray": _array,
+    "numpy.linspace": _linspace,
+    "numpy.ones": _filled(1),
+    "numpy.reshape": lambda value, shape: computed.reshape(
+        _array(value), kinds.lengths(shape)
+    ),
+    "numpy.zeros": _filled(0),
+    "python.abs": _absolute,
+    "python.attribute": attribute,
+    "python.binary": binary,
+    "python.bool": _plain(bool),
+    "python.enumerate": lambda items: tuple(enumerate(items)),
+    "python.float": _plain(float),
+    "python.int": _plain(int),
+    "python.len": _length,
+    "python.list": _plain(tuple),
+    "python.max": _plain(max),
+    "python.method": method,
+    "python.min": _plain(min),
+    "python.pow": lambda x, y: binary("**", x, y),
+    "python.range": _range,
+    "python.reversed": _plain(lambda items: items[::-1]),
+    "python.round": _plain(_rounded),
+    "python.slice": slice,
+    "python.subscript": subscript,
+    "python.sum": _sum,
+    "python.tuple": _plain(tuple),
+    "python.unary": unary,
+    "python.unpack": unpack,
+    "python.xrange": _range,
+    "python.zip": lambda *items: tuple(zip(*items, strict=False)),
 }
-BUILTINS = FUNCTIONS.keys() - {
-    *("attribute", "binary", "method", "subscript", "unary", "unpack")
+# Functions of Python that only instructions call.
+INSTRUCTIONS = {
+    *("attribute", "binary", "method", "subscript", "unary", "unpack"),
 }
+BUILTINS = {
+    name.removeprefix("python.") for name in FUNCTIONS if name.startswith("python.")
+} - INSTRUCTIONS

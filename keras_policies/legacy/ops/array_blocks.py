@@ -1,14 +1,11 @@
 """Functions directly under `tf` that move blocks of an image between its axes."""
 
-from collections.abc import Sequence
-
-import numpy as np
-import numpy.typing as npt
-
-from keras_policies.late import ops
-from keras_policies.legacy.ops.array_indexing import index
-from keras_policies.legacy.ops.kinds import Pairs, Tensor
+from keras_policies.legacy.ops.array_shapes import pad
+from keras_policies.legacy.ops.kinds import Pairs, Value
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.computed import index
+from keras_policies.legacy.values.evaluator import ops
 
 
 @op(
@@ -18,21 +15,21 @@ from keras_policies.legacy.ops.registry import Raw, op
     SpaceToBatchND=Raw("input block_shape paddings"),
 )
 def space_to_batch(
-    input: Tensor, block_shape: tuple[int, ...], paddings: Pairs
-) -> Tensor:
+    input: Value, block_shape: tuple[int, ...], paddings: Pairs
+) -> Value:
     """Make an image of each of the positions in a block."""
     rank = len(block_shape)
-    rest = len(input.shape) - rank - 1
-    padded = ops.pad(input, ((0, 0), *paddings, *[(0, 0)] * rest))
-    parts = _known(padded.shape[1 : rank + 1]) // np.asarray(block_shape)
-    pairs = [size for pair in zip(parts, block_shape, strict=True) for size in pair]
-    other = padded.shape[rank + 1 :]
-    x = ops.reshape(padded, [-1, *map(int, pairs), *other])
+    rest = computed.rank(input) - rank - 1
+    padded = pad(input, ((0, 0), *paddings, *[(0, 0)] * rest))
+    batch, *lengths = computed.shape(padded)
+    pairs = list(zip(lengths[:rank], block_shape, strict=True))
+    parts = [size for length, block in pairs for size in (length // block, block)]
+    x = computed.reshape(padded, [batch, *parts, *lengths[rank:]])
     inner = range(2, 2 * rank + 1, 2)
     outer = range(1, 2 * rank, 2)
     last = range(2 * rank + 1, 2 * rank + 1 + rest)
     x = ops.transpose(x, [*inner, 0, *outer, *last])
-    return ops.reshape(x, [-1, *map(int, parts), *other])
+    return computed.reshape(x, [-1, *parts[::2], *lengths[rank:]])
 
 
 @op(
@@ -40,20 +37,14 @@ def space_to_batch(
     "compat.v1.batch_to_space_nd",
     BatchToSpaceND=Raw("input block_shape crops"),
 )
-def batch_to_space(input: Tensor, block_shape: tuple[int, ...], crops: Pairs) -> Tensor:
+def batch_to_space(input: Value, block_shape: tuple[int, ...], crops: Pairs) -> Value:
     """Undo `space_to_batch`, and cut the edges."""
     rank = len(block_shape)
-    sizes = _known(input.shape[1 : rank + 1]) * np.asarray(block_shape)
-    x = ops.reshape(input, [*block_shape, -1, *input.shape[1:]])
+    lengths = computed.shape(input)[1:]
+    x = computed.reshape(input, [*block_shape, -1, *lengths])
     pairs = [axis for i in range(rank) for axis in (rank + 1 + i, i)]
-    x = ops.transpose(x, [rank, *pairs, *range(2 * rank + 1, len(x.shape))])
-    x = ops.reshape(x, [-1, *map(int, sizes), *input.shape[rank + 1 :]])
+    x = ops.transpose(x, [rank, *pairs, *range(2 * rank + 1, rank + 1 + len(lengths))])
+    sizes = [n * block for n, block in zip(lengths, block_shape, strict=False)]
+    x = computed.reshape(x, [-1, *sizes, *lengths[rank:]])
     cuts = [slice(a or None, -b or None) for a, b in crops]
     return index(x, [slice(None), *cuts, ...])
-
-
-def _known(sizes: Sequence[int | None]) -> npt.NDArray[np.int64]:
-    """Return the sizes of axes, or raise ValueError if one is not known."""
-    if None in sizes:
-        raise ValueError(f"input: axes of the sizes {sizes}; expected known sizes")
-    return np.asarray(sizes, "int64")

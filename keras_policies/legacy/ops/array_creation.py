@@ -1,32 +1,28 @@
 """Functions directly under `tf` that make constants, or tensors of a given shape."""
 
-import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from keras_policies.late import ops
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import kinds, sizes
-from keras_policies.legacy.ops.elementwise import named
-from keras_policies.legacy.ops.kinds import DType, Operand, Sizes, Tensor
+from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops.kinds import DType, Length, Lengths, Value
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.dims import Dim
+from keras_policies.legacy.values.evaluator import dtype_of, has_dims, ops
 
 
 @op("fill", Fill=Raw("dims value"))
-def fill(dims: Sizes, value: Operand) -> Operand:
-    """Return an array full of a number, or a tensor if a size is unknown."""
-    number = kinds.array(value)
-    if sizes.has_unknown(dims):
-        return sizes.filled(dims, number.item(), number.dtype.name)
-    lengths = sizes.known(dims, 1)
-    budget.spend(math.prod(lengths), number.itemsize)
-    return np.full(lengths, number)
+def fill(dims: Lengths, value: Value) -> Value:
+    """Return a value of a shape, full of a number."""
+    return computed.full(dims, value, dtype_of(value))
 
 
-def _full(number: int) -> Callable[..., Operand]:
-    def function(shape: Sizes, dtype: DType = "float32") -> Operand:
-        return fill(shape, np.asarray(number, dtype))
+def _full(number: int) -> Callable[..., Any]:
+    def function(shape: Lengths, dtype: DType = "float32") -> Value:
+        return computed.full(shape, number, dtype)
 
     return function
 
@@ -35,77 +31,87 @@ op("zeros")(_full(0))
 op("ones")(_full(1))
 
 
-def _like(number: int, name: str) -> Callable[..., Operand]:
-    def function(input: Operand, dtype: DType | None = None) -> Operand:
-        if kinds.is_tensor(input):
-            return named(name)(input, dtype=dtype)
-        return [number] * len(input)
-
-    return function
+@op("zeros_like", v1=True, ZerosLike=Raw("input"))
+def zeros_like(input: Value, dtype: DType | None = None) -> Value:
+    """Return zeros in the shape of a value."""
+    return ops.zeros_like(input, dtype=dtype)
 
 
-op("zeros_like", v1=True, ZerosLike=Raw("input"))(_like(0, "zeros_like"))
-op("ones_like", v1=True, OnesLike=Raw("input"))(_like(1, "ones_like"))
+@op("ones_like", v1=True, OnesLike=Raw("input"))
+def ones_like(input: Value, dtype: DType | None = None) -> Value:
+    """Return ones in the shape of a value."""
+    return ops.ones_like(input, dtype=dtype)
 
 
 @op("eye")
 def eye(
-    num_rows: int,
-    num_columns: int | None = None,
+    num_rows: Length,
+    num_columns: Length | None = None,
     batch_shape: object = None,
     dtype: DType = "float32",
-) -> Operand:
+) -> Value:
     """Return an identity matrix."""
     if batch_shape is not None:
         raise ValueError("batch_shape: expected None")
-    budget.spend(num_rows * (num_columns or num_rows), 8)
-    return np.eye(num_rows, num_columns, dtype=dtype)
+    columns = num_rows if num_columns is None else num_columns
+    budget.spend(1 if has_dims(num_rows * columns) else num_rows * columns, 8)
+    rows = ops.expand_dims(computed.arange(0, num_rows), -1)
+    return ops.cast(ops.equal(rows, computed.arange(0, columns)), dtype)
 
 
 @op("linspace", LinSpace=Raw("start stop num"))
-def linspace(start: float, stop: float, num: int) -> Operand:
-    """Return evenly spaced numbers."""
-    budget.spend(num, 8)
-    return np.linspace(start, stop, num, dtype="float32")
+def linspace(start: Value, stop: Value, num: Length) -> Value:
+    """Return evenly spaced numbers, along a new first axis."""
+    dtype = dtype_of(start) if "float" in dtype_of(start) else "float32"
+    count = computed.arange(0, num)
+    for _ in range(computed.rank(start)):
+        count = ops.expand_dims(count, -1)
+    share = ops.divide(ops.cast(count, dtype), ops.cast(ops.maximum(num - 1, 1), dtype))
+    return ops.add(start, ops.multiply(ops.subtract(stop, start), share))
 
 
 @op("range", Range=Raw("start limit delta"))
 def arange(
-    start: Operand,
-    limit: Operand | None = None,
-    delta: float = 1,
+    start: Value,
+    limit: Value | None = None,
+    delta: Value = 1,
     dtype: DType | None = None,
-) -> Operand:
-    """Return numbers from `start` to `limit`; a limit that is unknown is counted to."""
-    start, limit = (0, start) if limit is None else (start, limit)
-    if isinstance(limit, sizes.Size):
-        if (start, delta) != (0, 1):
-            raise ValueError("limit: not known, which needs start 0 and delta 1")
-        counted = ops.cumsum(limit.ones(dtype or "int32"), axis=0)
-        return ops.subtract(counted, 1)
-    first, last = kinds.number(start), kinds.number(limit)
-    budget.spend(abs(last - first) / abs(delta), 8)
-    return np.arange(first, last, delta, dtype=dtype)
+) -> Value:
+    """Return numbers from `start` to `limit`."""
+    start, limit = (np.zeros_like(start), start) if limit is None else (start, limit)
+    bounds = start, limit, np.asarray(delta)
+    whole = dtype or ("float32" if any(map(_is_float, bounds)) else "int32")
+    first, last, step = (n if isinstance(n, Dim) else kinds.number(n) for n in bounds)
+    return computed.arange(first, last, step, whole)
+
+
+def _is_float(value: Any) -> bool:
+    return "float" in dtype_of(value)
 
 
 @op("sequence_mask")
-def sequence_mask(lengths: Tensor, maxlen: int, dtype: DType = "bool") -> Tensor:
+def sequence_mask(lengths: Value, maxlen: Length, dtype: DType = "bool") -> Value:
     """Return which of `maxlen` positions are within each length."""
-    numbers = np.arange(maxlen, dtype=lengths.dtype)
+    numbers = computed.arange(0, maxlen, dtype=dtype_of(lengths))
     return ops.cast(ops.less(numbers, ops.expand_dims(lengths, -1)), dtype)
 
 
 @op("one_hot", OneHot=Raw("indices depth on_value off_value", "axis dtype=T"))
 def one_hot(
-    indices: Tensor,
-    depth: int,
-    on_value: float = 1,
-    off_value: float = 0,
+    indices: Value,
+    depth: Length,
+    on_value: Value = 1,
+    off_value: Value = 0,
     axis: int = -1,
     dtype: DType = "float32",
-) -> Tensor:
-    """Return `on_value` at each index and `off_value` elsewhere."""
-    hot = ops.one_hot(indices, depth, axis=axis, dtype=dtype)
-    if (on_value, off_value) == (1, 0):
-        return hot
-    return ops.add(ops.multiply(hot, on_value - off_value), off_value)
+) -> Value:
+    """Return `on_value` at each index and `off_value` elsewhere.
+
+    An index that is out of range, such as -1, has no `on_value`.
+    """
+    at = axis % (computed.rank(indices) + 1)
+    line = [1] * (computed.rank(indices) + 1)
+    line[at] = -1
+    numbers = computed.reshape(computed.arange(0, depth, dtype=dtype_of(indices)), line)
+    is_hot = ops.equal(ops.expand_dims(indices, at), numbers)
+    return ops.where(is_hot, ops.cast(on_value, dtype), ops.cast(off_value, dtype))

@@ -3,27 +3,34 @@
 Slices come as `slice_spec` in SlicingOpLambda layers, as masks in NodeDefs.
 """
 
+import math
 from collections.abc import Sequence
-from types import EllipsisType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from keras_policies.late import ops
-from keras_policies.legacy.ops import kinds, sizes
-from keras_policies.legacy.ops.kinds import Operand, Sizes, Tensor
+from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops.kinds import Lengths, Value
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.computed import Item
+from keras_policies.legacy.values.dims import Dim, DimLike
+from keras_policies.legacy.values.evaluator import (
+    dtype_of,
+    is_integer_dtype,
+    is_tensor,
+    ops,
+)
 
-Item: TypeAlias = int | slice | EllipsisType | None
 MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 GATHER_V2 = Raw("params indices axis", "batch_dims")
 
 
 @op("__operators__.getitem")
-def getitem(tensor: Operand, slice_spec: object = None) -> Operand:
+def getitem(tensor: Value, slice_spec: object = None) -> Value:
     """Index by ints, `{"start", "stop", "step"}`, None and `...`, or a list of them."""
     spec = slice_spec if isinstance(slice_spec, list) else [slice_spec]
-    return index(tensor, [_item(item) for item in spec])
+    return computed.index(tensor, [_item(item) for item in spec])
 
 
 def _item(item: Any) -> Item:
@@ -31,94 +38,58 @@ def _item(item: Any) -> Item:
         return item
     if isinstance(item, dict) and set(item) == {"start", "stop", "step"}:
         bounds = (item[name] for name in ("start", "stop", "step"))
-        return slice(*(None if b is None else kinds.integer(b) for b in bounds))
-    return kinds.integer(item)
+        return slice(*(None if b is None else kinds.length(b) for b in bounds))
+    return position(item)
 
 
-def index(tensor: Operand, spec: Sequence[Item]) -> Operand:
-    """Index a tensor, a constant or a list of sizes; torch takes no negative steps."""
-    if not kinds.is_tensor(tensor):
-        found = np.asarray(tensor, dtype=object)[tuple(spec)]
-        return found.tolist() if isinstance(found, np.ndarray) else found
-    items = _without_ellipsis(spec, len(tensor.shape))
-    axis = 0
-    for position, item in enumerate(items):
-        if isinstance(item, slice) and (item.step or 1) < 0:
-            tensor = ops.flip(tensor, axis)
-            items[position] = _forwards(item, tensor.shape[axis])
-        axis += item is not None
-    if all(item == slice(None) for item in items):
-        return tensor
-    return tensor[tuple(items)]
-
-
-def _without_ellipsis(spec: Sequence[Item], rank: int) -> list[Item]:
-    """Return the index with a full slice for each axis that `...` stands for."""
-    if Ellipsis not in spec:
-        return list(spec)
-    position = spec.index(Ellipsis)
-    others = sum(item is not None and item is not Ellipsis for item in spec)
-    full = [slice(None)] * (rank - others)
-    return [*spec[:position], *full, *spec[position + 1 :]]
-
-
-def _forwards(item: slice, length: int | None) -> slice:
-    """Return the slice of a flipped axis that equals a backward slice of the axis."""
-    if (item.start, item.stop) == (None, None):
-        return slice(None, None, -item.step)
-    if length is None:
-        raise ValueError(f"{item} of an axis of unknown size")
-    taken = range(length)[item]
-    if not taken:
-        return slice(0, 0)
-    return slice(length - 1 - taken[0], length - taken[-1], -item.step)
+def position(item: Any) -> Any:
+    """Return an index: an int, a dimension, or a scalar tensor of whole numbers."""
+    if is_tensor(item) and not item.shape and is_integer_dtype(item.dtype):
+        return item
+    return kinds.length(item)
 
 
 @op("strided_slice", StridedSlice=Raw("input begin end strides", MASKS))
 def strided_slice(
-    input: Operand,
-    begin: Sizes,
-    end: Sizes,
-    strides: Sizes | None = None,
+    input: Value,
+    begin: object,
+    end: object,
+    strides: Lengths | None = None,
     begin_mask: int = 0,
     end_mask: int = 0,
     ellipsis_mask: int = 0,
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
-) -> Operand:
+) -> Value:
     """Index a tensor; the bits of the masks say what each position means."""
     spec: list[Item] = []
-    for i, start in enumerate(begin):
-        bit, step = 1 << i, 1 if strides is None else strides[i]
+    ends = _ends(end)
+    for i, start in enumerate(_ends(begin)):
+        bit, step = 1 << i, 1 if strides is None else kinds.integer(strides[i])
         if ellipsis_mask & bit:
             spec.append(Ellipsis)
         elif new_axis_mask & bit:
             spec.append(None)
         elif shrink_axis_mask & bit:
-            spec.append(kinds.integer(start))
+            spec.append(start)
         else:
-            first = None if begin_mask & bit else kinds.integer(start)
-            last = None if end_mask & bit else _end(end[i], input, i)
+            first = None if begin_mask & bit else start
+            last = None if end_mask & bit else ends[i]
             spec.append(slice(first, last, None if step == 1 else step))
-    return index(input, spec)
+    return computed.index(input, spec)
 
 
-def _end(value: int | sizes.Size, tensor: Operand, axis: int) -> int | None:
-    """Return the end of a slice, or None if it is the whole size of the axis."""
-    if isinstance(value, sizes.Size) and (value.tensor, value.axis) == (tensor, axis):
-        return None
-    return kinds.integer(value)
+def _ends(value: Any) -> Sequence[Any]:
+    """Return begins or ends of slices; those of a tensor are scalar tensors."""
+    return ops.unstack(value) if is_tensor(value) else kinds.lengths(value)
 
 
 @op("slice", Slice=Raw("input_ begin size"))
-def slice_(input_: Operand, begin: Sizes, size: Sizes) -> Operand:
+def slice_(input_: Value, begin: Lengths, size: Lengths) -> Value:
     """Take `size` items per axis from `begin` on; a size of -1 goes to the end."""
-    spec = []
-    for axis, (start, length) in enumerate(zip(begin, size, strict=True)):
-        first = kinds.integer(start)
-        last = None if length == -1 else _end(length, input_, axis)
-        spec.append(slice(first or None, None if last is None else first + last))
-    return index(input_, spec)
+    bounds = zip(begin, size, strict=True)
+    spec = [slice(a or None, None if n == -1 else a + n) for a, n in bounds]
+    return computed.index(input_, spec)
 
 
 @op(
@@ -129,32 +100,32 @@ def slice_(input_: Operand, begin: Sizes, size: Sizes) -> Operand:
     ResourceGather=Raw("params indices", "batch_dims"),
 )
 def gather(
-    params: Operand,
-    indices: Operand,
+    params: Value,
+    indices: Value,
     validate_indices: object = None,
     axis: int | None = None,
     batch_dims: int = 0,
-) -> Operand:
+) -> Value:
     """Take the items at these positions of an axis."""
-    axis = batch_dims if axis is None else axis
-    indices = indices if kinds.is_tensor(indices) else kinds.array(indices)
-    if kinds.is_tensor(params):
-        if batch_dims:
-            return _gathered(params, indices, axis, batch_dims)
-    elif kinds.is_tensor(indices):
-        params = kinds.array(params)
-    else:  # sizes
-        return np.asarray(params, dtype=object)[indices].tolist()
-    return ops.take(params, indices, axis=axis)
+    batch_dims %= computed.rank(indices) + 1
+    axis = batch_dims if axis is None else axis % computed.rank(params)
+    if not batch_dims:
+        return ops.take(params, indices, axis=axis)
+    if axis != batch_dims:
+        raise ValueError(f"batch_dims: {batch_dims} with the axis {axis}")
+    return _gathered(params, indices, axis)
 
 
-def _gathered(params: Tensor, indices: Operand, axis: int, batch_dims: int) -> Tensor:
-    rank, found = len(params.shape), len(indices.shape)
-    if found != batch_dims + 1 or axis % rank != batch_dims:
-        raise ValueError(f"batch_dims: {batch_dims} with indices of rank {found}")
-    for _ in range(rank - found):
-        indices = ops.expand_dims(indices, -1)
-    return ops.take_along_axis(params, indices, axis=axis)
+def _gathered(params: Any, indices: Any, axis: int) -> Any:
+    """Take items of each example by itself, one position after the other."""
+    shape, rest = computed.shape(indices), computed.rank(params) - axis - 1
+    flat = computed.reshape(indices, [*shape[:axis], math.prod(shape[axis:])])
+    for _ in range(rest):
+        flat = ops.expand_dims(flat, -1)
+    found = ops.take_along_axis(params, flat, axis=axis)
+    if len(shape) == axis + 1:
+        return found
+    return computed.reshape(found, [*shape, *computed.shape(params)[axis + 1 :]])
 
 
 @op(
@@ -163,24 +134,47 @@ def _gathered(params: Tensor, indices: Operand, axis: int, batch_dims: int) -> T
     GatherNd=Raw("params indices"),
     ResourceGatherNd=Raw("params indices"),
 )
-def gather_nd(params: Tensor, indices: Operand, batch_dims: int = 0) -> Tensor:
+def gather_nd(params: Value, indices: Value, batch_dims: int = 0) -> Value:
     """Take the items at positions that index the first axes together."""
-    indices = indices if kinds.is_tensor(indices) else kinds.array(indices)
-    depth = indices.shape[-1]
-    lengths = params.shape[:depth]
-    if batch_dims or None in lengths[1:]:
-        raise ValueError(f"indices: {batch_dims=}, into axes of the sizes {lengths}")
-    steps = np.asarray([int(np.prod(lengths[i + 1 :])) for i in range(depth)])
-    if kinds.is_tensor(indices):
-        flat = ops.sum(ops.multiply(indices, steps.astype(indices.dtype)), axis=-1)
-    else:
-        flat = np.sum(indices * steps, axis=-1)
-    lines = ops.reshape(params, (-1, *params.shape[depth:]))
-    return ops.take(lines, flat, axis=0)
+    depth = kinds.integer(computed.shape(indices)[-1])
+    lengths = computed.shape(params)
+    if batch_dims:
+        raise ValueError(f"batch_dims: expected 0, found {batch_dims}")
+    lines = computed.reshape(params, [-1, *lengths[depth:]])
+    return ops.take(lines, flat_positions(indices, lengths[:depth]), axis=0)
+
+
+def flat_positions(indices: Any, lengths: Sequence[DimLike]) -> Any:
+    """Return positions on axes of these lengths as positions on one axis."""
+    steps = computed.vector([math.prod(lengths[i + 1 :]) for i in range(len(lengths))])
+    if not any(isinstance(length, Dim) for length in lengths[1:]):
+        steps = steps.astype(dtype_of(indices))
+    return ops.sum(ops.multiply(indices, steps), axis=-1)
+
+
+@op(Where=Raw("condition"))
+def positions(condition: Value) -> Value:
+    """Return the positions where a constant is true, one in each row."""
+    if is_tensor(condition):
+        raise ValueError("condition: a tensor; how many are true depends on the data")
+    return np.argwhere(condition)
+
+
+@op("boolean_mask")
+def boolean_mask(
+    tensor: Value, mask: Value, axis: int | None = None, name: object = None
+) -> Value:
+    """Take the items where a constant mask is true."""
+    first, axes = axis or 0, computed.rank(mask)
+    lengths = computed.shape(tensor)
+    middle = math.prod(lengths[first : first + axes])
+    merged = [*lengths[:first], middle, *lengths[first + axes :]]
+    chosen = computed.reshape(positions(computed.reshape(mask, [-1])), [-1])
+    return ops.take(computed.reshape(tensor, merged), chosen, axis=first)
 
 
 @op("sort")
-def sort(values: Tensor, axis: int = -1, direction: str = "ASCENDING") -> Tensor:
+def sort(values: Value, axis: int = -1, direction: str = "ASCENDING") -> Value:
     """Sort along an axis."""
     found = ops.sort(values, axis=axis)
     return ops.flip(found, axis) if _is_descending(direction) else found
@@ -188,8 +182,8 @@ def sort(values: Tensor, axis: int = -1, direction: str = "ASCENDING") -> Tensor
 
 @op("argsort")
 def argsort(
-    values: Tensor, axis: int = -1, direction: str = "ASCENDING", stable: bool = False
-) -> Tensor:
+    values: Value, axis: int = -1, direction: str = "ASCENDING", stable: bool = False
+) -> Value:
     """Return the positions that would sort along an axis."""
     if _is_descending(direction):
         values = ops.negative(values)

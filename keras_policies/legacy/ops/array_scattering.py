@@ -1,15 +1,25 @@
 """Functions directly under `tf` that put items at positions of a tensor."""
 
-from keras_policies.late import ops
-from keras_policies.legacy.ops import elementwise, kinds
-from keras_policies.legacy.ops.kinds import Operand, Tensor
+import math
+
+from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops.array_indexing import flat_positions
+from keras_policies.legacy.ops.kinds import Lengths, Value
+from keras_policies.legacy.ops.math_reductions import unsorted_segment_sum
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.evaluator import has_dims, ops
 
 
 @op("scatter_nd", v1=True, ScatterNd=Raw("indices updates shape"))
-def scatter_nd(indices: Operand, updates: Tensor, shape: tuple[int, ...]) -> Tensor:
+def scatter_nd(indices: Value, updates: Value, shape: Lengths) -> Value:
     """Return zeros with `updates` added at the positions `indices`."""
-    return ops.scatter(_positions(indices), updates, shape)
+    if not any(map(has_dims, shape)):
+        return ops.scatter(indices, updates, tuple(shape))
+    depth = kinds.integer(computed.shape(indices)[-1])
+    flat = flat_positions(indices, shape[:depth])
+    found = unsorted_segment_sum(updates, flat, math.prod(shape[:depth]))
+    return computed.reshape(found, shape)
 
 
 @op(
@@ -17,12 +27,6 @@ def scatter_nd(indices: Operand, updates: Tensor, shape: tuple[int, ...]) -> Ten
     v1=True,
     TensorScatterUpdate=Raw("tensor indices updates"),
 )
-def scatter_update(tensor: Tensor, indices: Operand, updates: Operand) -> Tensor:
+def scatter_update(tensor: Value, indices: Value, updates: Value) -> Value:
     """Return `tensor` with `updates` in the place of the items at `indices`."""
-    return ops.scatter_update(
-        tensor, _positions(indices), elementwise.constant(updates, tensor)
-    )
-
-
-def _positions(indices: Operand) -> Operand:
-    return indices if kinds.is_tensor(indices) else kinds.array(indices)
+    return ops.scatter_update(tensor, indices, updates)

@@ -1,18 +1,27 @@
 """Functions directly under `tf` on values: casts, bounds, choices, and identities."""
 
+from typing import Any
+
 import numpy as np
 
-from keras_policies.late import ops
-from keras_policies.legacy.ops import elementwise, kinds, sizes
+from keras_policies.legacy.ops import elementwise
 from keras_policies.legacy.ops.complex_pairs import PARTS, Complex
-from keras_policies.legacy.ops.elementwise import of_tensors, together
-from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Operands, Tensor
+from keras_policies.legacy.ops.elementwise import of_values
+from keras_policies.legacy.ops.kinds import Axes, DType, Value, Values
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.evaluator import (
+    dtype_of,
+    is_integer_dtype,
+    is_tensor,
+    ops,
+    promoted,
+)
 
 CHOICE = Raw("condition x y")
 SAME = Raw("input")
-elementwise.register("x", ("stop_gradient", None, "stop_gradient", "StopGradient"))
+elementwise.register("x", ("stop_gradient", "stop_gradient", "StopGradient"))
 
 
 @op(
@@ -23,57 +32,46 @@ elementwise.register("x", ("stop_gradient", None, "stop_gradient", "StopGradient
     PreventGradient=SAME,
     Snapshot=SAME,
 )
-def identity(input: Operand) -> Operand:
+def identity(input: Value) -> Value:
     """Return what it is given."""
     return input
 
 
 @op("identity_n", IdentityN=Raw("*input"))
-def identity_n(input: Operands) -> tuple[Operand, ...]:
+def identity_n(input: Values) -> tuple[Value, ...]:
     """Return a list as it is."""
     return tuple(input)
 
 
 @op("convert_to_tensor")
 def convert_to_tensor(
-    value: Operand, dtype: DType | None = None, dtype_hint: object = None
-) -> Operand:
-    """Return a tensor as it is, and a list with tensors in it as one tensor."""
-    if isinstance(value, list) and any(map(kinds.is_tensor, value)):
-        return ops.stack(value)
+    value: Value, dtype: DType | None = None, dtype_hint: object = None
+) -> Value:
+    """Return a value as it is; the check of a `Value` made one of a list."""
     return value if dtype is None else cast(value, dtype)
 
 
 @op("cast", Cast=Raw("x", "dtype=DstT"))
-def cast(x: Operand, dtype: DType) -> Operand:
-    """Change the dtype; sizes stay sizes."""
-    if dtype in PARTS:
-        return _as_complex(x, dtype)
-    if kinds.is_tensor(x):
-        return ops.cast(x, dtype)
-    if isinstance(x, list | sizes.Size):
-        return sizes.combine(lambda size: ops.cast(size, dtype), lambda n: n, x)
-    return np.asarray(x).astype(dtype)
-
-
-def _as_complex(x: Operand, dtype: str) -> Operand:
-    """Return real numbers as complex ones."""
-    if not kinds.is_tensor(x):
-        return np.asarray(x).astype(dtype)
-    real = ops.cast(x, PARTS[dtype])
-    return Complex(real, ops.zeros_like(real))
+def cast(x: Value, dtype: DType) -> Value:
+    """Change the dtype; dimensions stay dimensions among integers."""
+    if dtype in PARTS and is_tensor(x):
+        real = ops.cast(x, PARTS[dtype])
+        return Complex(real, ops.zeros_like(real))
+    return ops.cast(x, dtype)
 
 
 @op("dtypes.complex", "complex", Complex=Raw("real imag"))
-def complex_(real: Operand, imag: Operand) -> Operand:
+def complex_(real: Value, imag: Value) -> Value:
     """Return complex numbers of their parts."""
-    if any(map(kinds.is_tensor, (real, imag))):
-        return Complex(*together(real, imag))
-    return np.asarray(real) + 1j * np.asarray(imag)
+    real, imag = promoted([real, imag])
+    if any(map(is_tensor, (real, imag))):
+        zeros = ops.zeros_like(real if is_tensor(real) else imag)
+        return Complex(ops.add(zeros, real), ops.add(zeros, imag))
+    return real + np.complex64(1j) * imag
 
 
 @op("dtypes.saturate_cast")
-def saturate_cast(value: Tensor, dtype: DType) -> Tensor:
+def saturate_cast(value: Value, dtype: DType) -> Value:
     """Change the dtype, with values beyond its range set to its ends."""
     is_integer = np.issubdtype(np.dtype(dtype), np.integer)
     ends = np.iinfo(dtype) if is_integer else np.finfo(dtype)
@@ -82,39 +80,53 @@ def saturate_cast(value: Tensor, dtype: DType) -> Tensor:
 
 
 @op("clip_by_value", ClipByValue=Raw("t clip_value_min clip_value_max"))
-def clip_by_value(
-    t: Tensor, clip_value_min: Operand, clip_value_max: Operand
-) -> Tensor:
+def clip_by_value(t: Value, clip_value_min: Value, clip_value_max: Value) -> Value:
     """Limit values to a range."""
-    _, low, high = together(t, clip_value_min, clip_value_max)
-    return ops.clip(t, low, high)
+    return ops.clip(t, clip_value_min, clip_value_max)
 
 
 @op("clip_by_norm")
-def clip_by_norm(t: Tensor, clip_norm: float, axes: Axes | None = None) -> Tensor:
+def clip_by_norm(t: Value, clip_norm: Value, axes: Axes | None = None) -> Value:
     """Shorten vectors to a norm of at most `clip_norm`."""
     length = euclidean_norm(t, axes, True)
     return ops.divide(ops.multiply(t, clip_norm), ops.maximum(length, clip_norm))
 
 
-@op("where", Select=CHOICE, SelectV2=CHOICE)
-def where(condition: Operand, x: Operand, y: Operand) -> Operand:
-    """Choose between two tensors, or between sizes by a condition that is known."""
-    if not kinds.is_tensor(condition):
-        chosen = zip(condition, x, y, strict=True)
-        return [one if kinds.boolean(which) else other for which, one, other in chosen]
-    if any(map(kinds.is_tensor, (x, y))):
-        x, y = together(x, y)
+@op("where", SelectV2=CHOICE)
+def where(condition: Value, x: Value, y: Value) -> Value:
+    """Choose between two values, item by item."""
+    is_known = isinstance(condition, np.ndarray) and not condition.ndim
+    if is_known and computed.shape(x) == computed.shape(y):
+        return promoted([x, y])[not condition]
     return ops.where(condition, x, y)
 
 
-def _quotient(x: Tensor, y: Tensor) -> Tensor:
+@op(Select=CHOICE)
+def select(condition: Value, x: Value, y: Value) -> Value:
+    """Choose between two tensors: whole rows, if the condition is a vector."""
+    for _ in range(computed.rank(x) - computed.rank(condition)):
+        condition = ops.expand_dims(condition, -1)
+    return where(condition, x, y)
+
+
+def _truncated_quotient(x: Any, y: Any) -> Any:
     """Divide, rounding towards zero."""
-    return ops.cast(ops.trunc(ops.divide(x, y)), x.dtype)
+    return ops.cast(ops.trunc(ops.true_divide(x, y)), dtype_of(x))
 
 
-op("truncatediv", TruncateDiv=Raw("x y"))(of_tensors(_quotient))
-# The remainder, which has the sign of `x`.
-op("truncatemod", TruncateMod=Raw("x y"))(
-    of_tensors(lambda x, y: ops.subtract(x, ops.multiply(_quotient(x, y), y)))
-)
+@op("compat.v1.div", Div=Raw("x y"))
+def div(x: Value, y: Value) -> Value:
+    """Divide as TensorFlow 1: whole numbers give whole numbers."""
+    is_whole = is_integer_dtype(dtype_of(x))
+    return _truncated_quotient(x, y) if is_whole else ops.true_divide(x, y)
+
+
+op("truncatediv", TruncateDiv=Raw("x y"))(of_values(_truncated_quotient))
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    """Return the remainder that has the sign of `x`."""
+    return ops.subtract(x, ops.multiply(_truncated_quotient(x, y), y))
+
+
+op("truncatemod", TruncateMod=Raw("x y"))(of_values(_remainder))

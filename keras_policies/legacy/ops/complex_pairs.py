@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_policies.late import ops
+from keras_policies.legacy.values.evaluator import ops
 
 Arguments: TypeAlias = Mapping[str, Any]
 Function: TypeAlias = Callable[..., Any]

@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from keras_policies.late import ops
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops.kinds import Padding, Tensor
+from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops.kinds import Padding, Value
 from keras_policies.legacy.ops.nn_convolutions import LAST, one, spatial
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.evaluator import dtype_of, ops
 
 
 @op(
@@ -17,24 +19,25 @@ from keras_policies.legacy.ops.registry import Raw, op
     renamed={"ksizes": "sizes"},
 )
 def extract_patches(
-    images: Tensor,
+    images: Value,
     sizes: tuple[int, ...],
     strides: tuple[int, ...],
     rates: tuple[int, ...],
     padding: Padding,
-) -> Tensor:
+) -> Value:
     """Return the patch around each position as its channels, row by row.
 
     This is a convolution with one filter for each item of a patch, as
     `ops.image.extract_patches` is; that of Keras 3.8 takes no pairs of strides.
     """
     rows, columns = spatial(sizes, 2, LAST)
-    size = rows * columns * images.shape[-1]
+    channels = kinds.integer(computed.shape(images)[-1])
+    size = rows * columns * channels
     budget.spend(size**2, 4)
-    each = np.eye(size, dtype=images.dtype)
+    each = np.eye(size, dtype=dtype_of(images))
     return ops.conv(
         images,
-        each.reshape(rows, columns, images.shape[-1], size),
+        each.reshape(rows, columns, channels, size),
         strides=one(spatial(strides, 2, LAST)),
         padding=padding,
         data_format=LAST,

@@ -1,21 +1,20 @@
-"""The kinds of values that TensorFlow functions take, as types that carry a check.
+"""The kinds of arguments that TensorFlow functions take, as types that carry a check.
 
 A parameter annotated `axis: Axes` is an int or a tuple of ints for the type checker;
 before the call, the function `axes` turns the value from the file into one, or raises
-ValueError. A value of another kind is never guessed at.
+ValueError. A `Value` may be a tensor, a constant or a symbolic dimension; all others
+have to be known when the model is built. A value of another kind is never guessed at.
 """
 
 import typing
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeAlias
 
-import ml_dtypes  # noqa: F401 (numpy knows bfloat16 by it)
 import numpy as np
-import numpy.typing as npt
 
-from keras_policies.late import keras
 from keras_policies.legacy.ops.complex_pairs import Complex
-from keras_policies.legacy.ops.sizes import Size
+from keras_policies.legacy.values.dims import Dim, DimLike
+from keras_policies.legacy.values.evaluator import array, is_tensor
 
 Check: TypeAlias = Callable[[Any], Any]
 
@@ -26,15 +25,8 @@ DTYPES = {
     **{"DT_HALF": "float16", "DT_FLOAT": "float32", "DT_DOUBLE": "float64"},
     **{"DT_COMPLEX64": "complex64", "DT_COMPLEX128": "complex128"},
 }
-# Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
-DEFAULTS = {"float64": "float32", "int64": "int32"}
 CHANNELS_LAST = "NHWC", "NWC", "NDHWC", "channels_last"
 CHANNELS_FIRST = "NCHW", "NCW", "NCDHW", "channels_first"
-
-
-def is_tensor(value: object) -> bool:
-    """Return whether a value is a tensor of the model, not a constant or a size."""
-    return isinstance(value, keras.KerasTensor)
 
 
 def _expected(kind: str, value: object) -> ValueError:
@@ -50,11 +42,11 @@ def _python(kind: str, *types: type) -> Check:
     """Return the check of a Python value of these types; True is no number."""
 
     def check(value: object) -> Any:
-        found = _scalar(value)
-        is_other_bool = isinstance(found, bool) and bool not in types
-        if is_other_bool or not isinstance(found, types):
-            raise _expected(kind, found)
-        return found
+        scalar = _scalar(value)
+        is_other_bool = isinstance(scalar, bool) and bool not in types
+        if is_other_bool or not isinstance(scalar, types):
+            raise _expected(kind, scalar)
+        return scalar
 
     return check
 
@@ -81,19 +73,25 @@ def axes(value: object) -> int | tuple[int, ...]:
 
 def pairs(value: Any) -> tuple[tuple[int, ...], ...]:
     """Return a tuple of pairs of ints."""
-    found = tuple(map(integers, value)) if np.ndim(value) == 2 else ()
-    if not found or any(len(pair) != 2 for pair in found):
+    rows = tuple(map(integers, value)) if np.ndim(value) == 2 else ()
+    if not rows or any(len(pair) != 2 for pair in rows):
         raise _expected("a list of pairs of integers", value)
-    return found
+    return rows
 
 
-def sizes(value: Any) -> list[int | Size]:
-    """Return a list of ints and of sizes that are known only when the model runs."""
+def length(value: object) -> DimLike:
+    """Return an int, or a dimension that is known only when the model runs."""
+    return value if isinstance(value, Dim) else integer(value)
+
+
+def lengths(value: Any) -> list[DimLike]:
+    """Return a list of ints and dimensions."""
     if is_tensor(value):
         raise _expected("sizes, not a tensor that is computed", value)
-    if isinstance(value, Size) or not np.ndim(np.asarray(value, dtype=object)):
-        value = [value]
-    return [item if isinstance(item, Size) else integer(item) for item in value]
+    items = np.asarray(value, dtype=object)
+    if items.ndim > 1:
+        raise _expected("a list of sizes", value)
+    return [length(item) for item in items.reshape(-1)]
 
 
 def dtype(value: object) -> str:
@@ -120,11 +118,18 @@ def layout(value: object) -> str:
     raise ValueError(f"expected NHWC or NCHW, found {value!r}")
 
 
-def operand(value: object) -> object:
-    """Return a tensor, a constant, a size, or a list of sizes."""
+def _value(value: object) -> Any:
+    """Return a tensor, an array or a dimension; a list of these becomes one."""
     if isinstance(value, str | dict | Complex) or value is None:
         raise _expected("a tensor or numbers", value)
-    return value
+    return array(value)
+
+
+def values(value: Any) -> list[Any]:
+    """Return a list of one or more values."""
+    if not isinstance(value, list | tuple | np.ndarray) or not len(value):
+        raise _expected("a list of tensors", value)
+    return [_value(item) for item in value]
 
 
 def pair(value: object) -> tuple[Any, Any]:
@@ -134,32 +139,19 @@ def pair(value: object) -> tuple[Any, Any]:
     return value.sources
 
 
-def operands(value: object) -> list[object]:
-    """Return a list of one or more operands."""
-    if not isinstance(value, list | tuple | np.ndarray) or not len(value):
-        raise _expected("a list of tensors", value)
-    return [operand(item) for item in value]
-
-
-def tensor(value: object) -> object:
-    """Return a tensor of the model."""
-    if not is_tensor(value):
-        raise _expected("a tensor of the model", value)
-    return value
-
-
 Axes: TypeAlias = Annotated[int | tuple[int, ...], axes]
 DType: TypeAlias = Annotated[str, dtype]
 Layout: TypeAlias = Annotated[str, layout]
-Operand: TypeAlias = Annotated[Any, operand]
-Operands: TypeAlias = Annotated[list[Any], operands]
+Length: TypeAlias = Annotated[int | Dim, length]
+Lengths: TypeAlias = Annotated[Sequence[int | Dim], lengths]
 Padding: TypeAlias = Annotated[str, padding]
 Pair: TypeAlias = Annotated[tuple[Any, Any], pair]  # of complex numbers
 Pairs: TypeAlias = Annotated[tuple[tuple[int, ...], ...], pairs]
-Sizes: TypeAlias = Annotated[Sequence[int | Size], sizes]
-Tensor: TypeAlias = Annotated[Any, tensor]
+Value: TypeAlias = Annotated[Any, _value]
+Values: TypeAlias = Annotated[list[Any], values]
 # Plain types are kinds, too; the function itself checks an `object`.
 PLAIN: dict[Any, Check] = {
+    Any: lambda value: value,
     bool: boolean,
     float: number,
     int: integer,
@@ -182,11 +174,3 @@ def _check(hint: Any) -> Check:
         for check in getattr(option, "__metadata__", ()):
             return typing.cast(Check, check)
     raise TypeError(f"{hint} is not one of the kinds")
-
-
-def array(value: Any) -> npt.NDArray[Any]:
-    """Return a constant as an array; Python numbers get TensorFlow's dtypes."""
-    found = np.asarray(value)
-    if isinstance(value, np.ndarray | np.generic):
-        return found
-    return found.astype(DEFAULTS.get(found.dtype.name, found.dtype))

@@ -13,9 +13,12 @@ import keras
 from keras_policies import keras_internals
 from keras_policies.annotations import Config, Tensor
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, located
-from keras_policies.legacy.ops import kinds, node_def, sizes, table
+from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.ops.complex_pairs import Complex
 from keras_policies.legacy.ops.op_layers import PACKAGE
+from keras_policies.legacy.values import dims
+from keras_policies.legacy.values.evaluator import has_dims, is_tensor
+from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
 
 @keras.saving.register_keras_serializable(PACKAGE)
@@ -75,12 +78,14 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         values = keras.tree.flatten((args, kwargs))
         given = {id(value) for value in values}
         for value in values:
-            if isinstance(value, sizes.Size | Complex):
+            if isinstance(value, Complex):
                 given.update(map(id, value.sources))
+            elif has_dims(value):
+                given.update(id(axis.tensor) for axis in dims.axes_in(value))
         made = {
             id(operation): operation
             for tensor in outputs
-            if kinds.is_tensor(tensor)
+            if is_tensor(tensor)
             for operation, _, _ in keras_internals.calls_before(tensor, given)
         }
         calls = keras_internals.recorded_calls(self)
@@ -96,7 +101,7 @@ def _as_output(found: Any) -> Tensor:
         raise LegacyModelError(
             "its output is complex, which keras.ops has no counterpart for."
         )
-    tensor = sizes.as_tensor(found)
+    tensor = as_tensor(found)
     if isinstance(keras_internals.maker_of(tensor), keras.layers.InputLayer):
         return keras.layers.Identity(dtype=tensor.dtype)(tensor)
     return tensor

@@ -2,16 +2,18 @@
 
 import string
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from keras_policies.late import ops
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.elementwise import named, of_tensors, together
-from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Operands, Tensor
+from keras_policies.legacy.ops.elementwise import of_values
+from keras_policies.legacy.ops.kinds import Axes, DType, Value, Values
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
 MATMUL = Raw("a b", "transpose_a transpose_b")
 BATCHED = Raw("a b", "adjoint_a=adj_x adjoint_b=adj_y")
@@ -27,79 +29,78 @@ DIAG_PART = Raw("input k padding_value")
     MatMul=MATMUL,
 )
 def matmul(
-    a: Operand,
-    b: Operand,
+    a: Value,
+    b: Value,
     transpose_a: bool = False,
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
     output_type: DType | None = None,
-) -> Tensor:
+) -> Value:
     """Return the product of matrices; an adjoint of real numbers is a transpose."""
-    a, b = together(a, b)
     a = _swapped(a) if transpose_a or adjoint_a else a
     b = _swapped(b) if transpose_b or adjoint_b else b
     return ops.matmul(a, b)
 
 
 op("linalg.matvec")(
-    of_tensors(lambda a, b: ops.squeeze(ops.matmul(a, ops.expand_dims(b, -1)), -1))
+    of_values(lambda a, b: ops.squeeze(ops.matmul(a, ops.expand_dims(b, -1)), -1))
 )
 
 
-def _swapped(x: Operand) -> Operand:
-    return ops.swapaxes(x, -1, -2) if kinds.is_tensor(x) else np.swapaxes(x, -1, -2)
+def _swapped(x: Value) -> Value:
+    return ops.swapaxes(x, -1, -2)
 
 
 @op("linalg.tensordot", "tensordot")
-def tensordot(a: Operand, b: Operand, axes: Operand) -> Tensor:
+def tensordot(a: Value, b: Value, axes: Any) -> Value:
     """Return the product along pairs of axes, or along a number of axes."""
-    a, b = together(a, b)
-    if not isinstance(axes, int):
-        axes = [np.atleast_1d(kinds.axes(axis)).tolist() for axis in axes]
-    return ops.tensordot(a, b, axes=axes)
+    if np.ndim(axes) == 0:
+        return ops.tensordot(a, b, axes=kinds.integer(axes))
+    one, other = (np.atleast_1d(kinds.axes(axis)).tolist() for axis in axes)
+    return ops.tensordot(a, b, axes=[one, other])
 
 
 @op("linalg.einsum", "einsum", Einsum=Raw("*inputs", "equation"))
-def einsum(equation: str, inputs: Operands | None = None) -> Tensor:
+def einsum(equation: str, inputs: Values | None = None) -> Value:
     """Return a sum of products; TFOpLambda layers do not record its inputs."""
     if inputs is None:
         raise ValueError("tf.keras did not record the tensors it was called on")
-    # Keras takes small letters; its TensorFlow backend writes "BTNH,BSNH->BNTS".
+    # Keras takes small letters; its ValueFlow backend writes "BTNH,BSNH->BNTS".
     letters = dict.fromkeys(filter(str.isalpha, equation))
     small = dict(zip(letters, string.ascii_lowercase, strict=False))
     equation = "".join(small.get(letter, letter) for letter in equation)
-    return ops.einsum(equation, *together(*inputs))
+    return ops.einsum(equation, *inputs)
 
 
 @op("linalg.diag", MatrixDiag=Raw("diagonal"), MatrixDiagV3=DIAG)
 def diag(
-    diagonal: Tensor,
+    diagonal: Value,
     k: int = 0,
     num_rows: int = -1,
     num_cols: int = -1,
     padding_value: float = 0,
-) -> Tensor:
+) -> Value:
     """Return square matrices with these main diagonals."""
     if (k, num_rows, num_cols, padding_value) != (0, -1, -1, 0):
         raise ValueError(f"k: expected the main diagonal, found {k}")
-    length = kinds.integer(diagonal.shape[-1])
+    length = kinds.integer(computed.shape(diagonal)[-1])
     budget.spend(length * length, 8)
-    identity = np.eye(length, dtype=diagonal.dtype)
+    identity = np.eye(length, dtype=dtype_of(diagonal))
     return ops.multiply(ops.expand_dims(diagonal, -1), identity)
 
 
 @op("linalg.diag_part", MatrixDiagPart=Raw("input"), MatrixDiagPartV3=DIAG_PART)
-def diag_part(input: Tensor, k: int = 0, padding_value: float = 0) -> Tensor:
+def diag_part(input: Value, k: int = 0, padding_value: float = 0) -> Value:
     """Return one diagonal."""
     return ops.diagonal(input, offset=k, axis1=-2, axis2=-1)
 
 
-op("linalg.trace")(of_tensors(lambda x: ops.trace(x, axis1=-2, axis2=-1)))
+op("linalg.trace")(of_values(lambda x: ops.trace(x, axis1=-2, axis2=-1)))
 
 
 @op("linalg.band_part", MatrixBandPart=Raw("input num_lower num_upper"))
-def band_part(input: Tensor, num_lower: int, num_upper: int) -> Tensor:
+def band_part(input: Value, num_lower: int, num_upper: int) -> Value:
     """Set to 0 all but some diagonals; a negative number keeps all on its side."""
     if num_lower >= 0:
         input = ops.triu(input, -num_lower)
@@ -107,18 +108,18 @@ def band_part(input: Tensor, num_lower: int, num_upper: int) -> Tensor:
 
 
 @op("linalg.matrix_transpose", "linalg.adjoint")
-def matrix_transpose(a: Tensor, conjugate: bool = False) -> Tensor:
+def matrix_transpose(a: Value, conjugate: bool = False) -> Value:
     """Swap the last two axes; no tensor here is complex."""
     return _swapped(a)
 
 
 @op("linalg.norm", "norm", v1=True, renamed={"keep_dims": "keepdims"})
 def norm(
-    tensor: Tensor,
+    tensor: Value,
     ord: object = "euclidean",
     axis: Axes | None = None,
     keepdims: bool = False,
-) -> Tensor:
+) -> Value:
     """Return the norms of vectors."""
     if ord in ("euclidean", 2):
         return euclidean_norm(tensor, axis, keepdims)
@@ -131,32 +132,32 @@ def norm(
 
 @op("linalg.normalize")
 def normalize(
-    tensor: Tensor, ord: object = "euclidean", axis: Axes | None = None
-) -> tuple[Tensor, Tensor]:
+    tensor: Value, ord: object = "euclidean", axis: Axes | None = None
+) -> tuple[Value, Value]:
     """Return vectors of length 1, and the lengths they had."""
     length = norm(tensor, ord, axis, True)
     return ops.divide(tensor, length), length
 
 
 @op("linalg.solve", MatrixSolve=Raw("matrix rhs", "adjoint"))
-def solve(matrix: Operand, rhs: Operand, adjoint: bool = False) -> Tensor:
+def solve(matrix: Value, rhs: Value, adjoint: bool = False) -> Value:
     """Return `x` with `matrix · x = rhs`."""
     matrix = _swapped(matrix) if adjoint else matrix
-    return ops.linalg.solve(*together(matrix, rhs))
+    return evaluate("linalg.solve", matrix, rhs)
 
 
-def _turned(x: Tensor, y: Tensor) -> Tensor:
+def _turned(x: Value, y: Value) -> Value:
     return ops.multiply(ops.roll(x, -1, axis=-1), ops.roll(y, -2, axis=-1))
 
 
 op("linalg.cross", Cross=Raw("a b"))(  # torch's `ops.cross` differs
-    of_tensors(lambda a, b: ops.subtract(_turned(a, b), _turned(b, a)))
+    of_values(lambda a, b: ops.subtract(_turned(a, b), _turned(b, a)))
 )
 
 
-def _of_matrix(name: str) -> Callable[..., Tensor]:
-    def function(input: Tensor, adjoint: bool = False) -> Tensor:
-        return named(f"linalg.{name}")(_swapped(input) if adjoint else input)
+def _of_matrix(name: str) -> Callable[..., Any]:
+    def function(input: Value, adjoint: bool = False) -> Value:
+        return evaluate(f"linalg.{name}", _swapped(input) if adjoint else input)
 
     return function
 

@@ -1,13 +1,16 @@
 """`tf.math`: functions along axes, such as sums, norms and sorted positions."""
 
-import operator
 from collections.abc import Callable
+from typing import Any
 
-from keras_policies.late import ops
-from keras_policies.legacy.ops import kinds, sizes
-from keras_policies.legacy.ops.elementwise import named
-from keras_policies.legacy.ops.kinds import Axes, DType, Operand, Tensor
+import ml_dtypes
+import numpy as np
+
+from keras_policies.legacy.ops.kinds import Axes, DType, Length, Value
 from keras_policies.legacy.ops.registry import Op, Raw, enter, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.dims import Dim
+from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
 # Name in keras.ops, name in TensorFlow, op in a graph or "".
 SAME_NAME = "all", "any", "max", "mean", "min", "prod", "sum"
@@ -17,8 +20,6 @@ REDUCTIONS = (
     ("var", "math.reduce_variance", ""),
     ("logsumexp", "math.reduce_logsumexp", ""),
 )
-# Reductions that also take lists of sizes: the function of two of them.
-STEPS = {"prod": ("multiply", operator.mul), "sum": ("add", operator.add)}
 ALONG_AXES = Raw("input_tensor axis", "keepdims=keep_dims")
 EXTREME = Raw("input axis", "output_type")
 DIM = {"dim": "axis"}
@@ -26,28 +27,17 @@ OF_TENSORFLOW_1 = {"keep_dims": "keepdims", "reduction_indices": "axis"}
 CUMULATIVE = Raw("x axis", "exclusive reverse")
 
 
-def _reduction(name: str) -> Callable[..., Operand]:
+def _reduction(name: str) -> Callable[..., Any]:
     def function(
-        input_tensor: Operand, axis: Axes | None = None, keepdims: bool = False
-    ) -> Operand:
-        if not kinds.is_tensor(input_tensor):
-            return _reduced(name, input_tensor)
+        input_tensor: Value, axis: Axes | None = None, keepdims: bool = False
+    ) -> Value:
+        if axis == ():  # of no axis: TensorFlow changes nothing
+            return input_tensor
         is_one = name == "logsumexp" and isinstance(axis, int)
         along = [axis] if is_one else axis  # Keras 3.8 takes no int there
-        return named(name)(input_tensor, axis=along, keepdims=keepdims)
+        return evaluate(name, input_tensor, axis=along, keepdims=keepdims)
 
     return function
-
-
-def _reduced(name: str, values: Operand) -> Operand:
-    """Return the product or sum of sizes, of which some are unknown."""
-    if name not in STEPS or not isinstance(values, list):
-        raise ValueError(f"{name} of {values}, which is no tensor of the model")
-    symbolic, plain = STEPS[name]
-    total, *rest = values
-    for value in rest:
-        total = sizes.combine(named(symbolic), plain, total, value)
-    return total
 
 
 for _name, _function, _node in REDUCTIONS:
@@ -57,59 +47,66 @@ for _name, _function, _node in REDUCTIONS:
 
 @op("math.reduce_euclidean_norm", EuclideanNorm=ALONG_AXES)
 def euclidean_norm(
-    input_tensor: Tensor, axis: Axes | None = None, keepdims: bool = False
-) -> Tensor:
+    input_tensor: Value, axis: Axes | None = None, keepdims: bool = False
+) -> Value:
     """Return the square root of the sum of squares."""
     return ops.sqrt(ops.sum(ops.square(input_tensor), axis=axis, keepdims=keepdims))
 
 
 @op("math.count_nonzero")
 def count_nonzero(
-    input: Tensor,
+    input: Value,
     axis: Axes | None = None,
     keepdims: bool = False,
     dtype: DType = "int64",
-) -> Tensor:
+) -> Value:
     """Return a count in int32, the dtype in which every backend can count."""
     nonzero = ops.cast(ops.not_equal(input, 0), "int32")
     return ops.sum(nonzero, axis=axis, keepdims=keepdims)
 
 
 @op("math.zero_fraction")
-def zero_fraction(value: Tensor) -> Tensor:
+def zero_fraction(value: Value) -> Value:
     """Return the share of items that are 0."""
     return ops.mean(ops.cast(ops.equal(value, 0), "float32"))
 
 
 @op("math.l2_normalize", "nn.l2_normalize", "linalg.l2_normalize", renamed=DIM)
-def l2_normalize(x: Tensor, axis: Axes | None = None, epsilon: float = 1e-12) -> Tensor:
+def l2_normalize(x: Value, axis: Axes | None = None, epsilon: float = 1e-12) -> Value:
     """Return `x · rsqrt(max(Σx², epsilon))`."""
     total = ops.sum(ops.square(x), axis=axis, keepdims=True)
     return ops.multiply(x, ops.rsqrt(ops.maximum(total, epsilon)))
 
 
-def _cumulative(name: str) -> Callable[..., Tensor]:
+def _cumulative(name: str) -> Callable[..., Any]:
     def function(
-        x: Tensor, axis: int = 0, exclusive: bool = False, reverse: bool = False
-    ) -> Tensor:
+        x: Value, axis: int = 0, exclusive: bool = False, reverse: bool = False
+    ) -> Value:
         x = ops.flip(x, axis) if reverse else x
-        total = named(name)(x, axis=axis)
-        if exclusive and name == "cumsum":
-            total = ops.subtract(total, x)
-        elif exclusive:
-            raise ValueError("exclusive: expected False")
+        if exclusive:
+            x = _moved_by_one(x, axis, 0 if name == "cumsum" else 1)
+        total = evaluate(name, x, axis=axis)
         return ops.flip(total, axis) if reverse else total
 
     return function
+
+
+def _moved_by_one(x: Any, axis: int, first: int) -> Any:
+    """Return a value whose items along an axis come one later, after a number."""
+    axis %= computed.rank(x)
+    kept = [slice(None)] * axis
+    number = np.asarray(first, dtype_of(x))
+    start = ops.full_like(computed.index(x, [*kept, slice(0, 1)]), number)
+    return ops.concatenate([start, computed.index(x, [*kept, slice(0, -1)])], axis=axis)
 
 
 op("math.cumsum", Cumsum=CUMULATIVE)(_cumulative("cumsum"))
 op("math.cumprod", Cumprod=CUMULATIVE)(_cumulative("cumprod"))
 
 
-def _extreme(name: str) -> Callable[..., Tensor]:
-    def function(input: Tensor, axis: int = 0, output_type: DType = "int64") -> Tensor:
-        found = named(name)(input, axis=axis)
+def _extreme(name: str) -> Callable[..., Any]:
+    def function(input: Value, axis: int = 0, output_type: DType = "int64") -> Value:
+        found = evaluate(name, input, axis=axis)
         # Where int64, the default, is asked for, a backend's own integers will do.
         return found if output_type == "int64" else ops.cast(found, output_type)
 
@@ -122,28 +119,28 @@ op("math.argmin", ArgMin=EXTREME)(_extreme("argmin"))
 
 @op("math.top_k", "nn.top_k", TopKV2=Raw("input k", "sorted", "values indices"))
 def top_k(
-    input: Tensor, k: int = 1, sorted: bool = True, index_type: DType = "int32"
-) -> tuple[Tensor, ...]:
+    input: Value, k: int = 1, sorted: bool = True, index_type: DType = "int32"
+) -> tuple[Value, ...]:
     """Return the largest values of the last axis, and their positions."""
     return tuple(ops.top_k(input, k, sorted=sorted))
 
 
 @op("compat.v1.math.in_top_k", InTopKV2=Raw("predictions targets k"))
-def in_top_k_v1(predictions: Tensor, targets: Tensor, k: int) -> Tensor:
+def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
     """Return whether each target is among the `k` largest predictions."""
     return ops.in_top_k(targets, predictions, k)
 
 
 @op("math.in_top_k")
-def in_top_k(targets: Tensor, predictions: Tensor, k: int) -> Tensor:
+def in_top_k(targets: Value, predictions: Value, k: int) -> Value:
     """Return what `in_top_k_v1` does: TensorFlow 2 swapped the first two."""
     return ops.in_top_k(targets, predictions, k)
 
 
 @op("math.segment_sum", SegmentSum=Raw("data segment_ids"))
-def segment_sum(data: Tensor, segment_ids: tuple[int, ...]) -> Tensor:
+def segment_sum(data: Value, segment_ids: tuple[int, ...]) -> Value:
     """Add up the items of each segment; the segments are numbered in order."""
-    return unsorted_segment_sum(data, segment_ids, max(segment_ids) + 1)
+    return unsorted_segment_sum(data, np.asarray(segment_ids), max(segment_ids) + 1)
 
 
 @op(
@@ -152,8 +149,62 @@ def segment_sum(data: Tensor, segment_ids: tuple[int, ...]) -> Tensor:
     UnsortedSegmentSum=Raw("data segment_ids num_segments"),
 )
 def unsorted_segment_sum(
-    data: Tensor, segment_ids: Operand, num_segments: int
-) -> Tensor:
+    data: Value, segment_ids: Value, num_segments: Length
+) -> Value:
     """Add up the items of each of `num_segments` segments."""
-    ids = segment_ids if kinds.is_tensor(segment_ids) else kinds.array(segment_ids)
-    return ops.segment_sum(data, ids, num_segments=num_segments)
+    rest = computed.shape(data)[computed.rank(segment_ids) :]
+    if computed.rank(segment_ids) > 1:
+        data = computed.reshape(data, [-1, *rest])
+        segment_ids = computed.reshape(segment_ids, [-1])
+    if isinstance(num_segments, Dim):
+        return _sum_of_unknown(data, segment_ids, num_segments)
+    return ops.segment_sum(data, segment_ids, num_segments=num_segments)
+
+
+def _membership(segment_ids: Any, num_segments: Dim) -> Any:
+    """Return which items are in which segment: `(segments, items)`."""
+    numbers = ops.expand_dims(computed.arange(0, num_segments), -1)
+    return ops.equal(numbers, ops.expand_dims(ops.cast(segment_ids, "int32"), 0))
+
+
+def _sum_of_unknown(data: Any, segment_ids: Any, num_segments: Dim) -> Any:
+    """Add up segments whose number is known only when the model runs: a product."""
+    is_in = _membership(segment_ids, num_segments)
+    rest = computed.shape(data)[1:]
+    rows = computed.reshape(data, [computed.shape(data)[0], -1] if rest else [-1, 1])
+    found = ops.matmul(ops.cast(is_in, dtype_of(data)), rows)
+    return computed.reshape(found, [num_segments, *rest])
+
+
+@op(
+    "math.unsorted_segment_max",
+    v1=True,
+    UnsortedSegmentMax=Raw("data segment_ids num_segments"),
+)
+def unsorted_segment_max(
+    data: Value, segment_ids: Value, num_segments: Length
+) -> Value:
+    """Return the largest of each segment, of an empty one the lowest number."""
+    dtype = dtype_of(data)
+    lowest = (ml_dtypes.finfo if "float" in dtype else np.iinfo)(dtype).min
+    if not isinstance(num_segments, Dim):
+        found = ops.segment_max(data, segment_ids, num_segments=num_segments)
+        return ops.maximum(found, np.asarray(lowest, dtype))
+    is_in = _membership(segment_ids, num_segments)
+    for _ in range(computed.rank(data) - 1):
+        is_in = ops.expand_dims(is_in, -1)
+    every = ops.where(is_in, ops.expand_dims(data, 0), np.asarray(lowest, dtype))
+    return ops.max(every, axis=1)
+
+
+@op(
+    "math.unsorted_segment_min",
+    v1=True,
+    UnsortedSegmentMin=Raw("data segment_ids num_segments"),
+)
+def unsorted_segment_min(
+    data: Value, segment_ids: Value, num_segments: Length
+) -> Value:
+    """Return the smallest of each segment, of an empty one the highest number."""
+    largest = unsorted_segment_max(ops.negative(data), segment_ids, num_segments)
+    return ops.negative(largest)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from keras_policies.late import keras, ops
-from keras_policies.legacy.ops.elementwise import constant, named
-from keras_policies.legacy.ops.kinds import Axes, Layout, Operand, Padding, Tensor
-from keras_policies.legacy.ops.math_elementwise import added
+from keras_policies.late import keras
+from keras_policies.legacy.ops.kinds import Axes, Layout, Padding, Value
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.evaluator import call_layer, dtype_of, evaluate, ops
 
 LAST = "channels_last"
 CONVOLUTION = Raw("input filters", "strides padding data_format dilations")
@@ -31,10 +31,10 @@ def one(values: Sequence[int]) -> int | tuple[int, ...]:
 
 
 def _settings(
-    input: Tensor, strides: Setting, padding: str, layout: str, dilations: Setting
+    input: Value, strides: Setting, padding: str, layout: str, dilations: Setting
 ) -> dict[str, Any]:
     """Return the keyword arguments of a convolution of `keras.ops`."""
-    rank = len(input.shape) - 2
+    rank = computed.rank(input) - 2
     return {
         "strides": one(spatial(strides, rank, layout)),
         "padding": padding,
@@ -43,17 +43,17 @@ def _settings(
     }
 
 
-def _convolution(name: str) -> Callable[..., Tensor]:
+def _convolution(name: str) -> Callable[..., Any]:
     def function(
-        input: Tensor,
-        filters: Operand,
+        input: Value,
+        filters: Value,
         strides: Axes = 1,
         padding: Padding = "valid",
         data_format: Layout = LAST,
         dilations: Axes = 1,
-    ) -> Tensor:
+    ) -> Value:
         settings = _settings(input, strides, padding, data_format, dilations)
-        return named(name)(input, constant(filters, input), **settings)
+        return evaluate(name, input, filters, **settings)
 
     return function
 
@@ -71,39 +71,39 @@ op("nn.depthwise_conv2d", v1=True, DepthwiseConv2dNative=CONVOLUTION, renamed=RA
 
 @op("nn.separable_conv2d", v1=True, renamed={"rate": "dilations"})
 def separable_convolution(
-    input: Tensor,
-    depthwise_filter: Operand,
-    pointwise_filter: Operand,
+    input: Value,
+    depthwise_filter: Value,
+    pointwise_filter: Value,
     strides: Axes = 1,
     padding: Padding = "valid",
     data_format: Layout = LAST,
     dilations: Axes = 1,
-) -> Tensor:
+) -> Value:
     """Convolve each channel by itself, then all of them at each position."""
-    filters = [constant(one, input) for one in (depthwise_filter, pointwise_filter)]
+    filters = depthwise_filter, pointwise_filter
     settings = _settings(input, strides, padding, data_format, dilations)
     return ops.separable_conv(input, *filters, **settings)
 
 
-def _pooling(kind: str) -> Callable[..., Tensor]:
+def _pooling(kind: str) -> Callable[..., Any]:
     """Return a function that calls a layer, as saved pooling operations do not open."""
 
     def function(
-        input: Tensor,
+        input: Value,
         ksize: Axes,
         strides: Axes,
         padding: Padding,
         data_format: Layout = LAST,
-    ) -> Tensor:
-        rank = len(input.shape) - 2
+    ) -> Value:
+        rank = computed.rank(input) - 2
         layer = getattr(keras.layers, f"{kind}Pooling{rank}D")(
             tuple(spatial(ksize, rank, data_format)),
             strides=tuple(spatial(strides, rank, data_format)),
             padding=padding,
             data_format=data_format,
-            dtype=input.dtype,
+            dtype=dtype_of(input),
         )
-        return layer(input)
+        return call_layer(layer, input)
 
     return function
 
@@ -119,14 +119,14 @@ op(*AVG_NAMES, v1=True, AvgPool=POOLING, AvgPool3D=POOLING)(AVG)
 
 @op("nn.pool", v1=True, renamed={"window_shape": "ksize", "dilation_rate": "dilations"})
 def pool(
-    input: Tensor,
+    input: Value,
     ksize: Axes,
     pooling_type: str,
     strides: Axes = 1,
     padding: Padding = "valid",
     data_format: Layout = LAST,
     dilations: Axes = 1,
-) -> Tensor:
+) -> Value:
     """Pool with `pooling_type` `"MAX"` or `"AVG"`."""
     if dilations not in (1, (1, 1)):
         raise ValueError(f"dilations: expected 1, found {dilations}")
@@ -135,45 +135,36 @@ def pool(
 
 
 @op("nn.bias_add", BiasAdd=Raw("value bias", "data_format"))
-def bias_add(value: Tensor, bias: Operand, data_format: Layout = LAST) -> Tensor:
+def bias_add(value: Value, bias: Value, data_format: Layout = LAST) -> Value:
     """Add a number per channel."""
-    bias = constant(bias, value)
     if data_format == "channels_first":
-        bias = ops.reshape(bias, [1, -1] + [1] * (len(value.shape) - 2))
-    return added(value, bias)
+        bias = computed.reshape(bias, [1, -1] + [1] * (computed.rank(value) - 2))
+    return ops.add(value, bias)
 
 
 @op("nn.depth_to_space", DepthToSpace=Raw("input", "block_size data_format"))
-def depth_to_space(
-    input: Tensor, block_size: int, data_format: Layout = LAST
-) -> Tensor:
+def depth_to_space(input: Value, block_size: int, data_format: Layout = LAST) -> Value:
     """Spread the channels of a pixel over a square of `block_size` pixels a side."""
-    if None in input.shape[1:]:
-        return named("depth_to_space")(input, block_size, data_format)
-    rows, columns, depth = _image_shape(input, data_format)
+    batch, rows, columns, depth = _image_shape(input, data_format)
     inner = depth // block_size**2
-    x = ops.reshape(input, (-1, rows, columns, block_size, block_size, inner))
-    x = ops.transpose(x, (0, 1, 3, 2, 4, 5))
-    return ops.reshape(x, (-1, rows * block_size, columns * block_size, inner))
+    x = computed.reshape(input, [batch, rows, columns, block_size, block_size, inner])
+    x = ops.transpose(x, axes=(0, 1, 3, 2, 4, 5))
+    return computed.reshape(x, [batch, rows * block_size, columns * block_size, inner])
 
 
 @op("nn.space_to_depth", SpaceToDepth=Raw("input", "block_size data_format"))
-def space_to_depth(
-    input: Tensor, block_size: int, data_format: Layout = LAST
-) -> Tensor:
+def space_to_depth(input: Value, block_size: int, data_format: Layout = LAST) -> Value:
     """Gather squares of `block_size` pixels a side in the channels of one pixel."""
-    rows, columns, depth = _image_shape(input, data_format)
+    batch, rows, columns, depth = _image_shape(input, data_format)
     rows, columns = rows // block_size, columns // block_size
-    x = ops.reshape(input, (-1, rows, block_size, columns, block_size, depth))
-    x = ops.transpose(x, (0, 1, 3, 2, 4, 5))
-    return ops.reshape(x, (-1, rows, columns, depth * block_size**2))
+    x = computed.reshape(input, [batch, rows, block_size, columns, block_size, depth])
+    x = ops.transpose(x, axes=(0, 1, 3, 2, 4, 5))
+    return computed.reshape(x, [batch, rows, columns, depth * block_size**2])
 
 
-def _image_shape(images: Tensor, layout: str) -> Any:
-    """Return rows, columns and channels, which have to be known."""
-    if layout != LAST or None in images.shape[1:]:
-        raise ValueError(
-            f"input: {layout} of the shape {images.shape}; expected channels_last, "
-            "rows and columns known"
-        )
-    return images.shape[1:]
+def _image_shape(images: Any, layout: str) -> Sequence[Any]:
+    """Return the lengths of batch, rows, columns and channels."""
+    if layout != LAST:
+        shape = computed.shape(images)
+        raise ValueError(f"input: {layout} of the shape {shape}; expected {LAST}")
+    return computed.shape(images)

@@ -1,9 +1,9 @@
 """`tf.nn`: batch normalization by the fused kernel of graphs."""
 
-from keras_policies.late import ops
-from keras_policies.legacy.ops import sizes
-from keras_policies.legacy.ops.kinds import Layout, Operand, Tensor
+from keras_policies.legacy.ops.kinds import Layout, Value
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.evaluator import dtype_of, ops
 
 FUSED = Raw(
     "x scale offset mean variance",
@@ -19,21 +19,21 @@ FUSED = Raw(
     FusedBatchNormV3=FUSED,
 )
 def fused_batch_norm(
-    x: Tensor,
-    scale: Operand,
-    offset: Operand,
-    mean: Operand = None,
-    variance: Operand = None,
+    x: Value,
+    scale: Value,
+    offset: Value,
+    mean: Value | None = None,
+    variance: Value | None = None,
     epsilon: float = 0.001,
     data_format: Layout = "channels_last",
     is_training: bool = True,
-) -> tuple[Operand, ...]:
+) -> tuple[Value, ...]:
     """Return the normalized `x`, then the mean and the variance it was given.
 
     In training, these are those of the batch, and only `x` is returned. The kernel
     computes in float32, the dtype of all but `x`.
     """
-    rank = len(x.shape)
+    rank = computed.rank(x)
     axis = rank - 1 if data_format == "channels_last" else 1
     values = ops.cast(x, "float32")
     if is_training:
@@ -41,10 +41,9 @@ def fused_batch_norm(
         mean, variance = ops.moments(values, axes=others)
     line = [-1] + [1] * (rank - 1 - axis)
     center, spread, middle, factor = (
-        ops.reshape(sizes.as_tensor(one), line)
-        for one in (mean, variance, offset, scale)
+        computed.reshape(one, line) for one in (mean, variance, offset, scale)
     )
     factor = ops.multiply(factor, ops.rsqrt(ops.add(spread, epsilon)))
     found = ops.add(ops.multiply(ops.subtract(values, center), factor), middle)
-    found = ops.cast(found, x.dtype)
+    found = ops.cast(found, dtype_of(x))
     return (found,) if is_training else (found, mean, variance)

@@ -2,23 +2,14 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from keras_policies.late import ops
-from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.array_indexing import index
-from keras_policies.legacy.ops.elementwise import constant
-from keras_policies.legacy.ops.kinds import (
-    Axes,
-    Layout,
-    Operand,
-    Padding,
-    Sizes,
-    Tensor,
-)
+from keras_policies.legacy.ops.array_shapes import pad
+from keras_policies.legacy.ops.kinds import Axes, Layout, Lengths, Padding, Value
 from keras_policies.legacy.ops.nn_convolutions import LAST, one, spatial
 from keras_policies.legacy.ops.registry import Raw, op
-from keras_policies.legacy.ops.sizes import Size
+from keras_policies.legacy.values import computed, dims
+from keras_policies.legacy.values.computed import index
+from keras_policies.legacy.values.dims import DimLike
+from keras_policies.legacy.values.evaluator import has_dims, ops
 
 NODE = Raw("output_shape filters input", "strides padding data_format dilations")
 
@@ -34,31 +25,28 @@ NODE = Raw("output_shape filters input", "strides padding data_format dilations"
     renamed={"filter": "filters", "value": "input"},
 )
 def convolution_transpose(
-    input: Tensor,
-    filters: Operand,
-    output_shape: Sizes,
+    input: Value,
+    filters: Value,
+    output_shape: Lengths,
     strides: Axes,
     padding: Padding = "same",
     data_format: Layout = LAST,
     dilations: Axes = 1,
-) -> Tensor:
+) -> Value:
     """Spread each pixel over a window, by a convolution with zeros between the pixels.
 
     `ops.conv_transpose` does not run in a Functional model: up to Keras 3.15, it
     confuses its padding with its output padding.
     """
-    rank = len(input.shape) - 2
-    filters = constant(filters, input)
+    rank = computed.rank(input) - 2
     first = 1 if data_format == LAST else 2
     rates = spatial(dilations, rank, data_format)
     windows = [
         (size - 1) * rate + 1
-        for size, rate in zip(filters.shape[:rank], rates, strict=True)
+        for size, rate in zip(computed.shape(filters)[:rank], rates, strict=True)
     ]
     steps = spatial(strides, rank, data_format)
-    lengths = spatial(input.shape, rank, data_format)
-    if None in lengths:
-        raise ValueError(f"input: the shape {input.shape}; expected known sizes")
+    lengths = spatial(computed.shape(input), rank, data_format)
     cuts = map(
         _cut,
         lengths,
@@ -76,42 +64,40 @@ def convolution_transpose(
 
 
 def _spread(
-    x: Tensor,
+    x: Value,
     first: int,
-    lengths: Sequence[int],
+    lengths: Sequence[DimLike],
     steps: Sequence[int],
     windows: Sequence[int],
-) -> Tensor:
+) -> Value:
     """Return `x` with `step - 1` zeros after each pixel, and a window around them."""
     for axis, (length, step) in enumerate(zip(lengths, steps, strict=True), first):
         if step > 1:
-            pads = [(0, 0)] * (len(x.shape) + 1)
+            pads = [(0, 0)] * (computed.rank(x) + 1)
             pads[axis + 1] = (0, step - 1)
-            shape = [-1, *x.shape[1:axis], length * step, *x.shape[axis + 1 :]]
-            x = ops.reshape(ops.pad(ops.expand_dims(x, axis + 1), pads), shape)
-    around = [(0, 0)] * len(x.shape)
+            shape = [*computed.shape(x)]
+            shape[axis] = length * step
+            x = computed.reshape(pad(ops.expand_dims(x, axis + 1), pads), shape)
+    around = [(0, 0)] * computed.rank(x)
     around[first : first + len(windows)] = [(size - 1, size - 1) for size in windows]
-    return ops.pad(x, around)
+    return pad(x, around)
 
 
-def _turned(filters: Operand, rank: int) -> Operand:
+def _turned(filters: Value, rank: int) -> Value:
     """Return filters with each axis of the window reversed, and channels swapped."""
-    axes = tuple(range(rank))
-    if kinds.is_tensor(filters):
-        return ops.swapaxes(ops.flip(filters, axes), -1, -2)
-    return np.swapaxes(np.flip(filters, axes), -1, -2)
+    return ops.swapaxes(ops.flip(filters, tuple(range(rank))), -1, -2)
 
 
 def _cut(
-    length: int, wanted: int | Size, window: int, step: int, padding: str
+    length: DimLike, wanted: DimLike, window: int, step: int, padding: str
 ) -> slice:
-    """Return the part of an axis that TensorFlow gives.
+    """Return the part of an axis that ValueFlow gives.
 
     Source: GetWindowedOutputSize in tensorflow/core/framework/common_shape_fns.cc.
     """
-    if isinstance(wanted, Size):  # as every layer has it
+    if has_dims(wanted) or has_dims(length):  # as every layer has it
         surplus = max(window - step, 0)
         wanted = length * step + (surplus if padding == "valid" else 0)
-    total = max((length - 1) * step + window - wanted, 0)
+    total = dims.extreme("max", (length - 1) * step + window - wanted, 0)
     start = total // 2 if padding == "same" else 0
     return slice(start, start + wanted)

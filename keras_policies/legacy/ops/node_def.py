@@ -6,18 +6,11 @@ their kinds. Nodes of recorded functions come with plain values.
 
 import base64
 import binascii
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from keras_policies.annotations import Config
-from keras_policies.late import keras
-from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import kinds, sizes, table
-from keras_policies.legacy.ops.registry import Op
+from keras_policies.legacy.ops import kinds, table
 
 
 def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
@@ -35,45 +28,12 @@ def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
         for parameter, name in raw.parameters().items()
         if name in attributes
     }
-    given = raw.arguments(_inputs(tensors, constants))
-    try:
-        return function.call((), given | settings)
-    except LegacyModelError:
-        raise
-    except ValueError:
-        values = keras.tree.flatten(given)
-        if sizes.has_unknown(values) or any(map(kinds.is_tensor, values)):
-            raise
-        return _of_constants(function, given, settings)
-
-
-def _of_constants(function: Op, given: Config, settings: Config) -> Any:
-    """Return what a function of tensors makes of constants, as an array."""
-    arrays = {
-        name: value
-        for name, value in given.items()
-        if isinstance(value, np.ndarray | np.generic | float)
-    }
-    floats = {k: v for k, v in arrays.items() if np.asarray(v).dtype.kind in "fV"}
-    taken = floats or dict(list(arrays.items())[:1])
-    values = {name: kinds.array(value) for name, value in taken.items()}
-    tensors = {
-        name: keras.KerasTensor(value.shape, value.dtype.name)
-        for name, value in values.items()
-    }
-    found = function.call((), {**given, **tensors, **settings})
-    for made in keras.tree.flatten(found):
-        budget.spend(math.prod(made.shape), 8)
-    computed = keras.Function([*tensors.values()], found)([*values.values()])
-    return keras.tree.map_structure(keras.ops.convert_to_numpy, computed)
+    return function.call((), raw.arguments(_inputs(tensors, constants)) | settings)
 
 
 def _inputs(tensors: Sequence[Any], constants: Config) -> list[Any]:
     """Return tensors and constants in the order of the node's inputs."""
-    known = {
-        int(position): kinds.array(value) if isinstance(value, list) else value
-        for position, value in constants.items()
-    }
+    known = {int(position): value for position, value in constants.items()}
     total = len(tensors) + len(known)
     places = [i for i in range(total) if i not in known]
     if len(places) != len(tensors):

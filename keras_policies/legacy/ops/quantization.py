@@ -1,8 +1,8 @@
 """`tf.quantization`: values rounded as a quantized model rounds them."""
 
-from keras_policies.late import ops
-from keras_policies.legacy.ops.kinds import Operand, Tensor
+from keras_policies.legacy.ops.kinds import Value
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values.evaluator import ops
 
 NODE = Raw("inputs min max", "num_bits narrow_range")
 
@@ -15,12 +15,12 @@ NODE = Raw("inputs min max", "num_bits narrow_range")
     FakeQuantWithMinMaxVarsPerChannel=NODE,
 )
 def fake_quantization(
-    inputs: Tensor,
-    min: Operand,
-    max: Operand,
+    inputs: Value,
+    min: Value,
+    max: Value,
     num_bits: int = 8,
     narrow_range: bool = False,
-) -> Tensor:
+) -> Value:
     """Round to `2**num_bits` values between two bounds, one of them exactly zero.
 
     Source: Nudge in tensorflow/core/kernels/fake_quant_ops_functor.h.

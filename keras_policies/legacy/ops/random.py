@@ -4,25 +4,28 @@ They are drawn anew in each training step. Elsewhere Keras turns the noise off: 
 remains is the mean.
 """
 
-from keras_policies.late import keras, ops
-from keras_policies.legacy.ops import sizes
-from keras_policies.legacy.ops.kinds import DType, Sizes, Tensor
+from typing import Any
+
+from keras_policies.late import keras
+from keras_policies.legacy.ops.kinds import DType, Lengths, Value
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.evaluator import call_layer, has_dims, ops
 
 SHAPE = Raw("shape", "dtype")
-# What a normal distribution has below -2, where TensorFlow cuts it off.
+# What a normal distribution has below -2, where ValueFlow cuts it off.
 BELOW = 0.022750132
 
 
-def _noise(shape: Sizes, dtype: str) -> Tensor:
+def _noise(shape: Lengths, dtype: str) -> Any:
     """Return random numbers of mean 0 and deviation 1."""
-    if not sizes.has_unknown(shape):
+    if not any(map(has_dims, shape)):
         raise ValueError("shape: expected the batch size of a tensor in it")
-    zeros = sizes.filled(shape, 0, dtype)
-    return keras.layers.GaussianNoise(1.0, dtype=dtype)(zeros)
+    zeros = computed.full(shape, 0, dtype)
+    return call_layer(keras.layers.GaussianNoise(1.0, dtype=dtype), zeros)
 
 
-def _share(shape: Sizes, dtype: str) -> Tensor:
+def _share(shape: Lengths, dtype: str) -> Any:
     """Return uniform numbers between 0 and 1: the share below a normal number."""
     scaled = ops.multiply(_noise(shape, dtype), 0.5**0.5)
     return ops.multiply(ops.add(ops.erf(scaled), 1), 0.5)
@@ -35,28 +38,28 @@ def _share(shape: Sizes, dtype: str) -> Tensor:
     RandomStandardNormal=SHAPE,
 )
 def normal(
-    shape: Sizes,
-    mean: float = 0.0,
-    stddev: float = 1.0,
+    shape: Lengths,
+    mean: Value = 0.0,
+    stddev: Value = 1.0,
     dtype: DType = "float32",
     seed: object = None,
-) -> Tensor:
+) -> Value:
     """Return normally distributed numbers."""
     return ops.add(ops.multiply(_noise(shape, dtype), stddev), mean)
 
 
 @op("random.truncated_normal", v1=True, TruncatedNormal=SHAPE)
 def truncated_normal(
-    shape: Sizes,
-    mean: float = 0.0,
-    stddev: float = 1.0,
+    shape: Lengths,
+    mean: Value = 0.0,
+    stddev: Value = 1.0,
     dtype: DType = "float32",
     seed: object = None,
-) -> Tensor:
+) -> Value:
     """Return normally distributed numbers at most two deviations from the mean."""
     share = ops.multiply(_share(shape, dtype), 1 - 2 * BELOW)
     cut = ops.erfinv(ops.subtract(ops.multiply(ops.add(share, BELOW), 2), 1))
-    return ops.add(ops.multiply(cut, 2**0.5 * stddev), mean)
+    return ops.add(ops.multiply(ops.multiply(cut, 2**0.5), stddev), mean)
 
 
 @op(
@@ -67,16 +70,18 @@ def truncated_normal(
     RandomUniformInt=Raw("shape minval maxval", "dtype=Tout"),
 )
 def uniform(
-    shape: Sizes,
-    minval: float = 0.0,
-    maxval: float = 1.0,
+    shape: Lengths,
+    minval: Value = 0.0,
+    maxval: Value = 1.0,
     dtype: DType = "float32",
     seed: object = None,
-) -> Tensor:
+) -> Value:
     """Return uniform numbers from `minval` on and below `maxval`."""
     is_integer = dtype.startswith(("int", "uint"))
     share = _share(shape, "float32" if is_integer else dtype)
-    found = ops.add(ops.multiply(share, maxval - minval), minval)
+    if is_integer:
+        minval, maxval = (ops.cast(bound, "float32") for bound in (minval, maxval))
+    found = ops.add(ops.multiply(share, ops.subtract(maxval, minval)), minval)
     if is_integer:  # rounding may make 1 of a share
-        found = ops.minimum(ops.floor(found), maxval - 1)
+        found = ops.minimum(ops.floor(found), ops.subtract(maxval, 1.0))
     return ops.cast(found, dtype)

@@ -5,42 +5,84 @@ sampling_kernels}.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.dims import Dim, DimLike
+from keras_policies.legacy.values.evaluator import has_dims, ops
 
-Floats: TypeAlias = npt.NDArray[np.float64]
 
-
-def _cubic(b: float, c: float) -> Callable[[Floats], Floats]:
+def _cubic(b: float, c: float) -> Callable[[Any], Any]:
     """Return a kernel of the family of Mitchell and Netravali (1988)."""
 
-    def kernel(x: Floats) -> Floats:
-        x = np.abs(x)
-        near = ((12 - 9 * b - 6 * c) * x + 12 * b + 6 * c - 18) * x * x + 6 - 2 * b
-        far = ((-b - 6 * c) * x + 6 * b + 30 * c) * x - 12 * b - 48 * c
-        far = far * x + 8 * b + 24 * c
-        return np.where(x < 1, near, np.where(x < 2, far, 0)) / 6
+    def polynomial(x: Any, *factors: float) -> Any:
+        total: Any = 0.0
+        for factor in factors:
+            total = ops.add(ops.multiply(total, x), factor)
+        return ops.divide(total, 6.0)
+
+    def kernel(x: Any) -> Any:
+        x = ops.abs(x)
+        near = polynomial(x, 12 - 9 * b - 6 * c, 12 * b + 6 * c - 18, 0.0, 6 - 2 * b)
+        far = polynomial(
+            x, -b - 6 * c, 6 * b + 30 * c, -12 * b - 48 * c, 8 * b + 24 * c
+        )
+        far = ops.where(ops.less(x, 2.0), far, ops.zeros_like(x))
+        return ops.where(ops.less(x, 1.0), near, far)
 
     return kernel
 
 
-def _lanczos(radius: int) -> Callable[[Floats], Floats]:
-    return lambda x: np.where(np.abs(x) < radius, np.sinc(x) * np.sinc(x / radius), 0)
+def _sinc(x: Any) -> Any:
+    x = ops.multiply(x, math.pi)
+    divisor = ops.where(ops.equal(x, 0.0), ops.ones_like(x), x)
+    return ops.where(
+        ops.equal(x, 0.0), ops.ones_like(x), ops.divide(ops.sin(x), divisor)
+    )
+
+
+def _lanczos(radius: float) -> Callable[[Any], Any]:
+    def kernel(x: Any) -> Any:
+        weight = ops.multiply(_sinc(x), _sinc(ops.divide(x, radius)))
+        return ops.where(ops.less(ops.abs(x), radius), weight, ops.zeros_like(x))
+
+    return kernel
+
+
+def _bilinear(x: Any) -> Any:
+    return ops.maximum(ops.subtract(1.0, ops.abs(x)), 0.0)
+
+
+def _gaussian(x: Any) -> Any:
+    weight = ops.exp(ops.multiply(ops.square(x), -2.0))
+    return ops.where(ops.less(ops.abs(x), 1.5), weight, ops.zeros_like(x))
 
 
 # Method -> the weight of a pixel by its distance in pixels.
-KERNELS: dict[str, Callable[[Floats], Floats]] = {
-    "bilinear": lambda x: np.maximum(1 - np.abs(x), 0),
+KERNELS: dict[str, Callable[[Any], Any]] = {
+    "bilinear": _bilinear,
     "bicubic": _cubic(0, 1 / 2),  # of Keys
     "mitchellcubic": _cubic(1 / 3, 1 / 3),
-    "lanczos3": _lanczos(3),
-    "lanczos5": _lanczos(5),
-    "gaussian": lambda x: np.where(np.abs(x) < 1.5, np.exp(-2 * x * x), 0),
+    "lanczos3": _lanczos(3.0),
+    "lanczos5": _lanczos(5.0),
+    "gaussian": _gaussian,
 }
 METHODS = "nearest", "area", *KERNELS
+
+
+def _dtype(*lengths: DimLike) -> str:
+    """Return the dtype to compute positions in: nodes are computed in float32."""
+    return "float32" if any(map(has_dims, lengths)) else "float64"
+
+
+def _float(length: DimLike) -> Any:
+    return ops.cast(length, "float32") if isinstance(length, Dim) else float(length)
+
+
+def _numbers(count: DimLike, dtype: str) -> Any:
+    return ops.cast(computed.arange(0, count), dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,44 +92,59 @@ class Centers:
     align_corners: bool = False  # the first and last pixels keep their places
     half_pixels: bool = True  # the center of a pixel is half a pixel from its edge
 
-    def positions(self, length: int, wanted: int) -> Floats:
+    def positions(self, length: DimLike, wanted: DimLike) -> Any:
         """Return the positions of `wanted` pixels among `length`."""
-        number = np.arange(wanted, dtype="float64")
-        if self.align_corners and wanted > 1:
-            return number * (length - 1) / (wanted - 1)
-        if self.half_pixels:
-            return (number + 0.5) * length / wanted - 0.5
-        return number * length / wanted
+        number = _numbers(wanted, _dtype(length, wanted))
+        if self.align_corners and wanted != 1:
+            step = ops.divide(_float(length - 1), ops.maximum(_float(wanted - 1), 1.0))
+            return ops.multiply(number, step)
+        step = ops.divide(_float(length), _float(wanted))
+        if self.half_pixels and not self.align_corners:
+            return ops.subtract(ops.multiply(ops.add(number, 0.5), step), 0.5)
+        return ops.multiply(number, step)
 
-    def nearest(self, length: int, wanted: int) -> npt.NDArray[np.int32]:
+    def nearest(self, length: DimLike, wanted: DimLike) -> Any:
         """Return the numbers of the pixels nearest to these positions.
 
         TensorFlow rounds half up with either setting, and else takes the floor.
         """
-        at = self.positions(length, wanted)
-        at += 0.5 if self.align_corners or self.half_pixels else 0
-        return np.clip(np.floor(at + 1e-9), 0, length - 1).astype(np.int32)
+        half = 0.5 if self.align_corners or self.half_pixels else 0.0
+        at = ops.floor(ops.add(self.positions(length, wanted), half + 1e-9))
+        last = ops.subtract(_float(length), 1.0)
+        return ops.cast(ops.maximum(ops.minimum(at, last), 0.0), "int32")
 
 
-def _area(length: int, wanted: int) -> Floats:
-    ends = np.arange(wanted + 1) * length / wanted
-    start, stop = ends[:-1, None], ends[1:, None]
-    pixels = np.arange(length)[None]
-    overlap: Floats = np.minimum(stop, pixels + 1) - np.maximum(start, pixels)
-    return np.maximum(overlap, 0)
+def _area(length: DimLike, wanted: DimLike) -> Any:
+    dtype = _dtype(length, wanted)
+    step = ops.divide(_float(length), _float(wanted))
+    ends = ops.multiply(_numbers(wanted + 1, dtype), step)
+    start, stop = (
+        ops.expand_dims(computed.index(ends, [part]), -1)
+        for part in (slice(None, -1), slice(1, None))
+    )
+    pixels = ops.expand_dims(_numbers(length, dtype), 0)
+    overlap = ops.subtract(
+        ops.minimum(stop, ops.add(pixels, 1.0)), ops.maximum(start, pixels)
+    )
+    return ops.maximum(overlap, 0.0)
 
 
 def matrix(
-    length: int, wanted: int, method: str, centers: Centers, antialias: bool
-) -> npt.NDArray[np.float32]:
+    length: DimLike, wanted: DimLike, method: str, centers: Centers, antialias: bool
+) -> Any:
     """Return the weights of input pixels for each output pixel: `(wanted, length)`."""
     if method == "area":
         weights = _area(length, wanted)
     else:
-        at = centers.positions(length, wanted)[:, None]
+        at = ops.expand_dims(centers.positions(length, wanted), -1)
         if method == "bilinear" and not antialias:
-            at = np.clip(at, 0, length - 1)
-        stretch = max(length / wanted, 1) if antialias else 1
-        weights = KERNELS[method]((at - np.arange(length)[None]) / stretch)
-    total: Floats = weights.sum(axis=1, keepdims=True)
-    return (weights / total).astype(np.float32)
+            last = ops.subtract(_float(length), 1.0)
+            at = ops.maximum(ops.minimum(at, last), 0.0)
+        pixels = ops.expand_dims(_numbers(length, _dtype(length, wanted)), 0)
+        distance = ops.subtract(at, pixels)
+        if antialias:
+            stretch = ops.divide(_float(length), _float(wanted))
+            distance = ops.divide(distance, ops.maximum(stretch, 1.0))
+        weights = KERNELS[method](distance)
+    total = ops.sum(weights, axis=1, keepdims=True)
+    return ops.cast(ops.divide(weights, total), "float32")

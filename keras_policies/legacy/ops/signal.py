@@ -4,12 +4,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from keras_policies.late import ops
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.complex_pairs import Complex
-from keras_policies.legacy.ops.kinds import Pair, Tensor
+from keras_policies.legacy.ops.kinds import Pair, Value
 from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
 LENGTH = Raw("input_tensor fft_length")
 Lengths: TypeAlias = tuple[int, ...] | None
@@ -18,22 +19,22 @@ Lengths: TypeAlias = tuple[int, ...] | None
 @op("signal.fft", FFT=Raw("input"))
 def fft(input: Pair) -> Complex:
     """Return the transform along the last axis."""
-    return Complex(*ops.fft(input))
+    return Complex(*evaluate("fft", input))
 
 
 @op("signal.ifft", IFFT=Raw("input"))
 def ifft(input: Pair) -> Complex:
     """Undo `fft`: swap the parts, transform, swap back and divide by the length."""
     real, imag = input
-    length = kinds.integer(real.shape[-1])
-    found_imag, found_real = ops.fft((imag, real))
+    length = kinds.integer(computed.shape(real)[-1])
+    found_imag, found_real = evaluate("fft", (imag, real))
     return Complex(ops.divide(found_real, length), ops.divide(found_imag, length))
 
 
 @op("signal.fft2d", FFT2D=Raw("input"))
 def fft2d(input: Pair) -> Complex:
     """Return the transform along the last two axes."""
-    return Complex(*ops.fft2(input))
+    return Complex(*evaluate("fft2", input))
 
 
 @op("signal.ifft2d", IFFT2D=Raw("input"))
@@ -43,25 +44,25 @@ def ifft2d(input: Pair) -> Complex:
 
 
 @op("signal.rfft", RFFT=LENGTH)
-def rfft(input_tensor: Tensor, fft_length: Lengths = None) -> Complex:
+def rfft(input_tensor: Value, fft_length: Lengths = None) -> Complex:
     """Return the first half of `fft` of real numbers; the other half mirrors it."""
     return Complex(*ops.rfft(input_tensor, *(fft_length or ())))
 
 
 @op("signal.irfft", IRFFT=LENGTH)
-def irfft(input_tensor: Pair, fft_length: Lengths = None) -> Tensor:
+def irfft(input_tensor: Pair, fft_length: Lengths = None) -> Value:
     """Undo `rfft`."""
     return ops.irfft(input_tensor, *(fft_length or ()))
 
 
 @op("signal.frame")
 def frame(
-    signal: Tensor, frame_length: int, frame_step: int, pad_end: bool = False
-) -> Tensor:
+    signal: Value, frame_length: int, frame_step: int, pad_end: bool = False
+) -> Value:
     """Return the pieces of the last axis that begin at every `frame_step` items."""
     if pad_end:
         raise ValueError("pad_end: expected False")
-    total = kinds.integer(signal.shape[-1])
+    total = kinds.integer(computed.shape(signal)[-1])
     starts = np.arange(0, total - frame_length + 1, frame_step, dtype="int32")
     budget.spend(len(starts) * frame_length, 8)
     return ops.take(
@@ -71,7 +72,7 @@ def frame(
 
 @op("signal.stft")
 def stft(
-    signals: Tensor,
+    signals: Value,
     frame_length: int,
     frame_step: int,
     fft_length: int | None = None,
@@ -79,6 +80,6 @@ def stft(
 ) -> Complex:
     """Return `rfft` of the frames, under the Hann window of tf.signal."""
     pieces = frame(signals, frame_length, frame_step, pad_end)
-    window = np.hanning(frame_length + 1)[:-1].astype(signals.dtype)
+    window = np.hanning(frame_length + 1)[:-1].astype(dtype_of(signals))
     length = fft_length or 2 ** (frame_length - 1).bit_length()
     return rfft(ops.multiply(pieces, window), (length,))

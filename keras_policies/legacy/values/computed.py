@@ -1,0 +1,269 @@
+"""Shapes, slices and fills whose sizes may be known only when the model runs.
+
+A line of ones as long as a dimension (`dims.ones`) serves them all: a fill is a sum of
+lines of zeros, a range counts along a line, a slice takes the positions of a range.
+"""
+
+import math
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from keras_policies.annotations import Tensor
+from keras_policies.late import keras
+from keras_policies.late import ops as keras_ops
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.values import dims
+from keras_policies.legacy.values.dims import Dim, DimLike
+from keras_policies.legacy.values.evaluator import (
+    array,
+    dtype_of,
+    has_dims,
+    is_tensor,
+    ops,
+    simplified,
+)
+from keras_policies.legacy.values.shapes import Shape, shape_of
+
+Item: TypeAlias = "int | Dim | slice | EllipsisType | Tensor | None"
+
+
+def shape(value: Any) -> Shape:
+    """Return the shape of any value, with a `Dim` where it is not known."""
+    return shape_of(value) if is_tensor(value) else tuple(np.shape(value))
+
+
+def rank(value: Any) -> int:
+    """Return the number of axes."""
+    return len(value.shape) if is_tensor(value) else np.ndim(value)
+
+
+def vector(lengths: Sequence[DimLike], dtype: str = "int32") -> Any:
+    """Return dimensions as one value."""
+    has_unknown = any(map(has_dims, lengths))
+    return np.array([*lengths], dtype=object if has_unknown else dtype)
+
+
+def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
+    """Return a value of a shape, full of a number."""
+    if is_tensor(number) or not any(map(has_dims, lengths)):
+        return broadcast_to(ops.cast(array(number), dtype), lengths)
+    known = [1 if isinstance(n, Dim) else n for n in lengths]
+    budget.spend(math.prod(known), np.dtype(dtype).itemsize)
+    found = keras_ops.full(known, np.asarray(number).item(), dtype=dtype)
+    join = keras_ops.logical_or if dtype == "bool" else keras_ops.add
+    for axis, length in enumerate(lengths):
+        if isinstance(length, Dim):
+            line = [1] * len(lengths)
+            line[axis] = -1
+            zeros = keras_ops.zeros_like(dims.ones(length, dtype))
+            # Tall first: stock TensorFlow takes a tall second operand for a bias.
+            found = join(keras_ops.reshape(zeros, line), found)
+    return found
+
+
+def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
+    """Return numbers from `start` to below `stop`: numbers or dimensions."""
+    if not any(map(has_dims, (start, stop, step))):
+        if step == 0:
+            raise ValueError("a range of step 0")
+        count = (stop - start) / step
+        budget.spend(0 if count < 0 else count, 8)
+        return np.arange(start, stop, step, dtype=dtype)
+    count = -((start - stop) // step)
+    numbers = ops.subtract(keras_ops.cumsum(dims.ones(count, dtype), axis=0), 1)
+    return ops.add(ops.multiply(numbers, step), start)
+
+
+def broadcast_to(value: Any, lengths: Sequence[DimLike]) -> Any:
+    """Broadcast to a shape."""
+    if not any(map(has_dims, lengths)) and None not in getattr(value, "shape", ()):
+        return ops.broadcast_to(value, tuple(lengths))
+    old = (1,) * (len(lengths) - rank(value)) + shape(value)
+    missing = [1 if n == m else n for n, m in zip(lengths, old, strict=True)]
+    if missing == [1] * len(missing) and len(old) == rank(value):
+        return value
+    zeros = full(missing, 0, dtype_of(value))
+    # The zeros first: stock TensorFlow takes a tall second operand for a bias.
+    return (ops.logical_or if dtype_of(value) == "bool" else ops.add)(zeros, value)
+
+
+def reshape(value: Any, lengths: Sequence[DimLike]) -> Any:
+    """Reshape; one of the lengths may be -1.
+
+    Where more lengths are unknown than Keras can infer, the rows are gathered at a grid
+    of positions that has the shape.
+    """
+    if not is_tensor(value):
+        found = np.reshape(value, [*map(_number, lengths)])
+        return simplified(found) if has_dims(value) else found
+    old = shape(value)
+    if -1 in lengths:
+        others = math.prod(n for n in lengths if not _is_rest(n))
+        lengths = [math.prod(old) // others if _is_rest(n) else n for n in lengths]
+    if tuple(lengths) == old:
+        return value
+    unknown = [axis for axis, n in enumerate(lengths) if isinstance(n, Dim)]
+    wanted = [-1 if isinstance(n, Dim) else n for n in lengths]
+    if len(unknown) <= 1:
+        return keras_ops.reshape(value, wanted)
+    if len(unknown) == 2 and unknown[0] == 0 and lengths[0] == old[0]:
+        return keras.layers.Reshape(wanted[1:], dtype=value.dtype)(value)
+    last = unknown[-1] + 1
+    rows = keras_ops.reshape(value, [-1, *wanted[last:]])
+    return keras_ops.take(rows, _grid(lengths[:last]), axis=0)
+
+
+def _is_rest(length: DimLike) -> bool:
+    return not isinstance(length, Dim) and length == -1
+
+
+def _number(length: DimLike) -> int:
+    if isinstance(length, Dim):
+        raise ValueError(f"a constant in a shape with the length {length}")
+    return length
+
+
+def _grid(lengths: Sequence[DimLike]) -> Tensor:
+    """Return the positions 0, 1, ... in a tensor of this shape."""
+    found: Any = 0
+    for axis, length in enumerate(lengths):
+        line = [1] * len(lengths)
+        line[axis] = -1
+        step = math.prod(lengths[axis + 1 :])
+        numbers = keras_ops.reshape(arange(0, length), line)
+        found = ops.add(ops.multiply(numbers, step), found)
+    return found
+
+
+def index(value: Any, spec: Sequence[Item]) -> Any:
+    """Index by numbers, dimensions, scalar tensors, slices, None and `...`."""
+    items = _without_ellipsis(spec, rank(value))
+    if not is_tensor(value) and not any(map(_is_computed, items)):
+        found = np.asarray(value)[tuple(items)]
+        return simplified(found) if has_dims(value) else found
+    lengths = iter(shape(value))
+    plain: list[Any] = []
+    later: list[tuple[int, Any]] = []  # axis of the result, positions
+    axis = 0
+    for item in items:
+        length = 1 if item is None else next(lengths)
+        if isinstance(item, slice):
+            item = _bounded(item, length)
+        if isinstance(item, int) or item is None or _is_plain(item):
+            plain.append(item)
+            axis += not isinstance(item, int)
+            continue
+        later.append((axis, _positions(item, length)))
+        plain.append(slice(None))
+        axis += 1
+    found = _sliced(value, plain)
+    for place, positions in reversed(later):
+        found = ops.take(found, positions, axis=place)
+    return found
+
+
+def _is_computed(item: Item) -> bool:
+    bounds = (item.start, item.stop, item.step) if isinstance(item, slice) else (item,)
+    return any(has_dims(bound) or is_tensor(bound) for bound in bounds)
+
+
+def _is_plain(item: Any) -> bool:
+    return isinstance(item, slice) and not _is_computed(item)
+
+
+def _bounded(item: slice, length: DimLike) -> slice:
+    """Return a slice whose dimensions are counted from the end, where that works."""
+    return slice(_bound(item.start, length, True), _bound(item.stop, length), item.step)
+
+
+def _bound(value: Any, length: DimLike, is_start: bool = False) -> Any:
+    if not isinstance(value, Dim):
+        return value
+    from_end = value - length  # B - B, B - 1 - B
+    if isinstance(from_end, Dim) or (is_start and from_end >= 0):
+        return value
+    return None if from_end >= 0 else from_end
+
+
+def _positions(item: Any, length: DimLike) -> Any:
+    """Return the positions on an axis that a slice or a scalar takes."""
+    if not isinstance(item, slice):
+        return item if is_tensor(item) else dims.scalar(item)
+    if any(map(is_tensor, (item.start, item.stop))):
+        raise ValueError("a slice between positions that are computed from data")
+    step = 1 if item.step is None else item.step
+    if not isinstance(step, int) or step < 1:
+        raise ValueError(f"{item} of an axis of the length {length}")
+    start = 0 if item.start is None else _from_start(item.start, length)
+    stop = length if item.stop is None else _from_start(item.stop, length)
+    if isinstance(length, int):  # TensorFlow ends a slice where the axis ends
+        stop = dims.extreme("min", stop, length)
+    return arange(start, stop, step)
+
+
+def _from_start(bound: DimLike, length: DimLike) -> DimLike:
+    return bound + length if isinstance(bound, int) and bound < 0 else bound
+
+
+def _sliced(value: Any, items: list[Any]) -> Any:
+    """Index by numbers and slices; torch takes no negative steps."""
+    if not is_tensor(value):
+        return np.asarray(value)[tuple(items)]
+    axis = 0
+    for position, item in enumerate(items):
+        if isinstance(item, slice) and (item.step or 1) < 0:
+            value = keras_ops.flip(value, axis)
+            items[position] = _forwards(item, value.shape[axis])
+        axis += item is not None
+    if all(item == slice(None) for item in items):
+        return value
+    return value[tuple(items)]
+
+
+def _without_ellipsis(spec: Sequence[Item], axes: int) -> list[Any]:
+    """Return the index with a full slice for each axis that it does not name."""
+    others = sum(item is not None and item is not Ellipsis for item in spec)
+    full_slices = [slice(None)] * (axes - others)
+    places = [i for i, item in enumerate(spec) if item is Ellipsis]
+    if not places:
+        return [*spec, *full_slices]
+    return [*spec[: places[0]], *full_slices, *spec[places[0] + 1 :]]
+
+
+def _forwards(item: slice, length: int | None) -> slice:
+    """Return the slice of a flipped axis that equals a backward slice of the axis."""
+    if (item.start, item.stop) == (None, None):
+        return slice(None, None, -item.step)
+    if length is None:
+        raise ValueError(f"{item} of an axis of unknown size")
+    taken = range(length)[item]
+    if not taken:
+        return slice(0, 0)
+    return slice(length - 1 - taken[0], length - taken[-1], -item.step)
+
+
+def tile(value: Any, multiples: Sequence[DimLike]) -> Any:
+    """Repeat a value along its axes."""
+    lengths = shape(value)
+    times = [1 if isinstance(n, Dim) else n for n in multiples]
+    found = ops.tile(value, times) if set(times) != {1} else value
+    for axis, (length, count) in enumerate(zip(lengths, multiples, strict=True)):
+        if isinstance(count, Dim):
+            every = ops.mod(arange(0, count * length), length)
+            found = ops.take(found, every, axis=axis)
+    return found
+
+
+def repeat(value: Any, times: DimLike, axis: int | None) -> Any:
+    """Repeat each item as many times."""
+    if not isinstance(times, Dim):
+        return ops.repeat(value, times, axis=axis)
+    if axis is None:
+        value, axis = reshape(value, [-1]), 0
+    length = shape(value)[axis]
+    return ops.take(
+        value, ops.floor_divide(arange(0, times * length), times), axis=axis
+    )

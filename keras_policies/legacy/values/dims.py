@@ -1,0 +1,447 @@
+"""Symbolic dimensions: integer polynomials in the lengths of axes.
+
+A polynomial is `{monomial: coefficient}`, a monomial a sorted tuple of atoms: the
+length of an axis, a floor quotient, the larger or the smaller of two dimensions. The
+form is canonical, so equality decides: `B * 20 // 20 == B`. A polynomial without atoms
+is an `int`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from keras_policies.annotations import Tensor
+from keras_policies.late import ops
+
+MAX_TERMS = 60  # of a polynomial
+MAX_DEPTH = 20  # of quotients in quotients
+BATCH = "batch"
+
+
+class UndecidedError(ValueError):
+    """A comparison of two dimensions whose outcome depends on the model's input."""
+
+    def __init__(self, one: DimLike, relation: str, other: DimLike) -> None:
+        super().__init__(
+            f"whether {one} {relation} {other} depends on the model's input"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class AxisLength:
+    """The length of an axis of a tensor, at least 1.
+
+    All axes that are the model's batch have the key `BATCH`, and so are one atom.
+    """
+
+    key: str | tuple[int, int]
+    tensor: Tensor = dataclasses.field(compare=False, repr=False)
+    axis: int = dataclasses.field(compare=False, repr=False)
+    low = 1
+    depth = 0
+
+    def __str__(self) -> str:
+        return BATCH if self.key == BATCH else f"{self.tensor.name}.shape[{self.axis}]"
+
+    def ones(self, dtype: str) -> Tensor:
+        """Return ones as long as the axis."""
+        first: list[int | slice] = [0] * len(self.tensor.shape)
+        first[self.axis] = slice(None)
+        return ops.cast(ops.ones_like(self.tensor[tuple(first)]), dtype)
+
+    def scalar(self) -> Tensor:
+        """Return the length as an int32 scalar tensor."""
+        return ops.sum(self.ones("int32"))
+
+    def evaluate(self, lengths: Mapping[Any, int]) -> int:
+        """Return the length where those of axes are given, by their keys."""
+        return lengths[self.key]
+
+
+@dataclasses.dataclass(frozen=True)
+class Quotient:
+    """`dividend // divisor`, which is not a polynomial."""
+
+    dividend: DimLike
+    divisor: DimLike
+
+    @functools.cached_property
+    def low(self) -> float:
+        """int or -inf, a lower bound."""
+        low, divisor = bounds(self.dividend)[0], bounds(self.divisor)
+        if divisor[0] < 1 or low == -math.inf:
+            return -math.inf
+        return 0 if low >= 0 else low
+
+    @functools.cached_property
+    def depth(self) -> int:
+        """int, how many atoms are inside each other."""
+        return 1 + max(depth(self.dividend), depth(self.divisor))
+
+    def __str__(self) -> str:
+        return f"(({self.dividend}) // ({self.divisor}))"
+
+    def ones(self, dtype: str) -> Tensor:
+        """Return ones, as many as the quotient."""
+        if isinstance(self.divisor, int) and self.divisor > 0:
+            return ones(self.dividend, dtype)[self.divisor - 1 :: self.divisor]
+        raise ValueError(f"a length of {self} needs a divisor that is known")
+
+    def scalar(self) -> Tensor:
+        """Return the quotient as an int32 scalar tensor."""
+        return ops.floor_divide(scalar(self.dividend), scalar(self.divisor))
+
+    def evaluate(self, lengths: Mapping[Any, int]) -> int:
+        """Return the quotient where lengths of axes are given, by their keys."""
+        divisor = evaluate(self.divisor, lengths)
+        return evaluate(self.dividend, lengths) // divisor
+
+
+@dataclasses.dataclass(frozen=True)
+class Extreme:
+    """The larger (`"max"`) or the smaller (`"min"`) of two dimensions."""
+
+    kind: str
+    options: tuple[DimLike, DimLike]
+
+    @functools.cached_property
+    def low(self) -> float:
+        """int or -inf, a lower bound."""
+        return self._function(bounds(option)[0] for option in self.options)
+
+    @functools.cached_property
+    def depth(self) -> int:
+        """int, how many atoms are inside each other."""
+        return 1 + max(map(depth, self.options))
+
+    @property
+    def _function(self) -> Callable[[Iterable[float]], float]:
+        return max if self.kind == "max" else min
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.options[0]}, {self.options[1]})"
+
+    def ones(self, dtype: str) -> Tensor:
+        """Return ones, as many as the smaller of a length and a number."""
+        number, length = self.options
+        if self.kind == "min" and isinstance(number, int):
+            return ones(length, dtype)[:number]
+        raise ValueError(f"a length of {self}")
+
+    def scalar(self) -> Tensor:
+        """Return the larger or the smaller as an int32 scalar tensor."""
+        function = ops.maximum if self.kind == "max" else ops.minimum
+        return function(*map(scalar, self.options))
+
+    def evaluate(self, lengths: Mapping[Any, int]) -> int:
+        """Return it where the lengths of axes are given, by their keys."""
+        return int(self._function(evaluate(one, lengths) for one in self.options))
+
+
+Atom: TypeAlias = AxisLength | Quotient | Extreme
+Monomial: TypeAlias = tuple[Atom, ...]
+
+
+class Dim:
+    """A dimension that is known only when the model runs.
+
+    `==` decides whether two dimensions are the same polynomial, and so equal whatever
+    the input is. `<`, `<=`, `>` and `>=` raise `UndecidedError` where the input
+    decides; an axis counts as not empty.
+
+    Example:
+        >>> size = batch(keras.Input((3,)))
+        >>> size * 20 // 20 == size, size + 1 > size
+        (True, True)
+    """
+
+    __slots__ = ("_hash", "terms")
+    __array_ufunc__ = None  # numpy asks the operators below
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms = dict(terms)
+        self._hash = hash(frozenset(self.terms.items()))
+
+    def __add__(self, other: Any) -> Any:
+        if not is_integer(other):
+            return NotImplemented
+        terms = dict(self.terms)
+        for monomial, count in _terms(other).items():
+            terms[monomial] = terms.get(monomial, 0) + count
+        return _simplified(terms)
+
+    def __mul__(self, other: Any) -> Any:
+        if not is_integer(other):
+            return NotImplemented
+        terms: dict[Monomial, int] = {}
+        for one, count in self.terms.items():
+            for two, times in _terms(other).items():
+                monomial = tuple(sorted(one + two, key=str))
+                terms[monomial] = terms.get(monomial, 0) + count * times
+        return _simplified(terms)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other if is_integer(other) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other if is_integer(other) else NotImplemented
+
+    def __floordiv__(self, other: Any) -> Any:
+        return quotient(self, other) if is_integer(other) else NotImplemented
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return quotient(other, self) if is_integer(other) else NotImplemented
+
+    def __mod__(self, other: Any) -> Any:
+        return self - self // other * other if is_integer(other) else NotImplemented
+
+    def __rmod__(self, other: Any) -> Any:
+        return other - other // self * self if is_integer(other) else NotImplemented
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __bool__(self) -> bool:
+        return not_equal(self, 0)
+
+    def __lt__(self, other: Any) -> bool:
+        return _decided(self, "<", other, lambda low, high: (high < 0, low >= 0))
+
+    def __le__(self, other: Any) -> bool:
+        return _decided(self, "<=", other, lambda low, high: (high <= 0, low > 0))
+
+    def __gt__(self, other: Any) -> bool:
+        return _decided(self, ">", other, lambda low, high: (low > 0, high <= 0))
+
+    def __ge__(self, other: Any) -> bool:
+        return _decided(self, ">=", other, lambda low, high: (low >= 0, high < 0))
+
+    def __repr__(self) -> str:
+        terms = sorted(self.terms.items(), key=lambda term: str(term[0]), reverse=True)
+        return " + ".join(
+            "*".join([*([str(n)] if n != 1 or not m else []), *map(str, m)])
+            for m, n in terms
+        )
+
+
+DimLike: TypeAlias = int | Dim
+
+
+def axis_length(tensor: Tensor, axis: int) -> Dim:
+    """Return the length of an axis as a dimension of its own."""
+    return Dim({(AxisLength((id(tensor), axis), tensor, axis),): 1})
+
+
+def batch(tensor: Tensor) -> Dim:
+    """Return the batch size of the model, as the length of a tensor's first axis."""
+    return Dim({(AxisLength(BATCH, tensor, 0),): 1})
+
+
+def read_from(tensor: Tensor, axis: int, length: DimLike | None) -> DimLike:
+    """Return a dimension that is the length of an axis, read from there if it is one.
+
+    Without `length`, it is one of its own. A weight that only gives a tensor its shape
+    stays a part of the model that way.
+    """
+    if length is None:
+        return axis_length(tensor, axis)
+    ((atoms, count), *rest) = _terms(length).items()
+    if rest or count != 1 or len(atoms) != 1 or not isinstance(atoms[0], AxisLength):
+        return length
+    return Dim({(dataclasses.replace(atoms[0], tensor=tensor, axis=axis),): 1})
+
+
+def is_integer(value: object) -> bool:
+    """Return whether a value is a dimension or a whole number."""
+    return isinstance(value, Dim | int | np.integer) and not isinstance(value, bool)
+
+
+def _terms(value: Any) -> Mapping[Monomial, int]:
+    return value.terms if isinstance(value, Dim) else {(): operator.index(value)}
+
+
+def _simplified(terms: Mapping[Monomial, int]) -> DimLike:
+    kept = {monomial: count for monomial, count in terms.items() if count}
+    if len(kept) > MAX_TERMS:
+        raise ValueError(f"a size that is a sum of more than {MAX_TERMS} terms")
+    return Dim(kept) if kept.keys() - {()} else kept.get((), 0)
+
+
+def depth(value: DimLike) -> int:
+    """Return how many atoms of a dimension are inside each other."""
+    return max((atom.depth for m in _terms(value) for atom in m), default=0)
+
+
+def bounds(value: DimLike) -> tuple[float, float]:
+    """Return a lower and an upper bound, infinite where none is known."""
+    low = high = 0.0
+    for monomial, count in _terms(value).items():
+        least = math.prod((max(a.low, -math.inf) for a in monomial), start=1.0)
+        if any(atom.low < 0 for atom in monomial):
+            return -math.inf, math.inf
+        ends = (count * least, count * math.inf if monomial else count * least)
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def _decided(
+    one: Dim,
+    relation: str,
+    other: Any,
+    rule: Callable[[float, float], tuple[bool, bool]],
+) -> bool:
+    if not is_integer(other):
+        raise TypeError(f"{one} {relation} {other!r}: expected a whole number")
+    is_true, is_false = rule(*bounds(one - other))
+    if not is_true and not is_false:
+        raise UndecidedError(one, relation, other)
+    return is_true
+
+
+def not_equal(one: DimLike, other: DimLike) -> bool:
+    """Return whether two dimensions differ, whatever the input is.
+
+    Raises:
+        UndecidedError: if the input decides.
+    """
+    if one == other:
+        return False
+    low, high = bounds(one - other)
+    if low <= 0 <= high:
+        raise UndecidedError(one, "!=", other)
+    return True
+
+
+def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
+    """Return `dividend // divisor`, rounded down as Python does."""
+    if divisor == 0:
+        raise ValueError(f"{dividend} divided by 0")
+    if isinstance(dividend, int) and isinstance(divisor, int):
+        return dividend // divisor
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, count in _terms(dividend).items():
+        divided = _divided(monomial, count, divisor)
+        if divided is None:
+            rest[monomial] = count
+        else:
+            whole[divided[0]] = whole.get(divided[0], 0) + divided[1]
+    left = _simplified(rest)
+    if isinstance(left, int) and isinstance(divisor, int):
+        return _simplified(whole) + left // divisor
+    if isinstance(left, Dim) and isinstance(divisor, int) and divisor > 0:
+        constant = rest.get((), 0) // divisor  # 5 + 2*8 of T + 21: (T + 5) // 8 + 2
+        left, whole = left - constant * divisor, {**whole}
+        whole[()] = whole.get((), 0) + constant
+    if left == 0:
+        return _simplified(whole)
+    atom = Quotient(left, divisor)
+    if atom.depth > MAX_DEPTH:
+        raise ValueError(f"a size that divides more than {MAX_DEPTH} times")
+    whole[(atom,)] = 1
+    return _simplified(whole)
+
+
+def _divided(
+    monomial: Monomial, count: int, divisor: DimLike
+) -> tuple[Monomial, int] | None:
+    """Return the exact quotient of one term, or None."""
+    terms = _terms(divisor)
+    if len(terms) != 1:
+        return None
+    ((atoms, times),) = terms.items()
+    left = list(monomial)
+    for atom in atoms:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return None if count % times else (tuple(left), count // times)
+
+
+def extreme(kind: str, one: DimLike, other: DimLike) -> DimLike:
+    """Return the larger (`"max"`) or the smaller (`"min"`) of two dimensions."""
+    try:
+        is_first = one >= other if kind == "max" else one <= other
+    except UndecidedError:
+        options = sorted((one, other), key=lambda d: (isinstance(d, Dim), str(d)))
+        found = Dim({(Extreme(kind, (options[0], options[1])),): 1})
+        if depth(found) > MAX_DEPTH:
+            raise ValueError(f"more than {MAX_DEPTH} bounds of a size") from None
+        return found
+    return one if is_first else other
+
+
+def evaluate(value: DimLike, lengths: Mapping[Any, int]) -> int:
+    """Return a dimension where the lengths of axes are given, by their keys."""
+    return sum(
+        count * math.prod(atom.evaluate(lengths) for atom in monomial)
+        for monomial, count in _terms(value).items()
+    )
+
+
+def axes_in(value: Any) -> set[AxisLength]:
+    """Return the axes whose lengths a dimension, or an array of them, depends on."""
+    if isinstance(value, np.ndarray):
+        return set().union(*map(axes_in, value.flat))
+    found: set[AxisLength] = set()
+    for monomial in _terms(value):
+        for atom in monomial:
+            if isinstance(atom, AxisLength):
+                found.add(atom)
+            elif isinstance(atom, Quotient):
+                found |= axes_in(atom.dividend) | axes_in(atom.divisor)
+            else:
+                found.update(*map(axes_in, atom.options))
+    return found
+
+
+def scalar(value: DimLike) -> Any:
+    """Return a dimension as an int32 scalar tensor of the model; an int as it is."""
+    if isinstance(value, int):
+        return value
+    products = []
+    for monomial, count in sorted(value.terms.items(), key=lambda term: not term[0]):
+        factors = [atom.scalar() for atom in monomial]
+        factors += [count] * (count != 1 or not monomial)
+        products.append(functools.reduce(ops.multiply, factors))
+    return functools.reduce(ops.add, products)  # the int, if any, comes last
+
+
+def ones(value: DimLike, dtype: str) -> Tensor:
+    """Return ones of a length, or raise ValueError if no node gives as many.
+
+    The parts of a sum are joined; a number is cut off: `2*B - 1` is `ones(2*B)[1:]`.
+    """
+    if isinstance(value, int):
+        return ops.ones((value,), dtype)
+    parts, cut = [], 0
+    for monomial, count in value.terms.items():
+        if count < 0 and monomial:
+            raise ValueError(f"a length of {value}, which subtracts a size")
+        if count < 0:
+            cut = -count
+            continue
+        lines = [atom.ones(dtype) for atom in monomial]
+        if count != 1 or not lines:
+            lines.append(ops.ones((count,), dtype))
+        whole = functools.reduce(
+            lambda a, b: ops.reshape(ops.outer(a, b), (-1,)), lines
+        )
+        parts.append(whole)
+    joined = parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=0)
+    return joined[cut:] if cut else joined

@@ -1,0 +1,494 @@
+"""Partial evaluation: `ops.add(x, y)` for tensors, constants and dimensions alike.
+
+    >>> ops.add(np.float32(1), np.float32(2))      # constants: numpy, at once
+    3.0
+    >>> ops.multiply(dims, 2)                      # dimensions: their own operators
+    2*batch
+    >>> ops.add(keras.Input((3,)), np.float32(2))  # a tensor: a node of keras.ops
+    <KerasTensor shape=(None, 3), dtype=float32, ...>
+
+Names and arguments are those of `keras.ops`.
+"""
+
+import functools
+import math
+import operator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes  # noqa: F401 (numpy knows bfloat16 by it)
+import numpy as np
+import numpy.typing as npt
+
+from keras_policies.annotations import Tensor
+from keras_policies.late import keras
+from keras_policies.late import ops as keras_ops
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.values import dims
+from keras_policies.legacy.values.dims import Dim, UndecidedError
+
+# Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
+DEFAULTS = {"float64": "float32", "int64": "int32"}
+# Name -> the positions of the arguments that get one dtype; -1 stands for the items of
+# a list, in the first argument, or in all that follow the first (einsum).
+SAME_DTYPE: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(
+        (
+            *("add", "subtract", "multiply", "true_divide", "divide", "divide_no_nan"),
+            *("floor_divide", "mod", "power", "maximum", "minimum", "arctan2"),
+            *("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"),
+            *("logical_and", "logical_or", "logical_xor", "matmul", "dot", "tensordot"),
+            *("bitwise_and", "bitwise_or", "bitwise_xor", "conv", "depthwise_conv"),
+            *("binary_crossentropy", "categorical_crossentropy", "linalg.solve"),
+        ),
+        (0, 1),
+    ),
+    "clip": (0, 1, 2),
+    "separable_conv": (0, 1, 2),
+    "where": (1, 2),
+    "scatter_update": (0, 2),
+}
+LISTS = "concatenate", "stack"  # their first argument is a list of one dtype
+# On dimensions: numpy's own functions on arrays of objects.
+STRUCTURAL = {
+    *("broadcast_to", "concatenate", "cumprod", "cumsum", "diagonal", "expand_dims"),
+    *("flip", "moveaxis", "pad", "prod", "repeat", "reshape", "roll", "split", "stack"),
+    *("squeeze", "sum", "swapaxes", "take", "take_along_axis", "tile", "transpose"),
+    *("unstack", "where"),
+}
+# On dimensions, item by item.
+ARITHMETIC: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "floor_divide": operator.floordiv,
+    "mod": operator.mod,
+    "negative": operator.neg,
+    "square": lambda x: x * x,
+    "maximum": lambda x, y: dims.extreme("max", x, y),
+    "minimum": lambda x, y: dims.extreme("min", x, y),
+    "equal": lambda x, y: not dims.not_equal(x, y),
+    "not_equal": dims.not_equal,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "less": operator.lt,
+    "less_equal": operator.le,
+}
+EXTREMES = {"max": "maximum", "min": "minimum"}
+# numpy widens the integers that these add up; TensorFlow does not.
+AS_WIDE = {"sum", "prod", "cumsum", "cumprod", "trace"}
+
+
+def is_tensor(value: object) -> bool:
+    """Return whether a value is a tensor of the model, not a constant or a dimension.
+
+    Without Keras, which takes seconds to import, there is none.
+    """
+    found = sys.modules.get("keras")
+    return found is not None and isinstance(value, found.KerasTensor)
+
+
+def has_dims(value: object) -> bool:
+    """Return whether a value is a dimension, or an array with dimensions in it."""
+    return isinstance(value, Dim) or (
+        isinstance(value, np.ndarray) and value.dtype == object
+    )
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield what is in lists, tuples and dicts."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if not isinstance(value, list | tuple):
+        yield value
+        return
+    for item in value:
+        yield from leaves(item)
+
+
+def array(value: Any, dtype: str | None = None) -> Any:
+    """Return a value as a tensor, an array or a dimension.
+
+    Numbers of Python get TensorFlow's dtypes; a list with tensors in it is stacked.
+    """
+    if is_tensor(value) or isinstance(value, Dim):
+        return value if dtype is None else ops.cast(value, dtype)
+    if isinstance(value, list | tuple) and any(map(is_tensor, leaves(value))):
+        return ops.stack([array(item, dtype) for item in value])
+    if isinstance(value, list | tuple) and any(map(has_dims, leaves(value))):
+        return np.array(value, dtype=object)
+    found = np.asarray(value)
+    if found.dtype == object and not has_dims(value):
+        raise ValueError(f"expected numbers, found {str(value)[:80]!r}")
+    if not isinstance(value, np.ndarray | np.generic):
+        found = found.astype(DEFAULTS.get(found.dtype.name, found.dtype))
+    return found if dtype is None else found.astype(dtype)
+
+
+def tensor(value: Any, dtype: str | None = None) -> Any:
+    """Return a value as what `keras.ops` takes: dimensions become tensors."""
+    if isinstance(value, Dim):
+        value = dims.scalar(value)
+    elif has_dims(value):
+        items = [keras_ops.cast(dims.scalar(n), "int32") for n in value.ravel()]
+        value = keras_ops.reshape(keras_ops.stack(items), value.shape)
+    elif isinstance(value, np.ndarray | np.generic):
+        return value if dtype is None else np.asarray(value, dtype)
+    is_other = dtype is not None and is_tensor(value) and value.dtype != dtype
+    return keras_ops.cast(value, dtype) if is_other else value
+
+
+def dtype_of(value: Any) -> str:
+    """Return the name of a value's dtype; dimensions are int32."""
+    return "int32" if has_dims(value) else str(array(value).dtype)
+
+
+def is_integer_dtype(name: str) -> bool:
+    """Return whether a dtype is one of whole numbers."""
+    return name.startswith(("int", "uint"))
+
+
+def simplified(found: Any) -> Any:
+    """Return an array of objects as one of numbers if no dimension is left in it."""
+    if isinstance(found, list | tuple):
+        return type(found)(map(simplified, found))
+    items = np.asarray(found, dtype=object)
+    if any(isinstance(item, Dim) for item in items.flat):
+        return items if items.ndim else items.item()
+    is_bool = items.size and all(
+        isinstance(item, bool | np.bool_) for item in items.flat
+    )
+    return items.astype("bool" if is_bool else "int32")
+
+
+class Ops:
+    """The functions of `keras.ops`, for all kinds of values."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return functools.partial(evaluate, name)
+
+
+def evaluate(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a function of `keras.ops`, or compute at once what it would return.
+
+    Raises:
+        ValueError: if it cannot be computed.
+        LimitError: if the size of the file does not explain what it costs.
+    """
+    values = [*leaves((args, kwargs))]
+    if any(map(is_tensor, values)):
+        return _node(name, args, kwargs)
+    if any(map(has_dims, values)):
+        return _of_dims(name, args, kwargs)
+    arrays = _promoted(name, args)
+    _charge(name, arrays)
+    with np.errstate(all="ignore"):  # as TensorFlow: integers wrap around
+        return _of_arrays(name, arrays, kwargs)
+
+
+ops = Ops()
+
+
+def get_op(name: str) -> Callable[..., Any]:
+    """Return a function of `keras.ops`, or raise ValueError if this Keras lacks it."""
+    try:
+        found: Callable[..., Any] = operator.attrgetter(name)(keras_ops)
+    except AttributeError as error:
+        raise ValueError(f"this Keras has no keras.ops.{name}") from error
+    return found
+
+
+def _node(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    function = NODES.get(name) or get_op(name)
+    args = _promoted(name, args)
+    named = {key: _mapped(tensor, value) for key, value in kwargs.items()}
+    return function(*[_mapped(tensor, value) for value in args], **named)
+
+
+def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(function, item) for item in value)
+    return function(value)
+
+
+def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return what a function makes of dimensions, or of a tensor that has them."""
+    if name in EXTREMES:
+        return _extreme(EXTREMES[name], *args, **kwargs)
+    if name in STRUCTURAL:
+        return simplified(_of_arrays(name, args, kwargs))
+    if name in ARITHMETIC:
+        operands = [np.asarray(value, dtype=object) for value in args]
+        budget.spend(math.prod(np.broadcast_shapes(*(x.shape for x in operands))), 8)
+        try:
+            function = np.frompyfunc(_plain(ARITHMETIC[name]), len(operands), 1)
+            return simplified(function(*operands))
+        except (TypeError, UndecidedError):
+            pass  # a number that is not whole, or a node that compares
+    if name in ("ones_like", "zeros_like"):
+        return _of_arrays(name, [np.zeros(np.shape(args[0]), "int32")], kwargs)
+    if name == "cast" and is_integer_dtype(args[1]):
+        return args[0]
+    converted = [_mapped(tensor, value) for value in args]
+    return _node(name, converted, kwargs)
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is given Python's numbers instead of numpy's."""
+
+    def plain(*items: Any) -> Any:
+        return function(*(x.item() if isinstance(x, np.generic) else x for x in items))
+
+    return plain
+
+
+def _extreme(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    items = np.asarray(x, dtype=object)
+    if axis is None and not keepdims:
+        return functools.reduce(functools.partial(evaluate, name), items.ravel())
+    function = np.frompyfunc(_plain(ARITHMETIC[name]), 2, 1)
+    return simplified(function.reduce(items, axis=axis, keepdims=keepdims))
+
+
+def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return what numpy computes, or if it lacks the function, the backend of Keras."""
+    function = NUMPY.get(name) or _numpy(name)
+    if function is None:
+        return _eagerly(get_op(name), args, kwargs)
+    named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
+    found = function(*args, **named)
+    first = next((x for x in leaves(args) if isinstance(x, np.ndarray)), None)
+    if name in AS_WIDE and first is not None and first.dtype.kind in "iu":
+        return found.astype(first.dtype)
+    return tuple(found) if isinstance(found, list) else found
+
+
+def _numpy(name: str) -> Callable[..., Any] | None:
+    try:
+        found = operator.attrgetter(name)(np)
+    except AttributeError:
+        return None
+    return found if callable(found) else None
+
+
+def _eagerly(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """Call a function of Keras, or a layer, on arrays; return arrays."""
+    if "keras" not in sys.modules:
+        raise ValueError("computed when the model is built")
+    with keras.device("cpu"):
+        found = function(*args, **kwargs)
+        return keras.tree.map_structure(keras.ops.convert_to_numpy, found)
+
+
+def call_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a layer on tensors of the model, or at once on constants."""
+    args = tuple(_mapped(tensor, value) for value in args)
+    if any(map(is_tensor, leaves(args))):
+        return layer(*args, **kwargs)
+    _charge("layer", args)
+    return _eagerly(layer, args, kwargs)
+
+
+def _promoted(name: str, args: Sequence[Any]) -> list[Any]:
+    """Return arguments, with those of one dtype in TensorFlow in that dtype."""
+    args = [np.asarray(x) if isinstance(x, np.generic) else x for x in args]
+    if name in LISTS or name == "einsum":
+        first = 0 if name in LISTS else 1
+        items = promoted([*(args[0] if name in LISTS else args[1:])])
+        if name in LISTS and any(map(is_tensor, items)):  # no Python numbers
+            like = next(x.dtype for x in items if is_tensor(x))
+            items = [x if is_tensor(x) else np.asarray(x, like) for x in items]
+        return [items, *args[1:]] if first == 0 else [args[0], *items]
+    positions = [i for i in SAME_DTYPE.get(name, ()) if i < len(args)]
+    for i, value in zip(positions, promoted([args[i] for i in positions]), strict=True):
+        args[i] = value
+    return args
+
+
+def promoted(values: Sequence[Any]) -> list[Any]:
+    """Return values in one dtype: that of the first tensor, or of the first array.
+
+    A constant without axes is a number of Python beside a tensor: Keras, too, gives it
+    the dtype of the tensor.
+    """
+    values = [v if isinstance(v, int | float | complex) else array(v) for v in values]
+    like = next(filter(is_tensor, values), None)
+    if like is not None:
+        return [_beside(value, str(like.dtype)) for value in values]
+    if any(map(has_dims, values)):
+        return values
+    arrays = [v for v in values if isinstance(v, np.ndarray)]
+    strong = next((v for v in arrays if v.ndim), next(iter(arrays), None))
+    if strong is None:
+        values = [array(value) for value in values]
+        return [*values] if len(values) < 2 else _alike(values)
+    return [_weak(value, strong.dtype) for value in values]
+
+
+def _alike(values: Sequence[npt.NDArray[Any]]) -> list[Any]:
+    dtype = np.result_type(*values)
+    return [value.astype(DEFAULTS.get(dtype.name, dtype)) for value in values]
+
+
+def _weak(value: Any, dtype: npt.DTypeLike) -> Any:
+    """Return a number without axes in a dtype, if it is of the same kind."""
+    if np.ndim(value):
+        return value
+    found = array(value)
+    is_float = _is_float(found.dtype) and not _is_float(np.dtype(dtype))
+    return value if is_float or found.dtype.kind == "c" else found.astype(dtype)
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
+def _beside(value: Any, dtype: str) -> Any:
+    """Return a value as an operand beside a tensor of a dtype."""
+    if is_tensor(value) or isinstance(value, bool | int | float):
+        return value
+    if has_dims(value):
+        return tensor(value, dtype)
+    if not value.ndim:
+        return value.item()
+    if _is_float(value.dtype) and (is_integer_dtype(dtype) or dtype == "bool"):
+        raise ValueError(f"numbers of {value.dtype} beside a tensor of {dtype}")
+    return value.astype(dtype)
+
+
+def _charge(name: str, args: Sequence[Any]) -> None:
+    """Charge the cost of a function of arrays, before it is computed."""
+    arrays = [x for x in leaves(args) if isinstance(x, np.ndarray)]
+    total = sum(x.size for x in arrays)
+    size = max((x.itemsize for x in arrays), default=8)
+    count = COSTS[name](*args) if name in COSTS else _broadcast(arrays)
+    computed = WORK[name](*args) if name in WORK else total
+    budget.spend(max(count, 1), size, computed=max(computed, total))
+
+
+def _broadcast(arrays: Sequence[npt.NDArray[Any]]) -> int:
+    try:
+        return math.prod(np.broadcast_shapes(*(x.shape for x in arrays)))
+    except ValueError:
+        return sum(x.size for x in arrays)
+
+
+def _repeated(x: Any, repeats: Any, axis: Any = None) -> int:
+    times = np.asarray(repeats)
+    if times.size == 1:
+        return int(np.size(x) * max(int(times.reshape(-1)[0]), 0))
+    length = np.size(x) if axis is None else np.shape(x)[axis]
+    return int(np.size(x) // max(length, 1) * int(times.sum()))
+
+
+def _products(a: Any, b: Any, *rest: Any) -> int:
+    """Return how many products a product of matrices adds up."""
+    one, other = np.shape(a), np.shape(b)
+    batch = np.broadcast_shapes(one[:-2], other[:-2])
+    columns = other[-1:] if len(other) > 1 else ()
+    return math.prod((*batch, *one[-2:], *columns))
+
+
+def _of_matmul(a: Any, b: Any, *rest: Any) -> int:
+    return _products(a, b) // (np.shape(a)[-1] or 1)
+
+
+def _all_pairs(a: Any, b: Any, *rest: Any) -> int:
+    return np.size(a) * np.size(b)
+
+
+def _sizes_of_einsum(equation: str, *operands: Any) -> int:
+    """Return an upper bound of the products: every letter's length, multiplied."""
+    lengths: dict[str, int] = {}
+    for letters, operand in zip(
+        equation.split("->")[0].split(","), operands, strict=False
+    ):
+        named = letters.replace(".", "").strip()
+        shape = np.shape(operand)
+        lengths.update(zip(named, shape[len(shape) - len(named) :], strict=False))
+    largest = max((np.size(x) for x in operands), default=1)
+    return max(math.prod(lengths.values()), largest)
+
+
+# Name -> how many numbers it returns, where broadcasting does not tell.
+COSTS: Mapping[str, Callable[..., int]] = {
+    "broadcast_to": lambda x, shape: math.prod(shape),
+    "concatenate": lambda items, *_, **__: sum(np.size(x) for x in items),
+    "dot": _all_pairs,
+    "einsum": _sizes_of_einsum,
+    "matmul": _of_matmul,
+    "outer": _all_pairs,
+    "one_hot": lambda x, depth, *_, **__: int(np.size(x) * depth),
+    "pad": lambda x, widths, *_, **__: math.prod(
+        n + a + b for n, (a, b) in zip(np.shape(x), widths, strict=True)
+    ),
+    "repeat": _repeated,
+    "scatter": lambda indices, values, shape: math.prod(shape),
+    "stack": lambda items, *_, **__: sum(np.size(x) for x in items),
+    "take": lambda x, indices, axis=None, **_: int(
+        np.size(indices)
+        * np.size(x)
+        // max(np.shape(x)[axis] if axis is not None else np.size(x), 1)
+    ),
+    "tensordot": _all_pairs,
+    "tile": lambda x, times: int(np.size(x) * math.prod(np.ravel(times).tolist())),
+}
+# Name -> how many numbers it computes, where it returns fewer.
+WORK: Mapping[str, Callable[..., int]] = {"matmul": _products, "dot": _all_pairs}
+
+
+def _cast(x: Any, dtype: str) -> Any:
+    return np.asarray(x).astype(dtype)
+
+
+def _unstack(x: Any, num: int | None = None, axis: int = 0) -> tuple[Any, ...]:
+    found = tuple(np.moveaxis(np.asarray(x), axis, 0))
+    if num is not None and num != len(found):
+        raise ValueError(f"num: expected {len(found)}, found {num}")
+    return found
+
+
+def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return means; of integers, TensorFlow cuts off what is behind the point."""
+    if np.asarray(x).dtype.kind not in "iu":
+        return np.mean(x, axis=axis, keepdims=keepdims)
+    return np.trunc(np.mean(x, axis=axis, keepdims=keepdims)).astype(
+        np.asarray(x).dtype
+    )
+
+
+def _divide_no_nan(x: Any, y: Any) -> Any:
+    return np.where(np.equal(y, 0), np.zeros_like(x), np.divide(x, y)).astype(
+        np.result_type(x, y)
+    )
+
+
+# Functions of `keras.ops` that numpy has under another name, or means otherwise.
+NUMPY: Mapping[str, Callable[..., Any]] = {
+    "argsort": lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"),
+    "cast": _cast,
+    "divide_no_nan": _divide_no_nan,
+    "mean": _mean,
+    "moments": lambda x, axes, keepdims=False: (
+        np.mean(x, axis=axes, keepdims=keepdims),
+        np.var(x, axis=axes, keepdims=keepdims),
+    ),
+    "rsqrt": lambda x: (1 / np.sqrt(x)).astype(np.asarray(x).dtype),
+    "stop_gradient": lambda x: x,
+    "unstack": _unstack,
+}
+
+
+def _added(x: Tensor, y: Tensor) -> Tensor:
+    """Add tensors; Keras on TensorFlow takes a tall `y`, `(n, 1)`, for a bias."""
+    is_tall = len(np.shape(y)) > 1 and np.shape(y)[-1] == 1
+    if is_tall:
+        return keras_ops.subtract(x, keras_ops.negative(y))
+    return keras_ops.add(x, y)
+
+
+# Functions of tensors that are more than the one of `keras.ops`.
+NODES: Mapping[str, Callable[..., Any]] = {"add": _added}

@@ -1,0 +1,162 @@
+"""The shape of a tensor of the model, with symbolic dimensions.
+
+The length of an axis that Keras does not know is traced back to the inputs of the
+model: the operation that made the tensor is asked for its output shape twice, for input
+axes of two sets of prime lengths. An output axis that is a whole multiple of the same
+input axes both times is that multiple; any other is a dimension of its own.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from keras_policies.annotations import Tensor
+from keras_policies.late import keras, keras_internals
+from keras_policies.legacy.base.errors import UNEXPECTED
+from keras_policies.legacy.values import dims
+from keras_policies.legacy.values.dims import AxisLength, DimLike
+
+Shape = tuple[DimLike, ...]
+# Two sets of lengths, far from those that occur in models.
+PRIMES = (
+    (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069),
+    (2003, 2011, 2017, 2027, 2029, 2039, 2053, 2063, 2069, 2081, 2083, 2087),
+)
+MAX_FACTORS = 3  # axes that one axis was made of
+
+# The attribute of a symbolic tensor that holds its shape once it is known.
+KNOWN = "keras_policies_shape"
+
+
+def shape_of(tensor: Tensor) -> Shape:
+    """Return the shape of a symbolic tensor, with a `Dim` where Keras has None."""
+    waiting = [tensor]
+    while waiting:
+        one = waiting[-1]
+        inputs = [t for t in _inputs(one) if not hasattr(t, KNOWN)]
+        if hasattr(one, KNOWN) or not inputs:
+            waiting.pop()
+        if not hasattr(one, KNOWN):
+            waiting += inputs
+            if not inputs:
+                setattr(one, KNOWN, _shape(one))
+    found: Shape = getattr(tensor, KNOWN)
+    return found
+
+
+def _operation(tensor: Tensor) -> "keras.Operation | None":
+    found = keras_internals.maker_of(tensor)
+    return None if isinstance(found, keras.layers.InputLayer) else found
+
+
+def _inputs(tensor: Tensor) -> Sequence[Tensor]:
+    if None not in tensor.shape or _operation(tensor) is None:
+        return []
+    return keras_internals.inputs_of(tensor)
+
+
+def _shape(tensor: Tensor) -> Shape:
+    if None not in tensor.shape:
+        return tuple(tensor.shape)
+    operation, inputs = _operation(tensor), _inputs(tensor)
+    known: dict[int, DimLike] = {}
+    if operation is None:
+        known = {0: dims.batch(tensor)}
+    elif _keeps_batch(operation) and tensor.shape[0] is None:
+        is_only = tensor.shape.count(None) == 1
+        known = {} if is_only else _traced(tensor, inputs)
+        known.setdefault(0, shape_of(inputs[0])[0])
+    else:
+        known = _traced(tensor, inputs)
+    return tuple(
+        dims.read_from(tensor, axis, known.get(axis)) if length is None else length
+        for axis, length in enumerate(tensor.shape)
+    )
+
+
+def _keeps_batch(operation: "keras.Operation") -> bool:
+    """Return whether an operation is a layer of Keras; the ops of a model may not."""
+    is_stock = type(operation).__module__.startswith("keras.")
+    is_layer = isinstance(operation, keras.Layer)
+    return is_stock and is_layer and not isinstance(operation, keras.Model)
+
+
+def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
+    """Return the axes that are multiples of axes of the inputs, as such.
+
+    Where the operation refuses lengths that are all different, all but the batch get
+    the same one, and multiples of the batch alone are told apart.
+    """
+    shapes = {id(one): shape_of(one) for one in inputs}
+    lengths = [n for shape in shapes.values() for n in shape]
+    symbolic = [*dict.fromkeys(n for n in lengths if isinstance(n, dims.Dim))]
+    axes = [*dict.fromkeys(axis for n in symbolic for axis in _sorted_axes(n))]
+    for is_distinct in (True, False):
+        try:
+            probes = [_probe(tensor, shapes, axes, p, is_distinct) for p in PRIMES]
+        except UNEXPECTED:
+            continue
+        told = [n for n in symbolic if is_distinct or _is_of_batch(n)]
+        rows = [[dims.evaluate(n, given) for n in told] for given, _ in probes]
+        found = {}
+        for axis in (i for i, length in enumerate(tensor.shape) if length is None):
+            multiple = _multiple([output[axis] for _, output in probes], told, rows)
+            found.update({} if multiple is None else {axis: multiple})
+        return found
+    return {}
+
+
+def _probe(
+    tensor: Tensor,
+    shapes: Mapping[int, Shape],
+    axes: Sequence[AxisLength],
+    primes: Sequence[int],
+    is_distinct: bool,
+) -> tuple[dict[Any, int], tuple[int | None, ...]]:
+    """Return lengths for the axes, and the output shape that follows from them."""
+    keys = [axis.key for axis in axes]
+    if len(keys) >= len(primes):
+        raise ValueError(f"{len(keys)} axes of unknown lengths")
+    others = iter(primes[1:] if is_distinct else [primes[1]] * len(keys))
+    given = {key: primes[0] if key == dims.BATCH else next(others) for key in keys}
+    numbers = {
+        key: tuple(dims.evaluate(length, given) for length in shape)
+        for key, shape in shapes.items()
+    }
+    return given, keras_internals.output_shape(tensor, numbers)
+
+
+def _is_of_batch(length: dims.Dim) -> bool:
+    return all(axis.key == dims.BATCH for axis in dims.axes_in(length))
+
+
+def _sorted_axes(length: dims.Dim) -> list[AxisLength]:
+    return sorted(dims.axes_in(length), key=str)
+
+
+def _multiple(
+    sizes: Sequence[int | None],
+    symbolic: Sequence[dims.Dim],
+    values: Sequence[Sequence[int]],
+) -> DimLike | None:
+    """Return the product of dimensions, times a number, that has both sizes."""
+    lengths = [n for n in sizes if n is not None]
+    if len(lengths) < len(sizes):
+        return None
+    for chosen in _choices(len(symbolic)):
+        products = [math.prod(row[i] for i in chosen) for row in values]
+        if 0 in products or any(n % p for n, p in zip(lengths, products, strict=True)):
+            continue
+        one, other = (n // p for n, p in zip(lengths, products, strict=True))
+        if one == other:
+            found: DimLike = one
+            for i in chosen:
+                found = symbolic[i] * found
+            return found
+    return None
+
+
+def _choices(count: int) -> Iterator[tuple[int, ...]]:
+    for factors in range(1, MAX_FACTORS + 1):
+        yield from itertools.combinations_with_replacement(range(count), factors)
