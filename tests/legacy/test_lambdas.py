@@ -48,6 +48,13 @@ OF_3_8 = (
     "4wEAAAAAAAAAAAAAAAEAAAACAAAAQwAAAHMMAAAAfABkARQAZAIXAFMAKQNO5wAAAAAAAABA5wAAAAAA"
     "APA/qQApAdoBeHIDAAAAcgMAAAD6BzxzdGRpbj7aCDxsYW1iZGE+AQAAAPMAAAAA"
 )
+# Of `lambda x: x + K.reshape(K.stack([K.zeros((3,)), K.ones((3,))], axis=1), (6,))`, by
+# Python 3.8.18: K.zeros makes a variable, so tf.keras 2 saves no Lambda that calls it.
+STACK_OF_ZEROS = (
+    "4wEAAAAAAAAAAAAAAAEAAAAIAAAAQwAAAHMqAAAAfAB0AKABdABqAnQAoANkAaEBdACgBGQBoQFnAmQC"
+    "ZAONAmQEoQIXAFMAKQVOKQHpAwAAAOkBAAAAKQFaBGF4aXMpAekGAAAAKQXaAUtaB3Jlc2hhcGVaBXN0"
+    "YWNrWgV6ZXJvc1oEb25lcykB2gF4qQByBgAAAPoHPHN0ZGluPtoIPGxhbWJkYT4BAAAA8wAAAAA="
+)
 RUNS = sys.version_info[:2] in ((3, 10), (3, 11))  # tf.keras ran on none later
 # Instructions of Python 3.8 for `assembled`.
 POP, DUP, POWER, MULTIPLY, ADD, SUBSCRIPT, SHIFT = 1, 4, 19, 20, 23, 25, 62
@@ -505,6 +512,12 @@ def test_a_lambda_becomes_a_model_of_its_operations(code, python, tmp_path):
     ]
     names = [type(operation).__name__ for operation in layer.operations]
     assert names == ["InputLayer", "Multiply", "Add"]
+
+
+def test_zeros_and_ones_are_stacked_along_the_second_axis(tmp_path):
+    model = load_model(file_with(tmp_path, [STACK_OF_ZEROS, None, None]))
+    found = layer_output(model, "twice", [[0.0] * 6])
+    assert found.tolist() == [[0.0, 1.0, 0.0, 1.0, 0.0, 1.0]]
 
 
 def test_code_of_another_python_does_not_run(tmp_path):
