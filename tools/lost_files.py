@@ -14,17 +14,25 @@ ARCHIVES = legacy_files.FOLDER / "lost"
 RELEASES = "keras-3.15.1", "2.15.1", "2.9.3", "2.4.4", "2.0.0"
 
 
-def archives():
-    """Return the paths of the archives, one a release."""
-    return [ARCHIVES / f"{release}.tar.xz" for release in RELEASES]
+# What follows the release in the name of an archive: the table of its cases.
+TABLES = "", "-idioms", "-faults"
+
+
+def archives(release):
+    """Return the paths of the archives of a release, one a table."""
+    paths = (ARCHIVES / f"{release}{table}.tar.xz" for table in TABLES)
+    return [path for path in paths if path.exists()]
 
 
 @functools.cache
-def names(release):
-    """Return the names of the cases of a release."""
-    with tarfile.open(ARCHIVES / f"{release}.tar.xz") as archive:
-        parts = (name.split("/") for name in archive.getnames())
-        return sorted(part[1] for part in parts if part[2:] == ["about.json"])
+def names(release, file="about.json"):
+    """Return the names of the cases of a release that have a file of this name."""
+    found = []
+    for path in archives(release):
+        with tarfile.open(path) as archive:
+            parts = [name.split("/") for name in archive.getnames()]
+        found += [part[1] for part in parts if part[2:] == [file]]
+    return sorted(found)
 
 
 def filled(structure, arrays):
@@ -42,14 +50,16 @@ class Lost:
 
     Args:
         folder: where its archive was unpacked, with release and name.
+        form: `model`, the SavedModel, or `model.h5`.
     """
 
     folder: pathlib.Path
+    form: str = "model"
 
     @property
     def model(self):
-        """The path of the SavedModel."""
-        return self.folder / "model"
+        """The path of the model."""
+        return self.folder / self.form
 
     @functools.cached_property
     def about(self):
@@ -66,6 +76,13 @@ class Lost:
         """Return the arrays `x_0`, `x_1`, … of a prefix `"x_"`."""
         return legacy_files.in_order(self.stored, prefix)
 
-    def inputs(self):
+    def inputs(self, prefix="x_"):
         """Return the inputs in the structure that the model takes."""
-        return filled(self.about["inputs"], self.arrays("x_"))
+        return filled(self.about["inputs"], self.arrays(prefix))
+
+    def batches(self):
+        """Return `[(inputs, outputs)]` of each batch that was recorded."""
+        pairs = [("x_", "y_"), ("x2_", "y2_")]
+        return [
+            (self.inputs(x), self.arrays(y)) for x, y in pairs if f"{x}0" in self.stored
+        ]

@@ -37,7 +37,10 @@ RELEASES = [
     if legacy_files.IS_THOROUGH or release in ("2.15.1", "keras-3.15.1")
 ]
 NAMES = [
-    f"{release}/{name}" for release in RELEASES for name in lost_files.names(release)
+    f"{release}/{name}{ending}"
+    for release in RELEASES
+    for ending, file in (("", "about.json"), (".h5", "model.h5"))
+    for name in lost_files.names(release, file)
 ]
 REFUSED = {
     "own_cell": "While",  # a cell in a loop over a time of any length
@@ -50,31 +53,33 @@ import sys, json, pathlib, keras, numpy as np
 found = {}
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.keras")):
     model = keras.models.load_model(path, compile=False)
-    x = keras.tree.pack_sequence_as(
-        json.loads(path.with_suffix(".json").read_text()),
-        [np.load(file) for file in sorted(path.parent.glob(f"{path.stem}-x_*.npy"))],
-    )
-    for i, y in enumerate(keras.tree.flatten(model(x))):
-        y = keras.ops.convert_to_numpy(keras.ops.cast(y, "float32"))
-        np.save(path.parent / f"{path.stem}-found_{i}.npy", y)
+    structure = json.loads(path.with_suffix(".json").read_text())
+    for folder in sorted(path.with_suffix("").iterdir()):
+        x = [np.load(file) for file in sorted(folder.glob("x_*.npy"))]
+        x = keras.tree.pack_sequence_as(structure, x)
+        for i, y in enumerate(keras.tree.flatten(model(x))):
+            y = keras.ops.convert_to_numpy(keras.ops.cast(y, "float32"))
+            np.save(folder / f"found_{i}.npy", y)
 assert not any(name.startswith("keras_policies") for name in sys.modules)
 """
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    archives = [path for path in lost_files.archives() if stem(path) in RELEASES]
+    archives = [path for name in RELEASES for path in lost_files.archives(name)]
     return legacy_files.unpacked(tmp_path_factory.mktemp("lost"), archives)
 
 
-def stem(path):
-    return path.name.removesuffix(".tar.xz")
+def case_of(folder, name):
+    if name.endswith(".h5"):
+        return lost_files.Lost(folder / name.removesuffix(".h5"), "model.h5")
+    return lost_files.Lost(folder / name)
 
 
 @pytest.fixture
 def of(folder):
     """A function that returns the case of a name."""
-    return lambda name: lost_files.Lost(folder / name)
+    return lambda name: case_of(folder, name)
 
 
 @pytest.fixture(params=NAMES)
@@ -86,9 +91,9 @@ def case(request, of):
 
 
 def opened(case):
-    """Return `[(model, x, outputs as recorded)]` of a case, one for each signature."""
+    """Return `[(model, [(x, outputs as recorded)])]`, one for each signature."""
     if "signatures" not in case.about:
-        return [(load_model(case.model), case.inputs(), case.arrays("y_"))]
+        return [(load_model(case.model), case.batches())]
     found = []
     for name, signature in case.about["signatures"].items():
         x = {key: case.stored[f"x_{n}"] for key, n in signature["inputs"].items()}
@@ -97,7 +102,7 @@ def opened(case):
             case.stored[f"y_{signature['outputs'][key]}"]
             for key in sorted(signature["outputs"])
         ]
-        found.append((load_model(case.model, signature=name), x, y))
+        found.append((load_model(case.model, signature=name), [(x, y)]))
     return found
 
 
@@ -114,13 +119,16 @@ def assert_close(found, expected, tolerance):
 
 
 def test_a_model_without_its_code_predicts_what_tensorflow_did(case):
-    policy = case.about.get("policy", "float32")
-    for model, x, expected in opened(case):
-        found = outputs(model, x)
-        assert len(found) == len(expected)
-        for number, (own, other) in enumerate(zip(found, expected, strict=True)):
-            if number not in case.about.get("random_outputs", ()):
-                assert_close(own, other.astype("float32"), TOLERANCE[policy])
+    for model, batches in opened(case):
+        for x, expected in batches:
+            assert_outputs(case, outputs(model, x), expected)
+
+
+def assert_outputs(case, found, expected):
+    tolerance = TOLERANCE[case.about.get("policy", "float32")]
+    for number, (own, other) in enumerate(zip(found, expected, strict=True)):
+        if number not in case.about.get("random_outputs", ()):
+            assert_close(own, other.astype("float32"), tolerance)
 
 
 def loss_of(model, x, targets):
@@ -142,7 +150,7 @@ def test_a_training_step_moves_each_weight_as_tensorflow_did(case):
         return
     if case.folder.name in OTHER_STEP:
         return
-    ((model, x, _),) = opened(case)
+    ((model, ((x, _), *_)),) = opened(case)
     trained = len(case.about["trainable"])
     before, after = case.arrays("w_")[:trained], case.arrays("a_")[:trained]
     variables = model.trainable_variables
@@ -167,25 +175,25 @@ def assert_moved(found, expected, allowed):
 def test_saved_as_keras_they_open_in_a_process_that_has_only_keras(folder, tmp_path):
     expected = {}
     for name in NAMES:
-        case = lost_files.Lost(folder / name)
+        case = case_of(folder, name)
         if case.folder.name in REFUSED or "signatures" in case.about:
             continue
-        ((model, _, y),) = opened(case)
-        stem = name.replace("/", "-")
+        ((model, batches),) = opened(case)
+        stem = name.replace("/", "-").replace(".", "-")
         model.save(tmp_path / f"{stem}.keras")
         (tmp_path / f"{stem}.json").write_text(json.dumps(case.about["inputs"]))
-        for number, array in enumerate(case.arrays("x_")):
-            np.save(tmp_path / f"{stem}-x_{number}.npy", array)
-        expected[stem] = case, y
+        for number, (x, y) in enumerate(batches):
+            batch = tmp_path / stem / str(number)
+            batch.mkdir(parents=True)
+            for i, array in enumerate(keras.tree.flatten(x)):
+                np.save(batch / f"x_{i}.npy", array)
+            expected[batch] = case, y
     command = [sys.executable, "-c", PLAIN, str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    for stem, (case, y) in expected.items():
-        for number, other in enumerate(y):
-            if number not in case.about["random_outputs"]:
-                found = np.load(tmp_path / f"{stem}-found_{number}.npy")
-                tolerance = TOLERANCE[case.about["policy"]]
-                assert_close(found, other.astype("float32"), tolerance)
+    for batch, (case, y) in expected.items():
+        found = [np.load(batch / f"found_{i}.npy") for i in range(len(y))]
+        assert_outputs(case, found, y)
 
 
 @pytest.mark.parametrize("name", ["compiled_adam", "subclassed_compiled"])

@@ -15,18 +15,24 @@ K = keras.backend
 RELEASE = tuple(int(part) for part in tf.__version__.split(".")[:2])
 
 # inputs: specifications as a structure; random: outputs that random draws change;
-# trains: whether a training step has one result; kind: for the reader of a failure.
-Case = collections.namedtuple("Case", "make inputs kind since until random trains")
-Spec = collections.namedtuple("Spec", "shape dtype low high")
+# trains: whether a training step has one result; kind: for the reader of a failure;
+# batches: the sizes of the two batches that are recorded; h5: whether there is an H5
+# file, too.
+Case = collections.namedtuple(
+    "Case", "make inputs kind since until random trains batches h5"
+)
+# shape: None for an axis of unknown length; rows: of an input that has not the number
+# of rows of the others, in the two batches; is_sorted: along the rows.
+Spec = collections.namedtuple("Spec", "shape dtype low high rows is_sorted")
 CASES = {}
 
 
-def spec(*shape, dtype="float32", low=-1.0, high=1.0):
-    return Spec(shape, dtype, low, high)
+def spec(*shape, dtype="float32", low=-1.0, high=1.0, rows=None, is_sorted=False):
+    return Spec(shape, dtype, low, high, rows, is_sorted)
 
 
-def ids(*shape, high=6):
-    return Spec(shape, "int32", 0, high)
+def ids(*shape, high=6, **options):
+    return spec(*shape, dtype="int32", low=0, high=high, **options)
 
 
 X = spec(4)
@@ -35,12 +41,31 @@ IMAGE = spec(6, 6, 3)
 VOLUME = spec(4, 4, 4, 2)
 
 
-def case(kind, inputs, since=(2, 0), until=(9, 9), random=(), trains=True):
-    def decorate(make):
-        CASES[make.__name__] = Case(make, inputs, kind, since, until, random, trains)
-        return make
+def registering(table):
+    """Return the decorator that enters cases into a table."""
 
-    return decorate
+    def case(
+        kind,
+        inputs,
+        since=(2, 0),
+        until=(9, 9),
+        random=(),
+        trains=True,
+        batches=(3, 2),
+        h5=False,
+    ):
+        settings = kind, since, until, random, trains, batches, h5
+
+        def decorate(make):
+            table[make.__name__] = Case(make, inputs, *settings)
+            return make
+
+        return decorate
+
+    return case
+
+
+case = registering(CASES)
 
 
 def entry(item):
@@ -262,9 +287,7 @@ def own_conv2d():
 
 @case("own weights", IMAGE, trains=False)
 def own_conv2d_dilated():
-    layer = Conv(
-        (2, 2, 3, 2), lambda x, k: tf.nn.conv2d(x, k, 1, "VALID", dilations=2)
-    )
+    layer = Conv((2, 2, 3, 2), lambda x, k: tf.nn.conv2d(x, k, 1, "VALID", dilations=2))
     return functional(layer, IMAGE)
 
 

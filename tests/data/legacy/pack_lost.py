@@ -1,10 +1,13 @@
 """Packs what write_lost.py and write_exported.py wrote, for the tests.
 
-    python pack_lost.py OUTDIR
+    python pack_lost.py OUTDIR [TABLE]
 
 The archive of a release is `lost/<release>.tar.xz`; of the older releases it holds the
 cases in `TAKEN`. `OUTDIR/2.4.4/stale_metadata/` is made here: the case `scale`, beside
 the `keras_metadata.pb` of another model, as a folder has that was saved to twice.
+
+With a TABLE, `idioms` or `faults`, the archive is `lost/<release>-<TABLE>.tar.xz`, and
+holds the cases in `TAKEN` under this name; OUTDIR has the cases of that table alone.
 """
 
 import io
@@ -34,6 +37,23 @@ positions prints_and_assertions sampling scale-mixed_bfloat16 shared
 shared_inside_two_shapes subclassed subclassed_blocks subclassed_dict
 subclassed_functionals subclassed_list subclassed_nested tied while_loop
 """,
+    "2.0.0-idioms": """
+alibi_bias_any anchors causal_by_gpt2 causal_by_range_any causal_by_sequence_mask_any
+feature_interaction four_parts_any graph_mean joined_sines lambda_cast_of_half
+lambda_linspace_of_constants lambda_scatter_by_shape lambda_squeeze_of_constants
+lambda_stack_of_filled multi_gpu_model nerf_any pyramid_any tensordot_outer
+tensordot_two_any two_parts
+""",
+    "2.4.4-idioms": """
+alibi_bias_any anchors causal_by_gpt2_any causal_by_range
+causal_by_sequence_mask chosen_by_index clipped_relative constant_columns_any
+constant_graph decoder_masks_any feature_interaction four_parts
+four_parts_any graph_attention graph_max graph_mean lambda_cast_of_half
+lambda_gather_by_batch lambda_join_of_constants lambda_resized_to_other
+lambda_segments_by_shape lambda_stack_of_filled lambda_tensordot nerf pyramid_any
+scatter_into_shape sines_any t5_bias_any tensordot_outer
+tensordot_two_any time_embedding two_parts yolo_grid_any
+""",
 }
 
 
@@ -58,15 +78,17 @@ def by_kind(path):
     return path.name, path
 
 
-def main(outdir):
+def main(outdir, table=None):
     outdir = pathlib.Path(outdir)
-    mix(outdir)
+    if table is None:
+        mix(outdir)
     FOLDER.mkdir(exist_ok=True)
     for release in sorted(path for path in outdir.iterdir() if path.is_dir()):
-        taken = TAKEN.get(release.name, "").split()
-        cases = [release / name for name in taken] or release.iterdir()
+        name = f"{release.name}-{table}" if table else release.name
+        taken = TAKEN.get(name, "").split()
+        cases = [release / case for case in taken] or release.iterdir()
         found = [path for case in cases for path in case.rglob("*") if path.is_file()]
-        with tarfile.open(FOLDER / f"{release.name}.tar.xz", "w:xz", preset=9) as archive:
+        with tarfile.open(FOLDER / f"{name}.tar.xz", "w:xz", preset=9) as archive:
             for path in sorted(found, key=by_kind):
                 if path.name not in WITHOUT:
                     add(archive, path, str(path.relative_to(outdir)))

@@ -1,23 +1,29 @@
 """Writes models of classes that will be lost, one a case.
 
-    python write_lost.py OUTDIR [CASE ...]
+    python write_lost.py OUTDIR TABLE [CASE ...]
 
-Under each of TensorFlow 2.0.0, 2.4.4, 2.9.3 and 2.15.1. A case of `lost_table.py` goes
-to OUTDIR/<release>/<case>/:
+TABLE is `lost_table` (under TensorFlow 2.0.0, 2.4.4, 2.9.3 and 2.15.1), `idiom_table`
+(under 2.0.0, 2.4.4 and 2.15.1) or `fault_table` (under 2.4.4 and 2.15.1). A case goes to
+OUTDIR/<release>/<case>/:
 
-`model/`: the SavedModel.
+`model/`: the SavedModel; `model.h5`: the same model as H5, where that says all.
 
 `expected.npz`: inputs `x_*` and outputs `y_*` of the model in inference, in the order
-of `tf.nest.flatten`; the weights as they were saved `w_*`, those that are trained
-first. If the case trains, the targets `t_*` of one step of SGD at the rate 0.1, its
-loss (the sum over outputs of the mean squared error), and the weights after it, `a_*`.
-If it was compiled, Adam's slots `m_*` and `v_*` of each weight that is trained.
+of `tf.nest.flatten`; `x2_*` and `y2_*`, the same of another batch size, and of other
+lengths where these are unknown; the weights as they were saved `w_*`, those that are
+trained first; `losses`, which regularizers add. If the case trains, the targets `t_*`
+of one step of SGD at the rate 0.1, its loss (the sum over outputs of the mean squared
+error), and the weights after it, `a_*`. If it was compiled, Adam's slots `m_*` and
+`v_*` of each weight that is trained. Of random outputs, the means `mean_*` and the
+standard deviations `std_*` over many draws, if the table asks for them.
 
 `about.json`: the structures of inputs and outputs, where a number n stands for `x_n` or
-`y_n`; the names of the weights; the outputs that random draws change; TensorFlow's
-error if it does not open the model without its classes.
+`y_n`; the keys of a dict of outputs in the model's order; the names of the weights; the
+outputs that random draws change; TensorFlow's error if it does not open the model
+without its classes.
 """
 
+import importlib
 import json
 import os
 import shutil
@@ -31,21 +37,28 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 
 import numpy as np
 import tensorflow as tf
-from lost_table import CASES, MIXED, RELEASE, Spec
+from lost_table import RELEASE, Spec
 
 keras = tf.keras
 warnings.simplefilter("ignore")
 tf.get_logger().setLevel("ERROR")
-BATCH, RATE = 3, 0.1
-NAMES = list(CASES) + [
-    "%s-%s" % (name, policy) for policy, names in MIXED.items() for name in names.split()
-]
+RATE = 0.1
+# The lengths of a shape's axes of unknown length, in the first and the second batch.
+LENGTHS = (5, 6, 8), (7, 4, 9)
+DRAWS = 2000
 OWNED = keras.layers.Layer, keras.constraints.Constraint
 
 
-def exists(name):
-    found = CASES[name.partition("-")[0]]
-    return found.since <= RELEASE <= found.until
+def names(table):
+    """Return the names of the cases that this release has."""
+    mixed = getattr(table, "MIXED", {}).items()
+    found = [name for name, case in table.CASES.items() if exists(case)]
+    more = ["%s-%s" % (name, key) for key, names in mixed for name in names.split()]
+    return found + [name for name in more if exists(table.CASES[name.split("-")[0]])]
+
+
+def exists(case):
+    return case.since <= RELEASE <= case.until
 
 
 def set_policy(name):
@@ -77,12 +90,26 @@ def randomize(weights, random):
             continue
         positive = any(part in weight.name for part in ("variance", "std"))
         low, high = (0.5, 1.5) if positive else (-0.9, 0.9)
-        weight.assign(random.uniform(low, high, weight.shape).astype("float32"))
+        weight.assign(rounded(random.uniform(low, high, weight.shape)))
 
 
-def sample(item, random):
-    drawn = random.uniform(item.low, item.high, (BATCH,) + item.shape)
-    return tf.constant(drawn.astype(item.dtype))
+def rounded(values):
+    """Return float32 values of few bits, which are well compressed."""
+    return np.round(values * 256).astype("float32") / 256
+
+
+def sample(case, number, random):
+    """Return the inputs of the first batch (number 0), or of the second (1)."""
+
+    def draw(item):
+        lengths = iter(LENGTHS[number])
+        shape = [(item.rows or case.batches)[number]]
+        shape += [next(lengths) if axis is None else axis for axis in item.shape]
+        drawn = random.uniform(item.low, item.high, shape)
+        drawn = rounded(drawn) if item.dtype == "float32" else drawn.astype(item.dtype)
+        return tf.constant(np.sort(drawn, axis=0) if item.is_sorted else drawn)
+
+    return mapped(draw, case.inputs)
 
 
 def arrays(key, items):
@@ -102,7 +129,7 @@ def step(model, x, random):
     with tf.GradientTape() as tape:
         outputs = tf.nest.flatten(model(x, training=True))
         outputs = [tf.cast(y, "float32") for y in outputs]
-        targets = [random.uniform(-1, 1, y.shape).astype("float32") for y in outputs]
+        targets = [rounded(random.uniform(-1, 1, y.shape)) for y in outputs]
         errors = [tf.reduce_mean((y - t) ** 2) for y, t in zip(outputs, targets)]
         loss = tf.add_n(errors + [tf.cast(item, "float32") for item in model.losses])
     variables = model.trainable_weights
@@ -119,7 +146,7 @@ def step(model, x, random):
 def train_compiled(model, x, random):
     """Train a compiled model, so that its optimizer has slots."""
     y = random.uniform(-1, 1, model(x).shape).astype("float32")
-    model.fit(x, y, epochs=2, batch_size=BATCH, verbose=0)
+    model.fit(x, y, epochs=2, batch_size=len(y), verbose=0)
 
 
 def slots(model):
@@ -145,15 +172,23 @@ def reload(path, x, y, random):
     return None
 
 
-def write(name, folder):
+def distribution(model, x):
+    """Return the means and standard deviations of outputs that are random."""
+    draws = [tf.nest.flatten(model(x, training=False)) for _ in range(DRAWS)]
+    draws = [np.array(output) for output in zip(*draws)]
+    found = arrays("mean", [output.mean(0) for output in draws])
+    return dict(found, **arrays("std", [output.std(0) for output in draws]))
+
+
+def write(table, name, folder):
     case_name, _, policy = name.partition("-")
-    case = CASES[case_name]
+    case = table.CASES[case_name]
     keras.backend.clear_session()
     set_policy(policy or "float32")
     random = np.random.RandomState(zlib.crc32(name.encode()))
     tf.random.set_seed(7)
     model = case.make()
-    x = mapped(lambda item: sample(item, random), case.inputs)
+    x = sample(case, 0, random)
     if getattr(model, "inputs", None) is None or not model.built:
         model.predict(mapped(lambda item: item.numpy(), x))
     randomize(model.weights, random)
@@ -164,6 +199,7 @@ def write(name, folder):
     y = tf.nest.flatten(outputs)
     stored.update(arrays("x", tf.nest.flatten(x)), **arrays("y", y))
     stored.update(arrays("w", ordered(model)))
+    stored["losses"] = np.array([float(loss) for loss in model.losses], "float32")
     if model.optimizer:
         stored.update(slots(model))
     if case.trains:
@@ -171,13 +207,22 @@ def write(name, folder):
     os.makedirs(folder)
     path = os.path.join(folder, "model")
     model.save(path, save_format="tf")
-    np.savez_compressed(os.path.join(folder, "expected.npz"), **stored)
+    if case.h5:
+        model.save(path + ".h5", save_format="h5")
+    # After saving: the shapes of the first call are those that the file records.
+    others = sample(case, 1, random)
+    stored.update(arrays("x2", tf.nest.flatten(others)))
+    stored.update(arrays("y2", tf.nest.flatten(model(others, training=False))))
+    if case.random and getattr(table, "HAS_DISTRIBUTIONS", False):
+        stored.update(distribution(model, x))
+    np.savez(os.path.join(folder, "expected.npz"), **stored)
     about = {
         "tf_version": tf.__version__,
         "kind": case.kind,
         "policy": policy or "float32",
         "inputs": numbered(x),
         "outputs": numbered(outputs),
+        "output_keys": list(outputs) if isinstance(outputs, dict) else None,
         "trainable": [w.name for w in model.trainable_weights],
         "non_trainable": [w.name for w in model.non_trainable_weights],
         "random_outputs": list(case.random),
@@ -189,15 +234,16 @@ def write(name, folder):
         json.dump(about, file, indent=1)
 
 
-def main(out, *names):
+def main(out, table, *chosen):
     failed = []
-    for name in names or filter(exists, NAMES):
+    table = importlib.import_module(table)
+    for name in chosen or names(table):
         folder = os.path.join(out, tf.__version__, name)
         if os.path.exists(os.path.join(folder, "about.json")):
             continue
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            write(name, folder)
+            write(table, name, folder)
         except Exception as error:
             failed.append("%s: %s: %s" % (name, type(error).__name__, error))
             print("FAILED", failed[-1][:600], flush=True)
