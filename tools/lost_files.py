@@ -86,3 +86,10 @@ class Lost:
         return [
             (self.inputs(x), self.arrays(y)) for x, y in pairs if f"{x}0" in self.stored
         ]
+
+
+def of(folder, name):
+    """Return the case `<release>/<name>`, or its H5 file, `<release>/<name>.h5`."""
+    if name.endswith(".h5"):
+        return Lost(folder / name.removesuffix(".h5"), "model.h5")
+    return Lost(folder / name)

@@ -70,16 +70,10 @@ def folder(tmp_path_factory):
     return legacy_files.unpacked(tmp_path_factory.mktemp("lost"), archives)
 
 
-def case_of(folder, name):
-    if name.endswith(".h5"):
-        return lost_files.Lost(folder / name.removesuffix(".h5"), "model.h5")
-    return lost_files.Lost(folder / name)
-
-
 @pytest.fixture
 def of(folder):
     """A function that returns the case of a name."""
-    return lambda name: case_of(folder, name)
+    return lambda name: lost_files.of(folder, name)
 
 
 @pytest.fixture(params=NAMES)
@@ -175,7 +169,7 @@ def assert_moved(found, expected, allowed):
 def test_saved_as_keras_they_open_in_a_process_that_has_only_keras(folder, tmp_path):
     expected = {}
     for name in NAMES:
-        case = case_of(folder, name)
+        case = lost_files.of(folder, name)
         if case.folder.name in REFUSED or "signatures" in case.about:
             continue
         ((model, batches),) = opened(case)

@@ -20,13 +20,16 @@ case = registering(CASES)
 
 
 def lengths(kind, inputs, **options):
-    """Enter two cases: `inputs` maps a length, a number or None, to specifications."""
+    """Enter two cases; the one of any length is trained, too.
+
+    `inputs` maps a length, a number or None, to specifications.
+    """
 
     def decorate(make):
         for suffix, known in ("", inputs(5)), ("_any", inputs(None)):
             one = functools.partial(make, known)
             one.__name__ = make.__name__ + suffix
-            case(kind, known, **options)(one)
+            case(kind, known, trains=bool(suffix), **options)(one)
         return make
 
     return decorate
@@ -134,8 +137,8 @@ class DecoderMasks(layers.Layer):
         return self.out(tf.matmul(tf.nn.softmax(scores + mask * -1e9), x))
 
 
-@lengths("causal mask", ids)
-def decoder_masks(item):
+@case("causal mask", ids(None))
+def decoder_masks_any(item=ids(None)):
     return functional(DecoderMasks(), item)
 
 
@@ -299,8 +302,8 @@ def clipped_relative(item):
     return functional(ClippedRelative(), item)
 
 
-@lengths("positions", sequences)
-def skewed(item):
+@case("positions", sequences(None))
+def skewed_any(item=sequences(None)):
     return functional(Skewed(), item)
 
 
@@ -476,8 +479,8 @@ class Coordinates(layers.Layer):
         return self.conv(tf.concat([x, xx, yy], axis=-1))
 
 
-@lengths("grids", images)
-def coordinates(item):
+@case("grids", images(None))
+def coordinates_any(item=images(None)):
     return functional(Coordinates(), item)
 
 
@@ -609,11 +612,6 @@ def graph_max():
     )
 
 
-@case("segments", GRAPH)
-def graph_sqrt():
-    return graph_of(tf.math.unsorted_segment_sqrt_n)
-
-
 @case("segments", GRAPH[:3])
 def graph_sorted():
     """Spektral's pooling: the number of segments is known to the data alone."""
@@ -724,13 +722,13 @@ def tensordot_two(item):
     return functional(Tensordot((3, 2, 4), [[3, 2], [0, 1]]), item)
 
 
-@lengths("tensordot", lambda length: spec(length, 2, 3))
-def tensordot_last_two(item):
+@case("tensordot", spec(None, 2, 3))
+def tensordot_last_two_any(item=spec(None, 2, 3)):
     return functional(Tensordot((2, 3, 4), 2), item)
 
 
-@lengths("tensordot", lambda length: spec(4, length))
-def tensordot_inner(item):
+@case("tensordot", spec(4, None))
+def tensordot_inner_any(item=spec(4, None)):
     return functional(Tensordot((4, 3), [[1], [0]]), item)
 
 
@@ -853,13 +851,13 @@ class Upsampled(layers.Layer):
         return tf.image.resize(x, [size(y, 1), size(y, 2)])
 
 
-@lengths("shapes", images)
-def pyramid(item):
+@case("shapes", images(None))
+def pyramid_any(item=images(None)):
     return functional(Pyramid(), item)
 
 
-@lengths("shapes", images)
-def upsampled(item):
+@case("shapes", images(None))
+def upsampled_any(item=images(None)):
     x = entry(item)
     small = layers.Conv2D(2, 3, 2, "same")(x)
     return keras.Model(x, Upsampled()([small, x]))
@@ -955,27 +953,43 @@ def feature_interaction_of_batch():
     return functional(RowsOfMask(), spec(4, 3), layers.Dense(2))
 
 
-@lengths("constant masks", lambda length: spec(length, 2, 4))
-def constant_columns(item):
+@case("constant masks", spec(None, 2, 4))
+def constant_columns_any(item=spec(None, 2, 4)):
     return functional(layers.Dense(4), item, Kept())
 
 
-# Lambdas: as a SavedModel and as H5.
+# Lambdas, as a SavedModel and as H5; the same functions in layers that are lost.
 
 
 def lambdas(function, inputs, *after, **options):
     return functional(layers.Lambda(function, **options), inputs, *after)
 
 
+class Function(layers.Layer):
+    """A function of the inputs, which the file records as a graph."""
+
+    def __init__(self, function, **kwargs):
+        super().__init__(**kwargs)
+        self.function = function
+
+    def call(self, inputs):
+        return self.function(inputs)
+
+
 def lambda_case(inputs, **options):
-    """Enter a case of a Lambda, which is given as the function."""
+    """Enter two cases of a function: as a Lambda, and as a layer whose class is lost."""
 
     def decorate(function):
-        def make():
+        def as_lambda():
             return lambdas(function, inputs)
 
-        make.__name__ = "lambda_" + function.__name__
-        case("Lambda", inputs, trains=False, h5=True, **options)(make)
+        def as_layer():
+            return functional(Function(function), inputs)
+
+        as_lambda.__name__ = "lambda_" + function.__name__
+        as_layer.__name__ = "layer_" + function.__name__
+        case("Lambda", inputs, trains=False, h5=True, **options)(as_lambda)
+        case("functions", inputs, trains=False, **options)(as_layer)
         return function
 
     return decorate
@@ -1131,6 +1145,39 @@ def causal_mean(x):
     mask = tf.linalg.band_part(tf.ones((length, length)), -1, 0)
     mask = mask / tf.reduce_sum(mask, axis=1, keepdims=True)
     return tf.matmul(tf.tile(mask[None], [tf.shape(x)[0], 1, 1]), x)
+
+
+class RawOps(layers.Layer):
+    """Ops that functions of TensorFlow seldom leave of constants."""
+
+    def call(self, x):
+        table = tf.constant([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
+        y = x * tf.raw_ops.ClipByValue(t=table, clip_value_min=-1.5, clip_value_max=3.5)
+        y += tf.raw_ops.ZerosLike(x=table) - tf.raw_ops.OnesLike(x=table)
+        return y / tf.raw_ops.Squeeze(input=table[:, None], axis=[1])
+
+
+class NormalizedConstant(layers.Layer):
+    def call(self, x):
+        found = tf.raw_ops.FusedBatchNormV3(
+            x=tf.reshape(tf.range(12.0), (1, 2, 3, 2)),
+            scale=tf.constant([1.0, 2.0]),
+            offset=tf.constant([0.5, -0.5]),
+            mean=tf.constant([3.0, 4.0]),
+            variance=tf.constant([2.0, 0.5]),
+            is_training=False,
+        )
+        return x * found.y
+
+
+@case("functions", spec(2, 3), trains=False)
+def raw_ops_of_constants():
+    return functional(RawOps(), spec(2, 3))
+
+
+@case("functions", spec(2, 3, 2), trains=False)
+def normalized_constant():
+    return functional(NormalizedConstant(), spec(2, 3, 2))
 
 
 # keras.utils.multi_gpu_model: a model on each part of the batch, joined again.

@@ -38,21 +38,20 @@ shared_inside_two_shapes subclassed subclassed_blocks subclassed_dict
 subclassed_functionals subclassed_list subclassed_nested tied while_loop
 """,
     "2.0.0-idioms": """
-alibi_bias_any anchors causal_by_gpt2 causal_by_range_any causal_by_sequence_mask_any
-feature_interaction four_parts_any graph_mean joined_sines lambda_cast_of_half
-lambda_linspace_of_constants lambda_scatter_by_shape lambda_squeeze_of_constants
-lambda_stack_of_filled multi_gpu_model nerf_any pyramid_any tensordot_outer
-tensordot_two_any two_parts
+anchors causal_by_range_any graph_mean lambda_cast_of_half lambda_squeeze_of_constants
+lambda_stack_of_filled layer_linspace_of_constants multi_gpu_model pyramid_any
+tensordot_two_any
+""",
+    "2.4.4-faults": """
+decoder_mask_square keywords_and_a_number monte_carlo own_layer_normalization
+own_orthogonal_kernel own_rms_normalization_inside padding_mask
+sequential_of_numbers siamese_of_keywords unsorted_outputs
 """,
     "2.4.4-idioms": """
-alibi_bias_any anchors causal_by_gpt2_any causal_by_range
-causal_by_sequence_mask chosen_by_index clipped_relative constant_columns_any
-constant_graph decoder_masks_any feature_interaction four_parts
-four_parts_any graph_attention graph_max graph_mean lambda_cast_of_half
-lambda_gather_by_batch lambda_join_of_constants lambda_resized_to_other
-lambda_segments_by_shape lambda_stack_of_filled lambda_tensordot nerf pyramid_any
-scatter_into_shape sines_any t5_bias_any tensordot_outer
-tensordot_two_any time_embedding two_parts yolo_grid_any
+alibi_bias_any causal_by_gpt2_any causal_by_range chosen_by_index constant_columns_any
+four_parts graph_attention graph_max lambda_gather_by_batch lambda_join_of_constants
+layer_resized_to_other layer_segments_by_shape layer_stack_of_filled scatter_into_shape
+t5_bias_any tensordot_outer yolo_grid_any
 """,
 }
 
