@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 import tensorflow as tf
-from lost_table import Case, entry, functional, ids, registering, spec
+from lost_table import entry, functional, ids, registering, spec
 
 keras = tf.keras
 layers = keras.layers
