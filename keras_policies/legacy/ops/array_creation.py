@@ -10,7 +10,7 @@ from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.kinds import DType, Length, Lengths, Value
 from keras_policies.legacy.ops.registry import Raw, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.dims import Dim
+from keras_policies.legacy.values.dims import Dim, Ratio
 from keras_policies.legacy.values.evaluator import dtype_of, has_dims, ops
 
 
@@ -81,8 +81,15 @@ def arange(
     start, limit = (np.zeros_like(start), start) if limit is None else (start, limit)
     bounds = start, limit, np.asarray(delta)
     whole = dtype or ("float32" if any(map(_is_float, bounds)) else "int32")
-    first, last, step = (n if isinstance(n, Dim) else kinds.number(n) for n in bounds)
+    first, last, step = map(_bound, bounds)
     return computed.arange(first, last, step, whole)
+
+
+def _bound(value: Any) -> Any:
+    """Return a bound of a range: a number or a dimension."""
+    if isinstance(value, Ratio) and value.divisor == 1:
+        return value.dividend
+    return value if isinstance(value, Dim) else kinds.number(value)
 
 
 def _is_float(value: Any) -> bool:

@@ -80,9 +80,9 @@ def transpose(
 
 
 @op("expand_dims", ExpandDims=Raw("input axis"), renamed={"dim": "axis"})
-def expand_dims(input: Value, axis: int) -> Value:
-    """Insert an axis of size 1."""
-    return ops.expand_dims(input, axis)
+def expand_dims(input: Value, axis: Axes) -> Value:
+    """Insert an axis of size 1; some files write its position as a list."""
+    return ops.expand_dims(input, axis[0] if isinstance(axis, tuple) else axis)
 
 
 @op("squeeze", v1=True, Squeeze=SQUEEZE, renamed={"squeeze_dims": "axis"})

@@ -12,12 +12,7 @@ FUSED = Raw(
 )
 
 
-@op(
-    "compat.v1.nn.fused_batch_norm",
-    FusedBatchNorm=FUSED,
-    FusedBatchNormV2=FUSED,
-    FusedBatchNormV3=FUSED,
-)
+@op("compat.v1.nn.fused_batch_norm")
 def fused_batch_norm(
     x: Value,
     scale: Value,
@@ -47,3 +42,20 @@ def fused_batch_norm(
     found = ops.add(ops.multiply(ops.subtract(values, center), factor), middle)
     found = ops.cast(found, dtype_of(x))
     return (found,) if is_training else (found, mean, variance)
+
+
+@op(FusedBatchNorm=FUSED, FusedBatchNormV2=FUSED, FusedBatchNormV3=FUSED)
+def fused_batch_norm_node(
+    x: Value,
+    scale: Value,
+    offset: Value,
+    mean: Value,
+    variance: Value,
+    epsilon: float = 1e-4,
+    data_format: Layout = "channels_last",
+    is_training: bool = True,
+) -> tuple[Value, ...]:
+    """Do the same; the node has another default, and files leave defaults out."""
+    return fused_batch_norm(
+        x, scale, offset, mean, variance, epsilon, data_format, is_training
+    )

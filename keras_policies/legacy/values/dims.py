@@ -22,6 +22,7 @@ from keras_policies.late import ops
 
 MAX_TERMS = 60  # of a polynomial
 MAX_DEPTH = 20  # of quotients in quotients
+MAX_DIVISOR = 2**10  # of a float that is an exact fraction, such as 0.25
 BATCH = "batch"
 
 
@@ -91,7 +92,8 @@ class Quotient:
     def ones(self, dtype: str) -> Tensor:
         """Return ones, as many as the quotient."""
         if isinstance(self.divisor, int) and self.divisor > 0:
-            return ones(self.dividend, dtype)[self.divisor - 1 :: self.divisor]
+            every = slice(self.divisor - 1, None, self.divisor)
+            return ones(self.dividend, dtype)[(every,)]
         raise ValueError(f"a length of {self} needs a divisor that is known")
 
     def scalar(self) -> Tensor:
@@ -129,11 +131,14 @@ class Extreme:
         return f"{self.kind}({self.options[0]}, {self.options[1]})"
 
     def ones(self, dtype: str) -> Tensor:
-        """Return ones, as many as the smaller of a length and a number."""
+        """Return ones, as many as the larger or smaller of a length and a number."""
         number, length = self.options
-        if self.kind == "min" and isinstance(number, int):
-            return ones(length, dtype)[:number]
-        raise ValueError(f"a length of {self}")
+        if not isinstance(number, int):
+            raise ValueError(f"a length of {self}")
+        if self.kind == "min":
+            return ones(length, dtype)[(slice(number),)]
+        rest = ones(length, dtype)[(slice(number, None),)]
+        return ops.concatenate([ops.ones((number,), dtype), rest], axis=0)
 
     def scalar(self) -> Tensor:
         """Return the larger or the smaller as an int32 scalar tensor."""
@@ -328,49 +333,46 @@ def not_equal(one: DimLike, other: DimLike) -> bool:
 
 
 def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
-    """Return `dividend // divisor`, rounded down as Python does."""
+    """Return `dividend // divisor`, rounded down as Python does.
+
+    What the divisor divides without rest is taken out of the quotient:
+    `(20*B + T + 45) // 20 == B + 2 + (T + 5) // 20`.
+    """
     if divisor == 0:
         raise ValueError(f"{dividend} divided by 0")
-    if isinstance(dividend, int) and isinstance(divisor, int):
-        return dividend // divisor
-    whole: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    for monomial, count in _terms(dividend).items():
-        divided = _divided(monomial, count, divisor)
-        if divided is None:
-            rest[monomial] = count
-        else:
-            whole[divided[0]] = whole.get(divided[0], 0) + divided[1]
-    left = _simplified(rest)
-    if isinstance(left, int) and isinstance(divisor, int):
-        return _simplified(whole) + left // divisor
-    if isinstance(left, Dim) and isinstance(divisor, int) and divisor > 0:
-        constant = rest.get((), 0) // divisor  # 5 + 2*8 of T + 21: (T + 5) // 8 + 2
-        left, whole = left - constant * divisor, {**whole}
-        whole[()] = whole.get((), 0) + constant
-    if left == 0:
-        return _simplified(whole)
-    atom = Quotient(left, divisor)
+    whole, rest = _divided(dividend, divisor)
+    if isinstance(divisor, int):
+        constant = _terms(rest).get((), 0) // divisor
+        whole, rest = whole + constant, rest - constant * divisor
+    if rest == 0 or (isinstance(rest, int) and isinstance(divisor, int)):
+        return whole
+    atom = Quotient(rest, divisor)
     if atom.depth > MAX_DEPTH:
         raise ValueError(f"a size that divides more than {MAX_DEPTH} times")
-    whole[(atom,)] = 1
-    return _simplified(whole)
+    return Dim({(atom,): 1}) + whole
 
 
-def _divided(
-    monomial: Monomial, count: int, divisor: DimLike
-) -> tuple[Monomial, int] | None:
-    """Return the exact quotient of one term, or None."""
-    terms = _terms(divisor)
-    if len(terms) != 1:
-        return None
-    ((atoms, times),) = terms.items()
-    left = list(monomial)
-    for atom in atoms:
-        if atom not in left:
-            return None
-        left.remove(atom)
-    return None if count % times else (tuple(left), count // times)
+def _divided(dividend: DimLike, divisor: DimLike) -> tuple[DimLike, DimLike]:
+    """Return an exact quotient of some of the terms, and the rest."""
+    (atoms, count), *others = sorted(_terms(divisor).items(), key=_order)
+    whole: DimLike = 0
+    rest = dividend
+    for monomial, times in sorted(_terms(dividend).items(), key=_order):
+        times = _terms(rest).get(monomial, 0)
+        left = [*monomial]
+        for atom in atoms:
+            if atom in left:
+                left.remove(atom)
+        is_exact = len(left) + len(atoms) == len(monomial) and times % count == 0
+        if is_exact and times:
+            factor = Dim({tuple(left): times // count}) * 1
+            whole, rest = whole + factor, rest - factor * divisor
+    is_partial = others and rest != 0  # only whole multiples of a sum are exact
+    return (0, dividend) if is_partial else (whole, rest)
+
+
+def _order(term: tuple[Monomial, int]) -> tuple[int, str]:
+    return -len(term[0]), str(term[0])
 
 
 def extreme(kind: str, one: DimLike, other: DimLike) -> DimLike:
@@ -396,6 +398,10 @@ def evaluate(value: DimLike, lengths: Mapping[Any, int]) -> int:
 
 def axes_in(value: Any) -> set[AxisLength]:
     """Return the axes whose lengths a dimension, or an array of them, depends on."""
+    if isinstance(value, Ratio):
+        value = value.dividend
+    if not isinstance(value, np.ndarray | Dim | int):
+        return set()
     if isinstance(value, np.ndarray):
         return set().union(*map(axes_in, value.flat))
     found: set[AxisLength] = set()
@@ -410,9 +416,12 @@ def axes_in(value: Any) -> set[AxisLength]:
     return found
 
 
-def scalar(value: DimLike) -> Any:
+def scalar(value: Any) -> Any:
     """Return a dimension as an int32 scalar tensor of the model; an int as it is."""
-    if isinstance(value, int):
+    if isinstance(value, Ratio):
+        dividend = ops.cast(scalar(value.dividend), value.dtype)
+        return ops.divide(dividend, value.divisor) if value.divisor > 1 else dividend
+    if not isinstance(value, Dim):
         return value
     products = []
     for monomial, count in sorted(value.terms.items(), key=lambda term: not term[0]):
@@ -420,6 +429,84 @@ def scalar(value: DimLike) -> Any:
         factors += [count] * (count != 1 or not monomial)
         products.append(functools.reduce(ops.multiply, factors))
     return functools.reduce(ops.add, products)  # the int, if any, comes last
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio:
+    """A floating-point number: a dimension, divided by a whole number.
+
+    The code of models halves sizes as floats, and rounds them: `ceil(T / 2)`.
+    """
+
+    dividend: DimLike
+    divisor: int = 1
+    dtype: str = "float32"
+
+    def _with(self, other: Any, rule: Callable[[Ratio], Ratio]) -> Any:
+        if isinstance(other, float | int | np.floating) and math.isfinite(other):
+            dividend, divisor = float(other).as_integer_ratio()
+            if divisor <= MAX_DIVISOR:
+                return simplest(rule(Ratio(dividend, divisor, self.dtype)))
+        return simplest(rule(other)) if isinstance(other, Ratio) else NotImplemented
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, self._sum)
+
+    def _sum(self, other: Ratio) -> Ratio:
+        dividend = self.dividend * other.divisor + other.dividend * self.divisor
+        return Ratio(dividend, self.divisor * other.divisor, self.dtype)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(other, self._product)
+
+    def _product(self, other: Ratio) -> Ratio:
+        divisor = self.divisor * other.divisor
+        return Ratio(self.dividend * other.dividend, divisor, self.dtype)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._with(other, lambda x: self._product(x.inverse()))
+
+    def inverse(self) -> Ratio:
+        """Return the number that divides 1 by this one, which is known."""
+        if not isinstance(self.dividend, int) or self.dividend <= 0:
+            raise TypeError(f"1 / {self}")
+        return Ratio(self.divisor, self.dividend, self.dtype)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -1 * other
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def floor(self) -> Any:
+        """Return the number, rounded down."""
+        return simplest(Ratio(quotient(self.dividend, self.divisor), 1, self.dtype))
+
+    def ceil(self) -> Any:
+        """Return the number, rounded up."""
+        up = -quotient(-self.dividend, self.divisor)
+        return simplest(Ratio(up, 1, self.dtype))
+
+    def whole(self) -> DimLike:
+        """Return the number as a dimension, without what is behind the point."""
+        if bounds(self.dividend)[0] < 0:
+            raise TypeError(f"{self} may be negative")
+        return quotient(self.dividend, self.divisor)
+
+    def __str__(self) -> str:
+        return f"({self.dividend}) / {self.divisor}"
+
+
+def simplest(number: Ratio) -> Any:
+    """Return a number; a float if it does not depend on the model's input."""
+    if isinstance(number.dividend, int):
+        return np.dtype(number.dtype).type(number.dividend / number.divisor)
+    return number
 
 
 def ones(value: DimLike, dtype: str) -> Tensor:
@@ -444,4 +531,4 @@ def ones(value: DimLike, dtype: str) -> Tensor:
         )
         parts.append(whole)
     joined = parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=0)
-    return joined[cut:] if cut else joined
+    return joined[(slice(cut, None),)] if cut else joined

@@ -26,7 +26,7 @@ from keras_policies.late import keras
 from keras_policies.late import ops as keras_ops
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.values import dims
-from keras_policies.legacy.values.dims import Dim, UndecidedError
+from keras_policies.legacy.values.dims import Dim, Ratio, UndecidedError
 
 # Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
 DEFAULTS = {"float64": "float32", "int64": "int32"}
@@ -66,6 +66,10 @@ ARITHMETIC: Mapping[str, Callable[..., Any]] = {
     "mod": operator.mod,
     "negative": operator.neg,
     "square": lambda x: x * x,
+    "ceil": Ratio.ceil,
+    "floor": Ratio.floor,
+    "divide": lambda x, y: _ratio(x) / y,
+    "true_divide": lambda x, y: _ratio(x) / y,
     "maximum": lambda x, y: dims.extreme("max", x, y),
     "minimum": lambda x, y: dims.extreme("min", x, y),
     "equal": lambda x, y: not dims.not_equal(x, y),
@@ -91,7 +95,7 @@ def is_tensor(value: object) -> bool:
 
 def has_dims(value: object) -> bool:
     """Return whether a value is a dimension, or an array with dimensions in it."""
-    return isinstance(value, Dim) or (
+    return isinstance(value, Dim | Ratio) or (
         isinstance(value, np.ndarray) and value.dtype == object
     )
 
@@ -112,7 +116,7 @@ def array(value: Any, dtype: str | None = None) -> Any:
 
     Numbers of Python get TensorFlow's dtypes; a list with tensors in it is stacked.
     """
-    if is_tensor(value) or isinstance(value, Dim):
+    if is_tensor(value) or isinstance(value, Dim | Ratio):
         return value if dtype is None else ops.cast(value, dtype)
     if isinstance(value, list | tuple) and any(map(is_tensor, leaves(value))):
         return ops.stack([array(item, dtype) for item in value])
@@ -128,10 +132,11 @@ def array(value: Any, dtype: str | None = None) -> Any:
 
 def tensor(value: Any, dtype: str | None = None) -> Any:
     """Return a value as what `keras.ops` takes: dimensions become tensors."""
-    if isinstance(value, Dim):
+    if isinstance(value, Dim | Ratio):
         value = dims.scalar(value)
     elif has_dims(value):
-        items = [keras_ops.cast(dims.scalar(n), "int32") for n in value.ravel()]
+        own = dtype_of(value)
+        items = [keras_ops.cast(dims.scalar(n), own) for n in value.ravel()]
         value = keras_ops.reshape(keras_ops.stack(items), value.shape)
     elif isinstance(value, np.ndarray | np.generic):
         return value if dtype is None else np.asarray(value, dtype)
@@ -141,7 +146,10 @@ def tensor(value: Any, dtype: str | None = None) -> Any:
 
 def dtype_of(value: Any) -> str:
     """Return the name of a value's dtype; dimensions are int32."""
-    return "int32" if has_dims(value) else str(array(value).dtype)
+    if not has_dims(value):
+        return str(array(value).dtype)
+    items = np.asarray(value, dtype=object).flat
+    return next((n.dtype for n in items if isinstance(n, Ratio)), "int32")
 
 
 def is_integer_dtype(name: str) -> bool:
@@ -228,17 +236,45 @@ def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
             pass  # a number that is not whole, or a node that compares
     if name in ("ones_like", "zeros_like"):
         return _of_arrays(name, [np.zeros(np.shape(args[0]), "int32")], kwargs)
-    if name == "cast" and is_integer_dtype(args[1]):
-        return args[0]
+    if name == "cast":
+        return _cast_dims(args[0], args[1])
     converted = [_mapped(tensor, value) for value in args]
     return _node(name, converted, kwargs)
+
+
+def _ratio(value: Any, dtype: str = "float32") -> Any:
+    if isinstance(value, Dim):
+        return Ratio(value, 1, dtype)
+    if isinstance(value, Ratio):
+        return Ratio(value.dividend, value.divisor, dtype)
+    return np.dtype(dtype).type(value)
+
+
+def _cast_dims(value: Any, dtype: str) -> Any:
+    """Return dimensions as whole or floating-point numbers, which are exact."""
+    if dtype in ("float16", "float32", "float64"):
+        convert = functools.partial(_ratio, dtype=dtype)
+    elif is_integer_dtype(dtype):
+        convert = _whole
+    else:
+        return keras_ops.cast(tensor(value), dtype)
+    try:
+        return simplified(np.frompyfunc(convert, 1, 1)(np.asarray(value, object)))
+    except TypeError:
+        return keras_ops.cast(tensor(value), dtype)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, Ratio):
+        return value.whole()
+    return value if isinstance(value, Dim) else int(value)
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that is given Python's numbers instead of numpy's."""
 
     def plain(*items: Any) -> Any:
-        return function(*(x.item() if isinstance(x, np.generic) else x for x in items))
+        return function(*(x.item() if isinstance(x, np.integer) else x for x in items))
 
     return plain
 

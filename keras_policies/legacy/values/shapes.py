@@ -1,9 +1,10 @@
 """The shape of a tensor of the model, with symbolic dimensions.
 
 The length of an axis that Keras does not know is traced back to the inputs of the
-model: the operation that made the tensor is asked for its output shape twice, for input
-axes of two sets of prime lengths. An output axis that is a whole multiple of the same
-input axes both times is that multiple; any other is a dimension of its own.
+model: the operation that made the tensor is asked for its output shape thrice, for input
+axes of three sets of prime lengths. An output axis that is the same multiple of input
+axes each time, or the same multiple plus a number, is that; any other is a dimension of
+its own.
 """
 
 import itertools
@@ -18,10 +19,11 @@ from keras_policies.legacy.values import dims
 from keras_policies.legacy.values.dims import AxisLength, DimLike
 
 Shape = tuple[DimLike, ...]
-# Two sets of lengths, far from those that occur in models.
+# Sets of lengths, far from those that occur in models.
 PRIMES = (
     (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069),
     (2003, 2011, 2017, 2027, 2029, 2039, 2053, 2063, 2069, 2081, 2083, 2087),
+    (5003, 5009, 5011, 5021, 5023, 5039, 5051, 5059, 5077, 5081, 5087, 5099),
 )
 MAX_FACTORS = 3  # axes that one axis was made of
 
@@ -140,20 +142,17 @@ def _multiple(
     symbolic: Sequence[dims.Dim],
     values: Sequence[Sequence[int]],
 ) -> DimLike | None:
-    """Return the product of dimensions, times a number, that has both sizes."""
+    """Return the product of dimensions, times a number, that has all sizes."""
     lengths = [n for n in sizes if n is not None]
     if len(lengths) < len(sizes):
         return None
     for chosen in _choices(len(symbolic)):
         products = [math.prod(row[i] for i in chosen) for row in values]
-        if 0 in products or any(n % p for n, p in zip(lengths, products, strict=True)):
-            continue
-        one, other = (n // p for n, p in zip(lengths, products, strict=True))
-        if one == other:
-            found: DimLike = one
-            for i in chosen:
-                found = symbolic[i] * found
-            return found
+        slope, rest = divmod(lengths[1] - lengths[0], products[1] - products[0])
+        more = lengths[0] - slope * products[0]
+        fits = (slope * p + more == n for n, p in zip(lengths, products, strict=True))
+        if slope > 0 and not rest and all(fits):
+            return math.prod((symbolic[i] for i in chosen), start=slope) + more
     return None
 
 
