@@ -72,7 +72,7 @@ def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
         count = (stop - start) / step
         budget.spend(0 if count < 0 else count, 8)
         return np.arange(start, stop, step, dtype=dtype)
-    count = -((start - stop) // step)
+    count = (stop - start + step - (1 if step > 0 else -1)) // step
     numbers = ops.subtract(keras_ops.cumsum(dims.ones(count, dtype), axis=0), 1)
     return ops.add(ops.multiply(numbers, step), start)
 

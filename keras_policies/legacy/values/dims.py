@@ -91,7 +91,8 @@ class Quotient:
     def ones(self, dtype: str) -> Tensor:
         """Return ones, as many as the quotient."""
         if isinstance(self.divisor, int) and self.divisor > 0:
-            return ones(self.dividend, dtype)[self.divisor - 1 :: self.divisor]
+            every = slice(self.divisor - 1, None, self.divisor)
+            return ones(self.dividend, dtype)[(every,)]
         raise ValueError(f"a length of {self} needs a divisor that is known")
 
     def scalar(self) -> Tensor:
@@ -132,7 +133,7 @@ class Extreme:
         """Return ones, as many as the smaller of a length and a number."""
         number, length = self.options
         if self.kind == "min" and isinstance(number, int):
-            return ones(length, dtype)[:number]
+            return ones(length, dtype)[(slice(number),)]
         raise ValueError(f"a length of {self}")
 
     def scalar(self) -> Tensor:
@@ -333,6 +334,8 @@ def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
         raise ValueError(f"{dividend} divided by 0")
     if isinstance(dividend, int) and isinstance(divisor, int):
         return dividend // divisor
+    if isinstance(divisor, int) and divisor < 0:
+        dividend, divisor = -dividend, -divisor
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for monomial, count in _terms(dividend).items():
@@ -350,11 +353,19 @@ def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
         whole[()] = whole.get((), 0) + constant
     if left == 0:
         return _simplified(whole)
+    if isinstance(divisor, int) and _is_negated(left):  # -(-T // 8) is (T + 7) // 8
+        return _simplified(whole) - quotient(divisor - 1 - left, divisor)
     atom = Quotient(left, divisor)
     if atom.depth > MAX_DEPTH:
         raise ValueError(f"a size that divides more than {MAX_DEPTH} times")
-    whole[(atom,)] = 1
+    whole[(atom,)] = whole.get((atom,), 0) + 1
     return _simplified(whole)
+
+
+def _is_negated(value: Any) -> bool:
+    """Return whether the first term that is not a number has a factor below 0."""
+    terms = {str(m): count for m, count in _terms(value).items() if m}
+    return terms[min(terms)] < 0
 
 
 def _divided(
@@ -430,7 +441,10 @@ def ones(value: DimLike, dtype: str) -> Tensor:
     if isinstance(value, int):
         return ops.ones((value,), dtype)
     parts, cut = [], 0
+    is_sum = len(value.terms) > 1
     for monomial, count in value.terms.items():
+        if (is_sum or len(monomial) > 1) and any(atom.low < 0 for atom in monomial):
+            raise ValueError(f"a length of {value}, a part of which may be negative")
         if count < 0 and monomial:
             raise ValueError(f"a length of {value}, which subtracts a size")
         if count < 0:
@@ -444,4 +458,4 @@ def ones(value: DimLike, dtype: str) -> Tensor:
         )
         parts.append(whole)
     joined = parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=0)
-    return joined[cut:] if cut else joined
+    return joined[(slice(cut, None),)] if cut else joined
