@@ -255,6 +255,8 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     """Return what numpy computes, or if it lacks the function, the backend of Keras."""
     function = NUMPY.get(name) or _numpy(name)
     if function is None:
+        if "keras" not in sys.modules:  # a file is described without it
+            raise ValueError("computed when the model is built")
         return _eagerly(get_op(name), args, kwargs)
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
     found = function(*args, **named)
@@ -276,8 +278,6 @@ def _eagerly(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Call a function of Keras, or a layer, on arrays; return arrays."""
-    if "keras" not in sys.modules:
-        raise ValueError("computed when the model is built")
     with keras.device("cpu"):
         found = function(*args, **kwargs)
         return keras.tree.map_structure(keras.ops.convert_to_numpy, found)
