@@ -112,6 +112,10 @@ def shape(x):
 
 # name -> (function of a tensor (batch, length, 4), the same of an array of numpy)
 NODES = {
+    "fill": (
+        lambda x: call("fill", [shape(x)[1], shape(x)[1]], 2.5),
+        lambda a: np.full((a.shape[1], a.shape[1]), 2.5),
+    ),
     "where": (
         lambda x: call("where", int32([1], [0], [1], [0]).T > 0, x, -x),
         lambda a: np.where([True, False, True, False], a, -a),
