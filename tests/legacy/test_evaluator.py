@@ -64,7 +64,8 @@ class Case:
 
     @property
     def leaves(self):
-        leaves = keras.tree.flatten(self.arguments)
+        # A list: on torch, Keras goes through a dict in two orders.
+        leaves = keras.tree.flatten([*self.arguments.values()])
         pairs = (x.sources if isinstance(x, Complex) else [x] for x in leaves)
         return [*itertools.chain.from_iterable(pairs)]
 
@@ -127,9 +128,9 @@ class Case:
             items = [dims.evaluate(n, sizes) for n in np.ravel(leaf)]
             return computed.reshape(computed.vector(items), np.shape(leaf))
 
-        return run(
-            given, self.op.call((), keras.tree.map_structure(replaced, self.arguments))
-        )
+        found = keras.tree.map_structure(replaced, [*self.arguments.values()])
+        arguments = dict(zip(self.arguments, found, strict=True))
+        return run(given, self.op.call((), arguments))
 
     def symbols(self, lengths, given, values):
         """Return the unknown axes of the inputs, by the keys of the recorded ones."""
