@@ -132,6 +132,10 @@ NODES = {
         lambda x: call("boolean_mask", x, [True, False, True, True], axis=2),
         lambda a: a[:, :, [0, 2, 3]],
     ),
+    "boolean-mask-as-tensorflow-2-records-it": (
+        lambda x: call("compat.v1.boolean_mask", x[0, 0], [True] * 3 + [False], "n", 0),
+        lambda a: a[0, 0, :3],
+    ),
     "tensordot": (
         lambda x: call("linalg.tensordot", x, FLOATS[[0, 1, 1, 0]], [[2], [0]]),
         lambda a: a @ FLOATS[[0, 1, 1, 0]],

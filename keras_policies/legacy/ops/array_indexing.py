@@ -173,6 +173,14 @@ def boolean_mask(
     return ops.take(computed.reshape(tensor, merged), chosen, axis=first)
 
 
+@op("compat.v1.boolean_mask")
+def boolean_mask_v1(
+    tensor: Value, mask: Value, name: object = None, axis: int | None = None
+) -> Value:
+    """Return what `boolean_mask` does: TensorFlow 2 swapped the last two."""
+    return boolean_mask(tensor, mask, axis)
+
+
 @op("sort")
 def sort(values: Value, axis: int = -1, direction: str = "ASCENDING") -> Value:
     """Sort along an axis."""
