@@ -98,12 +98,13 @@ def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
     """Turn any other error inside into a `LegacyModelError` about a corrupt file.
 
     The net below the checks that name what they expect: a corrupt file can be wrong in
-    more ways than anyone can list. `part` is one of the file, `"training_config"`.
+    more ways than anyone can list. `part` is one of the file, `"training_config"`. An
+    ImportError passes: what is not installed is no fault of the file.
     """
     with located(path):
         try:
             yield
-        except LegacyModelError:
+        except (LegacyModelError, ImportError):
             raise
         except Exception as error:  # zlib and lzma raise errors of their own
             reason = "corrupt, or not as tf.keras writes it: "

@@ -1,5 +1,7 @@
 """Functions directly under `tf` that move blocks of an image between its axes."""
 
+import math
+
 from keras_policies.legacy.ops.array_shapes import pad
 from keras_policies.legacy.ops.kinds import Pairs, Value
 from keras_policies.legacy.ops.registry import Raw, op
@@ -29,7 +31,8 @@ def space_to_batch(
     outer = range(1, 2 * rank, 2)
     last = range(2 * rank + 1, 2 * rank + 1 + rest)
     x = ops.transpose(x, [*inner, 0, *outer, *last])
-    return computed.reshape(x, [-1, *parts[::2], *lengths[rank:]])
+    count = batch * math.prod(block_shape)
+    return computed.reshape(x, [count, *parts[::2], *lengths[rank:]])
 
 
 @op(
@@ -40,11 +43,12 @@ def space_to_batch(
 def batch_to_space(input: Value, block_shape: tuple[int, ...], crops: Pairs) -> Value:
     """Undo `space_to_batch`, and cut the edges."""
     rank = len(block_shape)
-    lengths = computed.shape(input)[1:]
-    x = computed.reshape(input, [*block_shape, -1, *lengths])
+    batch, *lengths = computed.shape(input)
+    count = batch // math.prod(block_shape)
+    x = computed.reshape(input, [*block_shape, count, *lengths])
     pairs = [axis for i in range(rank) for axis in (rank + 1 + i, i)]
     x = ops.transpose(x, [rank, *pairs, *range(2 * rank + 1, rank + 1 + len(lengths))])
     sizes = [n * block for n, block in zip(lengths, block_shape, strict=False)]
-    x = computed.reshape(x, [-1, *sizes, *lengths[rank:]])
+    x = computed.reshape(x, [count, *sizes, *lengths[rank:]])
     cuts = [slice(a or None, -b or None) for a, b in crops]
     return index(x, [slice(None), *cuts, ...])

@@ -82,7 +82,13 @@ def arange(
     bounds = start, limit, np.asarray(delta)
     whole = dtype or ("float32" if any(map(_is_float, bounds)) else "int32")
     first, last, step = map(_bound, bounds)
+    if any(map(has_dims, (first, last))):
+        first, last, step = map(kinds.length, map(_whole, (first, last, step)))
     return computed.arange(first, last, step, whole)
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _bound(value: Any) -> Any:

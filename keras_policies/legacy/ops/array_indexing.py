@@ -88,7 +88,7 @@ def _ends(value: Any) -> Sequence[Any]:
 def slice_(input_: Value, begin: Lengths, size: Lengths) -> Value:
     """Take `size` items per axis from `begin` on; a size of -1 goes to the end."""
     bounds = zip(begin, size, strict=True)
-    spec = [slice(a or None, None if n == -1 else a + n) for a, n in bounds]
+    spec = [slice(a, None if n == -1 else a + n) for a, n in bounds]
     return computed.index(input_, spec)
 
 
@@ -171,6 +171,14 @@ def boolean_mask(
     merged = [*lengths[:first], middle, *lengths[first + axes :]]
     chosen = computed.reshape(positions(computed.reshape(mask, [-1])), [-1])
     return ops.take(computed.reshape(tensor, merged), chosen, axis=first)
+
+
+@op("compat.v1.boolean_mask")
+def boolean_mask_v1(
+    tensor: Value, mask: Value, name: object = None, axis: int | None = None
+) -> Value:
+    """Return what `boolean_mask` does: TensorFlow 2 swapped the last two."""
+    return boolean_mask(tensor, mask, axis)
 
 
 @op("sort")

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.kinds import Axes, DType, Lengths, Value
 from keras_policies.legacy.ops.registry import Raw, op
@@ -93,7 +92,10 @@ def squeeze(input: Value, axis: Axes | None = None) -> Value:
         axis = tuple(i for i, length in enumerate(lengths) if length == 1)
     many = axis if isinstance(axis, tuple) else (axis,)
     for one in sorted((i % len(lengths) for i in many), reverse=True):
-        input = ops.squeeze(input, one)
+        if has_dims(lengths[one]):  # Keras refuses it; TensorFlow found one item
+            input = computed.index(input, [*[slice(None)] * one, 0])
+        else:
+            input = ops.squeeze(input, one)
     return input
 
 
@@ -118,11 +120,12 @@ def pad(
         return _padded(tensor, pairs, constant_values)
     for axis, (before, after) in enumerate(pairs):
         if (before, after) != (0, 0):  # torch has no symmetric padding
-            length = kinds.integer(computed.shape(tensor)[axis])
-            widths = kinds.integer(before), kinds.integer(after)
-            budget.spend(length + sum(widths), 8)
-            positions = np.pad(np.arange(length), widths, mode.lower())  # type: ignore[call-overload]
-            tensor = ops.take(tensor, positions.astype("int32"), axis=axis)
+            length = computed.shape(tensor)[axis]
+            at = computed.arange(-before, length + after)
+            twice = int(mode.lower() == "symmetric")  # it has the edge itself twice
+            at = ops.maximum(at, ops.subtract(-twice, at))
+            at = ops.minimum(at, ops.subtract(2 * length - 2 + twice, at))
+            tensor = ops.take(tensor, at, axis=axis)
     return tensor
 
 

@@ -1,5 +1,6 @@
 """`tf.image`: functions of images `(..., rows, columns, channels)` but for resizing."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -126,8 +127,9 @@ def per_image_standardization(image: Value) -> Value:
     """Scale to mean 0 and deviation 1; a deviation counts as at least `1 / √n`."""
     image = ops.cast(image, "float32")
     mean = ops.mean(image, axis=AXES, keepdims=True)
-    least = float(np.prod(kinds.integers(computed.shape(image)[-3:]))) ** -0.5
-    deviation = ops.maximum(ops.std(image, axis=AXES, keepdims=True), least)
+    count = ops.cast(math.prod(computed.shape(image)[-3:]), "float32")
+    deviation = ops.std(image, axis=AXES, keepdims=True)
+    deviation = ops.maximum(deviation, ops.rsqrt(count))
     return ops.divide(ops.subtract(image, mean), deviation)
 
 

@@ -134,6 +134,8 @@ def values(value: Any) -> list[Any]:
 
 def pair(value: object) -> tuple[Any, Any]:
     """Return the parts of complex numbers, as Keras takes them."""
+    if isinstance(value, np.ndarray) and np.iscomplexobj(value):
+        return value.real, value.imag
     if not isinstance(value, Complex):
         raise _expected("complex numbers", value)
     return value.sources

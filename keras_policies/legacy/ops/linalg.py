@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops.array_creation import eye
 from keras_policies.legacy.ops.elementwise import of_values
 from keras_policies.legacy.ops.kinds import Axes, DType, Value, Values
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
@@ -84,9 +84,7 @@ def diag(
     """Return square matrices with these main diagonals."""
     if (k, num_rows, num_cols, padding_value) != (0, -1, -1, 0):
         raise ValueError(f"k: expected the main diagonal, found {k}")
-    length = kinds.integer(computed.shape(diagonal)[-1])
-    budget.spend(length * length, 8)
-    identity = np.eye(length, dtype=dtype_of(diagonal))
+    identity = eye(computed.shape(diagonal)[-1], dtype=dtype_of(diagonal))
     return ops.multiply(ops.expand_dims(diagonal, -1), identity)
 
 

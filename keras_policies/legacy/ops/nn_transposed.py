@@ -95,9 +95,12 @@ def _cut(
 
     Source: GetWindowedOutputSize in tensorflow/core/framework/common_shape_fns.cc.
     """
-    if has_dims(wanted) or has_dims(length):  # as every layer has it
-        surplus = max(window - step, 0)
-        wanted = length * step + (surplus if padding == "valid" else 0)
+    less = 1 if padding == "same" else window
+    if not has_dims(wanted):  # it tells the length, which the input has to have
+        told = (wanted - less) // step + 1
+        if not has_dims(length) and length != told:
+            raise ValueError(f"output_shape: {wanted} of {length} by steps of {step}")
+        length = told
     total = dims.extreme("max", (length - 1) * step + window - wanted, 0)
     start = total // 2 if padding == "same" else 0
     return slice(start, start + wanted)

@@ -53,13 +53,12 @@ def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
     known = [1 if isinstance(n, Dim) else n for n in lengths]
     budget.spend(math.prod(known), np.dtype(dtype).itemsize)
     found = keras_ops.full(known, np.asarray(number).item(), dtype=dtype)
-    join = keras_ops.logical_or if dtype == "bool" else keras_ops.add
+    join = ops.logical_or if dtype == "bool" else ops.add
     for axis, length in enumerate(lengths):
         if isinstance(length, Dim):
             line = [1] * len(lengths)
             line[axis] = -1
             zeros = keras_ops.zeros_like(dims.ones(length, dtype))
-            # Tall first: stock TensorFlow takes a tall second operand for a bias.
             found = join(keras_ops.reshape(zeros, line), found)
     return found
 
@@ -72,7 +71,7 @@ def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
         count = (stop - start) / step
         budget.spend(0 if count < 0 else count, 8)
         return np.arange(start, stop, step, dtype=dtype)
-    count = -((start - stop) // step)
+    count = (stop - start + step - (1 if step > 0 else -1)) // step
     numbers = ops.subtract(keras_ops.cumsum(dims.ones(count, dtype), axis=0), 1)
     return ops.add(ops.multiply(numbers, step), start)
 

@@ -340,16 +340,26 @@ def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
     """
     if divisor == 0:
         raise ValueError(f"{dividend} divided by 0")
+    if isinstance(divisor, int) and divisor < 0:
+        dividend, divisor = -dividend, -divisor
     whole, rest = _divided(dividend, divisor)
     if isinstance(divisor, int):
         constant = _terms(rest).get((), 0) // divisor
         whole, rest = whole + constant, rest - constant * divisor
     if rest == 0 or (isinstance(rest, int) and isinstance(divisor, int)):
         return whole
+    if isinstance(divisor, int) and _is_negated(rest):  # -(-T // 8) is (T + 7) // 8
+        return whole - quotient(divisor - 1 - rest, divisor)
     atom = Quotient(rest, divisor)
     if atom.depth > MAX_DEPTH:
         raise ValueError(f"a size that divides more than {MAX_DEPTH} times")
-    return Dim({(atom,): 1}) + whole
+    return Dim({(atom,): 1}) if whole == 0 else whole + Dim({(atom,): 1})
+
+
+def _is_negated(value: Any) -> bool:
+    """Return whether the first term that is not a number has a factor below 0."""
+    terms = {str(m): count for m, count in _terms(value).items() if m}
+    return terms[min(terms)] < 0
 
 
 def _divided(dividend: DimLike, divisor: DimLike) -> tuple[DimLike, DimLike]:
@@ -517,7 +527,10 @@ def ones(value: DimLike, dtype: str) -> Tensor:
     if isinstance(value, int):
         return ops.ones((value,), dtype)
     parts, cut = [], 0
+    is_sum = len(value.terms) > 1
     for monomial, count in value.terms.items():
+        if (is_sum or len(monomial) > 1) and any(atom.low < 0 for atom in monomial):
+            raise ValueError(f"a length of {value}, a part of which may be negative")
         if count < 0 and monomial:
             raise ValueError(f"a length of {value}, which subtracts a size")
         if count < 0:

@@ -10,6 +10,7 @@
 Names and arguments are those of `keras.ops`.
 """
 
+import contextlib
 import functools
 import math
 import operator
@@ -162,12 +163,11 @@ def simplified(found: Any) -> Any:
     if isinstance(found, list | tuple):
         return type(found)(map(simplified, found))
     items = np.asarray(found, dtype=object)
-    if any(isinstance(item, Dim) for item in items.flat):
+    if any(isinstance(item, Dim | Ratio) for item in items.flat):
         return items if items.ndim else items.item()
-    is_bool = items.size and all(
-        isinstance(item, bool | np.bool_) for item in items.flat
-    )
-    return items.astype("bool" if is_bool else "int32")
+    first = next(iter(items.flat), 0)
+    is_known = isinstance(first, bool | np.bool_ | np.floating)
+    return items.astype(np.asarray(first).dtype if is_known else "int32")
 
 
 class Ops:
@@ -252,16 +252,12 @@ def _ratio(value: Any, dtype: str = "float32") -> Any:
 
 def _cast_dims(value: Any, dtype: str) -> Any:
     """Return dimensions as whole or floating-point numbers, which are exact."""
-    if dtype in ("float16", "float32", "float64"):
-        convert = functools.partial(_ratio, dtype=dtype)
-    elif is_integer_dtype(dtype):
-        convert = _whole
-    else:
-        return keras_ops.cast(tensor(value), dtype)
-    try:
-        return simplified(np.frompyfunc(convert, 1, 1)(np.asarray(value, object)))
-    except TypeError:
-        return keras_ops.cast(tensor(value), dtype)
+    is_float = dtype in ("float16", "float32", "float64")
+    if is_float or is_integer_dtype(dtype):
+        convert = functools.partial(_ratio, dtype=dtype) if is_float else _whole
+        with contextlib.suppress(TypeError):  # a number that may be negative
+            return simplified(np.frompyfunc(convert, 1, 1)(np.asarray(value, object)))
+    return keras_ops.cast(tensor(value), dtype)
 
 
 def _whole(value: Any) -> Any:
@@ -291,6 +287,8 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     """Return what numpy computes, or if it lacks the function, the backend of Keras."""
     function = NUMPY.get(name) or _numpy(name)
     if function is None:
+        if "keras" not in sys.modules:  # a file is described without it
+            raise ValueError("computed when the model is built")
         return _eagerly(get_op(name), args, kwargs)
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
     found = function(*args, **named)
@@ -312,8 +310,6 @@ def _eagerly(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Call a function of Keras, or a layer, on arrays; return arrays."""
-    if "keras" not in sys.modules:
-        raise ValueError("computed when the model is built")
     with keras.device("cpu"):
         found = function(*args, **kwargs)
         return keras.tree.map_structure(keras.ops.convert_to_numpy, found)

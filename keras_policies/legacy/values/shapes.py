@@ -1,10 +1,10 @@
 """The shape of a tensor of the model, with symbolic dimensions.
 
 The length of an axis that Keras does not know is traced back to the inputs of the
-model: the operation that made the tensor is asked for its output shape thrice, for input
-axes of three sets of prime lengths. An output axis that is the same multiple of input
-axes each time, or the same multiple plus a number, is that; any other is a dimension of
-its own.
+model: the operation that made the tensor is asked for its output shape three times, for
+input axes of three sets of prime lengths. An output axis that is the same multiple of
+input axes each time, or the same multiple plus a number, is that; any other is a
+dimension of its own.
 """
 
 import itertools

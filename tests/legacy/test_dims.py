@@ -1,0 +1,164 @@
+"""Symbolic dimensions are what integers are, at whatever lengths the input has."""
+
+import contextlib
+import operator
+
+import hypothesis
+import hypothesis.strategies as st
+import keras
+import numpy as np
+import pytest
+
+from keras_policies.legacy.values import computed, dims
+from keras_policies.legacy.values.dims import UndecidedError, evaluate, extreme
+
+INPUT = keras.Input(batch_shape=(None, None))
+BATCH, LENGTH = dims.batch(INPUT), dims.axis_length(INPUT, 1)
+KEYS = [axis.key for size in (BATCH, LENGTH) for axis in dims.axes_in(size)]
+LENGTHS = [dict(zip(KEYS, (i, j), strict=True)) for i in range(1, 8) for j in (1, 2, 9)]
+NUMBERS = st.integers(-6, 6)
+DIVISORS = st.integers(-6, 6).filter(bool)
+RELATIONS = operator.lt, operator.le, operator.gt, operator.ge
+# Operator on integers -> on dimensions, if it is another.
+OPERATORS = {operator.add: None, operator.sub: None, operator.mul: None} | {
+    function: lambda a, b, kind=function.__name__: extreme(kind, a, b)
+    for function in (max, min)
+}
+DIMS = st.recursive(
+    st.one_of(NUMBERS, st.sampled_from([BATCH, LENGTH])),
+    lambda inner: st.one_of(
+        st.builds(
+            lambda function, a, b: (OPERATORS[function] or function)(a, b),
+            st.sampled_from([*OPERATORS]),
+            *(inner, inner),
+        ),
+        st.builds(operator.floordiv, inner, DIVISORS),
+        st.builds(operator.mod, inner, DIVISORS),
+    ),
+    max_leaves=5,
+)
+
+
+def values(dim):
+    """Return what a dimension is at every two lengths."""
+    return [evaluate(dim, lengths) for lengths in LENGTHS]
+
+
+@hypothesis.given(DIMS, DIMS)
+def test_sums_products_and_bounds_are_those_of_integers(one, other):
+    pairs = [*zip(values(one), values(other), strict=True)]
+    for function, on_dims in OPERATORS.items():
+        found = (on_dims or function)(one, other)
+        assert values(found) == [function(a, b) for a, b in pairs]
+
+
+@hypothesis.given(DIMS, st.one_of(DIVISORS, DIMS))
+def test_quotients_and_remainders_are_those_of_integers(one, divisor):
+    hypothesis.assume(0 not in values(divisor))
+    pairs = [*zip(values(one), values(divisor), strict=True)]
+    for function in (operator.floordiv, operator.mod):
+        assert values(function(one, divisor)) == [function(a, b) for a, b in pairs]
+
+
+@hypothesis.given(DIMS, DIMS)
+def test_equal_dimensions_are_equal_at_every_length(one, other):
+    if one == other:
+        assert hash(one) == hash(other)
+        assert values(one) == values(other)
+    assert one + other - other == one
+    assert other * 3 + one - other * 3 == one
+
+
+@hypothesis.given(DIMS, DIMS, st.sampled_from(RELATIONS))
+def test_a_comparison_that_is_decided_holds_at_every_length(one, other, relation):
+    outcomes = {relation(*ab) for ab in zip(values(one), values(other), strict=True)}
+    with contextlib.suppress(UndecidedError):
+        assert {relation(one, other)} == outcomes
+
+
+@hypothesis.given(DIMS, DIMS)
+def test_a_difference_that_is_decided_holds_at_every_length(one, other):
+    outcomes = {a != b for a, b in zip(values(one), values(other), strict=True)}
+    with contextlib.suppress(UndecidedError):
+        assert {dims.not_equal(one, other)} == outcomes
+
+
+def test_a_comparison_that_the_input_decides_names_both_sides():
+    with pytest.raises(UndecidedError, match=r"2\*batch < batch \+ 4 depends on the m"):
+        2 * BATCH < BATCH + 4  # noqa: B015
+    with pytest.raises(UndecidedError, match="batch != 3 depends on the model's input"):
+        dims.not_equal(BATCH, 3)
+    assert BATCH + 1 > BATCH
+    assert dims.not_equal(BATCH + 2, BATCH)
+
+
+def in_a_model(build, dim, lengths):
+    """Return what a model gives whose input has these lengths."""
+    function = keras.Function(INPUT, build(dim))
+    found = function(np.zeros([lengths[key] for key in KEYS], "float32"))
+    return keras.ops.convert_to_numpy(found)
+
+
+@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.given(DIMS, st.sampled_from(LENGTHS))
+def test_a_model_computes_the_same_number(dim, lengths):
+    hypothesis.assume(isinstance(dim, dims.Dim))
+    assert in_a_model(dims.scalar, dim, lengths) == evaluate(dim, lengths)
+
+
+@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.given(DIMS, st.sampled_from(LENGTHS))
+def test_a_line_of_ones_is_as_long_or_refused(dim, lengths):
+    hypothesis.assume(isinstance(dim, dims.Dim))
+    with contextlib.suppress(ValueError):
+        found = in_a_model(lambda d: dims.ones(d, "float16"), dim, lengths)
+        assert found.tolist() == [1] * max(evaluate(dim, lengths), 0)
+
+
+@pytest.mark.parametrize(
+    ("dim", "length"),
+    [
+        (2 * BATCH - 1, 11),
+        (BATCH // 2, 3),
+        (-((BATCH + 1) // -2), 4),
+        (-(-BATCH // 4) + (BATCH - 1) // 2, 4),
+        (BATCH * LENGTH + 3 * BATCH + 2, 50),
+        ((BATCH + LENGTH) // 4 * 2, 4),
+        (extreme("min", BATCH, 4), 4),
+        (extreme("min", 2 * BATCH, 40), 12),
+    ],
+    ids=str,
+)
+def test_lines_of_ones_at_batch_6_and_length_5(dim, length):
+    lengths = dict(zip(KEYS, (6, 5), strict=True))
+    found = in_a_model(lambda d: dims.ones(d, "int32"), dim, lengths)
+    assert found.tolist() == [1] * length
+
+
+@pytest.mark.parametrize(
+    ("dim", "message"),
+    [
+        (2 * BATCH - LENGTH, "a length of 2*.*, which subtracts a size"),
+        (BATCH + extreme("min", BATCH - LENGTH, 4), "a part of which may be negative"),
+        (extreme("max", BATCH, LENGTH), r"a length of max\("),
+        (100 // BATCH, "needs a divisor that is known"),
+    ],
+)
+def test_a_line_that_no_node_makes_is_refused(dim, message):
+    with pytest.raises(ValueError, match=message):
+        dims.ones(dim, "int32")
+
+
+def test_both_spellings_of_rounding_up_are_one_dimension():
+    assert -(-BATCH // 2) == (BATCH + 1) // 2
+    assert str(-(-BATCH // 2)) == "((batch + 1) // (2))"
+
+
+def test_a_range_of_unknown_length_has_steps():
+    found = computed.arange(0, LENGTH, 2), computed.arange(LENGTH, 0, -2)
+    model = keras.Function(INPUT, found)
+    rows = model(np.zeros((6, 5), "float32"))
+    assert [keras.ops.convert_to_numpy(row).tolist() for row in rows] == [
+        [0, 2, 4],
+        [5, 3, 1],
+    ]
