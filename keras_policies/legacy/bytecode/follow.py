@@ -97,16 +97,18 @@ class Follower:
         if self.steps > MAX_STEPS:
             raise LegacyModelError(f"its code takes more than {MAX_STEPS} steps.")
 
-    def known(self, value: Any) -> Any:
+    def known(self, value: Any, depth: int = 0) -> Any:
         """Return a value that a program can hold, or raise ValueError."""
+        if depth > values.MAX_DEPTH:
+            raise LegacyModelError(f"its code nests {values.MAX_DEPTH} values.")
         if isinstance(value, Name):
             value = names.constant(value)
         if isinstance(value, Name | Method | Given | Function | Cell | Code):
             raise NotUnderstoodError(f"{_described(value)} as a value")
-        for part in values.parts(value):
-            self.known(part)
         if isinstance(value, tuple):
-            return tuple(map(self.known, value))
+            return tuple(self.known(part, depth + 1) for part in value)
+        for part in values.parts(value):
+            self.known(part, depth + 1)
         return value
 
     def emit(self, function: str | Given, *args: Any, **kwargs: Any) -> Any:

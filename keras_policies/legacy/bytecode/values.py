@@ -9,6 +9,7 @@ from keras_policies.legacy.bytecode.code import Code
 
 # Limits for a value that the code builds from constants.
 MAX_ITEMS = 1000  # of nested tuples, each counted as often as it occurs
+MAX_DEPTH = 40  # of tuples in each other
 MAX_BITS = 1024
 MAX_TEXT = 10_000
 
