@@ -9,6 +9,8 @@ import dataclasses
 from keras_policies.legacy.bytecode.code import Code
 
 EXTENDED_ARG = {"2.7": 145}  # 144 in all others
+MAX_EXTENDED = 3  # before one instruction; its argument has 32 bits
+WIDE = "2.7", "3.5"  # instructions have one byte or three, in others two
 HAVE_ARGUMENT = 90
 # Opcode -> name, as in all versions up to 3.10. "BINARY +" has its symbol with it.
 COMMON = {
@@ -125,6 +127,8 @@ DIFFERENT: dict[str, dict[int, str | None]] = {
         **{160: None, 166: None},
     },
 }
+# Key in `VERSIONS` -> opcode -> name.
+NAMES = {python: COMMON | changed for python, changed in DIFFERENT.items()}
 # What BINARY_OP of Python 3.11 does by its argument, 13 more for `+=` and the like.
 BINARY_OPS = "+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^"
 COMPARISONS = "<", "<=", "==", "!=", ">", ">=", "in", "not in", "is", "is not"
@@ -145,30 +149,28 @@ class Instruction:
     target: int | None = None  # a position in the bytes
 
 
-def decoded(code: Code) -> dict[int, tuple[Instruction, int]]:
-    """Return `{position: (instruction, position of the next)}`.
+def decoded(code: Code, position: int) -> tuple[Instruction, int]:
+    """Return the instruction at a position, and the position of the next one.
 
     An instruction that is not understood is `"opcode 71"`; reaching it is the error.
     """
-    is_wide = code.python in ("2.7", "3.5")
-    known = COMMON | DIFFERENT[code.python]
-    found, position, extended = {}, 0, 0
-    while position < len(code.instructions):
-        start, opcode = position, code.instructions[position]
+    is_wide = code.python in WIDE
+    extended = 0
+    for _ in range(MAX_EXTENDED + 1):
+        if not 0 <= position < len(code.instructions):
+            raise ValueError("a jump out of its instructions")
+        opcode = code.instructions[position]
         size = 2
         if is_wide:
             size = 3 if opcode >= HAVE_ARGUMENT else 1
-        digits = code.instructions[start + 1 : start + size]
+        digits = code.instructions[position + 1 : position + size]
         argument = int.from_bytes(digits, "little") | extended
         position += size
-        extended = 0
-        if opcode == EXTENDED_ARG.get(code.python, 144):
-            extended = (argument << (16 if is_wide else 8)) & 0xFFFFFFFF
-            found[start] = Instruction("NOP", 0), position
-            continue
-        name = known.get(opcode) or f"opcode {opcode}"
-        found[start] = _instruction(name, argument, position, code.python), position
-    return found
+        if opcode != EXTENDED_ARG.get(code.python, 144):
+            name = NAMES[code.python].get(opcode) or f"opcode {opcode}"
+            return _instruction(name, argument, position, code.python), position
+        extended = (argument << (16 if is_wide else 8)) & 0xFFFFFFFF
+    raise ValueError(f"an argument in more than {MAX_EXTENDED + 1} parts")
 
 
 def _instruction(name: str, argument: int, after: int, python: str) -> Instruction:

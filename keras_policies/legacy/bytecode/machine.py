@@ -43,12 +43,9 @@ class Frame:
 
     def run(self) -> Any:
         """Return what the function returns, or raise ValueError."""
-        instructions = decoded(self.code)
         while True:
             self.follower.step()
-            if self.position not in instructions:
-                raise ValueError("a jump into the middle of an instruction")
-            instruction, self.position = instructions[self.position]
+            instruction, self.position = decoded(self.code, self.position)
             if instruction.name in ("RETURN_VALUE", "RETURN_CONST"):
                 return self._returned(instruction)
             handler = HANDLERS.get(instruction.name)
