@@ -12,6 +12,7 @@ from keras_policies.annotations import Path
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.build import hints
+from keras_policies.legacy.guards.paths import check_regular
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
 
@@ -38,7 +39,10 @@ def read(path: Path) -> Recording:
     """
     with located(path):
         try:
+            check_regular(path)
             arrays = _arrays(path)
+        except LegacyModelError:
+            raise
         except (OSError, ValueError, EOFError) as error:
             raise LegacyModelError(
                 f"not a readable .npz file: {str(error).rstrip('.')}.",

@@ -128,7 +128,9 @@ DIFFERENT: dict[str, dict[int, str | None]] = {
     },
 }
 # Key in `VERSIONS` -> opcode -> name.
-NAMES = {python: COMMON | changed for python, changed in DIFFERENT.items()}
+NAMES: dict[str, dict[int, str | None]] = {
+    python: {**COMMON, **changed} for python, changed in DIFFERENT.items()
+}
 # What BINARY_OP of Python 3.11 does by its argument, 13 more for `+=` and the like.
 BINARY_OPS = "+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^"
 COMPARISONS = "<", "<=", "==", "!=", ">", ">=", "in", "not in", "is", "is not"

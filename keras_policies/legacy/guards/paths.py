@@ -1,8 +1,18 @@
-"""Refuses files that are links out of the folder that the user named."""
+"""Refuses links out of the folder that the user named, and what is no regular file."""
 
+import os
 import pathlib
+import stat
 
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError
+
+KINDS = {
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+}
 
 
 def check_inside(path: pathlib.Path, folder: pathlib.Path) -> None:
@@ -18,3 +28,11 @@ def check_inside(path: pathlib.Path, folder: pathlib.Path) -> None:
             "(cp -rL).",
             path=path,
         )
+
+
+def check_regular(path: FilePath) -> None:
+    """Raise if a path leads to a FIFO, a device or a socket: opening one may hang."""
+    kind = stat.S_IFMT(os.stat(path).st_mode)
+    if kind != stat.S_IFREG:
+        name = KINDS.get(kind, "something else")
+        raise LegacyModelError(f"{name}, expected a regular file.", path=path)

@@ -6,6 +6,7 @@ keras/saving/legacy/hdf5_format.py (in TensorFlow 2.0: saving/hdf5_format.py).
 """
 
 import contextlib
+import os
 import pathlib
 from collections.abc import Iterator, Sequence
 
@@ -38,7 +39,7 @@ MOMENTA = "m_schedule", "momentum_cache", "u_product"  # their product, of Nadam
 
 def is_mixed(path: FilePath) -> bool:
     """Return whether tf.keras wrote a policy, or a loss scale, into the file."""
-    if not h5py.is_hdf5(path):
+    if not os.path.isfile(path) or not h5py.is_hdf5(path):
         return False
     with errors.located(path), guarded_hdf5.open_file(path) as file:
         if (attribute(file, "keras_version") or "").startswith("3."):

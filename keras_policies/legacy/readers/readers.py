@@ -8,6 +8,7 @@ from typing import TypeAlias
 from keras_policies.legacy.base import errors, remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.guards.paths import check_regular
 
 Reader: TypeAlias = AbstractContextManager[LegacyModel]
 # Readers, each imported when it is needed: they import h5py or protobuf, in 0.1 s.
@@ -31,6 +32,7 @@ def is_archive(path: FilePath) -> bool:
 def _kind(path: pathlib.Path) -> str:
     """Return the name of the reader of the file at `path`, by its first bytes."""
     try:
+        check_regular(path)
         with path.open("rb") as file:
             start = file.read(8)
     except FileNotFoundError:

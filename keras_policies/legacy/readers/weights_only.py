@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, entering
 from keras_policies.legacy.base.model import LayerWeights
 from keras_policies.legacy.guards import guarded_hdf5
+from keras_policies.legacy.guards.paths import check_regular
 from keras_policies.legacy.readers import hdf5_weights
 from keras_policies.legacy.readers.checkpoint import object_graph
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
@@ -85,6 +86,8 @@ def read(path: FilePath) -> contextlib.AbstractContextManager[LayerWeights]:
 def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
     if path.is_dir():
         path = path / objects.VARIABLES
+    elif path.exists():
+        check_regular(path)
     if not path.is_file():
         yield _by_layer(_graph(path.with_name(path.name.removesuffix(".index"))))
         return
