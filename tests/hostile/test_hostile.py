@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError, inspect_model, load_model, load_weights
+from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.guards import attribute_texts, budget
+from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.ops import array_creation, array_joining
 from keras_policies.legacy.readers.slot_names import SlotNames
 
@@ -167,6 +169,29 @@ def test_what_a_model_may_take_is_counted_together():
         with pytest.raises(LegacyModelError, match="an array of 104857600 bytes"):
             budget.spend(100 * 2**20, 1)
     budget.spend(10**12)  # outside, nothing is counted
+
+
+@pytest.mark.parametrize("count", [-1, float("nan"), float("inf"), -float("inf")])
+def test_a_count_that_is_negative_or_not_finite_is_refused_and_frees_nothing(count):
+    with budget.of(0):
+        budget.spend(200 * 2**20, 1)
+        with pytest.raises(LimitError, match=f"an array of {count} bytes"):
+            budget.spend(count, 1)
+        with pytest.raises(LimitError, match="an array of 104857600 bytes, more than"):
+            budget.spend(100 * 2**20, 1)
+
+
+def test_a_size_of_ten_thousand_digits_is_refused_without_writing_it_out():
+    with budget.of(0), pytest.raises(LimitError, match="over 18446744073709551616"):
+        budget.spend(10**10_000)
+
+
+def test_a_limit_counts_no_negative_number_and_stays_exceeded():
+    limit = Limit(10, "nodes")
+    limit.spend(8)
+    for count in -5, float("nan"), 3, 1:
+        with pytest.raises(LimitError, match="more than 10 nodes"):
+            limit.spend(count)
 
 
 def test_an_attribute_that_ends_with_its_file_is_left_to_hdf5():

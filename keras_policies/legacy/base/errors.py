@@ -69,6 +69,13 @@ class Keras3ModelError(LegacyModelError):
         )
 
 
+class LimitError(LegacyModelError):
+    """A file asks for more than its size explains.
+
+    Nothing else is tried then: code that passes over other errors raises this one.
+    """
+
+
 def check_version(version: str) -> None:
     """Raise `Keras3ModelError` if `version` is one of Keras 3, such as `"3.8.0"`."""
     if version.startswith("3."):

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.build import optimizer_state
 from keras_policies.legacy.build.targets import Pairs
@@ -79,6 +80,8 @@ class _Made:
             return keras.saving.get_registered_object(nest) or nest
         try:
             return keras.saving.deserialize_keras_object(nest)
+        except LimitError:
+            raise
         except Exception as error:  # Keras 3 may not take the arguments any more
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:MAX_REASON]
             name = nest.get("class_name")

@@ -9,11 +9,12 @@ import contextvars
 import math
 from collections.abc import Iterator
 
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LimitError
 
 # A float16 weight as float32, with the slots of Adam and of its loss-scale wrapper.
 TIMES = 16
 SMALL_BYTES = 256 * 1024 * 1024
+MAX_TOLD = 2**64  # larger sizes are not written out: they may have any length
 
 _left: contextvars.ContextVar[float] = contextvars.ContextVar("left", default=math.inf)
 
@@ -29,14 +30,18 @@ def of(size: int) -> Iterator[None]:
 
 
 def spend(count: float, itemsize: int = 4) -> None:
-    """Raise if the weights in the file do not explain the memory of an array.
+    """Raise `LimitError` if the weights in the file do not explain an array's memory.
 
     It has `count` numbers (a float where an op computes it) of `itemsize` bytes each.
     """
-    left = _left.get() - count * itemsize
-    if left < 0:
-        raise LegacyModelError(
-            f"corrupt: the config asks for an array of {count * itemsize} bytes, more "
-            "than the weights in the file explain."
+    left, size = _left.get(), count * itemsize
+    if not 0 <= size < math.inf:  # NaN is neither
+        raise LimitError(f"corrupt: the config asks for an array of {size} bytes.")
+    if size > left:
+        told = size if size < MAX_TOLD else f"over {MAX_TOLD}"
+        raise LimitError(
+            f"corrupt: the config asks for an array of {told} bytes, more than the "
+            "weights in the file explain."
         )
-    _left.set(left)
+    if left < math.inf:
+        _left.set(left - size)

@@ -1,10 +1,10 @@
 """Counts what a file makes this package do."""
 
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LimitError
 
 
 class Limit:
-    """Raises `LegacyModelError` when a file asks for more of something than it may.
+    """Raises `LimitError` when a file asks for more of something than it may.
 
     Args:
         most: int, how many are allowed.
@@ -15,7 +15,7 @@ class Limit:
         >>> nodes.spend(2)
         >>> try:
         ...     nodes.spend()
-        ... except LegacyModelError as error:
+        ... except LimitError as error:
         ...     print(error)
         more than 2 nodes in its functions: no model needs as many.
     """
@@ -26,8 +26,9 @@ class Limit:
         self._left = most
 
     def spend(self, count: int = 1) -> None:
-        """Count `count` more."""
-        self._left -= count
-        if self._left < 0:
+        """Count `count` more, which cannot be negative or NaN."""
+        if not 0 <= count <= self._left:
+            self._left = 0
             reason = f"more than {self.most} {self.what}: no model needs as many."
-            raise LegacyModelError(reason)
+            raise LimitError(reason)
+        self._left -= count

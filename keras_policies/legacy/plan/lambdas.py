@@ -13,7 +13,7 @@ from keras_policies.annotations import Config
 from keras_policies.late import keras
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.configs import keras_function
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.bytecode.code import VERSIONS
 from keras_policies.legacy.bytecode.follow import follow
 from keras_policies.legacy.bytecode.values import Program
@@ -40,6 +40,8 @@ def rebuilt(config: Config, path: str) -> Converting[Program | None]:
         return None
     try:
         program = _program(held, config.get("arguments"))
+    except LimitError:
+        raise
     except LegacyModelError:
         return None
     yield Findings(rebuilt={path: "its bytecode"})

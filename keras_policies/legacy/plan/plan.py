@@ -10,7 +10,12 @@ from typing import Any
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.late import keras, keras_internals
 from keras_policies.legacy.base import remedies
-from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
+from keras_policies.legacy.base.errors import (
+    LegacyModelError,
+    LimitError,
+    corrupt,
+    located,
+)
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.base.policies import policy_name
@@ -167,6 +172,8 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
         losses_and_metrics = found.losses, found.metrics, found.weighted_metrics
         trust.check([found.optimizer, *losses_and_metrics])
         return found
+    except LimitError:
+        raise
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         if not compile:
             return None

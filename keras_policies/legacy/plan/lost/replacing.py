@@ -3,7 +3,7 @@
 from typing import Any
 
 from keras_policies.legacy.base import configs, remedies
-from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Recorded, Trace
 from keras_policies.legacy.guards.limit import Limit
@@ -36,6 +36,8 @@ def is_known(written: Config, settings: Settings) -> bool:
         return False
     try:
         _, found = layers.keras_model(written, settings)
+    except LimitError:
+        raise
     except LegacyModelError:
         return False
     return not (found.missing or found.missing_ops or found.code)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_policies.legacy.base import lookups, remedies
-from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.recorded import (
     Node,
     Output,
@@ -200,6 +200,8 @@ def _folded(step: OpStep) -> Callable[[Output], Value] | None:
     constants = {str(i): value for i, value in enumerate(known)}
     try:
         found = node_def.call({"op": step.op, "attr": step.attributes}, (), constants)
+    except LimitError:
+        raise
     except UNEXPECTED:
         return None
     results = list(found) if isinstance(found, tuple) else [found]
