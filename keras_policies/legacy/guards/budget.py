@@ -1,4 +1,4 @@
-"""Limits the memory that a model may take to what the size of its file explains.
+"""Limits the memory and the work that a file asks for to what its size explains.
 
 A config of a few bytes can ask for a layer of a billion units. No weight in the file
 fits it, but that shows only once the variable is there.
@@ -11,22 +11,55 @@ from collections.abc import Iterator
 
 from keras_policies.legacy.base.errors import LimitError
 
-# A float16 weight as float32, with the slots of Adam and of its loss-scale wrapper.
-TIMES = 16
+# A float16 weight as float32, with the slots of Adam.
+TIMES = 8
 SMALL_BYTES = 256 * 1024 * 1024
 MAX_TOLD = 2**64  # larger sizes are not written out: they may have any length
 
+# Work that a file may ask for, in about microseconds: the least, and for each byte of
+# it. Work is counted before it is done.
+SMALL_WORK, WORK_PER_BYTE = 1_200_000, 0.7
+ITEM, STEP, OP = (
+    0.3,
+    4,
+    350,
+)  # a value looked at, an instruction, an op that Keras makes
+
 _left: contextvars.ContextVar[float] = contextvars.ContextVar("left", default=math.inf)
+_work: contextvars.ContextVar[float] = contextvars.ContextVar("work", default=math.inf)
 
 
 @contextlib.contextmanager
 def of(size: int) -> Iterator[None]:
-    """Let `spend` raise in this context for more than weights of `size` bytes need."""
-    token = _left.set(TIMES * size + SMALL_BYTES)
+    """Limit what `spend` and `work` allow in this context to what a file explains.
+
+    `size` is that of the file in bytes. Inside another such context it does nothing.
+    """
+    if _left.get() < math.inf:
+        yield
+        return
+    left = _left.set(TIMES * size + SMALL_BYTES)
+    work = _work.set(WORK_PER_BYTE * size + SMALL_WORK)
     try:
         yield
     finally:
-        _left.reset(token)
+        _left.reset(left)
+        _work.reset(work)
+
+
+def work(cost: float) -> None:
+    """Raise `LimitError` if the size of a file does not explain the work it asks for.
+
+    The cost is that of `ITEM`, `STEP` or `OP`, times their number.
+    """
+    left = _work.get()
+    if not 0 <= cost <= left:
+        raise LimitError(
+            "it asks for more work than the size of the file explains: loops, or "
+            "functions that call each other, which would be made of too many ops."
+        )
+    if left < math.inf:
+        _work.set(left - cost)
 
 
 def spend(count: float, itemsize: int = 4) -> None:
