@@ -27,7 +27,8 @@ FINE = "equal", "refused", "of Keras 3", "none", "different"
 class Worker:
     """A process that opens inputs; it is started again when it has died."""
 
-    def __init__(self, backend="numpy"):
+    def __init__(self, backend="numpy", program=hostile_worker.__file__):
+        self.program = program
         self.environment = {
             **os.environ,
             "KERAS_BACKEND": backend,
@@ -37,7 +38,7 @@ class Worker:
         self.process = None
 
     def _start(self):
-        command = [sys.executable, "-W", "ignore", hostile_worker.__file__]
+        command = [sys.executable, "-W", "ignore", self.program]
         self.process = subprocess.Popen(
             command,
             env=self.environment,
@@ -62,12 +63,16 @@ class Worker:
             line += part
         return line
 
-    def open(self, kind, mutation, seed):
-        """Return what the worker reports about an input, or how the input killed it."""
+    def ask(self, question, seconds):
+        """Return the answer to a line; None if none comes, b"" if the process died."""
         if self.process is None:
             self._start()
-        self.process.stdin.write(f"{kind} {mutation} {seed}\n".encode())
-        answer = self._answer(MAX_SECONDS + 5)
+        self.process.stdin.write(f"{question}\n".encode())
+        return self._answer(seconds)
+
+    def open(self, kind, mutation, seed):
+        """Return what the worker reports about an input, or how the input killed it."""
+        answer = self.ask(f"{kind} {mutation} {seed}", MAX_SECONDS + 5)
         if not answer:
             status = self.close()
             outcome = "hang" if answer is None else f"crash ({status})"

@@ -128,6 +128,8 @@ def write(files, folder):
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, hostile_bytes.Link):
             path.symlink_to(os.path.join(folder.parent, content.name))
+        elif isinstance(content, hostile_bytes.Pipe):
+            os.mkfifo(path)
         else:
             path.write_bytes(content)
 
