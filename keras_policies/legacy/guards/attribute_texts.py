@@ -64,13 +64,13 @@ def check(data: mmap.mmap | bytes, sizes: Sizes) -> None:
             if not _is_known(data[begin + padded[0] : begin + padded[0] + parts[1]]):
                 raise LegacyModelError(f"{attribute} is of a datatype that is no text.")
             for claimed, held in _texts(data, begin, padded, sizes, texts):
-                bytes.spend(claimed)
                 if claimed != held:
                     raise LegacyModelError(
                         f"{attribute} at byte {start} claims a text of {claimed} "
                         f"bytes, and {held} are there.",
                         "Copy the file again from where it came from.",
                     )
+                bytes.spend(claimed)
 
 
 def _is_known(datatype: bytes) -> bool:

@@ -19,11 +19,8 @@ MAX_TOLD = 2**64  # larger sizes are not written out: they may have any length
 # Work that a file may ask for, in about microseconds: the least, and for each byte of
 # it. Work is counted before it is done.
 SMALL_WORK, WORK_PER_BYTE = 1_200_000, 0.7
-ITEM, STEP, OP = (
-    0.3,
-    4,
-    350,
-)  # a value looked at, an instruction, an op that Keras makes
+# Of a value that is looked at, an instruction of code, an op that Keras makes.
+ITEM, STEP, OP = 0.5, 4, 350
 
 _left: contextvars.ContextVar[float] = contextvars.ContextVar("left", default=math.inf)
 _work: contextvars.ContextVar[float] = contextvars.ContextVar("work", default=math.inf)
