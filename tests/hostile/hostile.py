@@ -3,7 +3,8 @@
 Prints the outcomes for each format, the slowest input, the one that took the most
 memory, and each finding. A finding is an input that gave neither the original's model
 nor an error of ours, took more than 10 s or 1 GiB, or made the process open, write or
-import something else.
+import something else. After mutations of numbers and structure, inputs may cost no
+more than hostile_costs.py allows.
 """
 
 import argparse
@@ -16,11 +17,15 @@ import subprocess
 import sys
 import time
 
+import hostile_costs
+import hostile_structures
 import hostile_worker
 
 MAX_SECONDS = 10
 MAX_BYTES = 1024**3
 STARTING_SECONDS = 300
+# Mutations after which a file may cost no more than its size explains.
+COSTED = {"sizes", *hostile_structures.GRAPH_SIZES}
 FINE = "equal", "refused", "of Keras 3", "none", "different"
 
 
@@ -103,6 +108,9 @@ def problem(kind, mutation, found):
     checked = kind in hostile_worker.CHECKED and mutation in hostile_worker.CHECKSUMMED
     if found["outcome"] == "different" and checked:
         return f"another model than the original: {found['detail']}"
+    if mutation in COSTED and "processor" in found:
+        cost = {**found, "outcome": "opened", "seconds": found["processor"]}
+        return hostile_costs.problem(cost, found["size"])
     if found["seconds"] > MAX_SECONDS or found["bytes"] > MAX_BYTES:
         return f"{found['seconds']:.1f} s, {found['bytes'] / 2**20:.0f} MiB"
     return None

@@ -860,6 +860,18 @@ def long_loop():
     return graph(lambda g: _loop(g, 2**31 - 1, lambda g, t: g.add("Neg", [t]), "x"))
 
 
+def gathers_of_gathers():
+    """A tensor that is looked up in itself 60 times: it would have 2^60 axes."""
+
+    def write(g):
+        found = g.add("Cast", ["x"], SrcT="float32", DstT="int32")
+        for _ in range(60):
+            found = g.add("GatherV2", [found, found, g.const(0)])
+        return g.add("Cast", [found], SrcT="int32", DstT="float32")
+
+    return graph(write)
+
+
 def scopes_of_every_name():
     """10,000 nodes in 30 scopes each."""
 
@@ -974,6 +986,7 @@ COSTS = {
             (MODEL, loops_of_a_graph, "more than 30000 nodes|" + WORK),
             (MODEL, conditions_of_a_graph, "more than 30000 nodes|" + WORK),
             (MODEL, long_loop, "more than 200 rounds|" + WORK),
+            (MODEL, gathers_of_gathers, "axes, expected at most 64"),
             (MODEL, scopes_of_every_name, None),
         )
     },
