@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_policies import starting
+from keras_policies.printable import printable
 from keras_policies.version import __version__
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def _report_failures(outcomes: Sequence["Outcome"]) -> int:
     """Print each error in full to stderr; return the exit code."""
     failed = [outcome for outcome in outcomes if outcome.has_failed]
     for outcome in failed:
-        print(f"keras-policies: {outcome.error}", file=sys.stderr)
+        print(f"keras-policies: {printable(str(outcome.error))}", file=sys.stderr)
     return FAILED if failed else OK
 
 
@@ -301,5 +302,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return run(parsed)
     except (ValueError, TypeError) as error:
-        print(f"keras-policies: {error}", file=sys.stderr)
+        print(f"keras-policies: {printable(str(error))}", file=sys.stderr)
         return WRONG if isinstance(error, CommandLineError) else FAILED

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich.markup import escape
 from rich.table import Table
 
 from keras_policies import terminal
 from keras_policies.annotations import Config
 from keras_policies.legacy.inspection import ModelDescription
 from keras_policies.loss_scale import in_short
+from keras_policies.printable import printable
+from keras_policies.terminal import escape
 
 if TYPE_CHECKING:
     from keras_policies.legacy.conversion import Converted
@@ -24,7 +25,7 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print lines as they are."""
     console = terminal.console()
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def print_description(description: ModelDescription) -> None:

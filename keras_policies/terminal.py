@@ -4,6 +4,9 @@ import os
 from typing import Any
 
 import rich.console
+import rich.markup
+
+from keras_policies.printable import printable
 
 PIPED_WIDTH = 160  # characters
 
@@ -19,3 +22,8 @@ def console(piped_width: int = PIPED_WIDTH, **options: Any) -> rich.console.Cons
     if is_given or found.is_terminal or found.is_jupyter:
         return found
     return rich.console.Console(width=piped_width, **options)
+
+
+def escape(text: str) -> str:
+    """Return a text as rich shows it in a cell: no markup, no control characters."""
+    return str(rich.markup.escape(printable(text).replace("\n", "\\n")))

@@ -5,6 +5,7 @@ import sys
 import warnings
 
 from keras_policies.backends import NAMES
+from keras_policies.printable import printable
 
 # Packages whose code is never the user's.
 INNER = "keras_policies", "keras", *NAMES
@@ -24,7 +25,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _is_inner(frame.f_code.co_filename, folders):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(printable(message), category, stacklevel=level)
 
 
 def _is_inner(file: str, folders: tuple[str, ...]) -> bool:

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import rich.box
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from keras_policies.summaries.rows import Row
+from keras_policies.terminal import escape
 
 NAMED = 3  # layers named in a line of the list, before "and 7 more"
 WIDE = 110  # characters that all columns need, if no name is long

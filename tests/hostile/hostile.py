@@ -3,7 +3,8 @@
 Prints the outcomes for each format, the slowest input, the one that took the most
 memory, and each finding. A finding is an input that gave neither the original's model
 nor an error of ours, took more than 10 s or 1 GiB, or made the process open, write or
-import something else.
+import something else. After mutations of numbers and structure, inputs may cost no
+more than hostile_costs.py allows.
 """
 
 import argparse
@@ -16,18 +17,23 @@ import subprocess
 import sys
 import time
 
+import hostile_costs
+import hostile_structures
 import hostile_worker
 
 MAX_SECONDS = 10
 MAX_BYTES = 1024**3
 STARTING_SECONDS = 300
+# Mutations after which a file may cost no more than its size explains.
+COSTED = {"sizes", *hostile_structures.GRAPH_SIZES}
 FINE = "equal", "refused", "of Keras 3", "none", "different"
 
 
 class Worker:
     """A process that opens inputs; it is started again when it has died."""
 
-    def __init__(self, backend="numpy"):
+    def __init__(self, backend="numpy", program=hostile_worker.__file__):
+        self.program = program
         self.environment = {
             **os.environ,
             "KERAS_BACKEND": backend,
@@ -37,7 +43,7 @@ class Worker:
         self.process = None
 
     def _start(self):
-        command = [sys.executable, "-W", "ignore", hostile_worker.__file__]
+        command = [sys.executable, "-W", "ignore", self.program]
         self.process = subprocess.Popen(
             command,
             env=self.environment,
@@ -62,12 +68,16 @@ class Worker:
             line += part
         return line
 
-    def open(self, kind, mutation, seed):
-        """Return what the worker reports about an input, or how the input killed it."""
+    def ask(self, question, seconds):
+        """Return the answer to a line; None if none comes, b"" if the process died."""
         if self.process is None:
             self._start()
-        self.process.stdin.write(f"{kind} {mutation} {seed}\n".encode())
-        answer = self._answer(MAX_SECONDS + 5)
+        self.process.stdin.write(f"{question}\n".encode())
+        return self._answer(seconds)
+
+    def open(self, kind, mutation, seed):
+        """Return what the worker reports about an input, or how the input killed it."""
+        answer = self.ask(f"{kind} {mutation} {seed}", MAX_SECONDS + 5)
         if not answer:
             status = self.close()
             outcome = "hang" if answer is None else f"crash ({status})"
@@ -98,6 +108,9 @@ def problem(kind, mutation, found):
     checked = kind in hostile_worker.CHECKED and mutation in hostile_worker.CHECKSUMMED
     if found["outcome"] == "different" and checked:
         return f"another model than the original: {found['detail']}"
+    if mutation in COSTED and "processor" in found:
+        cost = {**found, "outcome": "opened", "seconds": found["processor"]}
+        return hostile_costs.problem(cost, found["size"])
     if found["seconds"] > MAX_SECONDS or found["bytes"] > MAX_BYTES:
         return f"{found['seconds']:.1f} s, {found['bytes'] / 2**20:.0f} MiB"
     return None

@@ -16,6 +16,10 @@ class Link(NamedTuple):
     name: str
 
 
+class Pipe(NamedTuple):
+    """A named pipe (FIFO), which hangs whoever opens it."""
+
+
 CANARY_MODULE = "hostile_canary"
 FOREIGN = {
     "module": CANARY_MODULE,

@@ -444,3 +444,119 @@ SAVED_MODEL = {
     "metadata": metadata,
     **CHECKPOINT,
 }
+
+# Sizes and counts, and how often a part is repeated.
+SIZES = 0, 1, 2, 3, -1, 7, 64, 1000, 10**5, 10**7, 10**9, 2**31 - 1
+REPEATS = 2, 10, 100, 1000, 4000
+
+
+def _of_functions(edit):
+    """Return a mutation that makes `edit(rng, function, functions)` to a few."""
+
+    def mutate(rng, files):
+        found = message("SavedModel", files["saved_model.pb"])
+        graph = message("Graph", found.meta_graphs[0].graph_def)
+        stored = [message("FunctionDef", data) for data in graph.library.function]
+        for _ in range(rng.choice((1, 5, 20))):
+            edit(rng, rng.choice([one for one in stored if one.node_def]))
+        del graph.library.function[:]
+        graph.library.function.extend(one.SerializeToString() for one in stored)
+        found.meta_graphs[0].graph_def = graph.SerializeToString()
+        return {**files, "saved_model.pb": found.SerializeToString()}
+
+    return mutate
+
+
+def _resized(rng, changed):
+    """Change a number in a function: of a constant, of its shape, or an attribute."""
+    values = [attr.value for node in changed.node_def for attr in node.attr]
+    value = rng.choice(values) if values else message("AttrValue", b"")
+    tensor, size = value.tensor, rng.choice(SIZES)
+    if value.HasField("i"):
+        value.i = size
+    elif value.list.i:
+        value.list.i[rng.randrange(len(value.list.i))] = size
+    elif value.HasField("tensor") and tensor.dtype in (3, 9) and rng.random() < 0.7:
+        kind = np.dtype({3: "int32", 9: "int64"}[tensor.dtype])
+        held = np.frombuffer(tensor.tensor_content, kind).copy()
+        if held.size:
+            held[rng.randrange(held.size)] = size
+            tensor.tensor_content = held.tobytes()
+        else:
+            (tensor.int_val if kind == "int32" else tensor.int64_val)[:] = [size]
+    elif value.HasField("tensor"):  # one value for all
+        tensor.tensor_shape.dim.add(size=size)
+        del tensor.float_val[1:]
+        tensor.tensor_content = b""
+
+
+def _repeated(rng, changed):
+    """Let a node be there many times, each taking what the one before gives."""
+    takers = [node for node in changed.node_def if node.input]
+    taker = rng.choice(takers) if takers else None
+    taken = [i for i, text in enumerate(taker.input) if ":" in text] if taker else []
+    if not taken:
+        return
+    place = rng.choice(taken)
+    output = taker.input[place]
+    source = next(n for n in changed.node_def if n.name == output.split(":")[0])
+    if not source.input:
+        return
+    rest, last = output.partition(":")[2], output
+    is_twice = len(source.input) > 1 and rng.random() < 0.3  # the same for both inputs
+    for _ in range(rng.choice(REPEATS)):
+        copy = changed.node_def.add()
+        copy.CopyFrom(source)
+        copy.name = f"{source.name}_{len(changed.node_def)}"
+        copy.input[0] = last
+        if is_twice:
+            copy.input[1] = last
+        last = f"{copy.name}:{rest}"
+    taker.input[place] = last
+
+
+def _both(rng, changed):
+    _repeated(rng, changed)
+    _resized(rng, changed)
+
+
+def h5_sizes(rng, files):
+    """Change numbers in the config of a model, or repeat a layer of a list."""
+
+    def edit(file):
+        config = json.loads(file.attrs["model_config"])
+        for _ in range(rng.choice((1, 2, 5))):
+            places = [*_numbers_in(config)]
+            container, key = rng.choice(places) if places else ({}, 0)
+            container[key] = rng.choice(SIZES)
+        layers = config["config"]["layers"]
+        if rng.random() < 0.3 and "inbound_nodes" not in layers[0]:
+            one, count = rng.choice(layers), rng.choice(REPEATS)
+            named = {"name": rng.choice((None, "same"))}
+            layers += [
+                {**one, "config": {**one["config"], "name": named["name"] or f"r{n}"}}
+                for n in range(count)
+            ]
+        file.attrs["model_config"] = json.dumps(config)
+
+    return h5_edited(files, edit)
+
+
+def _numbers_in(value):
+    """Yield `(container, key)` of the integers in a nest."""
+    pairs = value.items() if isinstance(value, dict) else ()
+    pairs = enumerate(value) if isinstance(value, list) else pairs
+    for key, item in pairs:
+        if isinstance(item, int) and not isinstance(item, bool):
+            yield value, key
+        else:
+            yield from _numbers_in(item)
+
+
+# Mutations of numbers and of structure, after which time and memory are looked at.
+GRAPH_SIZES = {
+    "numbers": _of_functions(_resized),
+    "repeats": _of_functions(_repeated),
+    "both": _of_functions(_both),
+}
+HDF5["sizes"] = h5_sizes

@@ -50,6 +50,15 @@ FORMATS = {
         ],
         {**structures.RECORDED, "message": structures.SAVED_MODEL["message"]},
     ),
+    "planned": (  # layers are made of their functions
+        [
+            "lost/2.0.0.tar.xz/2.0.0/own_lookup/model",
+            "lost/2.4.4.tar.xz/2.4.4/nested/model",
+            "lost/2.15.1.tar.xz/2.15.1/subclassed_dict/model",
+            "lost/2.15.1.tar.xz/2.15.1/module_signatures/model",
+        ],
+        structures.GRAPH_SIZES,
+    ),
     "checkpoint": (
         ["more/2.15.1/amsgrad/checkpoint", "more/2.4.4/amsgrad/checkpoint"],
         {**structures.CHECKPOINT, **hostile_bytes.FILES},
@@ -77,7 +86,7 @@ FORMATS = {
 }
 # Formats with a checksum on every byte that matters; mutations that it detects.
 CHECKED = "checkpoint", "keras"
-FOLDERS = "SavedModel", "recorded", "checkpoint"
+FOLDERS = "SavedModel", "recorded", "planned", "checkpoint"
 CHECKSUMMED = frozenset(("bits", "truncated", "spliced", "filled", "deflated"))
 OURS = "keras_policies", "hostile_bytes", "hostile_structures"
 LIBRARIES = (
@@ -128,6 +137,8 @@ def write(files, folder):
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, hostile_bytes.Link):
             path.symlink_to(os.path.join(folder.parent, content.name))
+        elif isinstance(content, hostile_bytes.Pipe):
+            os.mkfifo(path)
         else:
             path.write_bytes(content)
 
@@ -287,13 +298,20 @@ def with_weights(path):
     return signature(None, model.get_weights())
 
 
+def planned(path):
+    """Return the digest of the plan of a file; nothing of it is built."""
+    import keras_policies
+
+    return signature(keras_policies.inspect_model(path), [])
+
+
 def opener(kind, is_whole):
     """Return the function that opens an input as a user would, or that reads it."""
     if kind == "checkpoint":
         return with_weights
     if is_whole:
         return loaded
-    return recorded if kind == "recorded" else read
+    return {"recorded": recorded, "planned": planned}.get(kind, read)
 
 
 def _is_of_memory(error):
@@ -364,9 +382,10 @@ class Opener:
     def open(self, kind, files, is_whole=True, equal_to=None):
         """Return `{outcome, detail, seconds, bytes, seen}` of an input."""
         reset_peak()
-        base, start = peak(), time.perf_counter()
+        base, start, used = peak(), time.perf_counter(), time.process_time()
         outcome, detail = self._attempt(kind, files, is_whole, self.watch)
         seconds, grown = time.perf_counter() - start, peak() - base
+        used = time.process_time() - used
         if outcome == "opened" and equal_to is not None:
             same = detail == self.digests[kind, equal_to, is_whole]
             outcome = "equal" if same else "different"
@@ -375,6 +394,8 @@ class Opener:
             "detail": detail,
             "seconds": seconds,
             "bytes": grown,
+            "processor": used,
+            "size": sum(len(data) for data in files.values()),
             "seen": self.watch.found,
         }
 

@@ -5,13 +5,21 @@ import struct
 
 import hostile
 import hostile_exploits
+import hostile_sizes
 import hostile_worker
 import keras
 import legacy_files
 import numpy as np
 import pytest
 
-from keras_policies import LegacyModelError, inspect_model, load_model, load_weights
+from keras_policies import (
+    LegacyModelError,
+    cli,
+    inspect_model,
+    load_model,
+    load_weights,
+    warn,
+)
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.guards import attribute_texts, budget
@@ -112,6 +120,25 @@ def test_what_got_past_the_readers_once_is_refused(beside, name):
     finally:
         seen = watch.stop()
     assert seen == []
+
+
+def test_a_name_gives_a_terminal_no_orders(tmp_path, capsys):
+    name = "a\x1b[2J\x9b\u202eb"
+    layers = hostile_sizes.INPUT, {"class_name": "Own", "config": {"name": name}}
+    hostile_worker.write(hostile_sizes.h5([*layers]), tmp_path)
+    path = str(tmp_path / "model.h5")
+    assert cli.main(["inspect", path]) == cli.MISSING
+    assert cli.main(["inspect", str(tmp_path)]) == cli.MISSING
+    with pytest.raises(LegacyModelError, match="Own") as raised:
+        load_model(path)
+    error = LegacyModelError("x", layer=name)
+    with pytest.warns(UserWarning, match="a.x1b.2J.x9b.u202eb") as warned:
+        warn.warn(name)
+    printed = "".join(capsys.readouterr())
+    assert r"a\x1b[2J\x9b\u202eb" in printed
+    shown = printed, str(raised.value), str(error), str(warned[0].message)
+    assert not any(char in text for text in shown for char in "\x1b\x9b\u202e")
+    assert inspect_model(path).layers[-1].path == name  # the value is as it is
 
 
 def test_each_kept_file_is_of_an_exploit():

@@ -5,6 +5,8 @@ import os
 from collections.abc import Iterator
 from typing import TypeVar
 
+from keras_policies.printable import printable
+
 # What Python, h5py and numpy raise for values of an unexpected kind.
 UNEXPECTED = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError),
@@ -55,7 +57,8 @@ class LegacyModelError(ValueError):
         layer = [] if self.layer is None else [f"the layer {self.layer!r}"]
         message = ": ".join([*file, *layer, self.reason])
         between = "\n" if "\n" in self.reason else " "
-        return f"{message}{between}{self.remedy}" if self.remedy else message
+        message = f"{message}{between}{self.remedy}" if self.remedy else message
+        return printable(message)
 
 
 class Keras3ModelError(LegacyModelError):

@@ -27,6 +27,7 @@ from keras_policies.legacy.bytecode.values import (
     Program,
     Ref,
 )
+from keras_policies.legacy.guards import budget
 
 # Limits for one Lambda layer.
 MAX_STEPS = 5000  # instructions
@@ -94,6 +95,7 @@ class Follower:
     def step(self) -> None:
         """Count an instruction; raise LegacyModelError if they are too many."""
         self.steps += 1
+        budget.work(budget.STEP)
         if self.steps > MAX_STEPS:
             raise LegacyModelError(f"its code takes more than {MAX_STEPS} steps.")
 
@@ -120,6 +122,7 @@ class Follower:
             found = names.run(str(function), given, named)
             values.check_size(found)
             return found
+        budget.work(budget.OP)
         self.calls.append(Call(function, given, named))
         return Ref(len(self.calls))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.bytecode.code import Code
+from keras_policies.legacy.guards import budget
 
 # Limits for a value that the code builds from constants.
 MAX_ITEMS = 1000  # of nested tuples, each counted as often as it occurs
@@ -105,6 +106,7 @@ def check_size(value: Any) -> None:
         waiting += parts(item)
         if count + len(waiting) > MAX_ITEMS:
             raise LegacyModelError(f"its code builds more than {MAX_ITEMS} values.")
+    budget.work(count * budget.ITEM)
 
 
 def is_known(value: Any) -> bool:

@@ -24,7 +24,8 @@ import struct
 from collections.abc import Iterator
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.guards.global_heap import Sizes
+from keras_policies.legacy.guards.global_heap import MOST, Sizes
+from keras_policies.legacy.guards.limit import Limit
 
 # The names of all attributes that are read; long lists are split into `layer_names0`
 # and so on. Searching for the ends, which share a first letter, is ten times faster.
@@ -42,7 +43,12 @@ TEXT = struct.Struct("<IQI")  # length, address of the heap, place in it
 
 
 def check(data: mmap.mmap | bytes, sizes: Sizes) -> None:
-    """Raise if a text in a file is longer or shorter than it claims."""
+    """Raise if a text in a file is longer or shorter than it claims.
+
+    Several texts may be the same bytes: all together they take no more than the file.
+    """
+    texts = Limit(MOST * len(data) // TEXT.size, "texts in the attributes of the file")
+    bytes = Limit(MOST * len(data), "bytes in the attributes of the file")
     for begin, name in _names(data):
         for version, (before, padding) in LAYOUTS.items():
             start = begin - before
@@ -57,13 +63,14 @@ def check(data: mmap.mmap | bytes, sizes: Sizes) -> None:
             padded = [-(-size // padding) * padding for size in parts]
             if not _is_known(data[begin + padded[0] : begin + padded[0] + parts[1]]):
                 raise LegacyModelError(f"{attribute} is of a datatype that is no text.")
-            for claimed, held in _texts(data, begin, padded, sizes):
+            for claimed, held in _texts(data, begin, padded, sizes, texts):
                 if claimed != held:
                     raise LegacyModelError(
                         f"{attribute} at byte {start} claims a text of {claimed} "
                         f"bytes, and {held} are there.",
                         "Copy the file again from where it came from.",
                     )
+                bytes.spend(claimed)
 
 
 def _is_known(datatype: bytes) -> bool:
@@ -82,7 +89,7 @@ def _names(data: mmap.mmap | bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _texts(
-    data: mmap.mmap | bytes, start: int, parts: list[int], sizes: Sizes
+    data: mmap.mmap | bytes, start: int, parts: list[int], sizes: Sizes, left: Limit
 ) -> Iterator[tuple[int, int]]:
     """Yield `(bytes claimed, bytes held)` for each text of an attribute.
 
@@ -101,7 +108,9 @@ def _texts(
     if at + 8 * rank > texts:
         return  # as above
     count = math.prod(struct.unpack_from(f"<{rank}Q", data, at))
-    for number in range(min(count, (len(data) - texts) // TEXT.size)):
+    count = min(count, (len(data) - texts) // TEXT.size)
+    left.spend(count)
+    for number in range(count):
         claimed, heap, place = TEXT.unpack_from(data, texts + number * TEXT.size)
         if claimed or heap:
             yield claimed, sizes.get(heap, {}).get(place, 0)

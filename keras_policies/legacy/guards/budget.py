@@ -1,75 +1,81 @@
-"""Limits what a model may cost to what the size of its file explains.
+"""Limits the memory and the work that a file asks for to what its size explains.
 
 A config of a few bytes can ask for a layer of a billion units, and a graph of a few
 nodes for a product of matrices that takes an hour. Whatever a file makes this package
-compute is charged here before it is computed: the items that are computed, and the
-bytes that are held.
+compute is charged here before it is computed.
 """
 
 import contextlib
 import contextvars
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from keras_policies.legacy.base.errors import LimitError
 
-# A float16 weight as float32, with the slots of Adam and of its loss-scale wrapper.
-TIMES = 16
+# A float16 weight as float32, with the slots of Adam.
+TIMES = 8
 SMALL_BYTES = 256 * 1024 * 1024
-SMALL_ITEMS = 2**27  # computed within a second
 MAX_TOLD = 2**64  # larger sizes are not written out: they may have any length
 
+# Work that a file may ask for, in about microseconds: the least, and for each byte of
+# it. Work is counted before it is done.
+SMALL_WORK, WORK_PER_BYTE = 1_200_000, 0.7
+# Of a value that is looked at, an instruction of code, an op that Keras makes.
+ITEM, STEP, OP = 0.5, 4, 350
+NUMBER = 0.005  # that numpy computes
 
-class Left(NamedTuple):
-    """What may still be spent: items computed, and bytes held."""
-
-    items: float
-    size: float
-
-
-UNLIMITED = Left(math.inf, math.inf)
-_left: contextvars.ContextVar[Left] = contextvars.ContextVar("left", default=UNLIMITED)
+_left: contextvars.ContextVar[float] = contextvars.ContextVar("left", default=math.inf)
+_work: contextvars.ContextVar[float] = contextvars.ContextVar("work", default=math.inf)
 
 
 @contextlib.contextmanager
-def of(size: int, times: int = 1) -> Iterator[None]:
-    """Let `spend` raise in this context for more than weights of `size` bytes need.
+def of(size: int) -> Iterator[None]:
+    """Limit what `spend` and `work` allow in this context to what a file explains.
 
-    `times` is how often the weights are gone through, as in layers over time.
+    `size` is that of the file in bytes. Inside another such context it does nothing.
     """
-    most = Left(TIMES * size + SMALL_ITEMS, TIMES * size + SMALL_BYTES)
-    token = _left.set(Left(most.items * times, most.size * times))
+    if _left.get() < math.inf:
+        yield
+        return
+    left = _left.set(TIMES * size + SMALL_BYTES)
+    work = _work.set(WORK_PER_BYTE * size + SMALL_WORK)
     try:
         yield
     finally:
-        _left.reset(token)
+        _left.reset(left)
+        _work.reset(work)
+
+
+def work(cost: float) -> None:
+    """Raise `LimitError` if the size of a file does not explain the work it asks for.
+
+    The cost is that of `ITEM`, `STEP` or `OP`, times their number.
+    """
+    left = _work.get()
+    if not 0 <= cost <= left:
+        raise LimitError(
+            "it asks for more work than the size of the file explains: loops, or "
+            "functions that call each other, which would be made of too many ops."
+        )
+    if left < math.inf:
+        _work.set(left - cost)
 
 
 def spend(count: float, itemsize: int = 4, computed: float = 0) -> None:
-    """Raise `LimitError` if the weights in the file do not explain an array's cost.
+    """Raise `LimitError` if the weights in the file do not explain an array's memory.
 
     It has `count` numbers (a float where an op computes it) of `itemsize` bytes each.
     `computed` is how many numbers are computed for it, where these are more.
     """
-    left, size, items = _left.get(), count * itemsize, max(count, computed)
-    for number in (size, items):
-        if not 0 <= number < math.inf:  # NaN is neither
-            told = _told(number)
-            raise LimitError(f"corrupt: the config asks for an array of {told} bytes.")
-    if size > left.size:
+    left, size = _left.get(), count * itemsize
+    if not 0 <= size < math.inf:  # NaN is neither
+        raise LimitError(f"corrupt: the config asks for an array of {size} bytes.")
+    if size > left:
+        told = size if size < MAX_TOLD else f"over {MAX_TOLD}"
         raise LimitError(
-            f"corrupt: the config asks for an array of {_told(size)} bytes, more than "
-            "the weights in the file explain."
+            f"corrupt: the config asks for an array of {told} bytes, more than the "
+            "weights in the file explain."
         )
-    if items > left.items:
-        raise LimitError(
-            f"corrupt: the file asks to compute {_told(items)} numbers, more than the "
-            "weights in it explain."
-        )
-    if left.size < math.inf:
-        _left.set(Left(left.items - items, left.size - size))
-
-
-def _told(number: float) -> str:
-    return f"over {MAX_TOLD}" if number > MAX_TOLD else str(number)
+    if left < math.inf:
+        _left.set(left - size)
+    work(max(count, computed) * NUMBER)

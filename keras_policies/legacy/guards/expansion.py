@@ -3,10 +3,12 @@
 from keras_policies.legacy.base.errors import LegacyModelError
 
 # tf.keras packs nothing, and weights that someone packed shrink to a half.
-MAX_EXPANSION = 20
-# Sizes that may be packed better: a whole file (empty groups are zeros), one array.
+MAX_EXPANSION = 4
+# Sizes that may be packed better: a whole file (empty groups are zeros), one array,
+# all vocabularies.
 SMALL_FILE_BYTES = 16 * 1024 * 1024
 SMALL_ARRAY_BYTES = 4096
+SMALL_TEXT_BYTES = 1024 * 1024
 
 
 def check(part: str, claimed: int, held: int, small: int) -> None:

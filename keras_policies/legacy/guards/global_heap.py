@@ -16,6 +16,7 @@ import struct
 from typing import TypeAlias
 
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards.limit import Limit
 
 SIGNATURE = b"GCOL"
 HEADER, OBJECT = struct.Struct("<4sB3xQ"), struct.Struct("<HH4xQ")
@@ -23,6 +24,7 @@ VERSION, MIN_BYTES = 1, 4096
 # Version of the superblock -> where it says how many bytes an address and a size have.
 SIZES_AT = {0: 13, 1: 13, 2: 9, 3: 9}
 EIGHT = bytes((8, 8))
+MOST = 2  # times as much as fits into the file, if nothing is in two places
 Sizes: TypeAlias = dict[int, dict[int, int]]  # address -> {number: bytes}
 
 
@@ -35,11 +37,15 @@ def sizes(data: mmap.mmap) -> Sizes:
             "kind. It is truncated or corrupt."
         )
     starts = [match.start() for match in re.finditer(SIGNATURE, data)]
-    return {start: _objects(data, start) for start in starts}
+    left = Limit(MOST * len(data) // OBJECT.size, "objects in its global heaps")
+    return {start: _objects(data, start, left) for start in starts}
 
 
-def _objects(data: mmap.mmap, start: int) -> dict[int, int]:
-    """Return `{number: bytes}` of a global heap, `{}` for a part of a tensor."""
+def _objects(data: mmap.mmap, start: int, left: Limit) -> dict[int, int]:
+    """Return `{number: bytes}` of a global heap, `{}` for a part of a tensor.
+
+    `left` counts objects: heaps may lie in each other.
+    """
     if start + HEADER.size > len(data):
         return {}
     _, version, size = HEADER.unpack_from(data, start)
@@ -48,6 +54,7 @@ def _objects(data: mmap.mmap, start: int) -> dict[int, int]:
         return {}  # the library refuses these itself
     found, at = {}, start + HEADER.size
     while at + OBJECT.size <= end:
+        left.spend()
         number, _, held = OBJECT.unpack_from(data, at)
         found[number] = held
         at += held if number == 0 else OBJECT.size + (held + 7) // 8 * 8

@@ -5,17 +5,25 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.base.model import Config
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 # Limits for one text, and for all in a file. A value takes up to 100 bytes of memory.
 MAX_JSON_BYTES = 32 * 1024 * 1024
 MAX_VALUES = 2_000_000
+# Arguments of which Keras makes lists, before it asks for memory.
+NUMBERS = {"num_oov_indices": 1_000_000, "num_thresholds": 100_000}
 
 
 def _untag(value: Config) -> Any:
     """Return the Python value of an object that tf.keras tagged (json_utils.py)."""
+    for key in NUMBERS.keys() & value.keys():
+        number = value[key]
+        if isinstance(number, int | float) and not -1 <= number <= NUMBERS[key]:
+            raise LimitError(
+                f"a config has {key}={number:.6g}, expected at most {NUMBERS[key]}."
+            )
     tag = value.get("class_name")
     if tag == "__tuple__":
         return tuple(value.get("items", ()))
@@ -48,6 +56,8 @@ def decode(text: str | bytes, part: str) -> Config:
     check_size([text], part)
     try:
         decoded = json.loads(text, object_hook=_untag)
+    except LimitError:
+        raise
     except (ValueError, RecursionError) as error:
         raise LegacyModelError(f"{part}: not readable as JSON: {error}.") from error
     if isinstance(text, bytes):

@@ -2,6 +2,8 @@
 
 from keras_policies.legacy.base.errors import LimitError
 
+MAX_RANK = 64  # of a tensor, in numpy and torch; a gather can double it each time
+
 
 class Limit:
     """Raises `LimitError` when a file asks for more of something than it may.

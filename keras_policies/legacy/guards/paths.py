@@ -1,11 +1,14 @@
 """Refuses links out of the folder that the user named, and what is no regular file."""
 
+import itertools
 import os
 import pathlib
 import stat
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 
+FILES = "*.pb", "assets/*", "variables/*"
+MAX_FILES = 100_000
 KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFCHR: "a device",
@@ -28,6 +31,14 @@ def check_inside(path: pathlib.Path, folder: pathlib.Path) -> None:
             "(cp -rL).",
             path=path,
         )
+
+
+def size(path: FilePath) -> int:
+    """Return the bytes of a file, or of those of a SavedModel in a folder."""
+    path = pathlib.Path(path)
+    found = (one for pattern in FILES for one in path.glob(pattern))
+    every = itertools.islice(found, MAX_FILES) if path.is_dir() else [path]
+    return sum(one.stat().st_size for one in every if one.is_file())
 
 
 def check_regular(path: FilePath) -> None:

@@ -12,7 +12,13 @@ from keras_policies.annotations import Config
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
 
-CODE = "__lambda__"
+CODE, TYPE_SPEC = "__lambda__", "__typespec__"
+# Arrays in configs, and the dtypes that they may have: a text could have any length.
+ARRAYS = "__numpy__", "__tensor__"
+DTYPES = (
+    *("bfloat16", "bool", "complex64", "complex128", "float16", "float32", "float64"),
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+)
 # Layers of Keras 3 that run code or other files; tf.keras has none of them.
 OPENERS = "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"
 # Public modules whose functions a file may name. Classes may come from all of `keras`.
@@ -51,6 +57,13 @@ def _check_object(config: Config, safe_mode: bool) -> None:
     if class_name == CODE and safe_mode:
         reason = "it holds code, which is not run from a file."
         raise LegacyModelError(reason, remedies.TRUST)
+    if class_name in ARRAYS and isinstance(inner, dict):
+        dtype = str(inner.get("dtype"))
+        if dtype not in DTYPES:
+            raise LegacyModelError(
+                f"it has an array of the dtype {dtype[:80]!r}, expected one of "
+                f"{sorted(DTYPES)}."
+            )
     if class_name in OPENERS and not is_registered:
         raise LegacyModelError(
             f"it has a {class_name}, which runs what is outside of the file; no "
@@ -66,7 +79,8 @@ def _check_object(config: Config, safe_mode: bool) -> None:
     if not is_registered and not _is_of_keras(config):
         raise LegacyModelError(
             f"it names {_name(config) or class_name!r} of the module "
-            f"{config['module']!r}, and no module is imported because a file names it.",
+            f"{config.get('module')!r}, and no module is imported because a file names "
+            "it.",
             "Import it and decorate the class or function with "
             "@keras.saving.register_keras_serializable(), or pass it in "
             "custom_objects.",
@@ -77,6 +91,8 @@ def _name(config: Config) -> str | None:
     """Return the name that Keras looks up in the registry, or None."""
     if config["class_name"] == "function":
         found = config.get("config")
+    elif config["class_name"] == TYPE_SPEC:  # Keras takes any class by this name
+        found = config.get("registered_name") or config.get("spec_name")
     else:
         found = config.get("registered_name", config["class_name"])
     return found if isinstance(found, str) else None
@@ -85,6 +101,8 @@ def _name(config: Config) -> str | None:
 def _is_of_keras(config: Config) -> bool:
     """Return whether Keras has the object itself, or imports nothing to find it."""
     module, name = config.get("module"), config["class_name"]
+    if name == TYPE_SPEC:
+        return False
     if module is None or module == POLICIES:
         return True
     name = config.get("config") if name == "function" else name

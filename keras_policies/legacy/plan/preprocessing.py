@@ -11,6 +11,7 @@ from keras_policies.annotations import Config
 from keras_policies.legacy.base.lookups import LOOKUPS, output_mode
 from keras_policies.legacy.base.model import Array, Vocabulary
 from keras_policies.legacy.base.policies import policy_name
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import lookups
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.findings import Converting, Findings, Settings
@@ -21,6 +22,7 @@ INTEGERS = "int32", "int64"
 NO_SALT = [0xDECAFCAFFE, 0xDECAFCAFFE]
 # CategoryEncoding of 2.4 ignored entries with this value, which sparse inputs have.
 NO_ENTRY = -1
+LISTED_BYTES = 64  # of memory that a number in a list takes
 
 
 def with_state(
@@ -50,6 +52,7 @@ def _frequencies(config: Config, learned: Vocabulary) -> Config:
     """Return the config of an IntegerLookup that gives tf-idf as the layer did."""
     weights = learned.weight("idf")
     size = config.get("num_tokens") or (0 if weights is None else weights.size)
+    budget.spend(size, LISTED_BYTES)
     return {
         "name": config.get("name"),
         "output_mode": "tf_idf",
@@ -76,6 +79,7 @@ def _discretization(config: Config, learned: Vocabulary) -> Config:
         summary = learned.weight("summary", "0")
         if summary is None or summary.ndim != 2 or not summary.size:
             raise NothingLearnedError("the file holds no boundaries: was it adapted?")
+        budget.spend(config["num_bins"], LISTED_BYTES)
         boundaries = _boundaries(summary, config["num_bins"])
     finite = [value for value in boundaries if value != float("inf")]  # 2.4 added it
     return {**config, "bin_boundaries": finite, "num_bins": None}

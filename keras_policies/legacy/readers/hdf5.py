@@ -88,12 +88,13 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             raise LegacyModelError("the group model_weights is missing.")
         config = json_text.decode(text, MODEL)
         by_layer = hdf5_weights.by_layer(group)
+        stored = hdf5_weights.named(slots) if isinstance(slots, h5py.Group) else ()
+        hdf5_weights.check_total(path, by_layer, stored)
         if keras_1.is_written_by(attribute(file, "keras_version")):
             config, by_layer = keras_1.as_keras_2(config, by_layer)
         found, weights = vocabularies.take(config, by_layer, {})
         compiled = attribute(file, TRAINING)
         training = None if compiled is None else json_text.decode(compiled, TRAINING)
-        stored = hdf5_weights.named(slots) if isinstance(slots, h5py.Group) else ()
         optimizer = _optimizer(stored, weights)
         if numbered_slots.is_written_by(version) and training is not None:
             settings = training.get("optimizer_config") or {}

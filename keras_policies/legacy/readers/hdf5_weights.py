@@ -1,14 +1,17 @@
 """Describes the weights in an HDF5 file, without reading them."""
 
 import functools
+import itertools
+from collections.abc import Iterable
 
 import h5py
 import ml_dtypes
 import numpy as np
 
 from keras_policies import aligned
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import Array, LayerWeights, LegacyWeight
+from keras_policies.legacy.guards import expansion, paths
 from keras_policies.legacy.guards.guarded_hdf5 import dataset, member, names
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -23,6 +26,18 @@ def _read(stored: h5py.Dataset) -> Array:
         reason = f"the dataset {stored.name!r} cannot be read: {error}."
         raise LegacyModelError(reason) from error
     return array.view(BFLOAT16) if array.dtype == RAW_BFLOAT16 else array
+
+
+def check_total(
+    path: FilePath, weights: LayerWeights, others: Iterable[LegacyWeight]
+) -> None:
+    """Raise if weights, some of which may be the same bytes, are too many for a file.
+
+    `others` are those of the optimizer.
+    """
+    every = itertools.chain(*weights.values(), others)
+    total, held = sum(one.size for one in every), paths.size(path)
+    expansion.check("its weights together", total, held, expansion.SMALL_FILE_BYTES)
 
 
 def weight(group: h5py.Group, name: str, path: str = "") -> LegacyWeight:

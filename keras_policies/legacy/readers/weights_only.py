@@ -96,4 +96,6 @@ def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
         if not guarded_hdf5.names(group, "layer_names"):
             reason = "an HDF5 file without weights of tf.keras (no layer_names)."
             raise LegacyModelError(reason)
-        yield hdf5_weights.by_layer(group)
+        found = hdf5_weights.by_layer(group)
+        hdf5_weights.check_total(path, found, ())
+        yield found

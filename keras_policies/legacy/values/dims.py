@@ -519,6 +519,16 @@ def simplest(number: Ratio) -> Any:
     return number
 
 
+def _without_halves(value: Dim) -> Dim:
+    """Return a length without `T - T // 2`, which is `(T + 1) // 2`."""
+    for monomial, count in value.terms.items():
+        atom = monomial[0] if len(monomial) == 1 else None
+        if count == -1 and isinstance(atom, Quotient) and atom.divisor == 2:
+            rest = value + Dim({(atom,): 1}) - atom.dividend
+            value = rest + quotient(atom.dividend + 1, 2)
+    return value
+
+
 def ones(value: DimLike, dtype: str) -> Tensor:
     """Return ones of a length, or raise ValueError if no node gives as many.
 
@@ -526,6 +536,7 @@ def ones(value: DimLike, dtype: str) -> Tensor:
     """
     if isinstance(value, int):
         return ops.ones((value,), dtype)
+    value = _without_halves(value)
     parts, cut = [], 0
     is_sum = len(value.terms) > 1
     for monomial, count in value.terms.items():

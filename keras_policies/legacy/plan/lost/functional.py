@@ -31,16 +31,17 @@ class Names:
     """Names of layers, each of them given out once."""
 
     def __init__(self) -> None:
-        self._given: set[str] = set()
+        self._given: dict[str, int] = {}  # the last number that came after each
 
     def take(self, wanted: str) -> str:
         """Return the name, with a number if it has been given out."""
-        plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", wanted).strip("_.") or "op"
-        name, count = plain[:MAX_NAME], 0
+        start = wanted[: 2 * MAX_NAME]
+        plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", start).strip("_.") or "op"
+        name = start = plain[:MAX_NAME]
         while name in self._given:
-            count += 1
-            name = f"{plain[:MAX_NAME]}_{count}"
-        self._given.add(name)
+            self._given[start] += 1
+            name = f"{start}_{self._given[start]}"
+        self._given[name] = 0
         return name
 
 

@@ -8,7 +8,6 @@ from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.names import beginnings
-from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import new_weights, vocabularies
 from keras_policies.legacy.plan.lost.replacing import Replacing, is_known
@@ -81,8 +80,7 @@ def rebuilt(
     written = {**legacy.config, "name": configs.name_of(legacy.config)}
     if signature is None and is_known(written, settings):
         return Rebuilt(legacy)
-    with budget.of(legacy.size):
-        part = Replacing(legacy.recorded, settings, signature).part(written, 0)
+    part = Replacing(legacy.recorded, settings, signature).part(written, 0)
     if part is None or not part.lost:
         return Rebuilt(legacy)
     variables = legacy.recorded.variables

@@ -2,11 +2,13 @@
 
 import collections
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Recorded
+
+MAX_NAMESAKES = 8  # layers with the same name and the same variables
 
 
 def by_name(recorded: Recorded, number: int) -> dict[str, int]:
@@ -53,22 +55,29 @@ class Layers:
 
     def __init__(self, recorded: Recorded) -> None:
         self.recorded = recorded
-        # By its variables, or by its name if it has none.
-        self._numbers = collections.defaultdict[frozenset[int] | str, list[int]](list)
+        self._names = {layer.name for layer in recorded.layers.values()}
+        self._numbers = collections.defaultdict[tuple[frozenset[int], str], list[int]](
+            list
+        )
         for number, layer in recorded.layers.items():
-            key = frozenset(layer.variables) or layer.name
-            self._numbers[key].append(number)
+            found = self._numbers[frozenset(layer.variables), layer.name]
+            if len(found) < MAX_NAMESAKES:
+                found.append(number)
+
+    def has_name(self, last: str) -> bool:
+        """Return whether a layer is called as the last part of a scope says."""
+        return not self._names.isdisjoint(_names(last))
 
     def named(self, scope: str, variables: frozenset[int]) -> list[int]:
         """Return the layers that a scope of nodes with these variables can be.
 
         A layer that is called again gets a number after its name.
         """
-        last = scope.rpartition("/")[2]
-        names = {last, re.sub(r"_\d+$", "", last)}
-        keys = [variables] if variables else names
-        found = [number for key in keys for number in self._numbers.get(key, ())]
-        return sorted(
-            (n for n in found if self.recorded.layers[n].name in names),
-            key=lambda n: self.recorded.layers[n].name != last,
-        )
+        names = _names(scope.rpartition("/")[2])
+        found = (self._numbers.get((variables, name), ()) for name in names)
+        return [number for numbers in found for number in numbers][:MAX_NAMESAKES]
+
+
+def _names(last: str) -> Iterable[str]:
+    """Return the names of the layers that the last part of a scope can mean."""
+    return dict.fromkeys((last, re.sub(r"_\d+$", "", last)))

@@ -14,8 +14,8 @@ from keras_policies.legacy.plan.lost.steps import Part
 
 PartOf: TypeAlias = Callable[[int], Part | None]
 MAX_SCOPES = 30  # of a name
+MAX_SCOPE = 2000  # characters
 MAX_BROKEN = 20  # regions that turn out to be none
-MAX_NAMESAKES = 8  # layers with the same name and the same variables
 # Layers without weights that do nothing in an inference function.
 IDLE = {
     *("ActivityRegularization", "AlphaDropout", "Dropout", "GaussianDropout"),
@@ -42,11 +42,14 @@ class Region:
     outputs: tuple[Output, ...]
 
 
-def scopes(name: str) -> Iterator[str]:
-    """Yield the scopes of a node, the outermost first: `a`, `a/b` of `a/b/MatMul`."""
-    parts = name.split("/")[:MAX_SCOPES]
+def scopes(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the scopes of a node with their last parts, the outermost first.
+
+    Those of `a/b/MatMul` are `("a", "a")` and `("a/b", "b")`.
+    """
+    parts = name[:MAX_SCOPE].split("/")[:MAX_SCOPES]
     for end in range(1, len(parts)):
-        yield "/".join(parts[:end])
+        yield "/".join(parts[:end]), parts[end - 1]
 
 
 def regions(body: Body, layers: Layers, part_of: PartOf) -> list[Region]:
@@ -59,16 +62,17 @@ def regions(body: Body, layers: Layers, part_of: PartOf) -> list[Region]:
     reads: dict[str, set[int]] = collections.defaultdict(set)
     for name in body.nodes:
         variables = {*_reads([name], body)}
-        for scope in scopes(name):
-            inside[scope].append(name)
-            reads[scope] |= variables
+        for scope, last in scopes(name):
+            if layers.has_name(last):
+                inside[scope].append(name)
+                reads[scope] |= variables
     found: list[Region] = []
     taken: set[str] = set()
     for scope in sorted(inside, key=lambda scope: scope.count("/")):
         members = [name for name in inside[scope] if name not in body.held]
         if taken.intersection(members):
             continue
-        for number in layers.named(scope, frozenset(reads[scope]))[:MAX_NAMESAKES]:
+        for number in layers.named(scope, frozenset(reads[scope])):
             part, layer = part_of(number), layers.recorded.layers[number]
             if part is None:
                 continue

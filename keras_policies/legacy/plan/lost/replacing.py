@@ -6,6 +6,7 @@ from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Recorded, Trace
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.plan import classes, layers
 from keras_policies.legacy.plan.findings import Settings
@@ -92,6 +93,7 @@ class Replacing:
             part = models.made(layer, name, path, self.recorded, found, self._followed)
         self._around.pop()
         self._ops.spend(len(part.config["layers"]))
+        budget.work(budget.OP * len(part.config["layers"]))
         return part
 
     def _followed(self, trace: Trace) -> Followed:

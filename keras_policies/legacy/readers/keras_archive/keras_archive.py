@@ -11,11 +11,12 @@ import zipfile
 from collections.abc import Iterator
 from typing import IO
 
-from keras_policies.legacy.base import errors, lookups
+from keras_policies.legacy.base import configs, errors, lookups
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Config, Inputs, LegacyModel
-from keras_policies.legacy.guards import expansion, guarded_hdf5, json_text
-from keras_policies.legacy.readers import vocabularies
+from keras_policies.legacy.guards import expansion, guarded_hdf5, json_text, paths
+from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.readers import hdf5_weights, vocabularies
 from keras_policies.legacy.readers.keras_archive import optimizer, weights
 
 ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
@@ -23,6 +24,7 @@ COMPILED = "loss", "loss_weights", "metrics", "weighted_metrics"
 METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
 MAX_METADATA_BYTES = 64 * 1024
 COPY_BYTES = 1024 * 1024
+SIZES = "file_size", "compress_size"  # of a member
 
 
 def _open_archive(path: pathlib.Path) -> zipfile.ZipFile:
@@ -66,12 +68,19 @@ def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
 def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, bytes]]:
     """Return `{layer path: {index: token}}` from the vocabularies in the archive."""
     found = {}
-    for name in archive.namelist():
-        if name.startswith(ASSETS) and name.endswith(VOCABULARY):
-            stored = name.removeprefix(ASSETS).removesuffix(VOCABULARY)
-            text = _read_member(archive, name, lookups.MAX_VOCABULARY_BYTES)
-            lines = lookups.lines(text.replace(b"\r\n", b"\n"))
-            found[weights.layer_path(stored, config)] = dict(enumerate(lines))
+    every = (info for info in archive.infolist() if info.filename.startswith(ASSETS))
+    files = [info for info in every if info.filename.endswith(VOCABULARY)]
+    claimed, held = (sum(getattr(info, of) for info in files) for of in SIZES)
+    held = min(held, paths.size(str(archive.filename)))  # members may share bytes
+    expansion.check(ASSETS, claimed, held, expansion.SMALL_TEXT_BYTES)
+    left = Limit(lookups.MAX_TOKENS, "tokens in its vocabularies")
+    path_of = weights.layer_paths(config)
+    for info in files:
+        stored = info.filename.removeprefix(ASSETS).removesuffix(VOCABULARY)
+        text = _read_member(archive, info.filename, lookups.MAX_VOCABULARY_BYTES)
+        lines = lookups.lines(text.replace(b"\r\n", b"\n"))
+        left.spend(len(lines))
+        found[path_of(configs.path("", stored))] = dict(enumerate(lines))
     return found
 
 
@@ -117,6 +126,9 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             written = training["optimizer_config"] if training else {}
             is_wrapped = optimizer.has_inner(file) and optimizer.inner(written) is None
             every = weights.by_layer(file, config)
+            state = optimizer.state(file, written)
+            slots = (slot.value for slot in state.slots)
+            hdf5_weights.check_total(path, every, slots)
             found, kept = vocabularies.take(config, every, tokens)
             yield LegacyModel(
                 path=str(path),
@@ -128,6 +140,6 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
                 inputs=_inputs(config),
                 training_config=training,
                 is_optimizer_wrapped=is_wrapped,
-                optimizer=optimizer.state(file, written),
+                optimizer=state,
                 vocabularies=found,
             )

@@ -6,7 +6,7 @@ has a name, and a layer goes by its class and a counter.
 
 import collections
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import h5py
 
@@ -44,18 +44,29 @@ def stored_names(layers: Sequence[Config]) -> list[str]:
     return numbered(str(layer.get("class_name")) for layer in layers)
 
 
-def layer_path(stored: str, config: Config) -> str:
-    """Return the path of a layer as `LegacyModel` has it, from that in the file."""
-    parts, path = stored.split("/"), []
-    while len(parts) > 1 and parts[0] in LAYER_GROUPS:
-        layers = configs.inner_layers(config)
-        found = dict(zip(stored_names(layers), layers, strict=True)).get(parts[1])
-        if found is None:
-            break
-        config = found
-        path.append(configs.name_of(config))
-        parts = parts[2:]
-    return "/".join([*path, *(part.lstrip("_") for part in parts)])
+def layer_paths(root: Config) -> Callable[[str], str]:
+    """Return a function that translates the path of a layer in the file.
+
+    It returns the path as `LegacyModel` has it.
+    """
+    known: dict[int, dict[str, Config]] = {}  # of a model, its layers
+
+    def layer_path(stored: str) -> str:
+        parts, path, config = stored.split("/"), [], root
+        while len(parts) > 1 and parts[0] in LAYER_GROUPS:
+            layers = configs.inner_layers(config)
+            if id(config) not in known:
+                named = zip(stored_names(layers), layers, strict=True)
+                known[id(config)] = dict(named)
+            found = known[id(config)].get(parts[1])
+            if found is None:
+                break
+            config = found
+            path.append(configs.name_of(config))
+            parts = parts[2:]
+        return "/".join([*path, *(part.lstrip("_") for part in parts)])
+
+    return layer_path
 
 
 def _below(group: h5py.Group, prefix: str, seen: set[int]) -> Iterator[LegacyWeight]:

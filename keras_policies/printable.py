@@ -1,0 +1,20 @@
+"""Texts from files, such as names of layers, as they are shown in messages."""
+
+import re
+
+# What a terminal obeys, or does not show: control characters but for tabs and line
+# ends, marks that turn the direction of writing, and halves of a character.
+CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+    "\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Return a text with escapes instead of control characters.
+
+    Example:
+        >>> print(printable("dense\x1b[2J"))
+        dense\x1b[2J
+    """
+    return CONTROL.sub(lambda match: repr(match[0])[1:-1], text)

@@ -1,0 +1,163 @@
+"""Measures what it costs to open files, each in a process of its own.
+
+Reads lines of JSON, `[action, path]`, and answers each with a line of JSON. Each input
+is opened by a process forked from this one, which has imported all that is needed. It
+first opens a small model the same way, and what that takes is not counted. With the
+backend numpy, this process has done that.
+"""
+
+import functools
+import json
+import os
+import pathlib
+import resource
+import select
+import signal
+import sys
+import tempfile
+import time
+import warnings
+
+import hostile_worker
+
+# What an input may cost: the least, and for each byte of its files.
+SECONDS, SECONDS_PER_BYTE = 2, 1e-6  # of processor time
+BYTES, BYTES_PER_BYTE = 300e6, 10  # of memory
+# When a process is ended; the test then fails.
+MAX_SECONDS, MAX_WAIT, ADDRESS_SPACE = 40, 90, 24 * 1024**3
+# Action -> the small model that is opened first.
+SMALL = {
+    "convert": "more/2.15.1/amsgrad/model.h5",
+    "inspect": "lost/2.15.1.tar.xz/2.15.1/module_signatures/model",
+    "load": "lost/2.15.1.tar.xz/2.15.1/module_signatures/model",
+    "weights": "more/2.15.1/amsgrad/checkpoint",
+}
+
+
+def size_of(folder):
+    """Return the bytes of the regular files in a folder."""
+    every = (path.lstat() for path in pathlib.Path(folder).rglob("*"))
+    return sum(found.st_size for found in every)
+
+
+def problem(found, size):
+    """Return what is wrong with a cost, or None; `size` is that of the input."""
+    if found["outcome"] not in ("opened", "refused"):
+        return f"{found['outcome']}: {found['detail']}"
+    seconds = SECONDS + SECONDS_PER_BYTE * size
+    most = BYTES + BYTES_PER_BYTE * size
+    if found["seconds"] > seconds or found["bytes"] > most:
+        return (
+            f"{found['seconds']:.1f} s and {found['bytes'] / 1e6:.0f} MB, at most "
+            f"{seconds:.1f} s and {most / 1e6:.0f} MB: {found['detail']}"
+        )
+    return None
+
+
+def opened(action, path):
+    """Open an input; return a digest of what came out."""
+    import keras_policies
+
+    if action == "inspect":
+        return hostile_worker.signature(keras_policies.inspect_model(path), [])
+    if action == "load":
+        return hostile_worker.loaded(path)
+    if action == "weights":
+        return hostile_worker.with_weights(path)
+    with tempfile.TemporaryDirectory() as folder:
+        found = keras_policies.convert_model(path, pathlib.Path(folder, "new.keras"))
+        return hostile_worker.signature(found.left_out, [])
+
+
+def attempt(action, path):
+    """Return `(outcome, digest or message)` of opening an input."""
+    from keras_policies import LegacyModelError
+
+    try:
+        return "opened", opened(action, pathlib.Path(path))
+    except LegacyModelError as error:
+        return "refused", str(error)[:2000]
+    except BaseException as error:
+        return "another error", f"{type(error).__name__}: {error}"[:2000]
+
+
+@functools.cache
+def open_small(action):
+    """Open the small model of an action, once."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        hostile_worker.write(hostile_worker.original(SMALL[action]), folder)
+        small = next(folder.iterdir()) if action == "convert" else folder
+        outcome, detail = attempt(action, small)
+    if outcome != "opened":
+        raise RuntimeError(detail)
+
+
+def cost(action, path):
+    """Return `{outcome, detail, seconds, bytes}` of opening an input."""
+    open_small(action)
+    hostile_worker.reset_peak()
+    base, start = hostile_worker.peak(), _seconds()
+    outcome, detail = attempt(action, path)
+    return {
+        "outcome": outcome,
+        "detail": detail,
+        "seconds": _seconds() - start,
+        "bytes": hostile_worker.peak() - base,
+    }
+
+
+def _seconds():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _forked(action, path):
+    """Return the cost of an input, measured in a process of its own."""
+    answers, answer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_CPU, (MAX_SECONDS, MAX_SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+        os.write(answer, json.dumps(cost(action, path)).encode())
+        os._exit(0)
+    os.close(answer)
+    end, text = time.monotonic() + MAX_WAIT, b""
+    while select.select([answers], [], [], max(0, end - time.monotonic()))[0]:
+        part = os.read(answers, 65536)
+        if not part:
+            break
+        text += part
+    else:
+        os.kill(child, signal.SIGKILL)
+    os.close(answers)
+    _, status = os.waitpid(child, 0)
+    if text:
+        return json.loads(text)
+    return {"outcome": "ended", "detail": f"status {os.waitstatus_to_exitcode(status)}"}
+
+
+def main():
+    warnings.simplefilter("ignore")
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # keeps the output of libraries out of the answers
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    import keras
+
+    import keras_policies.installed
+    import keras_policies.legacy.conversion
+    import keras_policies.legacy.readers.hdf5
+    import keras_policies.legacy.readers.keras_archive.keras_archive
+    import keras_policies.legacy.readers.saved_model.saved_model  # noqa: F401
+
+    for action, source in SMALL.items():
+        hostile_worker.original(source)
+        if keras.backend.backend() == "numpy":  # others start threads, which end here
+            open_small(action)
+    answers.write("ready\n")
+    for line in sys.stdin:
+        answers.write(json.dumps(_forked(*json.loads(line))) + "\n")
+
+
+if __name__ == "__main__":
+    main()

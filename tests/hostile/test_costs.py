@@ -1,0 +1,46 @@
+"""Files cost no more time and memory than their sizes explain.
+
+Each is opened in a process of its own, and measured; see hostile_costs.py.
+"""
+
+import json
+import re
+
+import hostile
+import hostile_costs
+import hostile_sizes
+import hostile_worker
+import legacy_files
+import pytest
+
+
+@pytest.fixture(scope="module")
+def server():
+    started = hostile.Worker("numpy", hostile_costs.__file__)  # it starts soonest
+    yield started
+    started.close()
+
+
+CASES = [
+    pytest.param(action, *hostile_sizes.COSTS[name][1:], id=f"{name}-{action}")
+    for name in hostile_sizes.COSTS
+    for action in hostile_sizes.COSTS[name][0]
+]
+
+
+@legacy_files.once
+@pytest.mark.parametrize(("action", "make", "match"), CASES)
+def test_a_file_costs_what_its_size_explains(server, tmp_path, action, make, match):
+    files, folder = make(), tmp_path / "input"
+    folder.mkdir()
+    (tmp_path / "canary").touch()
+    hostile_worker.write(files, folder)
+    is_file = action != "weights" and len(files) == 1
+    path = folder / next(iter(files)) if is_file else folder
+    answer = server.ask(json.dumps([action, str(path)]), hostile_costs.MAX_WAIT + 60)
+    found = json.loads(answer)
+    assert hostile_costs.problem(found, hostile_costs.size_of(folder)) is None
+    if match is None or found["outcome"] == "refused":
+        assert re.search(match or "^[0-9a-f]{64}$", found["detail"])
+    else:
+        assert action == "inspect", "it opens"  # which looks at less
