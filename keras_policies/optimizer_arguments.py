@@ -1,11 +1,13 @@
 """The arguments of `LossScaleOptimizer`: those of tf.keras 2 and those of Keras 3."""
 
+import weakref
 from typing import Any
 
 import keras
 
+from keras_policies import keras_internals
 from keras_policies import loss_scale as loss_scales
-from keras_policies.annotations import Config
+from keras_policies.annotations import Config, CustomObjects
 from keras_policies.hyperparameters import SETTINGS
 from keras_policies.loss_scale import (
     HOST_BOOLS,
@@ -23,18 +25,47 @@ NEVER = 2**31 - 1
 IGNORED_DEFAULTS = {**SETTINGS, "loss_scale_factor": None}
 
 
+# Inner optimizers that a user has wrapped. Not those of `compile`, which may wrap one
+# again and again, and of files, which users wrap to give them another loss scale.
+_wrapped: weakref.WeakSet[keras.optimizers.Optimizer] = weakref.WeakSet()
+
+
+class NotAnOptimizerError(TypeError, ValueError):
+    """What was to be wrapped is not an optimizer.
+
+    tf.keras raised a ValueError up to 2.3, and a TypeError from 2.4 on.
+    """
+
+
 def check_inner(inner: object) -> None:
-    """Raise if `inner` is not an optimizer, or is one that scales the loss itself."""
+    """Raise if `inner` is not an optimizer, or if the loss would be scaled twice."""
     if isinstance(inner, keras.optimizers.LossScaleOptimizer):
         raise TypeError(
             f"The inner optimizer is itself a LossScaleOptimizer: {inner!r}. The "
             "loss would be scaled twice. Pass its inner_optimizer."
         )
     if not isinstance(inner, keras.optimizers.Optimizer):
-        raise TypeError(
+        raise NotAnOptimizerError(
             '"inner_optimizer" must be an instance of keras.optimizers.Optimizer, '
             f"but got: {inner!r}. Pass keras.optimizers.get(...) of a name."
         )
+
+    if inner in _wrapped:
+        raise ValueError(
+            f'"inner_optimizer" is already wrapped by a LossScaleOptimizer: {inner!r}. '
+            "One may scale the loss and the other divide the gradients, by another "
+            "scale. Use the first LossScaleOptimizer, or wrap a new optimizer."
+        )
+
+
+def record_wrapped(inner: keras.optimizers.Optimizer) -> None:
+    """Record that an inner optimizer has its wrapper."""
+    _wrapped.add(inner)
+
+
+def allow_wrapping(inner: object) -> None:
+    """Let an optimizer be wrapped again."""
+    _wrapped.discard(inner)
 
 
 def drop_loss_scale_factor(inner: keras.optimizers.Optimizer, rule: LossScale) -> None:
@@ -118,6 +149,24 @@ def fixed_if_it_never_grows(config: Config) -> Config:
         return config
     rest = {k: v for k, v in config.items() if k != "dynamic_growth_steps"}
     return {**rest, "dynamic": False}
+
+
+def of_tf_keras(config: Config, custom_objects: CustomObjects) -> Config:
+    """Return the config of a `LossScaleOptimizer` of Keras 3.
+
+    `config` is one, or that of tf.keras: `{"optimizer", "loss_scale"}` up to 2.3,
+    `{"inner_optimizer", "dynamic", ...}` from 2.4 on. Its `loss_scale` is then an
+    argument of ours.
+    """
+    if "optimizer" not in config and "dynamic" not in config:
+        return config
+    from keras_policies.legacy.plan import objectives
+
+    written = {"class_name": "LossScaleOptimizer", "config": config}
+    inner, scale, _ = objectives.unwrapped(written)
+    with keras_internals.custom_object_scope(custom_objects):
+        converted = objectives.keras_optimizer(inner)
+    return {"inner_optimizer": converted, "loss_scale": scale}
 
 
 def rule(
