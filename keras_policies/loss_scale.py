@@ -344,16 +344,18 @@ def _from_dict(identifier: Config) -> LossScale:
 
 def _not_understood(identifier: object) -> ValueError:
     return ValueError(
-        "Could not interpret the loss scale. Expected 'dynamic', None, an int or "
-        "float of at least 1 for a fixed scale, a LossScale, or the config of one. "
-        f"Received: loss_scale={identifier!r}"
+        f"Could not interpret loss scale identifier: {identifier!r}. Expected "
+        "'dynamic', None, an int or float of at least 1 for a fixed scale, a "
+        "LossScale, or the config of one."
     )
 
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, (int, float)) and not math.isnan(value):
         return float(value)
-    raise ValueError(f"{name} must be an int or float. Received: {name}={value!r}.")
+    raise ValueError(
+        f"{name} must be a Python int or float. Received: {name}={value!r}."
+    )
 
 
 def _period(value: Any) -> int:

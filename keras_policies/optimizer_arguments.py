@@ -41,8 +41,8 @@ def check_inner(inner: object) -> None:
     """Raise if `inner` is not an optimizer, or if the loss would be scaled twice."""
     if isinstance(inner, keras.optimizers.LossScaleOptimizer):
         raise TypeError(
-            f"The inner optimizer is itself a LossScaleOptimizer: {inner!r}. The "
-            "loss would be scaled twice. Pass its inner_optimizer."
+            f"LossScaleOptimizer cannot wrap another LossScaleOptimizer: {inner!r}. "
+            "The loss would be scaled twice. Pass its inner_optimizer."
         )
     if not isinstance(inner, keras.optimizers.Optimizer):
         raise NotAnOptimizerError(
@@ -52,9 +52,9 @@ def check_inner(inner: object) -> None:
 
     if inner in _wrapped:
         raise ValueError(
-            f'"inner_optimizer" is already wrapped by a LossScaleOptimizer: {inner!r}. '
-            "One may scale the loss and the other divide the gradients, by another "
-            "scale. Use the first LossScaleOptimizer, or wrap a new optimizer."
+            '"inner_optimizer" is already wrapped by a LossScaleOptimizer. One could '
+            "scale the loss and the other divide the gradients, by another scale. Use "
+            f"the first one, or wrap a new optimizer. Received: {inner!r}"
         )
 
 
@@ -179,7 +179,7 @@ def rule(
     found = loss_scales.get(loss_scale)
     if found is None:
         raise ValueError(
-            "loss_scale is None, so there is nothing to scale. Use the inner "
+            "loss_scale cannot be None: there is nothing to scale. Use the inner "
             "optimizer itself, or pass 'dynamic', a number or a LossScale."
         )
     if loss_scale != "dynamic":
@@ -194,11 +194,14 @@ def rule(
         given = zip(names, (initial_scale, growth_steps), strict=True)
         settings: Config = {name: value for name, value in given if value is not None}
         return DynamicLossScale(**settings)
-    if initial_scale is None or growth_steps is not None:
+    if initial_scale is None:
         raise ValueError(
-            "With dynamic=False, pass initial_scale and not dynamic_growth_steps; or "
-            "set `loss_scale_factor` on the inner optimizer and do not wrap it. "
-            f"Received: initial_scale={initial_scale!r}, "
-            f"dynamic_growth_steps={growth_steps!r}."
+            '"initial_scale" must be specified if "dynamic" is False: it is the loss '
+            "scale. Or pass that as loss_scale."
+        )
+    if growth_steps is not None:
+        raise ValueError(
+            '"dynamic_growth_steps" must be None if "dynamic" is False, but got: '
+            f"{growth_steps!r}. A fixed loss scale does not grow."
         )
     return FixedLossScale(initial_scale)

@@ -57,8 +57,8 @@ class TensorflowBackend(Backend):
     def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
         if tf.distribute.in_cross_replica_context():
             raise ValueError(
-                "The optimizer was applied outside a replica. Apply it in the function "
-                "that is passed to strategy.run()."
+                "apply_gradients() must be called in a replica context: in the "
+                "function that is passed to strategy.run()."
             )
         if tf.distribute.has_strategy():
             return _run_on_replicas_if(condition, step)

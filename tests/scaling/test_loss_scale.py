@@ -78,9 +78,11 @@ def test_fixed_scale_never_moves():
         pytest.param({"initial_loss_scale": 0}, "positive and finite", id="zero"),
         pytest.param({"initial_loss_scale": -4}, "positive and finite", id="negative"),
         pytest.param({"initial_loss_scale": 1e39}, "finite in float32", id="too-large"),
-        pytest.param({"initial_loss_scale": "8"}, "must be an int or float", id="str"),
-        pytest.param({"initial_loss_scale": None}, "must be an int", id="none"),
-        pytest.param({"multiplier": float("nan")}, "must be an int", id="nan"),
+        pytest.param(
+            {"initial_loss_scale": "8"}, "must be a Python int or float", id="str"
+        ),
+        pytest.param({"initial_loss_scale": None}, "must be a Python int", id="none"),
+        pytest.param({"multiplier": float("nan")}, "must be a Python int", id="nan"),
         pytest.param({"multiplier": 0.5}, "at least 1", id="shrinking"),
         pytest.param({"increment_period": 0}, "1 or more", id="no-period"),
         pytest.param({"increment_period": 2.7}, "must be an integer", id="half-period"),
@@ -208,7 +210,7 @@ def test_a_registered_subclass_is_read_from_its_config():
 def test_anything_else_is_not_understood(identifier):
     with pytest.raises(
         ValueError,
-        match="Could not interpret the loss scale.*at least 1 for a fixed scale",
+        match="Could not interpret loss scale identifier.*at least 1 for a fixed scale",
     ):
         get(identifier)
 

@@ -139,7 +139,8 @@ def test_an_optimizer_is_wrapped_once():
     inner = keras.optimizers.SGD()
     first = LossScaleOptimizer(inner, 8)
     with pytest.raises(
-        ValueError, match="is already wrapped by a LossScaleOptimizer.*Use the first"
+        ValueError,
+        match="is already wrapped by a LossScaleOptimizer.*Use the first one",
     ):
         LossScaleOptimizer(inner, 16)
     assert first.rule == FixedLossScale(8)

@@ -267,10 +267,10 @@ class TestConstructor:
                 {"loss_scale": None}, ValueError, "nothing to scale", id="none"
             ),
             pytest.param(
-                {"dynamic": False}, ValueError, "pass initial_scale", id="no-scale"
+                {"dynamic": False}, ValueError, "must be specified", id="no-scale"
             ),
             pytest.param(
-                {"loss_scale": False}, ValueError, "pass initial_scale", id="false"
+                {"loss_scale": False}, ValueError, "must be specified", id="false"
             ),
             pytest.param(
                 {"loss_scale": True, "dynamic": True},
