@@ -134,8 +134,7 @@ def test_the_scale_of_the_optimizer_wins():
     assert float(model.optimizer.loss_scale) == 5.0
 
 
-@stands_for("model_test", "test_policy_v1_without_loss_scale", "test_loss_scale")
-@pytest.mark.filterwarnings("ignore:Creating a Policy with a loss scale")
+@stands_for("model_test", "test_compile_wraps_with_loss_scale_optimizer")
 @pytest.mark.parametrize(
     ("policy", "scale"),
     [
@@ -144,11 +143,27 @@ def test_the_scale_of_the_optimizer_wins():
         (mp.Policy("float16", loss_scale=10.0), 10.0),
     ],
 )
-def test_compile_takes_the_scale_of_the_policy(policy, scale):
+@pytest.mark.parametrize("optimizer", ["sgd", SGD(1.0)], ids=["name", "object"])
+def test_compile_takes_the_scale_of_the_policy(policy, scale, optimizer):
     with mp.policy_scope(policy):
         model = model_of(Add())
-        model.compile(SGD(1.0), "mse")
+        model.compile(optimizer, "mse")
     assert float(model.optimizer.loss_scale) == scale
+    if optimizer != "sgd":
+        assert float(model.optimizer.learning_rate) == 1.0
+
+
+@stands_for("model_test", "test_compile_wraps_with_loss_scale_optimizer")
+def test_compile_wraps_no_wrapper_and_nothing_in_bfloat16():
+    with mp.policy_scope("mixed_float16"):
+        model = model_of(Add())
+        optimizer = LossScaleOptimizer(SGD(1.0), dynamic_growth_steps=2)
+        model.compile(optimizer, "mse")
+    assert model.optimizer is optimizer
+    with mp.policy_scope("mixed_bfloat16"):
+        model = model_of(Add())
+        model.compile(SGD(1.0), "mse")
+    assert isinstance(model.optimizer, SGD)
 
 
 @stands_for("model_test", "test_pass_invalid_optimizer_with_loss_scaling")
