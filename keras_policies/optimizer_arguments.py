@@ -49,7 +49,6 @@ def check_inner(inner: object) -> None:
             '"inner_optimizer" must be an instance of keras.optimizers.Optimizer, '
             f"but got: {inner!r}. Pass keras.optimizers.get(...) of a name."
         )
-
     if inner in _wrapped:
         raise ValueError(
             '"inner_optimizer" is already wrapped by a LossScaleOptimizer. One could '

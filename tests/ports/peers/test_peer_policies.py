@@ -90,7 +90,7 @@ def test_policy_errors(name, error, words):
     "name",
     ["infer_float32_vars", "float16_with_float32_vars", "int8_with_float32_vars"],
 )
-def test_names_that_2_3_removed_are_refused(name):
+def test_names_that_2_1_removed_are_refused(name):
     with pytest.raises(ValueError, match="have been removed"):
         mp.Policy(name)
 
