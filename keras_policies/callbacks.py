@@ -23,9 +23,8 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     skipped with the scale at its minimum; or, under a loss scale that never skips a
     step, such as a fixed one, when the loss of an epoch is not finite.
 
-    Raises:
-        ValueError: when training begins, if the model's optimizer is not a
-            `keras_policies.LossScaleOptimizer`.
+    If the model's optimizer is not a `keras_policies.LossScaleOptimizer`, it says so,
+    once, and adds nothing: one script can switch precision.
 
     Example:
     ```python
@@ -41,14 +40,18 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         super().__init__()
         self._before = (0, 0)
         self._warned = False
+        self._warned_of_nothing = False
 
     def on_train_begin(self, logs: Config | None = None) -> None:
-        optimizer = self.model.optimizer
-        if not isinstance(optimizer, LossScaleOptimizer):
-            raise _nothing_to_log(optimizer)
-        self._before = self._steps()
+        if self._has_scale():
+            self._before = self._steps()
+        elif not self._warned_of_nothing:
+            self._warned_of_nothing = True
+            warn(_nothing_to_log(self.model.optimizer))
 
     def on_epoch_end(self, epoch: int, logs: Config | None = None) -> None:
+        if not self._has_scale():
+            return
         skipped, applied = self._steps()
         new_skipped = skipped - self._before[0]
         new_applied = applied - self._before[1]
@@ -60,6 +63,9 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
             self._warn_if_at_minimum(epoch, scale)
         if not self.model.optimizer.rule.skips_nonfinite:
             self._warn_if_lost(epoch, (logs or {}).get("loss", 0.0))
+
+    def _has_scale(self) -> bool:
+        return isinstance(self.model.optimizer, LossScaleOptimizer)
 
     def _steps(self) -> tuple[int, int]:
         optimizer = self.model.optimizer
@@ -102,13 +108,13 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         )
 
 
-def _nothing_to_log(optimizer: keras.optimizers.Optimizer) -> ValueError:
+def _nothing_to_log(optimizer: keras.optimizers.Optimizer) -> str:
     found = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
     is_wrapper = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     inner = "model.optimizer" + (".inner_optimizer" if is_wrapper else "")
-    return ValueError(
+    return (
         f"LossScaleLogger has nothing to log: the model's optimizer is {found}, not a "
-        "keras_policies.LossScaleOptimizer. Set the policy by its name, with "
-        "keras_policies.set_policy('mixed_float16'), before the model is made, or "
-        f"compile it with keras_policies.LossScaleOptimizer({inner})."
+        "keras_policies.LossScaleOptimizer. For a loss scale, set the policy by its "
+        "name, with keras_policies.set_policy('mixed_float16'), before the model is "
+        f"made, or compile it with keras_policies.LossScaleOptimizer({inner})."
     )

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 import keras
+from keras import ops
 
 from keras_policies import keras_internals, origins
+from keras_policies.annotations import Tensor
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer, rule_of
 from keras_policies.policy import Policy
 from keras_policies.policy_names import auto
@@ -28,6 +30,14 @@ def compile_with_policy(
         auto_scale_loss: as the user passed it.
     """
     vars(model).pop(_UNCHECKED, None)
+    _compile(model, compile_model, auto_scale_loss)
+    if isinstance(model.optimizer, LossScaleOptimizer):
+        model.optimizer.belongs_to(model)
+
+
+def _compile(
+    model: keras.Model, compile_model: Callable[[bool], None], auto_scale_loss: bool
+) -> None:
     policy = model.dtype_policy
     if not isinstance(policy, Policy):
         compile_model(auto_scale_loss)
@@ -68,7 +78,7 @@ def _warn_if_only_layers_scale(model: keras.Model) -> None:
         return
     layers = keras_internals.sublayers(model)
     for layer in sorted(layers, key=lambda layer: layer is model):
-        if _asks_for_a_scale(layer):
+        if _asks_for_a_scale(layer, model):
             policy = keras_internals.own_policy(layer)
             warn(
                 f"The policy of layer '{layer.name}', {policy!r}, asks for a loss "
@@ -81,11 +91,17 @@ def _warn_if_only_layers_scale(model: keras.Model) -> None:
             return
 
 
-def _asks_for_a_scale(layer: keras.Layer) -> bool:
+def _asks_for_a_scale(layer: keras.Layer, model: keras.Model) -> bool:
     policy = keras_internals.own_policy(layer)
     if isinstance(policy, Policy):
         return policy.loss_scale is not None and policy.compute_dtype == "float16"
-    # A file holds the plain policy, whatever loss scale it was saved with.
+    # A file holds the plain policy, whatever loss scale it was saved with: the model's
+    # own says it, if it is of that name.
+    if (
+        isinstance(model.dtype_policy, Policy)
+        and model.dtype_policy.name == policy.name
+    ):
+        return model.dtype_policy.loss_scale is not None
     return origins.is_read(layer) and auto(policy.name) is not None
 
 
@@ -94,7 +110,18 @@ def _warn_if_only_layers_scale_when_trained(model: keras.Model) -> None:
         _warn_if_only_layers_scale(model)
 
 
+def _in_dtype_of_losses(loss: Tensor) -> Tensor:
+    """Return the loss of a layer in the dtype of the losses that `compile` is given.
+
+    An activity regularizer computes in the layer's dtype, and TensorFlow does not add
+    numbers of two dtypes.
+    """
+    is_narrow = keras.backend.standardize_dtype(loss.dtype) in ("float16", "bfloat16")
+    return ops.cast(loss, keras.config.floatx()) if is_narrow else loss
+
+
 def install() -> None:
-    """Let `Model.compile` ask this module."""
+    """Let `Model.compile` and the training ask this module."""
     keras_internals.around_compile(compile_with_policy)
+    keras_internals.after_additional_loss(_in_dtype_of_losses)
     keras_internals.before_training(_warn_if_only_layers_scale_when_trained)

@@ -34,8 +34,16 @@ __all__ = [
 def get_layer_policy(layer: keras.Layer) -> keras.DTypePolicy:
     """Return the dtype policy of a layer.
 
+    Raises:
+        ValueError: if it is not a layer.
+
     Example:
     >>> get_layer_policy(keras.layers.Dense(2, dtype="float16")).name
     'float16'
     """
+    if not isinstance(layer, keras.Layer):
+        raise ValueError(
+            f"get_layer_policy can only be called on a layer, but got: {layer!r}. Pass "
+            "a keras.Layer."
+        )
     return layer.dtype_policy

@@ -100,7 +100,7 @@ def _as_floating_policy(policy: PolicyLike | None) -> keras.DTypePolicy:
     if dtype is not None and not keras.backend.is_float_dtype(dtype):
         raise ValueError(
             "set_policy can only be used to set the global policy to "
-            "floating-point policies, such as 'float32' and 'mixed_float16', but "
+            'floating-point policies, such as "float32" and "mixed_float16", but '
             f"got policy: {policy.name}. Pass it to dtype= of a layer instead."
         )
     return policy

@@ -52,6 +52,11 @@ class InnerHyperparameters:
             return getattr(inner, name)
         raise AttributeError(_missing(self, inner, name), name=name, obj=self)
 
+    def __dir__(self) -> list[str]:
+        inner = _inner(self)
+        passed_on = [name for name in dir(inner) if _has(inner, name)] if inner else []
+        return sorted({*super().__dir__(), *passed_on})
+
     def __setattr__(self, name: str, value: Any) -> None:
         inner = _inner(self)
         if inner is None or name in vars(self) or hasattr(type(self), name):

@@ -7,7 +7,8 @@ A layer settles on a dtype once, at the first of these events:
   about weights, so a layer that creates floating-point ones settles on `floatx`; only
   a layer without any takes that dtype itself.
 - It creates a weight before any call, because another layer or the user builds it: it
-  takes the compute dtype of the nearest enclosing layer that has one, else `floatx`.
+  takes the compute dtype of the nearest enclosing layer that has one, else `floatx`. A
+  policy that says the weights' dtype, `infer_with_float32_vars`, waits for the call.
 """
 
 import threading
@@ -53,12 +54,15 @@ def settle_on_call(
     dtype = keras_internals.first_dtype((args, kwargs))
     if dtype is None:
         return
-    if not keras.backend.is_float_dtype(dtype) and not layer.built:
-        _marked().append(layer)
-        try:
-            keras_internals.build_for(layer, args, kwargs)
-        finally:
-            _marked().remove(layer)
+    if not keras.backend.is_float_dtype(dtype):
+        if not layer.built:
+            _marked().append(layer)
+            try:
+                keras_internals.build_for(layer, args, kwargs)
+            finally:
+                _marked().remove(layer)
+        if any(keras.backend.is_float_dtype(w.dtype) for w in layer.weights):
+            dtype = keras.config.floatx()
     settle(layer, dtype)
 
 
@@ -72,12 +76,17 @@ def settle_on_weight(layer: keras.Layer, dtype: Any) -> None:
     named = None if dtype is None else keras.backend.standardize_dtype(dtype)
     if named is None or keras.backend.is_float_dtype(named):
         waiting, found = _waiting_with(layer)
+        if found is None and keras_internals.own_policy(layer).variable_dtype:
+            return
         for candidate in waiting:
-            settle(candidate, found)
+            settle(candidate, found or keras.config.floatx())
 
 
-def _waiting_with(layer: keras.Layer) -> tuple[list[keras.Layer], str]:
-    """Return the layers that settle when a layer creates a weight, and their dtype."""
+def _waiting_with(layer: keras.Layer) -> tuple[list[keras.Layer], str | None]:
+    """Return the layers that settle when a layer creates a weight, and their dtype.
+
+    The dtype is that of an enclosing layer; None if no layer has one yet.
+    """
     waiting = []
     for candidate in [layer, *keras_internals.enclosing_layers()]:
         if _is_deferred(candidate):
@@ -88,7 +97,7 @@ def _waiting_with(layer: keras.Layer) -> tuple[list[keras.Layer], str]:
         dtype = keras_internals.own_policy(candidate).compute_dtype
         if keras.backend.is_float_dtype(dtype):
             return waiting, dtype
-    return waiting, keras.config.floatx()
+    return waiting, None
 
 
 def keep_deferred(original: keras.Layer, clone: keras.Layer) -> None:

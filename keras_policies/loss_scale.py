@@ -10,7 +10,7 @@ import abc
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -162,11 +162,13 @@ class DynamicLossScale(LossScale):
         initial_loss_scale: int or float, the scale of the first step
             (unitless, positive and finite in float32). A high one is better:
             it falls faster than it rises.
-        increment_period: int, finite steps in a row before the scale grows.
+        increment_period: int, or a float of integral value, finite steps in a row
+            before the scale grows.
         multiplier: int or float, at least 1. With 1 the scale stays, but steps
             with non-finite gradients are still skipped.
         minimum: int or float, the smallest scale that an overflow leads to. May be
-            below 1 for gradients that are themselves too large for float16.
+            below 1 for gradients that are themselves too large for float16, but not
+            0: once there, a scale cannot grow again.
         maximum: int or float, the largest scale that growth leads to. A scale
             whose next value would not be finite in float32 stays as it is.
 
@@ -194,21 +196,15 @@ class DynamicLossScale(LossScale):
         for name in "initial_loss_scale", "minimum", "maximum":
             if not 0 < getattr(self, name) <= FLOAT32_MAX:
                 raise ValueError(
-                    f"{name} must be positive and finite in float32. "
-                    f"Received: {name}={getattr(self, name)!r}."
+                    f"{name} must be positive and finite in float32: a scale of 0 "
+                    f"never grows again. Received: {name}={getattr(self, name)!r}."
                 )
         if not 1 <= self.multiplier <= FLOAT32_MAX:
             raise ValueError(
                 "multiplier must be at least 1 and finite: an overflow divides "
                 f"the scale by it. Received: multiplier={self.multiplier!r}."
             )
-        period = self.increment_period
-        if not isinstance(period, (int, np.integer)) or not 0 < period < 2**31:
-            raise ValueError(
-                "increment_period must be an integer, 1 or more: the finite "
-                "steps before the scale grows. "
-                f"Received: increment_period={period!r}."
-            )
+        _set(self, increment_period=_period(self.increment_period))
         if self.minimum > self.maximum or self.initial_loss_scale > self.maximum:
             raise ValueError(
                 "maximum must not be below minimum or initial_loss_scale. "
@@ -348,16 +344,29 @@ def _from_dict(identifier: Config) -> LossScale:
 
 def _not_understood(identifier: object) -> ValueError:
     return ValueError(
-        "Could not interpret the loss scale. Expected 'dynamic', None, an int or "
-        "float of at least 1 for a fixed scale, a LossScale, or the config of one. "
-        f"Received: loss_scale={identifier!r}"
+        f"Could not interpret loss scale identifier: {identifier!r}. Expected "
+        "'dynamic', None, an int or float of at least 1 for a fixed scale, a "
+        "LossScale, or the config of one."
     )
 
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, (int, float)) and not math.isnan(value):
         return float(value)
-    raise ValueError(f"{name} must be an int or float. Received: {name}={value!r}.")
+    raise ValueError(
+        f"{name} must be a Python int or float. Received: {name}={value!r}."
+    )
+
+
+def _period(value: Any) -> int:
+    """Return a number of steps as an int; scripts also write it as `2e3`."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    if (is_whole or isinstance(value, (int, np.integer))) and 0 < value < 2**31:
+        return int(value)
+    raise ValueError(
+        "increment_period must be an integer, 1 or more: the finite steps before the "
+        f"scale grows. Received: increment_period={value!r}."
+    )
 
 
 def _set(frozen: LossScale, **values: float) -> None:

@@ -13,6 +13,7 @@ from keras_policies import (
     keras_internals,
     loops,
     optimizer_arguments,
+    optimizer_files,
     overrides,
     step_gradients,
 )
@@ -27,11 +28,14 @@ from keras_policies.loss_scale import (
 )
 from keras_policies.scaled_gradients import ScaledGradients
 
+# What TF 2.4 called the experimental class, and what 2.11 and later call the class.
+LATER_NAMES = "LossScaleOptimizerV1", "LossScaleOptimizerV3"
+
 
 class LossScaleOptimizer(
     copies.Copyable,
     hyperparameters.InnerHyperparameters,
-    keras.optimizers.LossScaleOptimizer,  # type: ignore[misc]
+    optimizer_files.SavedAsStock,
 ):
     """An optimizer that scales the loss, by any `LossScale`.
 
@@ -53,15 +57,17 @@ class LossScaleOptimizer(
             is `dynamic`, which came second in TF 2.4.
         name: str or None, the optimizer's name. A number after a bool is
             `initial_scale`.
-        dynamic_growth_steps: int, deprecated: `increment_period` of the scale.
+        dynamic_growth_steps: int, deprecated: `increment_period` of the scale. The
+            attribute is None for a fixed scale.
         dynamic: bool, deprecated, in place of `loss_scale`: whether the loss
             scale is dynamic.
         initial_scale: float, deprecated: the first, or the fixed, loss scale.
 
     Raises:
-        TypeError: if `inner_optimizer` is not an optimizer, or is itself a
-            `LossScaleOptimizer`.
-        ValueError: if the loss scale is not understood, or given twice.
+        TypeError: if `inner_optimizer` is not an optimizer (also a ValueError), or is
+            itself a `LossScaleOptimizer`.
+        ValueError: if the loss scale is not understood, or given twice; if
+            `inner_optimizer` is already wrapped.
 
     Example:
     >>> optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), 128)
@@ -100,9 +106,9 @@ class LossScaleOptimizer(
             name=name,
         )
         self.rule: LossScale = rule
-        self.saved_as_inner = False
         self._scaled = ScaledGradients()
         self.is_wrapping = True
+        optimizer_arguments.record_wrapped(inner_optimizer)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -116,7 +122,9 @@ class LossScaleOptimizer(
 
         It is saved as if it were the inner optimizer, without a loss scale.
         """
+        optimizer_arguments.allow_wrapping(inner_optimizer)
         optimizer = cls(inner_optimizer, loss_scale, name="loss_scale_optimizer")
+        optimizer_arguments.allow_wrapping(inner_optimizer)
         optimizer.saved_as_inner = True
         return optimizer
 
@@ -124,6 +132,32 @@ class LossScaleOptimizer(
     def dynamic(self) -> bool:
         """bool, whether steps with non-finite gradients are skipped."""
         return self.rule.skips_nonfinite
+
+    @property
+    def dynamic_growth_steps(self) -> int | None:
+        """int, the finite steps before the scale grows; None if it has no such number.
+
+        To change it, wrap the inner optimizer of a file or of `compile` again.
+        """
+        return self.rule.increment_period
+
+    @dynamic_growth_steps.setter
+    def dynamic_growth_steps(self, steps: int) -> None:
+        if self.is_wrapping:  # Keras's constructor sets it
+            raise AttributeError(
+                "dynamic_growth_steps cannot be set. Pass "
+                f"DynamicLossScale(increment_period={steps!r}) to LossScaleOptimizer."
+            )
+
+    @property
+    def dynamic_counter(self) -> keras.Variable | Tensor | None:
+        """integer scalar variable, the finite steps since the scale last changed.
+
+        A tensor of 0 until the optimizer is built; None for a fixed scale.
+        """
+        if not self.dynamic:
+            return None
+        return self.step_counter if self.built else ops.zeros((), dtype="int32")
 
     @property
     def iterations(self) -> Tensor:
@@ -173,7 +207,9 @@ class LossScaleOptimizer(
         return _value(keras_internals.step_count(self.inner_optimizer))
 
     def build(self, var_list: list[keras.Variable]) -> None:
-        # As stock, but an inner optimizer that is already built keeps its state.
+        # As stock, but what is already built keeps its state.
+        if self.built:
+            return
         self.step_counter = self.add_variable(
             shape=(), dtype="int", initializer="zeros", name="step_counter"
         )
@@ -244,8 +280,7 @@ class LossScaleOptimizer(
         grads = list(grads)
         given = None if trainable_variables is None else list(trainable_variables)
         if not self.built and given is not None:
-            with keras.name_scope(self.name):
-                self.build(given)
+            self.build(given)
         if self.updates_stand_ins and given is not None:
             self.take_for_stand_ins(given)
         variables = keras_internals.updated_variables(self) if given is None else given
@@ -340,18 +375,6 @@ class LossScaleOptimizer(
             super().finalize_variable_values(var_list)
 
     @keras_internals.needs(keras_internals.SAVING)
-    def save_own_variables(self, store: Any) -> None:
-        # A model drops the scale; what is restored in a running process keeps it.
-        is_inner = self.saved_as_inner and not keras_internals.is_saving_weights_only()
-        saved: Any = self.inner_optimizer if is_inner else super()
-        saved.save_own_variables(store)
-
-    def load_own_variables(self, store: Any) -> None:
-        is_inner = len(store.keys()) == len(self.inner_optimizer.variables)
-        loaded: Any = self.inner_optimizer if is_inner else super()
-        loaded.load_own_variables(store)
-
-    @keras_internals.needs(keras_internals.SAVING)
     def get_config(self) -> Config:
         """Return the config of a stock `keras.optimizers.LossScaleOptimizer`.
 
@@ -359,15 +382,20 @@ class LossScaleOptimizer(
         initial scale and the growth period are kept.
         """
         config: Config = super().get_config()
+        steps = self.rule.increment_period or optimizer_arguments.NEVER
+        config["dynamic_growth_steps"] = steps  # stock Keras has no None
         return optimizer_arguments.without_inner(config)
 
     @classmethod
     def from_config(
         cls, config: Config, custom_objects: CustomObjects = None
     ) -> keras.optimizers.LossScaleOptimizer:
+        config = optimizer_arguments.of_tf_keras(config, custom_objects)
         # Stock pops from the caller's dict.
         settings = optimizer_arguments.fixed_if_it_never_grows(dict(config))
-        return super().from_config(settings, custom_objects)
+        optimizer = super().from_config(settings, custom_objects)
+        optimizer_arguments.allow_wrapping(optimizer.inner_optimizer)
+        return optimizer
 
     def __repr__(self) -> str:
         inner = type(self.inner_optimizer).__name__
@@ -381,13 +409,17 @@ class _CreatedAsStock(LossScaleOptimizer):
         # Before Keras's constructor has run, attributes cannot be set otherwise.
         object.__setattr__(self, "__class__", LossScaleOptimizer)
         arguments = optimizer_arguments.of_stock(args, kwargs)
+        optimizer_arguments.allow_wrapping(arguments.get("inner_optimizer"))
         LossScaleOptimizer.__init__(self, **arguments)
+        optimizer_arguments.allow_wrapping(self.inner_optimizer)
 
 
 @keras_internals.installs(keras_internals.LOSS_SCALING)
 def install() -> None:
     """Let Keras create ours where it wraps, or reads, its own `LossScaleOptimizer`."""
-    keras_internals.create_instead(keras.optimizers.LossScaleOptimizer, _CreatedAsStock)
+    stock = keras.optimizers.LossScaleOptimizer
+    keras_internals.create_instead(stock, _CreatedAsStock)
+    keras_internals.read_class_as(LATER_NAMES, stock)
 
 
 def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:

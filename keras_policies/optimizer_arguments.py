@@ -1,11 +1,13 @@
 """The arguments of `LossScaleOptimizer`: those of tf.keras 2 and those of Keras 3."""
 
+import weakref
 from typing import Any
 
 import keras
 
+from keras_policies import keras_internals
 from keras_policies import loss_scale as loss_scales
-from keras_policies.annotations import Config
+from keras_policies.annotations import Config, CustomObjects
 from keras_policies.hyperparameters import SETTINGS
 from keras_policies.loss_scale import (
     HOST_BOOLS,
@@ -23,18 +25,46 @@ NEVER = 2**31 - 1
 IGNORED_DEFAULTS = {**SETTINGS, "loss_scale_factor": None}
 
 
+# Inner optimizers that a user has wrapped. Not those of `compile`, which may wrap one
+# again and again, and of files, which users wrap to give them another loss scale.
+_wrapped: weakref.WeakSet[keras.optimizers.Optimizer] = weakref.WeakSet()
+
+
+class NotAnOptimizerError(TypeError, ValueError):
+    """What was to be wrapped is not an optimizer.
+
+    tf.keras raised a ValueError up to 2.3, and a TypeError from 2.4 on.
+    """
+
+
 def check_inner(inner: object) -> None:
-    """Raise if `inner` is not an optimizer, or is one that scales the loss itself."""
+    """Raise if `inner` is not an optimizer, or if the loss would be scaled twice."""
     if isinstance(inner, keras.optimizers.LossScaleOptimizer):
         raise TypeError(
-            f"The inner optimizer is itself a LossScaleOptimizer: {inner!r}. The "
-            "loss would be scaled twice. Pass its inner_optimizer."
+            f"LossScaleOptimizer cannot wrap another LossScaleOptimizer: {inner!r}. "
+            "The loss would be scaled twice. Pass its inner_optimizer."
         )
     if not isinstance(inner, keras.optimizers.Optimizer):
-        raise TypeError(
+        raise NotAnOptimizerError(
             '"inner_optimizer" must be an instance of keras.optimizers.Optimizer, '
             f"but got: {inner!r}. Pass keras.optimizers.get(...) of a name."
         )
+    if inner in _wrapped:
+        raise ValueError(
+            '"inner_optimizer" is already wrapped by a LossScaleOptimizer. One could '
+            "scale the loss and the other divide the gradients, by another scale. Use "
+            f"the first one, or wrap a new optimizer. Received: {inner!r}"
+        )
+
+
+def record_wrapped(inner: keras.optimizers.Optimizer) -> None:
+    """Record that an inner optimizer has its wrapper."""
+    _wrapped.add(inner)
+
+
+def allow_wrapping(inner: object) -> None:
+    """Let an optimizer be wrapped again."""
+    _wrapped.discard(inner)
 
 
 def drop_loss_scale_factor(inner: keras.optimizers.Optimizer, rule: LossScale) -> None:
@@ -120,6 +150,24 @@ def fixed_if_it_never_grows(config: Config) -> Config:
     return {**rest, "dynamic": False}
 
 
+def of_tf_keras(config: Config, custom_objects: CustomObjects) -> Config:
+    """Return the config of a `LossScaleOptimizer` of Keras 3.
+
+    `config` is one, or that of tf.keras: `{"optimizer", "loss_scale"}` up to 2.3,
+    `{"inner_optimizer", "dynamic", ...}` from 2.4 on. Its `loss_scale` is then an
+    argument of ours.
+    """
+    if "optimizer" not in config and "dynamic" not in config:
+        return config
+    from keras_policies.legacy.plan import objectives
+
+    written = {"class_name": "LossScaleOptimizer", "config": config}
+    inner, scale, _ = objectives.unwrapped(written)
+    with keras_internals.custom_object_scope(custom_objects):
+        converted = objectives.keras_optimizer(inner)
+    return {"inner_optimizer": converted, "loss_scale": scale}
+
+
 def rule(
     loss_scale: LossScaleLike,
     dynamic: bool | None,
@@ -130,7 +178,7 @@ def rule(
     found = loss_scales.get(loss_scale)
     if found is None:
         raise ValueError(
-            "loss_scale is None, so there is nothing to scale. Use the inner "
+            "loss_scale cannot be None: there is nothing to scale. Use the inner "
             "optimizer itself, or pass 'dynamic', a number or a LossScale."
         )
     if loss_scale != "dynamic":
@@ -145,11 +193,14 @@ def rule(
         given = zip(names, (initial_scale, growth_steps), strict=True)
         settings: Config = {name: value for name, value in given if value is not None}
         return DynamicLossScale(**settings)
-    if initial_scale is None or growth_steps is not None:
+    if initial_scale is None:
         raise ValueError(
-            "With dynamic=False, pass initial_scale and not dynamic_growth_steps; or "
-            "set `loss_scale_factor` on the inner optimizer and do not wrap it. "
-            f"Received: initial_scale={initial_scale!r}, "
-            f"dynamic_growth_steps={growth_steps!r}."
+            '"initial_scale" must be specified if "dynamic" is False: it is the loss '
+            "scale. Or pass that as loss_scale."
+        )
+    if growth_steps is not None:
+        raise ValueError(
+            '"dynamic_growth_steps" must be None if "dynamic" is False, but got: '
+            f"{growth_steps!r}. A fixed loss scale does not grow."
         )
     return FixedLossScale(initial_scale)

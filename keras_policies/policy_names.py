@@ -60,7 +60,7 @@ def dtypes_of(name: str) -> Dtypes:
         dtype = keras_names.standard_dtype(DTYPE_ALIASES.get(base, base))
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"Cannot convert value {name!r} to a mixed precision Policy. Valid "
+            f"Cannot convert value {name} to a mixed precision Policy. Valid "
             "policies are 'mixed_float16', 'mixed_bfloat16', the name of any dtype "
             "such as 'float32', and, deprecated, 'infer', "
             "'infer_with_float32_vars' and '<dtype>_with_float32_vars' such as "

@@ -16,6 +16,7 @@ from keras_policies.backends.protocol import (
     Backend,
     Floats,
     GetVariables,
+    Rule,
     ScalarFunction,
     Step,
     StepGradients,
@@ -56,13 +57,21 @@ class TensorflowBackend(Backend):
     def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
         if tf.distribute.in_cross_replica_context():
             raise ValueError(
-                "The optimizer was applied outside a replica. Apply it in the function "
-                "that is passed to strategy.run()."
+                "apply_gradients() must be called in a replica context: in the "
+                "function that is passed to strategy.run()."
             )
         if tf.distribute.has_strategy():
             return _run_on_replicas_if(condition, step)
         _cond(condition, step)
         return condition
+
+    def update(self, variables: Variables, rule: Rule) -> None:
+        if not _never_merges():
+            super().update(variables, rule)
+            return
+        values = rule(*map(ops.convert_to_tensor, variables))
+        for variable, value in zip(variables, values, strict=True):
+            _assign_on_replica(variable, value)
 
     def is_traced(self, tensor: Tensor) -> bool:
         return not tf.executing_eagerly()
@@ -121,7 +130,34 @@ def _unstacked(stacks: Stacks) -> list[Tensor]:
 
 
 def _divided(stacks: Stacks, scale: Tensor) -> Stacks:
-    return {indices: ops.divide(values, scale) for indices, values in stacks.items()}
+    return {i: _divided_one(values, scale) for i, values in stacks.items()}
+
+
+def _divided_one(gradient: Tensor, scale: Tensor) -> Tensor:
+    if not _is_float16_slices(gradient):
+        return ops.divide(gradient, scale)
+    wide = tf.IndexedSlices(
+        tf.cast(gradient.values, "float32"), gradient.indices, gradient.dense_shape
+    )
+    summed = _summed(ops.divide(wide, scale))
+    # As in a dense gradient, what is too large for float16 is infinite.
+    too_large = tf.abs(summed.values) > tf.float16.max
+    values = tf.where(too_large, float("inf"), summed.values)
+    return tf.IndexedSlices(values, summed.indices, summed.dense_shape)
+
+
+def _is_float16_slices(gradient: Tensor) -> bool:
+    return isinstance(gradient, tf.IndexedSlices) and gradient.dtype == tf.float16
+
+
+def _summed(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Return slices with one for each index: the sum of those of the same index.
+
+    The optimizer adds them up in the variable, where a sum may overflow in float16.
+    """
+    indices, segments = tf.unique(slices.indices)
+    values = tf.math.unsorted_segment_sum(slices.values, segments, tf.size(indices))
+    return tf.IndexedSlices(values, indices, slices.dense_shape)
 
 
 def _are_finite_divided(stacks: Stacks, scale: Tensor) -> Tensor:
@@ -153,6 +189,8 @@ def _is_finite_sum(tensors: Iterable[Tensor]) -> Tensor:
 
 
 def _numbers(gradient: Tensor) -> Tensor:
+    if _is_float16_slices(gradient):
+        gradient = _summed(gradient)
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
@@ -172,6 +210,11 @@ def _run_on_replicas_if(condition: Tensor, step: Step) -> Tensor:
     the replicas meet, which they cannot do inside a condition of one replica, so the
     condition is evaluated across replicas.
     """
+    replica = tf.distribute.get_replica_context()
+    if _never_merges():
+        condition = _on_all_replicas(replica, condition)
+        _cond(condition, step)
+        return condition
 
     # Called for the first replica alone: what each replica has comes as an argument.
     def across_replicas(
@@ -182,15 +225,37 @@ def _run_on_replicas_if(condition: Tensor, step: Step) -> Tensor:
         _cond(condition, lambda: each(lambda step: step(), (steps,)))
         return condition
 
-    replica = tf.distribute.get_replica_context()
-    condition = _on_all_workers(replica, condition)
+    if len(replica.strategy.extended.worker_devices) < replica.num_replicas_in_sync:
+        condition = _on_all_replicas(replica, condition)  # other workers have some
     return replica.merge_call(across_replicas, (condition, step))
 
 
-def _on_all_workers(replica: tf.distribute.ReplicaContext, condition: Tensor) -> Tensor:
-    """Return whether `condition` holds on all replicas, if other workers have some."""
-    if len(replica.strategy.extended.worker_devices) == replica.num_replicas_in_sync:
-        return condition
+def _never_merges() -> bool:
+    """Return whether each replica is compiled alone, as XLA does on GPUs.
+
+    There the replicas meet by collectives only, and `merge_call` fails
+    (https://github.com/keras-team/keras/issues/21366).
+    """
+    distribute = tf.__internal__.distribute
+    return tf.distribute.has_strategy() and bool(
+        distribute.strategy_supports_no_merge_call()
+    )
+
+
+def _assign_on_replica(variable: keras.Variable, value: Tensor) -> None:
+    """Assign a value that is the same on all replicas, without merging them.
+
+    `variable.assign` would merge where the first replica's value counts.
+    """
+    extended = tf.distribute.get_strategy().extended
+    value = tf.cast(value, variable.dtype)
+    extended.update(variable.value, lambda v, x: v.assign(x), (value,), group=False)
+
+
+def _on_all_replicas(
+    replica: tf.distribute.ReplicaContext, condition: Tensor
+) -> Tensor:
+    """Return whether a condition holds on all replicas, those of all workers."""
     failed = tf.cast(tf.logical_not(condition), "float32")
     return tf.equal(replica.all_reduce(tf.distribute.ReduceOp.SUM, failed), 0.0)
 
@@ -201,4 +266,7 @@ class _ReadOnce(keras.StatelessScope):  # type: ignore[misc]
     def add_update(self, update: tuple[keras.Variable, Tensor]) -> None:
         variable, value = update
         self.state_mapping.pop(id(variable), None)
-        variable.value.assign(tf.cast(value, variable.dtype))
+        if _never_merges():
+            _assign_on_replica(variable, value)
+        else:
+            variable.value.assign(tf.cast(value, variable.dtype))

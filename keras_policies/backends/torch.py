@@ -35,7 +35,7 @@ class TorchBackend(Backend):
 
     def unscale(self, gradients: Tensors, scale: Tensor) -> list[Tensor]:
         # A torch scalar never widens a torch tensor.
-        gradients = [g if g.dtype in WIDE else g.float() for g in gradients]
+        gradients = [g if g.dtype in WIDE else _widened(g) for g in gradients]
         if {gradient.layout for gradient in gradients} == {torch.strided}:
             return list(torch._foreach_div(gradients, scale))
         return [torch.div(gradient, scale) for gradient in gradients]
@@ -108,6 +108,12 @@ class TorchBackend(Backend):
 
 
 backend: Backend = TorchBackend()
+
+
+def _widened(gradient: Tensor) -> Tensor:
+    # Items of one index are added up first, as a dense gradient adds them: the sum may
+    # overflow in float16. `torch.amp.GradScaler` does so, too.
+    return (gradient.coalesce() if gradient.is_sparse else gradient).float()
 
 
 def _in_place(gradients: Tensors, variables: Variables) -> tuple[ByDevice, Tensors]:

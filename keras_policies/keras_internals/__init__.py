@@ -36,6 +36,7 @@ from keras_policies.keras_internals.operations import (
 from keras_policies.keras_internals.optimizers import (
     create_instead,
     nadam_product,
+    read_class_as,
     shared_variables,
     slot_names,
     slots,
@@ -74,6 +75,7 @@ from keras_policies.keras_internals.seams import (
     first_dtype,
 )
 from keras_policies.keras_internals.trainers import (
+    after_additional_loss,
     around_compile,
     before_training,
     is_compiled_by_a_file,

@@ -49,9 +49,11 @@ def parts_never_called(layer: keras.Layer) -> list[keras.Layer]:
     """Return the parts of a layer that it uses without building or calling them.
 
     AugMix and similar layers have a method `transform_images`, and call that of their
-    parts.
+    parts. On torch an RNN reads the weights of its cell.
     """
-    return sublayers(layer)[1:] if hasattr(layer, "transform_images") else []
+    uses_parts = isinstance(layer, keras.layers.RNN)
+    uses_parts = uses_parts or hasattr(layer, "transform_images")
+    return sublayers(layer)[1:] if uses_parts else []
 
 
 @needs(WEIGHTS)

@@ -1,8 +1,9 @@
 """Small accessors of optimizers, for what has no public name.
 
-Keras: src/optimizers/base_optimizer.py.
+Keras: src/optimizers/base_optimizer.py, src/optimizers/__init__.py.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -11,9 +12,11 @@ from keras_policies.keras_internals.places import (
     LOSS_SCALING,
     SLOTS_OF_OPTIMIZERS,
     UNPICKLING,
+    installs,
     needs,
 )
 from keras_policies.keras_internals.slots import SLOTS
+from keras_policies.keras_internals.wrapping import Function, instead_of
 
 # Names of the variables that `apply` reads again for each variable that it updates.
 SHARED = {"iteration", "learning_rate"}
@@ -22,7 +25,8 @@ SHARED = {"iteration", "learning_rate"}
 def create_instead(cls: type, replacement: type) -> None:
     """Let `cls(...)` create a `replacement`, a subclass that takes the same arguments.
 
-    Python then calls `replacement.__init__`. Subclasses of `cls` stay as they are.
+    Python then calls `replacement.__init__`. `cls.from_config` is that of the
+    replacement, too. Subclasses of `cls` stay as they are.
     """
 
     def __new__(created: type, *args: Any, **kwargs: Any) -> Any:
@@ -30,6 +34,20 @@ def create_instead(cls: type, replacement: type) -> None:
         return object.__new__(made)
 
     cls.__new__ = __new__  # type: ignore[assignment]
+
+    @instead_of(cls, "from_config")
+    def from_config(stock: Function, created: Any, *args: Any, **kwargs: Any) -> Any:
+        if created is cls:
+            return replacement.from_config(*args, **kwargs)  # type: ignore[attr-defined]
+        return stock(created, *args, **kwargs)
+
+
+@installs(LOSS_SCALING)
+def read_class_as(names: Iterable[str], cls: type) -> None:
+    """Let `keras.optimizers.deserialize` read further class names as those of `cls`."""
+    from keras.src.optimizers import ALL_OBJECTS_DICT
+
+    ALL_OBJECTS_DICT.update({name.lower(): cls for name in names})
 
 
 @needs(LOSS_SCALING)

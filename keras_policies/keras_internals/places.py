@@ -85,6 +85,7 @@ PLACES = {
         ),
     ),
     LOSS_SCALING: (
+        Place("optimizers", "ALL_OBJECTS_DICT"),
         Place(
             "optimizers.base_optimizer",
             "BaseOptimizer.__init__",
@@ -95,6 +96,12 @@ PLACES = {
             "optimizers.base_optimizer", "BaseOptimizer.build", "_trainable_variables"
         ),
         Place("backend.common.variables", "Variable.value.fget", "_value", since="3.7"),
+        Place(
+            "trainers.trainer",
+            "Trainer._aggregate_additional_loss",
+            takes="loss",
+            since="3.8",
+        ),
     ),
     UNPICKLING: (
         Place(

@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from keras_policies.keras_internals.places import LOSS_SCALING, installs
 from keras_policies.keras_internals.wrapping import (
     Function,
     Inside,
@@ -65,6 +66,18 @@ opening_a_file = Inside()
 def is_compiled_by_a_file() -> bool:
     """Return whether the `compile` that is running was called because of a file."""
     return opening_a_file.depth > 0
+
+
+@installs(LOSS_SCALING)
+def after_additional_loss(hook: Callable[[Any], Any]) -> None:
+    """Add `hook(loss)` to a model's loss, in place of a layer's loss, a scalar tensor.
+
+    Keras: src/trainers/trainer.py, `Trainer.compute_loss`.
+    """
+
+    @_instead_of("_aggregate_additional_loss")
+    def aggregate(stock: Function, self: keras.Model, loss: Any) -> Any:
+        return hook(stock(self, loss))
 
 
 def before_training(hook: Callable[[keras.Model], None]) -> None:

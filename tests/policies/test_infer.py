@@ -277,6 +277,30 @@ def test_layer_built_by_hand_settles_on_floatx(infer):
     assert flat.dtype_policy.name == "infer"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "compute"), [("float16", "float16"), ("int32", "float32")]
+)
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        pytest.param(lambda p: keras.layers.Dense(2, dtype=p), (1, 3), id="dense"),
+        pytest.param(lambda p: Composite(p), (1, 3), id="parts"),
+        pytest.param(lambda p: keras.layers.GRU(2, dtype=p), (1, 3, 4), id="cell"),
+    ],
+)
+def test_float32_variables_wait_for_the_call_of_a_built_layer(
+    make, shape, dtype, compute, infer32
+):
+    layer = make(infer32)
+    layer.build(shape)
+    assert layer.dtype_policy.name == "infer_with_float32_vars"
+    assert dtype_of(layer(ones(shape, dtype))) == compute
+    assert layer.compute_dtype == compute
+    assert {w.dtype for w in layer.trainable_weights} == {"float32"}
+    parts = [getattr(layer, name, layer) for name in ("cell", "inner")]
+    assert {part.compute_dtype for part in parts} == {compute}
+
+
 def test_weight_in_the_constructor_settles_on_floatx(infer):
     class Early(keras.layers.Layer):
         def __init__(self, **kwargs):

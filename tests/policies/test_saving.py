@@ -340,10 +340,15 @@ def test_a_fixed_scale_is_read_as_fixed_and_goes_on(wrap, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-def trained_model(epochs):
+def compiled_model():
     mp.set_policy(mp.Policy("mixed_float16", loss_scale=DynamicLossScale(64, 3)))
     model = small_model()
     model.compile(keras.optimizers.Adam(name="adam"), keras.losses.MeanSquaredError())
+    return model
+
+
+def trained_model(epochs):
+    model = compiled_model()
     model.fit(X, Y, batch_size=8, epochs=epochs, verbose=0)
     return model
 
@@ -370,16 +375,51 @@ if keras.backend.backend() == "tensorflow":
     WAYS.append(through_tf_checkpoint)
 
 
+@pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_what_restores_the_optimizer_restores_the_current_scale_and_its_count(
-    way, tmp_path
+    way, is_new, tmp_path
 ):
-    model, other = trained_model(1), trained_model(2)
+    model, other = trained_model(1), compiled_model() if is_new else trained_model(2)
+    if way is not through_weights:  # which builds it itself
+        other.optimizer.build(other.trainable_variables)
     way(model, other, tmp_path)
     # Four steps: the scale has grown after three, and one is counted since.
     assert float(other.optimizer.loss_scale) == 128.0
     assert int(other.optimizer.step_counter) == 1
     assert int(other.optimizer.iterations) == 4
+
+
+def test_weights_of_a_model_that_was_not_trained_build_no_optimizer(tmp_path):
+    other = compiled_model()
+    through_weights(compiled_model(), other, tmp_path)
+    assert not other.optimizer.built
+
+
+@pytest.mark.filterwarnings("ignore:Skipping variable loading")
+@pytest.mark.parametrize("case", ["frozen", "not built"])
+def test_a_state_that_does_not_fit_is_not_loaded_and_says_so(case, tmp_path):
+    model, other = trained_model(1), compiled_model()
+    if case == "frozen":
+        other.layers[0].trainable = False
+    else:
+        other.optimizer.belongs_to(keras.Sequential([keras.layers.Dense(1)]))
+    with pytest.warns(
+        UserWarning,
+        match="the file holds 14 variables of it, and this LossScaleOptimizer has "
+        r"\d+. The loss scale starts at 64.*model.optimizer.build",
+    ):
+        through_weights(model, other, tmp_path)
+    assert float(other.optimizer.loss_scale) == 64.0
+
+
+@pytest.mark.filterwarnings("ignore:Skipping variable loading")
+def test_the_state_of_an_optimizer_without_a_scale_is_loaded_into_a_new_one(tmp_path):
+    model, other = trained_model(1), compiled_model()
+    model.optimizer = model.optimizer.inner_optimizer
+    through_weights(model, other, tmp_path)
+    assert int(other.optimizer.iterations) == 4
+    assert float(other.optimizer.loss_scale) == 64.0
 
 
 def test_a_saved_model_drops_the_current_scale(tmp_path):

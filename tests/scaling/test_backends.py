@@ -257,6 +257,19 @@ def test_other_grads_are_divided_into_new_memory(kind):
     assert gradient.to_dense().tolist() == [[8.0, 0.0], [0.0, 16.0]]
 
 
+@on_torch
+@pytest.mark.parametrize(("indices", "finite"), [([0, 0], False), ([0, 1], True)])
+def test_float16_items_of_one_index_are_added_up_in_float16(indices, finite):
+    import torch
+
+    items = torch.tensor([64000.0, 64000.0], dtype=torch.float16)
+    gradient = torch.sparse_coo_tensor([indices], items, (2,), check_invariants=True)
+    variable = keras.Variable([1.0, 2.0], dtype="float16")
+    scale = torch.tensor(8.0)
+    with backend.unscaled_in_step([gradient], [variable], scale, True) as found:
+        assert bool(found.finite) is finite
+
+
 def reads_of_the_host(step):
     """Return how often a step reads the value of a tensor, for which a GPU waits."""
     import torch

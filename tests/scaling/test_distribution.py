@@ -119,6 +119,7 @@ def test_mirrored_replicas_train_as_one_device(tmp_path):
     (results,) = printed(tmp_path, "tf_mirrored.py", [])
     stock = results.pop("stock")
     two = "Model.fit", "loop", "eager loop", "legacy loop", "loop without merging"
+    two = *two, "loop that compiles each replica"
     check(results, {way: {2} for way in two} | {"Model.fit on one replica, XLA": {1}})
     # If one of these changes, look, and mend what tests/README.md says of it.
     assert stock["overflow on the second replica"] == -np.inf

@@ -4,7 +4,12 @@ import pytest
 from keras import ops
 from semantics import SEMANTICS
 
-from keras_policies import DynamicLossScale, FixedLossScale, LossScale
+from keras_policies import (
+    DynamicLossScale,
+    FixedLossScale,
+    LossScale,
+    LossScaleOptimizer,
+)
 from keras_policies.loss_scale import FLOAT32_MAX, get, in_short
 
 ROWS = [row for version in SEMANTICS.values() for row in version["rows"]]
@@ -73,13 +78,16 @@ def test_fixed_scale_never_moves():
         pytest.param({"initial_loss_scale": 0}, "positive and finite", id="zero"),
         pytest.param({"initial_loss_scale": -4}, "positive and finite", id="negative"),
         pytest.param({"initial_loss_scale": 1e39}, "finite in float32", id="too-large"),
-        pytest.param({"initial_loss_scale": "8"}, "must be an int or float", id="str"),
-        pytest.param({"initial_loss_scale": None}, "must be an int", id="none"),
-        pytest.param({"multiplier": float("nan")}, "must be an int", id="nan"),
+        pytest.param(
+            {"initial_loss_scale": "8"}, "must be a Python int or float", id="str"
+        ),
+        pytest.param({"initial_loss_scale": None}, "must be a Python int", id="none"),
+        pytest.param({"multiplier": float("nan")}, "must be a Python int", id="nan"),
         pytest.param({"multiplier": 0.5}, "at least 1", id="shrinking"),
         pytest.param({"increment_period": 0}, "1 or more", id="no-period"),
         pytest.param({"increment_period": 2.7}, "must be an integer", id="half-period"),
-        pytest.param({"minimum": 0}, "minimum must be positive", id="no-floor"),
+        pytest.param({"increment_period": float("inf")}, "1 or more", id="never"),
+        pytest.param({"minimum": 0.0}, "scale of 0 never grows", id="no-floor"),
         pytest.param({"minimum": 8, "maximum": 4}, "maximum must not", id="crossed"),
         pytest.param({"maximum": 4}, "initial_loss_scale=32768.0", id="above-ceiling"),
     ],
@@ -87,6 +95,14 @@ def test_fixed_scale_never_moves():
 def test_dynamic_arguments_are_validated(arguments, match):
     with pytest.raises(ValueError, match=match):
         DynamicLossScale(**arguments)
+
+
+@pytest.mark.parametrize("period", [3.0, np.float64(3), np.int64(3)])
+def test_a_period_may_be_any_number_of_integral_value(period):
+    rule = DynamicLossScale(increment_period=period)
+    assert repr(rule.increment_period) == "3"
+    optimizer = LossScaleOptimizer(keras.optimizers.SGD(), dynamic_growth_steps=period)
+    assert optimizer.rule == rule
 
 
 @pytest.mark.parametrize("value", [0, -3, 0.99, "8", None, float("inf"), float("nan")])
@@ -194,7 +210,7 @@ def test_a_registered_subclass_is_read_from_its_config():
 def test_anything_else_is_not_understood(identifier):
     with pytest.raises(
         ValueError,
-        match="Could not interpret the loss scale.*at least 1 for a fixed scale",
+        match="Could not interpret loss scale identifier.*at least 1 for a fixed scale",
     ):
         get(identifier)
 

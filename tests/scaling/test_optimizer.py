@@ -267,10 +267,10 @@ class TestConstructor:
                 {"loss_scale": None}, ValueError, "nothing to scale", id="none"
             ),
             pytest.param(
-                {"dynamic": False}, ValueError, "pass initial_scale", id="no-scale"
+                {"dynamic": False}, ValueError, "must be specified", id="no-scale"
             ),
             pytest.param(
-                {"loss_scale": False}, ValueError, "pass initial_scale", id="false"
+                {"loss_scale": False}, ValueError, "must be specified", id="false"
             ),
             pytest.param(
                 {"loss_scale": True, "dynamic": True},
@@ -513,6 +513,43 @@ class TestTensorFlow:
             optimizer.apply([gradient], [table])
             assert numpy(table).tolist() == [[1, 1], [expected, expected], [1, 1]]
         assert float(optimizer.loss_scale) == 4.0
+
+    @pytest.mark.parametrize(
+        ("scale", "values", "indices", "skipped", "expected"),
+        [
+            # The largest number of float16 is 65504.
+            pytest.param(1, [64000] * 2, [0, 0], 1, [0, 0], id="sum-overflows"),
+            pytest.param(
+                8, [64000] * 2, [0, 0], 0, [-16000, 0], id="quotient-does-not"
+            ),
+            pytest.param(1, [64000] * 2, [0, 1], 0, [-64000] * 2, id="two-rows"),
+            pytest.param(1, [64000, 64000, -64000], [0] * 3, 0, [-64000, 0], id="less"),
+            pytest.param(1, [8, np.nan], [0, 1], 1, [0, 0], id="nan"),
+        ],
+    )
+    @pytest.mark.parametrize("jit_compile", [False, True])
+    @pytest.mark.parametrize("legacy", [False, True])
+    @hand_made
+    def test_float16_rows_of_one_index_are_added_up_before_they_are_checked(
+        self, scale, values, indices, skipped, expected, jit_compile, legacy
+    ):
+        import tensorflow as tf
+
+        rule = DynamicLossScale(scale)
+        optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), rule)
+        table = keras.Variable([[0.0], [0.0]], dtype="float16")
+        optimizer.build([table])
+        rows = tf.constant([[value] for value in values], "float16")
+
+        def train():
+            gradients = [tf.IndexedSlices(rows, tf.constant(indices), (2, 1))]
+            if legacy:
+                gradients = optimizer.get_unscaled_gradients(gradients)
+            optimizer.apply(gradients, [table])
+
+        tf.function(train, jit_compile=jit_compile)()
+        assert int(optimizer.skipped_steps) == skipped
+        assert numpy(table).ravel().tolist() == expected
 
     @pytest.mark.parametrize("dtype", ["float16", "float32"])
     @hand_made

@@ -88,6 +88,13 @@ def without_merging(policy, rule):
         return mirrored(policy, rule, step=keras_step)
 
 
+def compiled_alone(policy, rule):
+    """Compile the step of each replica by itself, as `jit_compile=True` does."""
+    compiled = tf.function(keras_step)
+    with merging_never():
+        return mirrored(policy, rule, step=compiled)
+
+
 def xla_on_one(policy, rule):
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     return mirrored(policy, rule, strategy, jit_compile=True)
@@ -104,6 +111,7 @@ WAYS = {
     ),
     "legacy loop": (lambda *case: mirrored(*case, step=legacy_step), FIRST),
     "loop without merging": (without_merging, FIRST),
+    "loop that compiles each replica": (compiled_alone, FIRST),
     "Model.fit on one replica, XLA": (xla_on_one, FIRST),
 }
 
