@@ -23,10 +23,11 @@ LOST = "rebuild", "refuse"  # what happens to layers whose classes are lost
 
 
 def load_model(
-    path: Path,
+    filepath: Path,
     custom_objects: CustomObjects = None,
     compile: bool = True,
     safe_mode: bool = True,
+    *,
     dtype_policy: PolicyLike | None = None,
     lost: str = "rebuild",
     signature: str | None = None,
@@ -40,7 +41,7 @@ def load_model(
     loss is missing, the model is not compiled.
 
     Args:
-        path: str or path of a SavedModel folder, an HDF5 file or a `.keras` file,
+        filepath: str or path of a SavedModel folder, an HDF5 file or a `.keras` file,
             whatever it is called. `keras.models.load_model` opens files of Keras 3.
         custom_objects: dict `{name: class or function}` of those that the model needs.
             Layers that such a class makes without `dtype=` get the policy in its
@@ -77,24 +78,34 @@ def load_model(
         >>> load_model("model_of_2020", dtype_policy="float32").dtype_policy
         <DTypePolicy "float32">
     """
-    policy = checked_policy(dtype_policy)
-    if lost not in LOST:
-        raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
+    policy, rebuilds = checked_policy(dtype_policy), checked_lost(lost)
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
-            built = rebuild(
-                path, policy, safe_mode, compile, lost == LOST[0], signature
-            )
+            built = rebuild(filepath, policy, safe_mode, compile, rebuilds, signature)
     except errors.Keras3ModelError:
         if policy is not None:
             raise LegacyModelError(
                 "written by Keras 3; dtype_policy is for legacy models.",
                 "Load it without, and set the dtype_policy of its layers.",
-                path=path,
+                path=filepath,
             ) from None
     else:
-        _warn_of_differences(path, built)
+        _warn_of_differences(filepath, built)
         return built.model
+    return open_with_keras(filepath, custom_objects, compile, safe_mode)
+
+
+def checked_lost(lost: str) -> bool:
+    """Return whether layers whose classes are lost are rebuilt."""
+    if lost not in LOST:
+        raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
+    return lost == LOST[0]
+
+
+def open_with_keras(
+    path: Path, custom_objects: CustomObjects, compile: bool, safe_mode: bool
+) -> keras.Model:
+    """Open a model of Keras 3, whatever its file is called."""
     with _named_for_keras(path) as named:
         return keras.models.load_model(named, custom_objects, compile, safe_mode)
 

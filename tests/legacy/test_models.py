@@ -311,3 +311,13 @@ def test_a_policy_that_replaces_float32_reaches_nested_models(path):
     source = legacy_files.MORE / release / "nested_twice" / form
     model = keras_policies.load_model(source, dtype_policy="mixed_float16")
     assert model.get_layer("inner").dtype_policy.name == "mixed_float16"
+
+
+def test_load_model_takes_the_arguments_of_keras_under_its_names():
+    path = legacy_files.CORPUS / "2.4.4/func_conv_fixed/model.h5"
+    model = keras_policies.load_model(
+        filepath=path, custom_objects=None, compile=False, safe_mode=True
+    )
+    assert not model.compiled
+    with pytest.raises(TypeError, match="takes from 1 to 4 positional arguments"):
+        keras_policies.load_model(path, None, True, True, "float32")

@@ -127,9 +127,8 @@ def _code(
         yield Findings(functions={name: _compiled(held, arguments, safe_mode)})
     except LegacyModelError as error:
         remedy = (
-            f"{error.remedy} To replace the code, write the function anew and pass it "
-            f"as custom_objects={{{path!r}: function}} (--custom-objects "
-            f"{path}=module:function)."
+            f"{error.remedy} To replace the code, write the function anew and pass "
+            f"{remedies.custom_object(path)}."
         )
         refused = LegacyModelError(error.reason, remedy.lstrip(), layer=path)
         yield Findings(code={path: refused})
@@ -186,6 +185,6 @@ def _globals(names: Iterable[str]) -> dict[str, Any]:
         raise LegacyModelError(
             f"this Lambda layer uses {', '.join(missing)}, which the file does not "
             "hold.",
-            f"Pass custom_objects={{{missing[0]!r}: ...}}.",
+            f"Pass {remedies.custom_object(missing[0])}.",
         )
     return found

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from keras_policies.legacy.base import errors, remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.readers import near_misses
 
 Reader: TypeAlias = AbstractContextManager[LegacyModel]
 # Readers, each imported when it is needed: they import h5py or protobuf, in 0.1 s.
@@ -18,7 +19,7 @@ MODEL_FILE = "saved_model.pb"
 KERAS_3_FOLDER = "config.json", "metadata.json"
 EXPECTED = (
     "a SavedModel folder (with saved_model.pb), an .h5 file, or a .keras file, written "
-    "by tf.keras 2.0 to 2.15 or by Keras 3"
+    "by tf.keras 2.0 to 2.15 or by Keras 1 or 2"
 )
 
 
@@ -40,7 +41,8 @@ def _kind(path: pathlib.Path) -> str:
     for signature, reader in SIGNATURES.items():
         if start.startswith(signature):
             return reader
-    raise LegacyModelError(f"no model: it begins with {start!r}. Expected {EXPECTED}.")
+    found = f"it begins with {start!r}" if start else "the file has zero bytes"
+    raise LegacyModelError(f"no model: {found}. Expected {EXPECTED}.")
 
 
 def _missing(path: pathlib.Path) -> LegacyModelError:
@@ -49,6 +51,14 @@ def _missing(path: pathlib.Path) -> LegacyModelError:
         reason = "a checkpoint, which holds weights without a model."
         return LegacyModelError(reason, remedy)
     return LegacyModelError("there is no such file or folder.")
+
+
+def check(path: FilePath) -> None:
+    """Raise if there is no model at `path`, as far as its first bytes tell."""
+    near_misses.check(path)
+    path = pathlib.Path(path)
+    with located(path):
+        _reader_name(path)
 
 
 def read(path: FilePath) -> Reader:
@@ -62,10 +72,16 @@ def read(path: FilePath) -> Reader:
 
 
 def _reader(path: pathlib.Path) -> Reader:
-    kind = _folder_kind(path) if path.is_dir() else _kind(path)
-    reader = importlib.import_module(f"keras_policies.legacy.readers.{kind}")
-    found: Reader = reader.read(path)
+    name = f"keras_policies.legacy.readers.{_reader_name(path)}"
+    found: Reader = importlib.import_module(name).read(path)
     return found
+
+
+def _reader_name(path: pathlib.Path) -> str:
+    try:
+        return _folder_kind(path) if path.is_dir() else _kind(path)
+    except OSError as error:  # a folder that may not be looked into
+        raise LegacyModelError(f"cannot be read: {error}.") from error
 
 
 def _folder_kind(path: pathlib.Path) -> str:
