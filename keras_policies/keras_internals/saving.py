@@ -197,6 +197,21 @@ def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
             return hook(stock, **options.arguments)
 
 
+def explain_refused(hint: Callable[[Any], str | None]) -> None:
+    """Let an error of `keras.saving.load_model` end with `hint(filepath)`, if any."""
+    for module in keras.saving, keras.models:
+
+        @instead_of(module, "load_model")
+        def load_model(stock: Function, filepath: Any, *args: Any, **k: Any) -> Any:
+            try:
+                return stock(filepath, *args, **k)
+            except ValueError as error:
+                found = hint(filepath)
+                if found is None:
+                    raise
+                raise ValueError(f"{error} {found}") from None
+
+
 @contextlib.contextmanager
 def custom_object_scope(custom_objects: Config | None) -> Iterator[None]:
     """Open a scope that adds custom objects to those of the scope around it."""

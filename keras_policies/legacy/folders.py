@@ -7,23 +7,23 @@ import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.readers.readers import MODEL_FILE
-
-ENDINGS = ".h5", ".hdf5", ".keras"
+from keras_policies.legacy.readers import archives, hub
+from keras_policies.legacy.readers.sources import ENDINGS, is_saved_model, models_in
 
 
 def is_collection(path: str) -> bool:
     """Return whether a path is a glob, or a folder that is no SavedModel."""
     if not os.path.lexists(path):
         return glob.has_magic(path)
-    return os.path.isdir(path) and not _is_saved_model(path)
+    return os.path.isdir(path) and not is_saved_model(path)
 
 
 def models(paths: Iterable[str], recursive: bool) -> list[str]:
     """Return the paths of models, each once: those given, and those in folders.
 
     A folder or a glob without models is returned itself: reading it says what it is. So
-    is a folder that may not be read.
+    is a folder that may not be read. If there is one model below a folder, it is found
+    without `recursive`, too.
 
     Args:
         paths: paths of models, which may not exist; folders with models; globs.
@@ -48,6 +48,8 @@ def _in(path: str, recursive: bool) -> list[str]:
 
 def _none_in(folder: str, recursive: bool) -> list[str]:
     below = [] if recursive else [*_in_folder(folder, recursive=True)]
+    if len(below) == 1:
+        return below
     if below:
         raise LegacyModelError(
             f"no model directly in it; {len(below)} below.",
@@ -60,17 +62,8 @@ def _none_in(folder: str, recursive: bool) -> list[str]:
 def _in_folder(folder: str, recursive: bool) -> Iterator[str]:
     """Yield the models in a folder, and the folders in it that may not be read."""
     unreadable: list[str] = []
-    walk = os.walk(folder, onerror=lambda error: unreadable.append(error.filename))
-    for here, folders, files in walk:
-        whole = {name for name in folders if _is_saved_model(os.path.join(here, name))}
-        named = whole.union(name for name in files if name.endswith(ENDINGS))
-        yield from (os.path.join(here, name) for name in sorted(named))
-        folders[:] = sorted({*folders} - whole) if recursive else []
+    yield from models_in(folder, float("inf") if recursive else 0, unreadable)
     yield from unreadable
-
-
-def _is_saved_model(folder: str) -> bool:
-    return os.path.isfile(os.path.join(folder, MODEL_FILE))
 
 
 def below_common(paths: Sequence[str]) -> tuple[str, list[str]]:
@@ -112,15 +105,16 @@ def destinations(
 
 
 def _below(base: str, source: str) -> str:
-    path = os.path.abspath(source)
+    path = os.path.abspath(source.removeprefix(hub.SCHEME))
     found = os.path.relpath(path, os.path.abspath(base))
     if found.split(os.sep)[0] == os.pardir:
         raise LegacyModelError(f"it does not lie below {base!r}.", path=source)
-    stem, ending = os.path.splitext(path)
-    if ending not in ENDINGS:
-        return found
-    twins = {stem, *(stem + other for other in ENDINGS)} - {path}
-    return found if any(map(os.path.exists, twins)) else os.path.splitext(found)[0]
+    every = (*archives.ENDINGS, *ENDINGS)
+    ending = next((ending for ending in every if path.endswith(ending)), "")
+    stem = path.removesuffix(ending)
+    twins = {stem, *(stem + other for other in every)} - {path}
+    has_twin = ending and any(map(os.path.exists, twins))
+    return found if has_twin else found.removesuffix(ending)
 
 
 def common_folder(paths: Sequence[str]) -> str:
@@ -132,6 +126,6 @@ def _folder(path: str) -> str:
     """Return the folder that models of a path lie in: of a glob, the part before it."""
     if os.path.isdir(path) and is_collection(path):
         return os.path.abspath(path)
-    parts = pathlib.Path(os.path.abspath(path)).parts
+    parts = pathlib.Path(os.path.abspath(path.removeprefix(hub.SCHEME))).parts
     fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), -1)
     return os.path.join(*parts[: fixed if is_collection(path) else -1])

@@ -17,7 +17,7 @@ from keras_policies.legacy.build import build, values, weights
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
-from keras_policies.legacy.readers import near_misses, readers, weights_only
+from keras_policies.legacy.readers import near_misses, readers, sources, weights_only
 
 LOST = "rebuild", "refuse"  # what happens to layers whose classes are lost
 
@@ -42,7 +42,9 @@ def load_model(
 
     Args:
         filepath: str or path of a SavedModel folder, an HDF5 file or a `.keras` file,
-            whatever it is called. `keras.models.load_model` opens files of Keras 3.
+            whatever it is called; of a `.zip`, `.tar.gz` or `.tgz` file, or a folder,
+            with one such model in it; or `"hf://user/model"`, on the Hugging Face Hub
+            (`pip install huggingface_hub`). Files of Keras 3 are opened by Keras.
         custom_objects: dict `{name: class or function}` of those that the model needs.
             Layers that such a class makes without `dtype=` get the policy in its
             config.
@@ -106,7 +108,7 @@ def open_with_keras(
     path: Path, custom_objects: CustomObjects, compile: bool, safe_mode: bool
 ) -> keras.Model:
     """Open a model of Keras 3, whatever its file is called."""
-    with _named_for_keras(path) as named:
+    with sources.local(path) as here, _named_for_keras(here) as named:
         return keras.models.load_model(named, custom_objects, compile, safe_mode)
 
 
@@ -151,7 +153,7 @@ def rebuild(
 def _named_for_keras(path: Path) -> Iterator[pathlib.Path]:
     """Yield the path, or a link to it with the ending that Keras 3 asks for."""
     path = pathlib.Path(path)
-    is_keras = path.is_dir() or readers.is_archive(path)
+    is_keras = path.is_dir() or readers.is_zip(path)
     endings = (".keras",) if is_keras else (".h5", ".hdf5")
     if path.is_dir() or path.suffix in endings:
         yield path

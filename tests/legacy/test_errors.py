@@ -260,7 +260,7 @@ def test_a_zip_that_is_no_model(tmp_path):
     path = tmp_path / "a.keras"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "hello")
-    with pytest.raises(LegacyModelError, match=r"metadata\.json is missing"):
+    with pytest.raises(LegacyModelError, match=r"no model in it: no saved_model.pb"):
         load_model(path)
 
 

@@ -1,29 +1,30 @@
 """Chooses the reader of a file by its content, whatever the file is called."""
 
+import contextlib
+import dataclasses
 import importlib
 import pathlib
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from keras_policies.legacy.base import errors, remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.legacy.readers import near_misses
+from keras_policies.legacy.readers import hub, near_misses, sources
 
 Reader: TypeAlias = AbstractContextManager[LegacyModel]
 # Readers, each imported when it is needed: they import h5py or protobuf, in 0.1 s.
 HDF5, ARCHIVE, FOLDER = "hdf5", "keras_archive.keras_archive", "saved_model.saved_model"
 SIGNATURES = {b"\x89HDF\r\n\x1a\n": HDF5, b"PK\x03\x04": ARCHIVE}
-MODEL_FILE = "saved_model.pb"
-# What Keras 3 leaves when a .keras file is unpacked into a folder.
-KERAS_3_FOLDER = "config.json", "metadata.json"
 EXPECTED = (
     "a SavedModel folder (with saved_model.pb), an .h5 file, or a .keras file, written "
-    "by tf.keras 2.0 to 2.15 or by Keras 1 or 2"
+    "by tf.keras 2.0 to 2.15 or by Keras 1 or 2; or one of them in a .zip, .tar.gz or "
+    ".tgz file, or at hf://user/model"
 )
 
 
-def is_archive(path: FilePath) -> bool:
+def is_zip(path: FilePath) -> bool:
     """Return whether the file at `path` is a zip, as a `.keras` file is."""
     with located(path):
         return _kind(pathlib.Path(path)) == ARCHIVE
@@ -56,19 +57,24 @@ def _missing(path: pathlib.Path) -> LegacyModelError:
 def check(path: FilePath) -> None:
     """Raise if there is no model at `path`, as far as its first bytes tell."""
     near_misses.check(path)
-    path = pathlib.Path(path)
     with located(path):
-        _reader_name(path)
+        if sources.is_hub(path):
+            hub.check()
+        elif not sources.is_archive(pathlib.Path(path)):
+            _reader_name(sources.one_level_down(pathlib.Path(path)))
 
 
-def read(path: FilePath) -> Reader:
-    """Return a context of the `LegacyModel` at `path`, in which it can be read.
+@contextlib.contextmanager
+def read(path: FilePath) -> Iterator[LegacyModel]:
+    """Yield the `LegacyModel` at `path`, which can be read in this context.
 
     The errors are LegacyModelError, and Keras3ModelError for what Keras 3 wrote.
     """
-    path = pathlib.Path(path)
-    with located(path):
-        return errors.entering(_reader(path), path)
+    with sources.local(path) as here:
+        with located(here):
+            reader = _reader(here)
+        with errors.entering(reader, here) as legacy:
+            yield dataclasses.replace(legacy, path=str(path))
 
 
 def _reader(path: pathlib.Path) -> Reader:
@@ -86,9 +92,9 @@ def _reader_name(path: pathlib.Path) -> str:
 
 def _folder_kind(path: pathlib.Path) -> str:
     """Return the name of the reader of a folder."""
-    if (path / MODEL_FILE).is_file():
+    if sources.is_saved_model(path):
         return FOLDER
-    if all((path / name).is_file() for name in KERAS_3_FOLDER):
+    if sources.is_keras_3(path):
         raise errors.Keras3ModelError
-    reason = f"a folder without {MODEL_FILE}. Expected {EXPECTED}."
+    reason = f"a folder without {sources.MODEL_FILE}. Expected {EXPECTED}."
     raise LegacyModelError(reason)
