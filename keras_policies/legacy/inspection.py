@@ -26,9 +26,11 @@ class LayerDescription:
 
     Args:
         path: its name, after those of the models around it.
-        class_name, policy: as written; None where no policy is recorded.
+        class_name: as written.
+        policy: as written; None where no policy is recorded.
         loss_scale: the one that the policy brings.
-        compute_dtype, variable_dtype: None for a deferred policy.
+        compute_dtype: None for a deferred policy.
+        variable_dtype: None for a deferred policy.
         parameters: the number of values in its weights.
         becomes: the class in Keras 3, `"keras.ops"` for a function that was called on a
             tensor, `REBUILT` if its class is lost, `"rebuilt from its bytecode"` for a
@@ -58,7 +60,8 @@ class ModelDescription:
         path: the file or folder.
         format: `"SavedModel"`, `"H5"` or `"Keras 2 .keras"`.
         written_by: the release, such as `"TensorFlow 2.4.4"`.
-        class_name, name: of the model, as written.
+        class_name: that of the model, as written.
+        name: that of the model, as written.
         policy: the model's own policy as recorded, or as its layers and its optimizer
             suggest; None where nothing suggests one.
         records_policies: TensorFlow 2.0 and older did not.

@@ -17,7 +17,7 @@ class Limit:
         ...     nodes.spend()
         ... except LegacyModelError as error:
         ...     print(error)
-        more than 2 nodes in its functions: no model needs as many.
+        the file has more than 2 nodes in its functions, the safety limit.
     """
 
     def __init__(self, most: int, what: str) -> None:
@@ -29,5 +29,7 @@ class Limit:
         """Count `count` more."""
         self._left -= count
         if self._left < 0:
-            reason = f"more than {self.most} {self.what}: no model needs as many."
+            reason = (
+                f"the file has more than {self.most} {self.what}, the safety limit."
+            )
             raise LegacyModelError(reason)
