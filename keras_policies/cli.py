@@ -18,7 +18,7 @@ from typing import Any
 from keras_policies import commands
 from keras_policies.version import __version__
 
-MODEL_FILE = "a SavedModel folder, .h5 or .keras"
+MODEL_FILE = "a SavedModel folder, .h5 or .keras, also in a .zip, .tar.gz or .tgz; hf://user/model"
 MODEL_FILES = f"{MODEL_FILE}; a folder of such models, or a glob"
 
 EXAMPLES = """\

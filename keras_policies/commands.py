@@ -228,7 +228,7 @@ def _run(
     if arguments.json:
         for found in in_order:
             print(json.dumps(found.as_dict()))
-    elif not arguments.quiet:
+    elif not arguments.quiet and (len(in_order) > 1 or not in_order[0].error):
         _reports().print_outcomes(in_order, columns)
     return in_order
 

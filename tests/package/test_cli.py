@@ -556,6 +556,7 @@ def test_what_can_be_known_is_told_before_keras_is_imported(zoo, arguments, reas
     process, imported = run_command("convert", *arguments, cwd=zoo.parent)
     assert process.returncode in (1, 2)
     assert reason in process.stderr
+    assert process.stdout == ""
     assert "keras" not in imported
     assert "Traceback" not in process.stderr
 
