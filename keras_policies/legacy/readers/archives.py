@@ -53,7 +53,8 @@ def is_keras_file(path: pathlib.Path) -> bool:
             return True  # whose reader says what is wrong
         with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
-    return not names or bool({"metadata.json", "config.json"}.intersection(names))
+    has_config = {"config.json", "model.weights.h5"}.issubset(names)
+    return not names or "metadata.json" in names or has_config
 
 
 def _in_zip(path: pathlib.Path) -> Iterator[Entry]:
@@ -101,7 +102,9 @@ def _write(entries: Iterator[Entry], folder: pathlib.Path) -> None:
         path = folder / entry.name
         (path if entry.is_folder else path.parent).mkdir(parents=True, exist_ok=True)
         if entry.content is not None:
-            with path.open("xb") as file:  # fails for a name that comes twice
+            if path.exists():  # also on disks that do not tell A from a
+                raise LegacyModelError(f"{entry.name!r} is in the archive twice.")
+            with path.open("xb") as file:
                 _copy(entry.content, file, entry.size)
 
 

@@ -9,7 +9,7 @@ from keras_policies.legacy.base.errors import LegacyModelError
 SCHEME = "hf://"
 # The files of a model in a repository that may have much else.
 PATTERNS = [
-    *("*.h5", "*.hdf5", "*.keras", "*.zip", "*.tar.gz", "*.tgz"),
+    *("*.h5", "*.hdf5", "*.keras"),
     *("*saved_model.pb", "*keras_metadata.pb", "*variables/*", "*assets/*"),
     *("config.json", "metadata.json"),
 ]
