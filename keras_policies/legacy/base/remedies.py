@@ -35,8 +35,10 @@ def name_options() -> None:
     _names_options.set(True)
 
 
-def custom_object(name: str) -> str:
+def custom_object(name: str, value: str = "...") -> str:
     """Return what the user has to pass to give a class or a function by name.
+
+    `value` stands for the object.
 
     Example:
         >>> custom_object("Scale")
@@ -44,7 +46,7 @@ def custom_object(name: str) -> str:
     """
     if _names_options.get():
         return f"--custom-objects {name}=MODULE:NAME"
-    return f"custom_objects={{{name!r}: ...}}"
+    return f"custom_objects={{{name!r}: {value}}}"
 
 
 def pass_custom_object(name: str) -> str:

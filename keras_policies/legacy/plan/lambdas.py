@@ -128,7 +128,7 @@ def _code(
     except LegacyModelError as error:
         remedy = (
             f"{error.remedy} To replace the code, write the function anew and pass "
-            f"{remedies.custom_object(path)}."
+            f"{remedies.custom_object(path, 'function')}."
         )
         refused = LegacyModelError(error.reason, remedy.lstrip(), layer=path)
         yield Findings(code={path: refused})
