@@ -29,15 +29,22 @@ if _typing.TYPE_CHECKING or not _starting.is_command():
 
 if _typing.TYPE_CHECKING:
     from keras_policies.legacy.base.errors import LegacyModelError
-    from keras_policies.legacy.conversion import convert_model
-    from keras_policies.legacy.inspection import inspect_model
+    from keras_policies.legacy.conversion import Converted, convert_model
+    from keras_policies.legacy.inspection import (
+        LayerDescription,
+        ModelDescription,
+        inspect_model,
+    )
     from keras_policies.legacy.loading import load_model, load_weights
     from keras_policies.plots import plot_gradients, plot_loss_scale
     from keras_policies.summaries import summary
 
 # Imported when first used: training needs neither readers nor tables.
 _LATER = {
+    "Converted": "legacy.conversion",
+    "LayerDescription": "legacy.inspection",
     "LegacyModelError": "legacy.base.errors",
+    "ModelDescription": "legacy.inspection",
     "convert_model": "legacy.conversion",
     "inspect_model": "legacy.inspection",
     "load_model": "legacy.loading",
@@ -54,12 +61,15 @@ _FORMER = {
 }
 
 __all__ = [
+    "Converted",
     "DynamicLossScale",
     "FixedLossScale",
+    "LayerDescription",
     "LegacyModelError",
     "LossScale",
     "LossScaleLogger",
     "LossScaleOptimizer",
+    "ModelDescription",
     "Policy",
     "__version__",
     "convert_model",

@@ -9,6 +9,9 @@ from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 from keras_policies.scaling import scaling_of
 from keras_policies.warn import warn
 
+# Keys of `History.params`: the scale before the first step; lists with an item a step.
+STARTED_AT, BY_STEP = "initial_loss_scale", "loss_scale_by_step"
+
 
 class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     """Puts `loss_scale` and `skipped_steps` into the logs of each epoch.
@@ -19,12 +22,20 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     them; put this callback before `CSVLogger` and `TensorBoard`, which see only what
     is in the logs by then.
 
+    `plot_loss_scale` draws the history of such a training. `History.params` has the
+    scale before the first step, too.
+
     It warns, once, when training has come to a halt: when every step of an epoch was
     skipped with the scale at its minimum; or, under a loss scale that never skips a
     step, such as a fixed one, when the loss of an epoch is not finite.
 
     If the model's optimizer is not a `keras_policies.LossScaleOptimizer`, it says so,
     once, and adds nothing: one script can switch precision.
+
+    Args:
+        every_step: bool, whether to keep the scale after each step as well, for
+            `plot_loss_scale(history, by_step=True)`. Each step then waits for the
+            device.
 
     Example:
     ```python
@@ -36,18 +47,34 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     ```
     """
 
-    def __init__(self) -> None:
+    def __init__(self, every_step: bool = False) -> None:
         super().__init__()
         self._before = (0, 0)
         self._warned = False
         self._warned_of_nothing = False
+        if every_step:  # Keras asks whether there is a hook
+            self.on_train_batch_end = self._keep_step
 
     def on_train_begin(self, logs: Config | None = None) -> None:
-        if self._has_scale():
-            self._before = self._steps()
-        elif not self._warned_of_nothing:
-            self._warned_of_nothing = True
-            warn(_nothing_to_log(self.model.optimizer))
+        if not self._has_scale():
+            if not self._warned_of_nothing:
+                self._warned_of_nothing = True
+                warn(_nothing_to_log(self.model.optimizer))
+            return
+        self._before = self._steps()
+        self._skipped = self._before[0]  # until the step before
+        self._by_step: Config = {"loss_scale": [], "skipped_steps": [], "loss": []}
+        found = {STARTED_AT: scaling_of(self.model).value, BY_STEP: self._by_step}
+        (self.params or {}).update(found)  # of fit; its History has the same dict
+
+    def _keep_step(self, batch: int, logs: Config | None = None) -> None:
+        if not self._has_scale():
+            return
+        before, self._skipped = self._skipped, self._steps()[0]
+        new_skipped, loss = self._skipped - before, (logs or {}).get("loss")
+        found = scaling_of(self.model).value, new_skipped, loss
+        for values, value in zip(self._by_step.values(), found, strict=True):
+            values.append(value)
 
     def on_epoch_end(self, epoch: int, logs: Config | None = None) -> None:
         if not self._has_scale():

@@ -1,24 +1,38 @@
 """What the command line prints of descriptions and conversions: lines and tables."""
 
+import collections
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import rich.box
+from rich.console import RenderableType
 from rich.table import Table
 
 from keras_policies import terminal
-from keras_policies.annotations import Config
-from keras_policies.legacy.inspection import ModelDescription
+from keras_policies.legacy import folders, tasks
 from keras_policies.loss_scale import in_short
 from keras_policies.printable import printable
 from keras_policies.terminal import escape
 
 if TYPE_CHECKING:
     from keras_policies.legacy.conversion import Converted
-    from keras_policies.legacy.many import Outcome
+    from keras_policies.legacy.inspection import ModelDescription
+    from keras_policies.legacy.tasks import Outcome
 
-# Widths in characters: in a pipe paths are never cut; what is in the way always is,
-# since inspecting a file by itself, and stderr, say it in full.
-UNLIMITED, LONGEST = 10_000, 100
+# Widths in characters. In a pipe without COLUMNS, paths are never cut.
+UNLIMITED, LEAST = 10_000, 12
+# Status -> what the table says, and what the total says.
+STATUSES = {
+    tasks.OPENS: ("opens", "open"),
+    tasks.MISSING: ("missing", "with missing classes"),
+    tasks.CONVERTED: ("converted", "converted"),
+    tasks.PLANNED: ("would convert", "would be converted"),
+    tasks.VERIFIED: ("verified", "verified"),
+    tasks.SKIPPED: ("skipped", "skipped"),
+    tasks.KERAS_3: ("Keras 3", "of Keras 3, left alone"),
+    tasks.FAILED: ("failed", "failed"),
+}
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -28,13 +42,32 @@ def print_lines(lines: Iterable[str]) -> None:
         console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
-def print_description(description: ModelDescription) -> None:
+def print_description(description: "ModelDescription") -> None:
     """Print lines about a model, and a table of its layers."""
     print_lines(summary(description))
-    if description.layers:
-        terminal.console().print(layers_table(description))
-    else:
-        print_lines(["subclassed: its layers come from your code"])
+    terminal.console().print(_layers(description))
+
+
+def description_text(description: "ModelDescription") -> str:
+    """Return what `print_description` prints, as wide as the screen."""
+    text = io.StringIO()
+    width = terminal.console().width
+    plain = terminal.console(width, file=text, force_jupyter=False)
+    plain.print(_layers(description))
+    return "\n".join([*summary(description), text.getvalue().rstrip("\n")])
+
+
+def description_html(description: "ModelDescription") -> str:
+    """Return the same for a notebook: its names are escaped, not its own."""
+    from html import escape
+
+    def row(cells: Iterable[str], tag: str) -> str:
+        found = (f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
+        return f"<tr>{''.join(found)}</tr>"
+
+    lines = "<br>".join(map(escape, summary(description)))
+    rows = [row(LAYER_HEADINGS, "th"), *(row(c, "td") for c in layer_rows(description))]
+    return f"<p>{lines}</p><table>{''.join(rows)}</table>"
 
 
 def print_conversion(converted: "Converted", verified_by: str | None) -> None:
@@ -49,77 +82,138 @@ def print_conversion(converted: "Converted", verified_by: str | None) -> None:
     print_lines((*summary(converted.source), *lines))
 
 
-def print_descriptions(outcomes: Sequence["Outcome"]) -> None:
-    """Print a table with a line for each file that was inspected."""
-    headings = "model", "written by", "policy", "parameters", "in the way"
-    rows = [(outcome.path, *_described(outcome)) for outcome in outcomes]
-    _print_files(headings, rows)
+def print_outcomes(outcomes: Sequence["Outcome"], columns: Sequence[str]) -> None:
+    """Print a table with a line for each file, and below it what was left out.
+
+    Args:
+        outcomes: of the files.
+        columns: the keys of what was found that have a column.
+    """
+    common, names = folders.below_common([outcome.path for outcome in outcomes])
+    console = terminal.console(UNLIMITED)
+    rows = [
+        [name, *(_cell(outcome, column) for column in columns), _result(outcome)]
+        for name, outcome in zip(names, outcomes, strict=True)
+    ]
+    headings = [f"model in {common}" if common else "model", *columns, "result"]
+    console.print(_files(headings, rows, console.width))
+    print_lines(line for outcome in outcomes for line in _notes(outcome))
 
 
-def _described(outcome: "Outcome") -> tuple[str, str, str, str]:
+def _cell(outcome: "Outcome", column: str) -> str:
+    value = outcome.found[column]
+    if value is None:
+        return "-" if column == "policy" and outcome.error is None else ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value).replace("TensorFlow ", "TF ")
+
+
+def _result(outcome: "Outcome") -> str:
+    left_out = len(outcome.found.get("left_out") or ())
+    return STATUSES[outcome.status][0] + (f", {left_out} left out" if left_out else "")
+
+
+def _notes(outcome: "Outcome") -> Iterator[str]:
+    """Yield lines on what a row of the table has no room for."""
     found = outcome.found
-    if found is None:
-        return "", "", "", reason(outcome)
-    written_by = f"{found['written_by']}, {found['format']}"
-    parameters = f"{found['parameters']:,}"
-    return written_by, found["policy"] or "-", parameters, _in_the_way(found)
+    if found.get("missing"):
+        yield f"{outcome.path}: missing: {', '.join(found['missing'])}"
+    for note in found.get("notes") or ():
+        yield f"{outcome.path}: note: {note}"
+    for reason in found.get("left_out") or ():
+        yield f"{outcome.path}: left out: {reason}"
 
 
-def _in_the_way(found: Config) -> str:
-    missing = [f"missing: {', '.join(found['missing'])}"] if found["missing"] else []
-    return "; ".join([*missing, *found["notes"]]).replace("\n", " ")
+def total(outcomes: Sequence["Outcome"]) -> str:
+    """Return how many files ended how, in one line.
+
+    Example:
+        >>> found = [tasks.Outcome("a.h5", "converted", {"left_out": ("loss: 'f'",)})]
+        >>> total([*found, tasks.Outcome("b.h5", "failed", {}, "b.h5: corrupt.")])
+        '1 converted, 1 of them with parts left out; 1 failed'
+    """
+    counts = collections.Counter(outcome.status for outcome in outcomes)
+    partly = sum(bool(outcome.found.get("left_out")) for outcome in outcomes)
+    words = {status: f"{counts[status]} {STATUSES[status][1]}" for status in counts}
+    if partly:
+        words[tasks.CONVERTED] += f", {partly} of them with parts left out"
+    return "; ".join(words[status] for status in STATUSES if status in words)
 
 
-def print_conversions(outcomes: Sequence["Outcome"]) -> None:
-    """Print a table with a line for each file that was to be converted."""
-    rows = [(outcome.path, *_converted(outcome)) for outcome in outcomes]
-    _print_files(("model", "written", "left out, or in the way"), rows)
-
-
-def _converted(outcome: "Outcome") -> tuple[str, str]:
-    if outcome.found is None:
-        return "", reason(outcome)
-    return outcome.found["destination"], "; ".join(outcome.found["left_out"])
-
-
-def reason(outcome: "Outcome") -> str:
-    """Return why nothing was found or written, in one line, without the path."""
-    text = str(outcome.error).removeprefix(f"{outcome.path}: ")
-    return " ".join(text.split())
-
-
-def _print_files(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    table = Table()
-    for heading in headings[:-1]:
-        justify = "right" if heading == "parameters" else "left"
-        table.add_column(heading, justify=justify, no_wrap=True, overflow="ellipsis")
-    table.add_column(headings[-1], no_wrap=True, overflow="ellipsis", max_width=LONGEST)
+def _files(headings: Sequence[str], rows: list[list[str]], width: int) -> Table:
+    """Return a table of `width` characters, whose paths are cut in their middle."""
+    paths = [i for i, name in enumerate(headings) if name in PATHS or not i]
+    cells = [headings, *rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]
+    taken = sum(w for i, w in enumerate(widths) if i not in paths)
+    left = width - taken - BETWEEN * (len(headings) - 1)
+    share = max(LEAST, left // len(paths))
+    table = Table(
+        box=rich.box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for i, heading in enumerate(headings):
+        named = heading.replace("_", " ")
+        cut = _cut(heading, share) if not i else named
+        justify = "right" if heading in NUMBERS else "left"
+        table.add_column(escape(cut), justify=justify, no_wrap=True)
     for row in rows:
-        table.add_row(*map(escape, row))
-    terminal.console(UNLIMITED).print(table)
-
-
-def layers_table(description: ModelDescription) -> Table:
-    """Return a table of the layers."""
-    table = Table(title=escape(f"{description.class_name} {description.name!r}"))
-    for heading in "layer", "class", "policy", "dtypes":
-        table.add_column(heading, overflow="fold")
-    table.add_column("parameters", justify="right", overflow="fold")
-    table.add_column("becomes", overflow="fold")
-    for layer in description.layers:
-        dtypes = dict.fromkeys((layer.compute_dtype, layer.variable_dtype))
-        table.add_row(
-            escape(layer.path),
-            escape(layer.class_name),
-            escape(layer.policy or "-"),
-            ", ".join(dtype or "-" for dtype in dtypes),
-            f"{layer.parameters:,}",
-            escape(layer.becomes) if layer.becomes else "[bold]missing[/bold]",
-        )
+        shown = (_cut(c, share) if i in paths else c for i, c in enumerate(row))
+        table.add_row(*map(escape, shown))
     return table
 
 
-def summary(description: ModelDescription) -> Iterator[str]:
+PATHS = "destination", "outputs"
+NUMBERS = "parameters", "largest_difference", "allowed_difference"
+BETWEEN = 2  # characters between two columns
+
+
+def _cut(text: str, width: int) -> str:
+    """Return a text of at most `width` characters, cut in its middle.
+
+    Example:
+        >>> _cut("2.4.4/func_conv_fixed/model.h5", 20)
+        '2.4.4/f…xed/model.h5'
+    """
+    if len(text) <= width:
+        return text
+    head = (width - 1) * 2 // 5
+    return f"{text[:head]}…{text[head + 1 - width :]}"
+
+
+LAYER_HEADINGS = "layer", "class", "policy", "dtypes", "parameters", "becomes"
+
+
+def layer_rows(description: "ModelDescription") -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each layer in the table of a model."""
+    for layer in description.layers:
+        dtypes = dict.fromkeys((layer.compute_dtype, layer.variable_dtype))
+        yield (
+            layer.path,
+            layer.class_name,
+            layer.policy or "-",
+            ", ".join(dtype or "-" for dtype in dtypes),
+            f"{layer.parameters:,}",
+            layer.becomes or "missing",
+        )
+
+
+def _layers(description: "ModelDescription") -> RenderableType:
+    """Return a table of the layers."""
+    if not description.layers:
+        return "subclassed: its layers come from your code"
+    table = Table(title=escape(f"{description.class_name} {description.name!r}"))
+    for heading in LAYER_HEADINGS:
+        justify = "right" if heading in NUMBERS else "left"
+        table.add_column(heading, justify=justify, overflow="fold")
+    for row in layer_rows(description):
+        table.add_row(*map(escape, row))
+    return table
+
+
+def summary(description: "ModelDescription") -> Iterator[str]:
     """Yield lines about the model as a whole."""
     yield f"{description.path}: {description.format}, {description.written_by}"
     if not description.records_policies:

@@ -104,6 +104,15 @@ def _load_from_hdf5(
     return stock(filepath, **options)
 
 
+def _hint(filepath: Any) -> str | None:
+    """Return what opens a path that Keras refuses, if this package does."""
+    is_path = isinstance(filepath, str | os.PathLike)
+    if is_path and os.path.isfile(os.path.join(filepath, "saved_model.pb")):
+        opening = f"keras_policies.load_model({str(filepath)!r})"
+        return f"To open it as an ordinary Keras 3 model, use `{opening}`."
+    return None
+
+
 def install() -> None:
     """Let Keras write our classes as its own, and read legacy policies."""
     keras_internals.save_class_as(Policy, "keras.DTypePolicy")
@@ -118,3 +127,4 @@ def install() -> None:
         keras_internals.read_policy_class(class_name, modules, LegacyPolicy)
     keras_internals.before_model_from_config(_config_of_keras_3)
     keras_internals.around_load_from_hdf5(_load_from_hdf5)
+    keras_internals.explain_refused(_hint)

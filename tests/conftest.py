@@ -1,4 +1,6 @@
 import os
+import pathlib
+import tempfile
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -11,6 +13,7 @@ import pytest
 import keras_policies  # noqa: F401 - installs the seams
 
 collect_ignore = ["data"]
+NOBODY = 65534  # the id of a user without any rights
 
 
 def pytest_report_header():
@@ -24,3 +27,24 @@ def _restored_globals():
     yield
     keras.config.set_floatx(floatx)
     keras.config.set_dtype_policy(floatx)
+
+
+@pytest.fixture
+def unprivileged():
+    """Yield an empty folder, as a user whom permissions stop, which root is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "work")
+        os.chmod(folder, 0o755)
+        path.mkdir()
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.chown(path, NOBODY, NOBODY)
+            os.seteuid(NOBODY)
+        try:
+            yield path
+        finally:
+            if is_root:
+                os.seteuid(0)
+            os.chmod(path, 0o700)
+            for locked in path.iterdir():
+                os.chmod(locked, 0o700)

@@ -19,7 +19,7 @@ import all_backends
 ROOT = pathlib.Path(__file__).parent.parent
 NAME = "keras_policies"
 # In the repository, but not in the sdist.
-NOT_RELEASED = (".ci/",)
+NOT_RELEASED = (".ci/", ".github/")
 OF_THE_WHEEL = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
 # Run in addition to tools/rescue.py: policies, and how they are saved.
 USED = "policies/test_policy.py", "policies/test_global_policy.py"

@@ -18,17 +18,17 @@ RELEASES = "keras-3.15.1", "2.15.1", "2.9.3", "2.4.4", "2.0.0"
 TABLES = "", "-idioms", "-faults"
 
 
-def archives(release):
+def archives(release, tables=TABLES):
     """Return the paths of the archives of a release, one a table."""
-    paths = (ARCHIVES / f"{release}{table}.tar.xz" for table in TABLES)
+    paths = (ARCHIVES / f"{release}{table}.tar.xz" for table in tables)
     return [path for path in paths if path.exists()]
 
 
 @functools.cache
-def names(release, file="about.json"):
+def names(release, file="about.json", tables=TABLES):
     """Return the names of the cases of a release that have a file of this name."""
     found = []
-    for path in archives(release):
+    for path in archives(release, tables):
         with tarfile.open(path) as archive:
             parts = [name.split("/") for name in archive.getnames()]
         found += [part[1] for part in parts if part[2:] == [file]]

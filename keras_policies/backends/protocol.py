@@ -121,6 +121,6 @@ class Backend(Protocol):
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         """Return the gradients of the scalar `function(values)` as float32 arrays.
 
-        A value on which the result does not depend has zeros, or no gradient at all.
+        A value on which the result does not depend has zeros.
         """
         ...

@@ -86,7 +86,7 @@ class TensorflowBackend(Backend):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(values)
             result = function(values)
-        taken = [g for g in tape.gradient(result, values) if g is not None]
+        taken = tape.gradient(result, values, unconnected_gradients="zero")
         # `convert_to_tensor` makes sparse ones dense.
         return [tf.cast(tf.convert_to_tensor(g), "float32").numpy() for g in taken]
 

@@ -103,8 +103,9 @@ class TorchBackend(Backend):
         values = [value.detach().requires_grad_() for value in values]
         devices = {value.device for value in values if value.device.type == "cuda"}
         with torch.random.fork_rng(devices):
-            taken = torch.autograd.grad(function(values), values, allow_unused=True)
-        return [g.to("cpu", torch.float32).numpy() for g in taken if g is not None]
+            result = function(values)
+            taken = torch.autograd.grad(result, values, materialize_grads=True)
+        return [g.to("cpu", torch.float32).numpy() for g in taken]
 
 
 backend: Backend = TorchBackend()

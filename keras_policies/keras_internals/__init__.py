@@ -58,6 +58,7 @@ from keras_policies.keras_internals.saving import (
     around_load_from_hdf5,
     before_model_from_config,
     custom_object_scope,
+    explain_refused,
     importing_no_tensorflow,
     is_saving_weights_only,
     keep_names_in_maps,

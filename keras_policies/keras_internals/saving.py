@@ -6,6 +6,7 @@ src/models/*.py, src/saving/*.py.
 
 import contextlib
 import copy
+import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -195,6 +196,23 @@ def around_load_from_hdf5(hook: Callable[..., keras.Model]) -> None:
         options.apply_defaults()
         with opening_a_file:
             return hook(stock, **options.arguments)
+
+
+def explain_refused(hint: Callable[[Any], str | None]) -> None:
+    """Let an error of `keras.saving.load_model` end with `hint(filepath)`, if any."""
+    # Keras 3.8 puts other modules in the place of these when they are imported by name.
+    by_name = map(importlib.import_module, ("keras.saving", "keras.models"))
+    for module in {keras.saving, keras.models, *by_name}:
+
+        @instead_of(module, "load_model")
+        def load_model(stock: Function, filepath: Any, *args: Any, **k: Any) -> Any:
+            try:
+                return stock(filepath, *args, **k)
+            except ValueError as error:
+                found = hint(filepath)
+                if found is None:
+                    raise
+                raise ValueError(f"{error} {found}") from None
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 
 from keras_policies.annotations import Path
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LegacyModelError, located
 
 ENDING = ".keras"
 NOTHING_WRITTEN = "Nothing was written."
@@ -22,16 +22,34 @@ def check_ending(destination: Path) -> None:
         )
 
 
-def check(destination: pathlib.Path, overwrite: bool) -> None:
-    """Raise if no file can be put at `destination`, before the work for it begins."""
+def check(
+    destination: pathlib.Path, overwrite: bool, makes_folder: bool = False
+) -> None:
+    """Raise if no file can be put at `destination`, before the work for it begins.
+
+    With `makes_folder`, the folder of the file may be missing.
+    """
+    with located(destination):
+        try:
+            _check(destination, overwrite, makes_folder)
+        except OSError as error:  # from a folder that may not be looked into
+            raise LegacyModelError(f"cannot be written: {error}.") from error
+
+
+def _check(destination: pathlib.Path, overwrite: bool, makes_folder: bool) -> None:
     if destination.exists() and not overwrite:
         raise _exists(destination)
-    if not destination.parent.is_dir():
-        raise LegacyModelError(
-            f"there is no folder {str(destination.parent)!r} to put it in.",
-            "Make it first.",
-            path=destination,
-        )
+    folder = destination.parent
+    while makes_folder and not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if folder.exists() and not folder.is_dir():
+        raise LegacyModelError(f"{str(folder)!r} is a file, not a folder.")
+    if not folder.exists():
+        reason = f"there is no folder {str(folder)!r} to put it in."
+        raise LegacyModelError(reason, "Make it first.")
+    effective = os.access in os.supports_effective_ids
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
+        raise LegacyModelError(f"the folder {str(folder)!r} may not be written to.")
 
 
 @contextlib.contextmanager

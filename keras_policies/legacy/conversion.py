@@ -9,7 +9,7 @@ import keras
 from keras_policies import keras_internals
 from keras_policies.annotations import Config, CustomObjects, Path, PolicyLike
 from keras_policies.legacy import atomic_file, inspection, loading, verification
-from keras_policies.legacy.base.errors import located
+from keras_policies.legacy.base.errors import Keras3ModelError, located
 from keras_policies.legacy.build import hints, made_in_code
 from keras_policies.legacy.build.build import Built
 from keras_policies.legacy.build.own_classes import is_stock
@@ -29,6 +29,11 @@ class Converted:
         largest_difference: float, between the recorded outputs and those of the new
             file, opened again; None if nothing was compared.
         allowed_difference: float, the largest that rounding explains, or None.
+
+    Example:
+        >>> done = convert_model("model_of_2020", "converted.keras")
+        >>> done.destination, done.source.policy
+        ('converted.keras', 'mixed_float16')
     """
 
     destination: str
@@ -39,7 +44,8 @@ class Converted:
 
     def as_dict(self) -> Config:
         """Return it as plain values for JSON, with the path of the source alone."""
-        return {**vars(self), "source": self.source.path}
+        found = {name: vars(self)[name] for name in vars(self) if name != "source"}
+        return {"path": self.source.path, **found}
 
 
 def convert_model(
@@ -50,6 +56,9 @@ def convert_model(
     overwrite: bool = False,
     safe_mode: bool = True,
     verify: Path | None = None,
+    *,
+    lost: str = "rebuild",
+    signature: str | None = None,
 ) -> Converted:
     """Open a legacy model, and save it as a `.keras` file that stock Keras 3 opens.
 
@@ -71,6 +80,8 @@ def convert_model(
             recorded output; 1e-2 if a layer computes in float16, 5e-2 in bfloat16.
             Outputs that vary less than that prove nothing and are refused, as is an
             `x_1` that the model does not take.
+        lost: as `load_model` takes it.
+        signature: as `load_model` takes it.
 
     Returns:
         `Converted`.
@@ -86,12 +97,15 @@ def convert_model(
         ()
     """
     policy, objects = checked_policy(dtype_policy), checked_objects(custom_objects)
+    rebuilds = loading.checked_lost(lost)
     atomic_file.check_ending(destination)
     destination = pathlib.Path(destination)
     atomic_file.check(destination, overwrite)
     recorded = None if verify is None else verification.read(verify)
     with located(source), keras_internals.custom_object_scope(_also_as_saved(objects)):
-        built = loading.rebuild(source, policy, safe_mode)
+        built = loading.rebuild(
+            source, policy, safe_mode, rebuild_lost=rebuilds, signature=signature
+        )
         description = inspection.describe(built.plan)
         with atomic_file.writing(destination, overwrite) as written:
             with keras_internals.importing_no_tensorflow():
@@ -132,3 +146,38 @@ def _verified(
     if recorded is None:
         return None
     return verification.compare(again, recorded, verification.tolerance(plan), inputs)
+
+
+def verify_model(
+    path: Path,
+    outputs: Path,
+    custom_objects: CustomObjects,
+    dtype_policy: PolicyLike | None,
+    safe_mode: bool,
+    lost: str,
+    signature: str | None,
+) -> verification.Comparison:
+    """Open a model, legacy or of Keras 3, and compare its outputs with recorded ones.
+
+    `outputs` is an `.npz` file, as `convert_model` takes it in `verify`; the others are
+    the arguments of `load_model`. Raises `LegacyModelError` if the outputs differ.
+    """
+    recorded = verification.read(outputs)
+    objects = checked_objects(custom_objects)
+    with located(path), keras_internals.custom_object_scope(_also_as_saved(objects)):
+        try:
+            built = loading.rebuild(
+                path,
+                checked_policy(dtype_policy),
+                safe_mode,
+                compile=False,
+                rebuild_lost=loading.checked_lost(lost),
+                signature=signature,
+            )
+        except Keras3ModelError:
+            model = loading.open_with_keras(path, None, False, safe_mode)
+            share = verification.tolerance_of(model)
+        else:
+            model, share = built.model, verification.tolerance(built.plan)
+        inputs = len(getattr(model, "inputs", None) or []) or None
+        return verification.compare(model, recorded, share, inputs)

@@ -1,31 +1,38 @@
 """Finds the models that paths, folders and globs on a command line mean."""
 
+import contextlib
 import glob
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from keras_policies.legacy.readers.readers import MODEL_FILE
-
-ENDINGS = ".h5", ".hdf5", ".keras"
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.readers import archives, hub
+from keras_policies.legacy.readers.sources import ENDINGS, is_saved_model, models_in
 
 
 def is_collection(path: str) -> bool:
     """Return whether a path is a glob, or a folder that is no SavedModel."""
     if not os.path.lexists(path):
         return glob.has_magic(path)
-    return os.path.isdir(path) and not _is_saved_model(path)
+    return os.path.isdir(path) and not is_saved_model(path)
 
 
 def models(paths: Iterable[str], recursive: bool) -> list[str]:
     """Return the paths of models, each once: those given, and those in folders.
 
-    A folder or a glob without models is returned itself: reading it says what it is.
+    A folder or a glob without models is returned itself: reading it says what it is. So
+    is a folder that may not be read. If there is one model below a folder, it is found
+    without `recursive`, too.
 
     Args:
         paths: paths of models, which may not exist; folders with models; globs.
         recursive: whether to look into the folders in a folder, too. A SavedModel is a
             model, and never looked into.
+
+    Raises:
+        LegacyModelError: if models lie only in the folders in a folder, and `recursive`
+            is false.
     """
     found = (model for path in paths for model in _in(path, recursive))
     return list(dict.fromkeys(found))
@@ -35,58 +42,90 @@ def _in(path: str, recursive: bool) -> list[str]:
     if not is_collection(path):
         return [path]
     if os.path.isdir(path):
-        return [*_in_folder(path, recursive)] or [path]
+        return [*_in_folder(path, recursive)] or _none_in(path, recursive)
     return models(sorted(glob.glob(path, recursive=True)), recursive) or [path]
 
 
+def _none_in(folder: str, recursive: bool) -> list[str]:
+    below = [] if recursive else [*_in_folder(folder, recursive=True)]
+    if len(below) == 1:
+        return below
+    if below:
+        raise LegacyModelError(
+            f"no model directly in it; {len(below)} below.",
+            "Add --recursive.",
+            path=folder,
+        )
+    return [folder]
+
+
 def _in_folder(folder: str, recursive: bool) -> Iterator[str]:
-    for here, folders, files in os.walk(folder):
-        whole = {name for name in folders if _is_saved_model(os.path.join(here, name))}
-        named = whole.union(name for name in files if name.endswith(ENDINGS))
-        yield from (os.path.join(here, name) for name in sorted(named))
-        folders[:] = sorted({*folders} - whole) if recursive else []
+    """Yield the models in a folder, and the folders in it that may not be read."""
+    unreadable: list[str] = []
+    yield from models_in(folder, float("inf") if recursive else 0, unreadable)
+    yield from unreadable
 
 
-def _is_saved_model(folder: str) -> bool:
-    return os.path.isfile(os.path.join(folder, MODEL_FILE))
+def below_common(paths: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the deepest folder around all paths, and the paths below it.
+
+    Example:
+        >>> below_common(["zoo/a/model.h5", "zoo/b.keras"])
+        ('zoo', ['a/model.h5', 'b.keras'])
+    """
+    with contextlib.suppress(ValueError):  # absolute and relative ones
+        folder = os.path.commonpath([os.path.dirname(path) for path in paths])
+        return folder, [os.path.relpath(path, folder or ".") for path in paths]
+    return "", [*paths]
 
 
 def destinations(
-    paths: Sequence[str], sources: Sequence[str], output: pathlib.Path
+    base: str, sources: Sequence[str], output: pathlib.Path, ending: str = ".keras"
 ) -> list[pathlib.Path]:
-    """Return where each model is written, as it lies below the folder common to all.
+    """Return where each model is written: as it lies below the folder `base`.
 
-    Models that differ only in their endings keep them: `model.h5.keras`.
+    A model beside which another one has the same name but for the ending keeps its own:
+    `model.h5.keras`.
 
     Args:
-        paths: those on the command line, which decide the common folder.
-        sources: the models that `models` found in them.
+        base: the folder, such as `common_folder(paths)`.
+        sources: the models that `models` found.
         output: the folder to write to.
+        ending: that of the new files.
+
+    Raises:
+        LegacyModelError: if a model does not lie below `base`.
 
     Example:
-        >>> found = ["zoo/a/model.h5", "zoo/b.keras"]
-        >>> new = destinations(found, found, pathlib.Path("new"))
-        >>> [path.as_posix() for path in new]
-        ['new/a/model.keras', 'new/b.keras']
+        >>> found = destinations("zoo", ["zoo/a/model.h5"], pathlib.Path("new"))
+        >>> [path.as_posix() for path in found]
+        ['new/a/model.keras']
     """
-    common = os.path.commonpath([_folder(path) for path in paths])
-    below = [os.path.relpath(os.path.abspath(source), common) for source in sources]
-    plain = [_without_ending(path) for path in below]
-    return [
-        output / f"{path if plain.count(short) > 1 else short}.keras"
-        for path, short in zip(below, plain, strict=True)
-    ]
+    return [output / f"{_below(base, source)}{ending}" for source in sources]
+
+
+def _below(base: str, source: str) -> str:
+    path = os.path.abspath(source.removeprefix(hub.SCHEME))
+    found = os.path.relpath(path, os.path.abspath(base))
+    if found.split(os.sep)[0] == os.pardir:
+        raise LegacyModelError(f"it does not lie below {base!r}.", path=source)
+    every = (*archives.ENDINGS, *ENDINGS)
+    ending = next((ending for ending in every if path.endswith(ending)), "")
+    stem = path.removesuffix(ending)
+    twins = {stem, *(stem + other for other in every)} - {path}
+    has_twin = ending and any(map(os.path.exists, twins))
+    return found if has_twin else found.removesuffix(ending)
+
+
+def common_folder(paths: Sequence[str]) -> str:
+    """Return the deepest folder that contains all models given on a command line."""
+    return os.path.commonpath([_folder(path) for path in paths])
 
 
 def _folder(path: str) -> str:
     """Return the folder that models of a path lie in: of a glob, the part before it."""
     if os.path.isdir(path) and is_collection(path):
         return os.path.abspath(path)
-    parts = pathlib.Path(os.path.abspath(path)).parts
+    parts = pathlib.Path(os.path.abspath(path.removeprefix(hub.SCHEME))).parts
     fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), -1)
     return os.path.join(*parts[: fixed if is_collection(path) else -1])
-
-
-def _without_ending(path: str) -> str:
-    stem, ending = os.path.splitext(path)
-    return stem if ending in ENDINGS else path

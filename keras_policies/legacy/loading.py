@@ -17,16 +17,17 @@ from keras_policies.legacy.build import build, values, weights
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
-from keras_policies.legacy.readers import near_misses, readers, weights_only
+from keras_policies.legacy.readers import near_misses, readers, sources, weights_only
 
 LOST = "rebuild", "refuse"  # what happens to layers whose classes are lost
 
 
 def load_model(
-    path: Path,
+    filepath: Path,
     custom_objects: CustomObjects = None,
     compile: bool = True,
     safe_mode: bool = True,
+    *,
     dtype_policy: PolicyLike | None = None,
     lost: str = "rebuild",
     signature: str | None = None,
@@ -40,8 +41,10 @@ def load_model(
     loss is missing, the model is not compiled.
 
     Args:
-        path: str or path of a SavedModel folder, an HDF5 file or a `.keras` file,
-            whatever it is called. `keras.models.load_model` opens files of Keras 3.
+        filepath: str or path of a SavedModel folder, an HDF5 file or a `.keras` file,
+            whatever it is called; of a `.zip`, `.tar.gz` or `.tgz` file, or a folder,
+            with one such model in it; or `"hf://user/model"`, on the Hugging Face Hub
+            (`pip install huggingface_hub`). Files of Keras 3 are opened by Keras.
         custom_objects: dict `{name: class or function}` of those that the model needs.
             Layers that such a class makes without `dtype=` get the policy in its
             config.
@@ -77,25 +80,35 @@ def load_model(
         >>> load_model("model_of_2020", dtype_policy="float32").dtype_policy
         <DTypePolicy "float32">
     """
-    policy = checked_policy(dtype_policy)
-    if lost not in LOST:
-        raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
+    policy, rebuilds = checked_policy(dtype_policy), checked_lost(lost)
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
-            built = rebuild(
-                path, policy, safe_mode, compile, lost == LOST[0], signature
-            )
+            built = rebuild(filepath, policy, safe_mode, compile, rebuilds, signature)
     except errors.Keras3ModelError:
         if policy is not None:
             raise LegacyModelError(
                 "written by Keras 3; dtype_policy is for legacy models.",
                 "Load it without, and set the dtype_policy of its layers.",
-                path=path,
+                path=filepath,
             ) from None
     else:
-        _warn_of_differences(path, built)
+        _warn_of_differences(filepath, built)
         return built.model
-    with _named_for_keras(path) as named:
+    return open_with_keras(filepath, custom_objects, compile, safe_mode)
+
+
+def checked_lost(lost: str) -> bool:
+    """Return whether layers whose classes are lost are rebuilt."""
+    if lost not in LOST:
+        raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
+    return lost == LOST[0]
+
+
+def open_with_keras(
+    path: Path, custom_objects: CustomObjects, compile: bool, safe_mode: bool
+) -> keras.Model:
+    """Open a model of Keras 3, whatever its file is called."""
+    with sources.local(path) as here, _named_for_keras(here) as named:
         return keras.models.load_model(named, custom_objects, compile, safe_mode)
 
 
@@ -140,7 +153,7 @@ def rebuild(
 def _named_for_keras(path: Path) -> Iterator[pathlib.Path]:
     """Yield the path, or a link to it with the ending that Keras 3 asks for."""
     path = pathlib.Path(path)
-    is_keras = path.is_dir() or readers.is_archive(path)
+    is_keras = path.is_dir() or readers.is_zip(path)
     endings = (".keras",) if is_keras else (".h5", ".hdf5")
     if path.is_dir() or path.suffix in endings:
         yield path

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_policies import float16_products
+from keras_policies import float16_products, keras_internals
 from keras_policies.annotations import Path
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Array
@@ -91,6 +91,12 @@ def tolerance(plan: Plan) -> float:
     for dtype in written:
         dtypes |= policies.compute_dtypes(plan.settings.policy_of(dtype))
     return max([TOLERANCE, *(TOLERANCES.get(str(dtype), 0.0) for dtype in dtypes)])
+
+
+def tolerance_of(model: keras.Model) -> float:
+    """Return the same for a model of Keras 3, by the policies of its layers."""
+    dtypes = {layer.compute_dtype for layer in keras_internals.sublayers(model)}
+    return max([TOLERANCE, *(TOLERANCES.get(dtype, 0.0) for dtype in dtypes)])
 
 
 def compare(

@@ -9,9 +9,14 @@ import numpy as np
 from keras_policies import finite
 from keras_policies.annotations import Arrays
 from keras_policies.loss_scale import FLOAT32_MAX
-from keras_policies.plots import figures, float16_range
+from keras_policies.plots import figures, float16_range, layers
 from keras_policies.plots.loss_gradients import gradients_of
-from keras_policies.plots.magnitudes import Magnitudes, magnitudes, zeros_in_both
+from keras_policies.plots.magnitudes import (
+    Floats,
+    Magnitudes,
+    magnitudes,
+    zeros_in_both,
+)
 from keras_policies.scaling import scaling_of
 
 if TYPE_CHECKING:
@@ -24,7 +29,11 @@ BARS: tuple[dict[str, Any], ...] = (
 
 
 def plot_gradients(
-    model: keras.Model, x: Arrays, y: Arrays = None, loss_scale: float | None = None
+    model: keras.Model,
+    x: Arrays,
+    y: Arrays = None,
+    loss_scale: float | None = None,
+    by_layer: bool = False,
 ) -> "Figure":
     """Draw how large the gradients on a batch are, as they are and times a loss scale.
 
@@ -39,6 +48,10 @@ def plot_gradients(
     many gradients are zero without the scale, and how many of them stay zero: those of
     a dead unit do, whatever the scale, while those that float16 rounded to zero do not.
 
+    With `by_layer` each layer has a row of its own, with the gradients times the loss
+    scale alone: it shows in which layer they leave float16's range. A row is as high as
+    its highest bar.
+
     Draw it before `fit`: training with too high a loss scale makes weights NaN, and
     then all gradients are NaN. The title says so if weights are not finite.
 
@@ -50,6 +63,7 @@ def plot_gradients(
         y: array, or a structure of arrays, the targets of that batch; None if the model
             was compiled without a loss.
         loss_scale: float, positive (unitless), in place of the one that applies.
+        by_layer: bool, whether to draw the gradients of each layer.
 
     Returns:
         A `matplotlib.figure.Figure`, for `savefig` or to be shown by a notebook.
@@ -69,13 +83,39 @@ def plot_gradients(
     """
     figure = figures.new_figure()
     scale = _scale(model, loss_scale)
+    if by_layer:
+        return _by_layer(figure, model, gradients_of(model, x, y, scale), scale)
     factors = [1.0] if scale == 1 else [1.0, scale]
     found = {factor: gradients_of(model, x, y, factor) for factor in factors}
     sizes = {factor: magnitudes(arrays) for factor, arrays in found.items()}
     _draw(figure, sizes, _labels(sizes, zeros_in_both(found[1.0], found[scale])))
-    title = f"Gradients of {model.name!r} on one batch, {sizes[1.0].total:,} numbers"
-    figure.suptitle(f"{title}\n{finite.words_on_weights(model)}".rstrip())
+    _set_title(figure, model, sizes[1.0].total)
     return figure
+
+
+def _by_layer(
+    figure: "Figure", model: keras.Model, gradients: list[Floats], scale: float
+) -> "Figure":
+    of_layers: dict[str, list[Floats]] = {}
+    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+        path = variable.path.rpartition("/")[0].removeprefix(f"{model.name}/")
+        of_layers.setdefault(path or variable.name, []).append(gradient)
+    found = {path: magnitudes(arrays) for path, arrays in of_layers.items()}
+    layers.draw(figure, found, f"loss{_factor(scale)}")
+    _set_title(figure, model, sum(sizes.total for sizes in found.values()))
+    return figure
+
+
+def _set_title(figure: "Figure", model: keras.Model, total: int) -> None:
+    title = f"Gradients of {model.name!r} on one batch, {total:,} numbers"
+    figure.suptitle(f"{title}\n{finite.words_on_weights(model)}".rstrip())
+
+
+def _factor(scale: float) -> str:
+    """Return words on the loss scale of a series."""
+    if scale == 1:
+        return " without a loss scale"
+    return f" times {figures.scale_text(scale)}"
 
 
 def _scale(model: keras.Model, given: float | None) -> float:
@@ -95,12 +135,10 @@ def _labels(sizes: dict[float, Magnitudes], stay_zero: int) -> list[str]:
     """Return the label of each series; `stay_zero` gradients are zero in all series."""
     labels = []
     for scale, found in sizes.items():
-        factor = ", not scaled" if scale == 1 else f" times {figures.scale_text(scale)}"
         is_compared = scale == 1 and len(sizes) > 1 and found.zeros
         stay = f" ({stay_zero:,} with the scale too)" if is_compared else ""
-        labels.append(
-            f"loss{factor}: {found.zeros:,} zero{stay}, {found.non_finite:,} inf or NaN"
-        )
+        counts = f"{found.zeros:,} zero{stay}, {found.non_finite:,} inf or NaN"
+        labels.append(f"loss{_factor(scale)}: {counts}")
     return labels
 
 
@@ -120,10 +158,10 @@ def _draw(figure: Any, found: dict[float, Magnitudes], labels: list[str]) -> Non
         middle.bar(at, [*sizes.counts.values()], **style)
         zero.bar([i * width], [sizes.zeros], **style)
         infinite.bar([i * width], [sizes.non_finite], **style)
-    zero.set_ylabel("gradients (numbers, log)")
+    zero.set_ylabel("number of gradients (log scale)")
     zero.set_yscale("log")
     zero.set_ylim(0.7, max(10, zero.get_ylim()[1]))
-    middle.set_xlabel("absolute value (log), over what float16 can hold")
+    middle.set_xlabel("absolute value (log scale), over the range of float16")
     for side, name in (zero, "zero"), (infinite, "inf,\nNaN"):
         side.set_xlim(-0.2, 1.2)
         side.set_xticks([0.5], [name])

@@ -67,7 +67,8 @@ def gradients_of(
 ) -> list[Floats]:
     """Return the gradients of a compiled model's loss, times a loss scale.
 
-    There is one array for each of `model.trainable_variables` that the loss depends on.
+    There is one array for each of `model.trainable_variables`, zeros if the loss does
+    not depend on it.
     The loss is multiplied before the gradients are taken, in the dtypes in which the
     model computes, as in a training step. A model that is not built gets built;
     otherwise nothing in it changes: no weights, moving averages, seeds or metrics.

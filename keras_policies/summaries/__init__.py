@@ -1,10 +1,11 @@
 """What the policies of a model are, and which of its numerics are at risk.
 
 `rows` collects the facts, layer by layer; `risks` has the warnings; `table` and
-`printing` turn them into text.
+`printing` turn them into text; `overflow` runs the model.
 """
 
+from keras_policies.summaries.overflow import Overflow, first_overflow
 from keras_policies.summaries.printing import summary
 from keras_policies.summaries.rows import Row, rows_of
 
-__all__ = ["Row", "rows_of", "summary"]
+__all__ = ["Overflow", "Row", "first_overflow", "rows_of", "summary"]

@@ -5,14 +5,19 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+from rich.text import Text
 
 from keras_policies import terminal
+from keras_policies.annotations import Arrays
 from keras_policies.summaries import table
+from keras_policies.summaries.overflow import Overflow, first_overflow
 from keras_policies.summaries.rows import rows_of
 
 
 def summary(
-    model: keras.Model, print_fn: Callable[[str], object] | None = None
+    model: keras.Model,
+    print_fn: Callable[[str], object] | None = None,
+    x: Arrays = None,
 ) -> None:
     """Print the policies of a model, layer by layer, and where numbers are at risk.
 
@@ -23,15 +28,16 @@ def summary(
     optimizer.
 
     Numbers in the last column refer to the lines below the table, which say what is at
-    risk, in which layers, and what helps. The model is not run, so a summary says
-    nothing about
+    risk, in which layers, and what helps. With a batch `x` the last line names the
+    first layer whose outputs leave the range of float16. Without one the model is not
+    run. A summary says nothing about
 
     - losses, metrics and regularizers of your own;
     - the code of Lambda layers, and of layers of your own;
     - what a subclassed model computes and returns;
-    - the numbers themselves: data, weights, gradients (for these, `plot_gradients`).
+    - gradients (for these, `plot_gradients`).
 
-    `summaries.rows_of` returns the same as values.
+    `summaries.rows_of` and `summaries.first_overflow` return the same as values.
 
     Args:
         model: `keras.Model`, built or not, compiled or not. The outputs and weights of
@@ -40,6 +46,8 @@ def summary(
             `keras.Model.summary`; None for the terminal or the notebook. Text that is
             passed to `print_fn` or piped is as wide as the environment variable COLUMNS
             says, or 160 characters.
+        x: array, or a structure of arrays, one batch of inputs for the model to
+            predict, or None.
 
     Raises:
         TypeError: if `model` is not a model.
@@ -66,7 +74,12 @@ def summary(
         "force_terminal": False,
     }
     console = terminal.console(**({} if print_fn is None else for_text))
+    last = [] if x is None else [Text(_on_batch(first_overflow(model, x)))]
     shown = table.renderables(rows_of(model), model.built, console.width)
-    console.print(*shown, sep="\n")
+    console.print(*shown, *last, sep="\n")
     if print_fn is not None:
         print_fn(text.getvalue())
+
+
+def _on_batch(found: Overflow | None) -> str:
+    return str(found or "On this batch, all outputs are within float16's range.")

@@ -41,7 +41,7 @@ def test_a_folder_that_is_no_model(tmp_path):
         load_model(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"hello world", b"\x89HDF"])
+@pytest.mark.parametrize("content", [b"PK", b"hello world", b"\x89HDF"])
 def test_a_foreign_file(tmp_path, content):
     path = tmp_path / "model.h5"
     path.write_bytes(content)
@@ -130,7 +130,7 @@ def test_missing_classes_are_all_named_with_their_layers(tmp_path):
     text = str(caught.value)
     assert "Cosine (layers 'fc1', 'fc2')" in text
     assert "pkg>Blur (layers 'drop')" in text
-    assert "custom_objects={'Cosine': Cosine" in text
+    assert "custom_objects={'Cosine': ...}" in text
     found = inspect_model(tmp_path / "edited.h5")
     assert found.missing == ("Cosine", "pkg>Blur")
 
@@ -260,7 +260,7 @@ def test_a_zip_that_is_no_model(tmp_path):
     path = tmp_path / "a.keras"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("readme.txt", "hello")
-    with pytest.raises(LegacyModelError, match=r"metadata\.json is missing"):
+    with pytest.raises(LegacyModelError, match=r"no model in it: no saved_model.pb"):
         load_model(path)
 
 
@@ -284,9 +284,13 @@ def test_a_model_of_keras_3_is_not_legacy(tmp_path, name):
     assert load_model(path).count_params() == 9
     with pytest.raises(LegacyModelError, match="dtype_policy is for legacy models"):
         load_model(path, dtype_policy="float32")
-    with pytest.raises(LegacyModelError, match="written by Keras 3: there is nothing"):
+    with pytest.raises(
+        LegacyModelError, match="written by Keras 3, which opens it as it is"
+    ):
         inspect_model(path)
-    with pytest.raises(LegacyModelError, match="written by Keras 3: there is nothing"):
+    with pytest.raises(
+        LegacyModelError, match="written by Keras 3, which opens it as it is"
+    ):
         convert_model(path, tmp_path / "new.keras")
     assert not (tmp_path / "new.keras").exists()
 

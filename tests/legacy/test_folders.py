@@ -4,6 +4,8 @@ import pathlib
 
 import pytest
 
+import keras_policies
+from keras_policies import LegacyModelError
 from keras_policies.legacy import folders
 
 
@@ -70,8 +72,8 @@ def test_a_folder_without_models_is_itself_asked(zoo):
     [
         pytest.param(
             ["zoo"],
-            ["zoo/a.h5", "zoo/deep/er/a.h5", "zoo/saved"],
-            ["new/a.keras", "new/deep/er/a.keras", "new/saved.keras"],
+            ["zoo/b.keras", "zoo/deep/er/a.h5", "zoo/saved"],
+            ["new/b.keras", "new/deep/er/a.keras", "new/saved.keras"],
             id="below-the-folder",
         ),
         pytest.param(["zoo/a.h5"], ["zoo/a.h5"], ["new/a.keras"], id="one-file"),
@@ -87,15 +89,47 @@ def test_a_folder_without_models_is_itself_asked(zoo):
             ["new/deep/c.keras"],
             id="below-the-fixed-part-of-a-glob",
         ),
-        pytest.param(
-            ["zoo"],
-            ["zoo/a.h5", "zoo/a.keras", "zoo/b.keras"],
-            ["new/a.h5.keras", "new/a.keras.keras", "new/b.keras"],
-            id="endings-tell-them-apart",
-        ),
         pytest.param(["zoo"], ["zoo/v1.2"], ["new/v1.2.keras"], id="dot-in-a-name"),
     ],
 )
 def test_a_model_is_written_where_it_lies_in_its_folder(zoo, paths, sources, expected):
-    found = folders.destinations(paths, sources, pathlib.Path("new"))
+    base = folders.common_folder(paths)
+    found = folders.destinations(base, sources, pathlib.Path("new"))
     assert [path.as_posix() for path in found] == expected
+
+
+def test_models_beside_each_other_keep_their_endings_whatever_is_converted(zoo):
+    for twin in "zoo/a.keras", "zoo/deep/c/saved_model.pb":
+        path = pathlib.Path(twin)
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    sources = ["zoo/a.h5", "zoo/a.keras", "zoo/deep/c", "zoo/deep/c.hdf5"]
+    expected = ["a.h5.keras", "a.keras.keras", "deep/c.keras", "deep/c.hdf5.keras"]
+    for source, name in zip(sources, expected, strict=True):
+        (found,) = folders.destinations("zoo", [source], pathlib.Path("new"))
+        assert found.as_posix() == f"new/{name}"
+
+
+def test_a_model_outside_of_the_base_is_refused(zoo):
+    with pytest.raises(LegacyModelError, match="zoo/a.h5: it does not lie below 'zoo/"):
+        folders.destinations("zoo/deep", ["zoo/a.h5"], pathlib.Path("new"))
+
+
+def test_models_only_in_folders_below_ask_for_recursive(zoo):
+    pathlib.Path("zoo/empty/er").mkdir(parents=True)
+    pathlib.Path("zoo/empty/er/x.h5").touch()
+    pathlib.Path("zoo/empty/er/y.h5").touch()
+    problem = "zoo/empty: no model directly in it; 2 below. Add --recursive."
+    with pytest.raises(LegacyModelError, match=problem):
+        folders.models(["zoo/empty"], False)
+
+
+def test_a_folder_that_may_not_be_read_is_named(unprivileged):
+    (unprivileged / "a.h5").touch()
+    locked = unprivileged / "locked"
+    locked.mkdir(mode=0)
+    found = folders.models([str(unprivileged)], True)
+    assert found == [str(unprivileged / "a.h5"), str(locked)]
+    assert folders.models([str(locked)], True) == [str(locked)]
+    with pytest.raises(LegacyModelError, match="locked: cannot be read: .*Permission"):
+        keras_policies.inspect_model(locked)

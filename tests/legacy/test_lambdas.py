@@ -471,7 +471,6 @@ def test_code_in_a_file_is_refused_with_the_name_of_the_layer(tmp_path):
         load_model(path)
     assert ("safe_mode=False (--unsafe)" in str(caught.value)) == RUNS
     assert "custom_objects={'twice': function}" in str(caught.value)
-    assert "(--custom-objects twice=module:function)" in str(caught.value)
 
 
 def test_what_this_python_cannot_run_is_not_said_to_be_run_by_safe_mode(tmp_path):

@@ -7,8 +7,7 @@ import keras
 import legacy_files
 import pytest
 
-from keras_policies.legacy import many
-from keras_policies.legacy.many import Conversion
+from keras_policies.legacy import many, tasks
 
 MODELS = legacy_files.CORPUS / "2.4.4"
 GOOD = str(MODELS / "func_multi_io" / "model.h5")
@@ -22,7 +21,8 @@ def ends():
 
 
 def conversion(source, destination, custom_objects=dict):
-    return Conversion(source, destination, {"overwrite": False}, custom_objects)
+    options = {"overwrite": False}
+    return tasks.Conversion(source, destination, options, custom_objects, True)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -31,25 +31,37 @@ def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
     given = [
         conversion(*pair) for pair in zip([BAD, GOOD, CUSTOM], targets, strict=True)
     ]
-    bad, good, custom = many.converted(given, processes)
+    bad, good, custom = many.run(given, processes, "Converting")
     assert [item.has_failed for item in (bad, good, custom)] == [True, False, True]
     assert "expected.npz" in bad.error
     assert "classes that Keras 3 does not have:\n  Scale" in custom.error
-    assert good.found == {
-        "source": GOOD,
+    assert good.as_dict() == {
+        "path": GOOD,
+        "status": "converted",
+        "error": None,
         "destination": str(targets[1]),
         "left_out": (),
         "largest_difference": None,
         "allowed_difference": None,
     }
+    assert bad.as_dict().keys() == good.as_dict().keys()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["1.keras"]
     assert keras.models.load_model(targets[1], compile=False).count_params() == 245
 
 
+def test_errors_of_a_process_name_options(tmp_path):
+    custom = conversion(CUSTOM, tmp_path / "a.keras")
+    (here,) = many.run([custom], 1, "Converting")
+    assert "custom_objects={'Scale': ...}" in here.error
+    good = conversion(GOOD, tmp_path / "b.keras")
+    there, _ = many.run([custom, good], 2, "Converting")
+    assert "--custom-objects Scale=MODULE:NAME" in there.error
+
+
 def test_a_process_that_ends_takes_no_other_file_with_it(tmp_path):
-    good = [conversion(GOOD, tmp_path / f"{number}.keras") for number in range(2)]
+    good = conversion(GOOD, tmp_path / "0.keras")
     last = conversion(BAD, tmp_path / "2.keras", ends)
-    outcomes = many.converted([last, good[0]], 2)
+    outcomes = many.run([last, good], 2, "Converting")
     assert outcomes[0].error == f"{BAD}: {many.ENDED}"
     assert outcomes[1].found["destination"] == str(tmp_path / "0.keras")
 
@@ -57,15 +69,15 @@ def test_a_process_that_ends_takes_no_other_file_with_it(tmp_path):
 def test_custom_objects_are_made_in_the_process_that_converts(tmp_path):
     objects = functools.partial(dict, Scale=legacy_files.Scale)
     given = [conversion(CUSTOM, tmp_path / "a.keras", objects)]
-    (outcome,) = many.converted(given, 1)
+    (outcome,) = many.run(given, 1, "Converting")
     assert not outcome.has_failed
 
 
 def test_a_file_of_keras_3_is_no_failure(tmp_path):
     new = tmp_path / "new.keras"
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(new)
-    (outcome,) = many.described([str(new)])
-    assert outcome.is_keras_3
+    (outcome,) = many.run([tasks.Inspection(str(new))], 1, "Inspecting")
+    assert outcome.status == "keras_3"
     assert not outcome.has_failed
     assert outcome.as_dict()["path"] == str(new)
     assert "written by Keras 3" in outcome.as_dict()["error"]

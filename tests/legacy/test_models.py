@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import shutil
 import warnings
 
@@ -311,3 +312,25 @@ def test_a_policy_that_replaces_float32_reaches_nested_models(path):
     source = legacy_files.MORE / release / "nested_twice" / form
     model = keras_policies.load_model(source, dtype_policy="mixed_float16")
     assert model.get_layer("inner").dtype_policy.name == "mixed_float16"
+
+
+def test_load_model_takes_the_arguments_of_keras_under_its_names():
+    path = legacy_files.CORPUS / "2.4.4/func_conv_fixed/model.h5"
+    model = keras_policies.load_model(
+        filepath=path, custom_objects=None, compile=False, safe_mode=True
+    )
+    assert not model.compiled
+    with pytest.raises(TypeError, match="takes from 1 to 4 positional arguments"):
+        keras_policies.load_model(path, None, True, True, "float32")
+
+
+def test_the_error_of_keras_about_a_saved_model_names_what_opens_it(tmp_path):
+    path = legacy_files.CORPUS / "2.4.4/func_conv_fixed/saved_model"
+    for load in keras.saving.load_model, keras.models.load_model:
+        with pytest.raises(ValueError, match="File format not supported") as caught:
+            load(path)
+        command = re.escape(f"use `keras_policies.load_model({str(path)!r})`.") + "$"
+        assert re.search(command, str(caught.value))
+        with pytest.raises(ValueError, match="File format not supported") as caught:
+            load(filepath=tmp_path)
+        assert "keras_policies" not in str(caught.value)

@@ -77,7 +77,6 @@ def paths(tmp_path_factory):
 
 
 @legacy_files.once
-@pytest.mark.xfail(strict=True, reason="global_name in bytecode/names.py imports Keras")
 def test_a_description_is_the_same_where_importing_keras_raises(paths):
     found, wanted = described(paths, REFUSE), described(paths, "import keras")
     assert len(found) > 1900

@@ -659,3 +659,59 @@ def test_what_is_passed_on_is_plain_text_wherever_it_runs(monkeypatch):
 def test_what_is_no_model_is_refused():
     with pytest.raises(TypeError, match="takes a keras.Model, but got: <Dense.*into a"):
         mp.summary(layers.Dense(1))
+
+
+def constant(units, value, **options):
+    kernel = keras.initializers.Constant(value)
+    return layers.Dense(units, use_bias=False, kernel_initializer=kernel, **options)
+
+
+def test_the_first_layer_that_overflows_on_a_batch_is_named():
+    mp.set_policy("mixed_float16")
+    inner = sequential(
+        constant(2, 100.0, name="first"), constant(2, 10.0, name="second"), shape=(2,)
+    )
+    inner.name = "inner"
+    model = sequential(inner, constant(1, 1.0, name="last"), shape=(2,))
+    x = np.full((3, 2), 40.0)
+    # 2 * 40 * 100 = 8000 are finite; 2 * 8000 * 10 = 160000 are not.
+    found = summaries.first_overflow(model, x)
+    assert found == summaries.Overflow("inner/second", "Dense", "float16", np.inf)
+    printed = []
+    mp.summary(model, print_fn=printed.append, x=x)
+    line = "on this batch: inner/second (Dense), in float16, up to inf; float16 ends at"
+    assert line in printed[0]
+    assert summaries.first_overflow(model, x / 40) is None
+    mp.summary(model, print_fn=printed.append, x=x / 40)
+    assert "On this batch, all outputs are within float16's range." in printed[1]
+    assert "call" not in vars(inner)
+    assert model.predict(x / 40, verbose=0).tolist() == [[8000.0]] * 3
+
+
+def test_a_float32_model_tells_what_float16_would_not_hold():
+    model = sequential(constant(1, 1e5, name="large"), shape=(1,))
+    found = summaries.first_overflow(model, np.ones((1, 1)))
+    assert found == summaries.Overflow("large", "Dense", "float32", 100_000.0)
+    found = summaries.first_overflow(model, np.full((1, 1), 70_000.0, "float32"))
+    assert str(found).startswith(
+        "The first values outside of float16's range on this ba"
+    )
+    assert "the inputs, in float32, up to 7e+04" in str(found)
+
+
+class TwoBranches(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.early = constant(1, 1.0, name="early")
+        self.late = layers.LSTM(2, name="late")
+        self.scale = layers.Rescaling(np.inf, name="scale")
+
+    def call(self, x):
+        return {"late": self.late(x), "scale": self.scale(self.early(x))}
+
+
+def test_a_subclassed_model_is_built_and_watched():
+    model = TwoBranches()
+    found = summaries.first_overflow(model, np.ones((2, 3, 1)))
+    assert found.path == "scale"
+    assert model.built

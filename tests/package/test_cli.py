@@ -1,7 +1,9 @@
 """The command line, and `convert_model` behind it."""
 
+import dataclasses
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -16,7 +18,7 @@ import pytest
 import keras_policies
 from keras_policies import LegacyModelError, convert_model, inspect_model
 from keras_policies.cli import main
-from keras_policies.legacy import folders, many
+from keras_policies.legacy import folders, many, tasks
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
 MODEL = str(SOURCE / "saved_model")
@@ -83,6 +85,21 @@ def test_names_are_no_markup(tmp_path, capsys):
     assert "blk[red]" in printed
 
 
+def test_a_description_is_printed_as_a_table(capsys):
+    found = inspect_model(MODEL)
+    assert main(["inspect", MODEL]) == 0
+    assert f"{found}\n" == capsys.readouterr().out
+    assert repr(found).startswith("ModelDescription(path=")
+
+
+def test_a_notebook_shows_a_description_without_the_tags_in_its_names():
+    found = inspect_model(MODEL)
+    html = dataclasses.replace(found, name="<script>", policy="<b>")._repr_html_()
+    assert "<tr><td>conv_a</td><td>Conv2D</td><td>mixed_float16</td>" in html
+    assert "policy: &lt;b&gt;, becomes mixed_float16<br>" in html
+    assert "<script>" not in html
+
+
 def test_inspect_as_json(capsys):
     assert main(["inspect", MODEL, "--json"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
@@ -90,7 +107,8 @@ def test_inspect_as_json(capsys):
     assert found["layers"][1]["policy"] == "mixed_float16"
     assert found["loss_scale"] == "FixedLossScale(128.0)"
     assert found["layers"][1]["loss_scale"] == "FixedLossScale(128.0)"
-    assert found == json.loads(json.dumps(inspect_model(MODEL).as_dict()))
+    described = json.loads(json.dumps(inspect_model(MODEL).as_dict()))
+    assert found == {"status": "opens", "error": None, **described}
 
 
 def test_inspect_ends_with_3_if_a_class_is_missing(capsys):
@@ -176,6 +194,19 @@ def test_convert_under_another_policy_and_with_custom_objects(tmp_path, monkeypa
     assert main(["convert", source, str(tmp_path / "custom.keras"), *custom]) == 0
 
 
+def test_convert_refuses_lost_classes_and_takes_a_signature(tmp_path, capsys):
+    lost = str(legacy_files.MORE / "2.4.4" / "custom_layer" / "saved_model")
+    new = str(tmp_path / "new.keras")
+    assert main(["convert", lost, new, "--lost", "refuse"]) == 1
+    assert "--custom-objects Scale=MODULE:NAME" in capsys.readouterr().err
+    with pytest.raises(LegacyModelError, match="classes that Keras 3 does not have"):
+        convert_model(lost, new, lost="refuse")
+    with pytest.raises(LegacyModelError, match="'nothing'"):
+        convert_model(MODEL, new, signature="nothing")
+    assert main(["convert", MODEL, new, "--signature", "serving_default"]) == 0
+    assert "the model itself is rebuilt from its recorded f" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -191,6 +222,7 @@ def test_convert_under_another_policy_and_with_custom_objects(tmp_path, monkeypa
             "expected a class or a function",
         ),
         (["new.keras", "--verify", "none.npz"], "not a readable .npz file"),
+        (["new.keras", "--base", "."], "--base is for --output-dir"),
     ],
 )
 def test_a_wrong_argument_names_itself(
@@ -232,15 +264,18 @@ def test_the_module_is_the_command():
     assert "conv_fixed" in done.stdout
 
 
-def run_command(*arguments, **environment):
+PACKAGE = os.path.dirname(os.path.dirname(keras_policies.__file__))
+
+
+def run_command(*arguments, cwd=PACKAGE, **environment):
     """Run the command line in a process; return what it printed, and its imports."""
     process = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "keras_policies", *arguments],
         capture_output=True,
         text=True,
         timeout=300,
-        cwd=os.path.dirname(os.path.dirname(keras_policies.__file__)),
-        env=os.environ | environment,
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": PACKAGE} | environment,
     )
     lines = [line for line in process.stderr.splitlines() if "import time:" in line]
     return process, {line.rpartition("|")[2].strip() for line in lines}
@@ -282,7 +317,8 @@ def test_descriptions_made_without_keras_are_those_made_with_it():
     process, imported = run_command("inspect", "--json", *paths)
     assert "keras" not in imported
     found = [json.loads(line) for line in process.stdout.splitlines()]
-    with_keras = [outcome.as_dict() for outcome in many.described(paths)]
+    given = [tasks.Inspection(path) for path in paths]
+    with_keras = [outcome.as_dict() for outcome in many.run(given, 1, "Inspecting")]
     assert len(paths) > 50
     assert found == json.loads(json.dumps(with_keras))
 
@@ -296,45 +332,243 @@ def test_a_process_that_can_choose_takes_the_lightest_backend_and_says_so(tmp_pa
     assert new.exists()
 
 
-def test_inspect_lists_a_folder_with_a_line_for_each_model(tmp_path, capsys):
-    shutil.copytree(SOURCE, tmp_path / "a")
-    custom = legacy_files.MORE / "2.4.4" / "custom_layer" / "model.h5"
-    shutil.copy(custom, tmp_path / "b.h5")
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    model.save(tmp_path / "new.keras")
-    assert main(["inspect", "--recursive", str(tmp_path)]) == 3
-    line_b, line_new, first, _ = capsys.readouterr().out.splitlines()[3:-1]
-    assert re.search(r"a/model\.h5 .*Keras 2\.4\.0, H5 .*mixed_float16 .* 684 ", first)
-    assert re.search(r"b\.h5 .* missing: Scale ", line_b)
-    assert re.search(r"new\.keras .* written by Keras 3", line_new)
-    (tmp_path / "bad.h5").write_text("no model")
-    assert main(["inspect", str(tmp_path), "--json"]) == 1
-    printed = capsys.readouterr()
-    found = [json.loads(line) for line in printed.out.splitlines()]
-    assert ["error" in item for item in found] == [False, True, True]
-    assert "written by Keras 3" in found[2]["error"]
-    assert "bad.h5: no model: it begins with b'no model'" in printed.err
-
-
-def test_convert_goes_on_past_a_model_that_fails(tmp_path, capsys):
-    zoo, new = tmp_path / "zoo", tmp_path / "new"
+@pytest.fixture
+def zoo(tmp_path, monkeypatch):
+    """Be above a folder of models: two that open, a lost one, a new one, a bad one."""
+    monkeypatch.chdir(tmp_path)
+    zoo = tmp_path / "zoo"
     shutil.copytree(SOURCE, zoo / "a")
-    (zoo / "bad.h5").write_text("no model")
-    command = ["convert", "--recursive", str(zoo), "--output-dir", str(new)]
-    assert main([*command, "--jobs", "1", "--policy", "float32"]) == 1
+    shutil.copy(legacy_files.MORE / "2.4.4/custom_layer/model.h5", zoo / "b.h5")
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.save(zoo / "new.keras")
+    (zoo / "bad.h5").write_bytes(b"")
+    return zoo
+
+
+INSPECTED = """\
+model in zoo   written by   policy         parameters  result
+──────────────────────────────────────────────────────────────
+b.h5           Keras 2.4.0  -                      14  missing
+bad.h5                                                 failed
+new.keras                                              Keras 3
+a/model.h5     Keras 2.4.0  mixed_float16         684  opens
+a/saved_model  TF 2.4.4     mixed_float16         684  opens
+zoo/b.h5: missing: Scale
+2 open; 1 with missing classes; 1 of Keras 3, left alone; 1 failed
+"""
+
+
+def without_ends(text):
+    """Return a text without the spaces at the ends of its lines."""
+    return "".join(line.rstrip() + "\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_inspect_lists_a_folder_with_a_line_for_each_model(
+    zoo, capsys, monkeypatch, columns
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["inspect", "--recursive", "zoo"]) == 1
     printed = capsys.readouterr()
-    assert "zoo/bad.h5: no model: it begins with b'no model'" in printed.err
-    rows = printed.out.splitlines()[3:-1]
-    assert [row.count("new/a/") for row in rows] == [0, 1, 1]
-    assert "no model" in rows[0]
-    converted = sorted(path.name for path in (new / "a").iterdir())
-    assert converted == ["model.keras", "saved_model.keras"]
-    model = keras.models.load_model(new / "a" / "model.keras", compile=False)
+    assert without_ends(printed.out) == INSPECTED
+    assert "keras-policies: zoo/bad.h5: no model: the file has zero b" in printed.err
+
+
+CUT = {
+    80: """\
+model in zoo                      written by   policy         parameters  result
+────────────────────────────────────────────────────────────────────────────────
+a/model.h5                        Keras 2.4.0  mixed_float16         684  opens
+networks of …rge.tiny_f/model.h5  Keras 2.4.0  mixed_float16         684  opens
+2 open
+""",
+    120: """\
+model in zoo                                                     written by   policy         parameters  result
+───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+a/model.h5                                                       Keras 2.4.0  mixed_float16         684  opens
+networks of the year 2020/mixed.precision.large.tiny_f/model.h5  Keras 2.4.0  mixed_float16         684  opens
+2 open
+""",  # noqa: E501
+}
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_paths_are_cut_in_their_middle(zoo, capsys, monkeypatch, columns):
+    deep = zoo / "networks of the year 2020/mixed.precision.large.tiny_f"
+    shutil.copytree(SOURCE, deep, ignore=shutil.ignore_patterns("saved_model"))
+    for other in [*zoo.glob("*.*"), zoo / "a/saved_model"]:
+        (shutil.rmtree if other.is_dir() else os.remove)(other)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["inspect", "--recursive", "zoo"]) == 0
+    assert without_ends(capsys.readouterr().out) == CUT[columns]
+
+
+CONVERTED = """\
+model in zoo   result
+────────────────────────────────────
+b.h5           failed
+bad.h5         failed
+lost           converted, 1 left out
+new.keras      Keras 3
+a/model.h5     converted
+a/saved_model  skipped
+"""
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_convert_goes_on_past_a_model_that_fails(zoo, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shutil.copytree(legacy_files.MORE / "2.4.4/custom_layer/saved_model", zoo / "lost")
+    (zoo.parent / "new" / "a").mkdir(parents=True)
+    (zoo.parent / "new" / "a" / "saved_model.keras").write_text("precious")
+    command = ["convert", "--recursive", "zoo", "--output-dir", "new"]
+    assert main([*command, "--jobs", "1", "--skip-existing", "--quiet"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "zoo/b.h5: classes that Keras 3 does not have:\n  Scale" in printed.err
+    for name in "a/model", "lost":
+        os.remove(f"new/{name}.keras")
+    command += ["--jobs", "1", "--policy", "float32", "--skip-existing"]
+    assert main(command) == 1
+    printed = capsys.readouterr()
+    table, left_out, total = without_ends(printed.out).partition("zoo/lost: left out: ")
+    assert table == CONVERTED
+    assert left_out
+    assert total.endswith(
+        "\n2 converted, 1 of them with parts left out; 1 skipped; "
+        "1 of Keras 3, left alone; 2 failed\n"
+    )
+    assert (zoo.parent / "new/a/saved_model.keras").read_text() == "precious"
+    model = keras.models.load_model("new/a/model.keras", compile=False)
     assert model.dtype_policy.name == "float32"
-    assert main([*command, "--json"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    errors = [json.loads(line)["error"] for line in lines]
-    assert ["exists already" in error for error in errors] == [False, True, True]
+
+
+def test_strict_ends_with_3_if_parts_are_left_out(zoo, capsys):
+    lost = str(legacy_files.MORE / "2.4.4/custom_layer/saved_model")
+    whole = str(zoo / "a" / "model.h5")
+    assert main(["convert", lost, "lost.keras", "--strict"]) == 3
+    assert main(["convert", lost, "lost.keras", "--overwrite"]) == 0
+    assert main(["convert", whole, "whole.keras", "--strict"]) == 0
+    output = ["--output-dir", "new", "--strict", "--jobs", "1"]
+    assert main(["convert", lost, whole, *output]) == 3
+    assert "left out" in capsys.readouterr().out
+
+
+def test_a_dry_run_says_where_to_and_writes_nothing(zoo, capsys):
+    before = sorted(zoo.parent.rglob("*"))
+    command = ["convert", "--recursive", "zoo", "--output-dir", "new", "--dry-run"]
+    assert main(command) == 1
+    printed = capsys.readouterr()
+    assert "a/model.h5     new/a/model.keras        would convert" in printed.out
+    assert (
+        "zoo/b.h5: missing: Scale. Pass a class of your own: --custom-" in printed.err
+    )
+    assert "2 would be converted; 1 of Keras 3, left alone; 2 failed" in printed.out
+    given = "--custom-objects", "Scale=legacy_files:Scale"
+    assert main(["convert", "zoo/b.h5", "b.keras", "--dry-run", *given]) == 0
+    assert main(["convert", MODEL, "zoo/new.keras", "--dry-run"]) == 1
+    assert sorted(zoo.parent.rglob("*")) == before
+
+
+def test_base_decides_where_a_model_is_written_whatever_else_is(zoo):
+    command = ["convert", "zoo/a/model.h5", "--output-dir", "new", "--jobs", "1"]
+    assert main([*command, "--base", "zoo"]) == 0
+    assert (zoo.parent / "new/a/model.keras").is_file()
+    assert main([*command, "--base", "new"]) == 1
+
+
+def test_verify_compares_a_file_or_a_folder(zoo, capsys, monkeypatch):
+    recorded = str(SOURCE / "expected.npz")
+    assert main(["convert", MODEL, "new.keras"]) == 0
+    for model in "new.keras", MODEL:
+        assert main(["verify", model, recorded]) == 0
+        assert re.search(r" 0\.00\d+ +0\.00\d+  verified", capsys.readouterr().out)
+    os.makedirs("recorded/a")
+    shutil.copy(recorded, "recorded/a/saved_model.npz")
+    stored = dict(np.load(recorded))
+    np.savez("recorded/a/model.npz", x_0=stored["x_0"], y_0=stored["y_0"] + 0.1)
+    command = ["verify", "--recursive", "zoo", "recorded", "--jobs", "1", "--json"]
+    assert main(command) == 1
+    printed = capsys.readouterr()
+    rows = {row["path"]: row for row in map(json.loads, printed.out.splitlines())}
+    assert [row["status"] for row in rows.values()] == [*["failed"] * 4, "verified"]
+    assert len({tuple(row) for row in rows.values()}) == 1
+    assert "largest difference from the recorded outputs is 0.1" in printed.err
+    assert "zoo/b.h5: there are no recorded outputs 'recorded/b.npz'" in printed.err
+
+
+def documented_keys(command):
+    """Return the keys of a command's rows by the table in the documentation."""
+    page = (pathlib.Path(__file__).parents[2] / "docs/command-line.md").read_text()
+    section = page.split("## JSON\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section, re.MULTILINE)
+    return [key for key, commands in rows if commands == "all" or command in commands]
+
+
+def test_json_has_the_same_keys_whatever_happened(zoo, capsys):
+    convert = ["convert", "--recursive", "zoo", "--output-dir", "new", "--jobs", "1"]
+    statuses = {}
+    for command in ["inspect", "--recursive", "zoo"], convert:
+        assert main([*command, "--json"]) == 1
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert {tuple(row) for row in rows} == {tuple(documented_keys(command[0]))}
+        statuses[command[0]] = [row["status"] for row in rows]
+        assert [row["error"] is None for row in rows] == [
+            row["status"] in ("opens", "missing", "converted") for row in rows
+        ]
+    assert statuses == {
+        "inspect": ["missing", "failed", "keras_3", "opens", "opens"],
+        "convert": ["failed", "failed", "keras_3", "converted", "converted"],
+    }
+    for command in ["inspect", "none.h5"], ["convert", "none.h5", "none.keras"]:
+        assert main([*command, "--json"]) == 1
+        (line,) = capsys.readouterr().out.splitlines()
+        assert list(json.loads(line)) == documented_keys(command[0])
+    assert list(tasks.Verification.KEYS) == documented_keys("verify")[3:]
+
+
+def test_a_folder_of_folders_asks_for_recursive(zoo, capsys):
+    shutil.move(zoo, zoo.parent / "deep" / "zoo")
+    assert main(["inspect", "deep"]) == 1
+    problem = "deep: no model directly in it; 5 below. Add --recursive."
+    assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        pytest.param(["none.h5", "x.keras"], "there is no such file", id="source"),
+        pytest.param([MODEL, "zoo/new.keras"], "it exists already", id="destination"),
+        pytest.param(
+            [MODEL, "--output-dir", "zoo/b.h5"],
+            "--output-dir 'zoo/b.h5': expected a folder, found a file",
+            id="output-dir-is-a-file",
+        ),
+        pytest.param(
+            [MODEL, "--output-dir", "zoo/b.h5/new"],
+            "'zoo/b.h5' is a file, not a folder",
+            id="output-dir-in-a-file",
+        ),
+        pytest.param(["zoo/bad.h5", "x.keras"], "has zero bytes", id="empty-file"),
+    ],
+)
+def test_what_can_be_known_is_told_before_keras_is_imported(zoo, arguments, reason):
+    process, imported = run_command("convert", *arguments, cwd=zoo.parent)
+    assert process.returncode in (1, 2)
+    assert reason in process.stderr
+    assert process.stdout == ""
+    assert "keras" not in imported
+    assert "Traceback" not in process.stderr
+
+
+def test_a_parent_that_may_not_be_written_to_is_named(unprivileged, capsys):
+    unprivileged.chmod(0o500)
+    locked = unprivileged / "new"
+    assert main(["convert", MODEL, "--output-dir", str(locked)]) == 1
+    assert main(["convert", MODEL, f"{unprivileged}/new.keras"]) == 1
+    errors = capsys.readouterr().err.splitlines()
+    problem = f"the folder '{unprivileged}' may not be written to."
+    assert [line.endswith(problem) for line in errors] == [True, True]
 
 
 @pytest.mark.parametrize(

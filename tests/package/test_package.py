@@ -18,9 +18,12 @@ DATA = pathlib.Path(__file__).parents[1] / "data"
 
 def test_public_names():
     assert set(keras_policies.__all__) == {
+        "Converted",
         "DynamicLossScale",
         "FixedLossScale",
+        "LayerDescription",
         "LegacyModelError",
+        "ModelDescription",
         "LossScale",
         "LossScaleLogger",
         "LossScaleOptimizer",

@@ -66,7 +66,7 @@ class Keras3ModelError(LegacyModelError):
 
     def __init__(self, path: FilePath | None = None) -> None:
         super().__init__(
-            "written by Keras 3: there is nothing legacy in it.",
+            "written by Keras 3, which opens it as it is: there is nothing to convert.",
             "Open it with keras.models.load_model.",
             path=path,
         )

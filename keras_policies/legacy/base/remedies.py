@@ -1,6 +1,11 @@
 """What a user can do, said in one place for each remedy that several errors give."""
 
+import contextvars
+
 from keras_policies.legacy.base.errors import FilePath
+
+# Whether the user types options, and not Python.
+_names_options = contextvars.ContextVar("names_options", default=False)
 
 TENSORFLOW = (
     "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is."
@@ -10,8 +15,9 @@ BUILD_LOOKUPS = (
     "keras_policies.load_weights."
 )
 GIVE_LOST_CLASSES = (
-    "Write the classes of these layers again, and pass them as custom_objects; with "
-    "lost='refuse', the error names each that is lost."
+    "Write the classes of these layers again, and pass them as custom_objects "
+    "(--custom-objects); with lost='refuse' (--lost refuse), the error names each that "
+    "is lost."
 )
 TRUST = "If you trust where it came from, pass safe_mode=False (--unsafe)."
 
@@ -24,6 +30,25 @@ def load_weights_into_code(path: FilePath) -> str:
     )
 
 
+def name_options() -> None:
+    """Let errors name options of the command line in place of arguments."""
+    _names_options.set(True)
+
+
+def custom_object(name: str, value: str = "...") -> str:
+    """Return what the user has to pass to give a class or a function by name.
+
+    `value` stands for the object.
+
+    Example:
+        >>> custom_object("Scale")
+        "custom_objects={'Scale': ...}"
+    """
+    if _names_options.get():
+        return f"--custom-objects {name}=MODULE:NAME"
+    return f"custom_objects={{{name!r}: {value}}}"
+
+
 def pass_custom_object(name: str) -> str:
     """Return the remedy where the user has to give a class or a function by name."""
-    return f"Pass a class of your own as custom_objects={{{name!r}: ...}}."
+    return f"Pass a class of your own: {custom_object(name)}."

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.build import optimizer_state
@@ -73,7 +74,7 @@ class _Made:
         unknown = training.unknown(kind, nest)
         if unknown is not None:
             self.left_out.append(
-                f"{kind}: {unknown!r}, pass custom_objects={{{unknown!r}: ...}}"
+                f"{kind}: {unknown!r}, pass {remedies.custom_object(unknown)}"
             )
             return None
         if isinstance(nest, str):

@@ -4,7 +4,7 @@ An author's own import statements are not in the file, so a global name is taken
 module that everybody calls so.
 """
 
-from keras_policies.late import keras
+from keras_policies import keras_names
 from keras_policies.legacy.bytecode import python_ops
 from keras_policies.legacy.bytecode.values import Given, Name, plain
 from keras_policies.legacy.ops import kinds, table
@@ -75,7 +75,7 @@ def global_name(name: str) -> object:
 
     A function or a constant of this name in `custom_objects` comes first.
     """
-    given = keras.saving.get_registered_object(name)
+    given = keras_names.registered(name)
     if given is not None:
         return Given(given) if callable(given) else plain(given)
     if name in MODULES:

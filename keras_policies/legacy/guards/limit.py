@@ -19,7 +19,7 @@ class Limit:
         ...     nodes.spend()
         ... except LimitError as error:
         ...     print(error)
-        more than 2 nodes in its functions: no model needs as many.
+        the file has more than 2 nodes in its functions, the safety limit.
     """
 
     def __init__(self, most: int, what: str) -> None:
@@ -31,6 +31,8 @@ class Limit:
         """Count `count` more, which cannot be negative or NaN."""
         if not 0 <= count <= self._left:
             self._left = 0
-            reason = f"more than {self.most} {self.what}: no model needs as many."
+            reason = (
+                f"the file has more than {self.most} {self.what}, the safety limit."
+            )
             raise LimitError(reason)
         self._left -= count

@@ -91,9 +91,8 @@ class Findings:
             first = _short(min(self.missing)[0])
             raise LegacyModelError(
                 f"classes that Keras 3 does not have:\n{_listed(self.missing)}",
-                f"Pass them as custom_objects={{{first!r}: {first}, ...}}, or decorate "
-                "them with @keras.saving.register_keras_serializable() and import "
-                "them.",
+                f"Pass them: {remedies.custom_object(first)}. A class decorated with "
+                "@keras.saving.register_keras_serializable() only has to be imported.",
             )
 
 

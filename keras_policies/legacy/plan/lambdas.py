@@ -129,9 +129,8 @@ def _code(
         yield Findings(functions={name: _compiled(held, arguments, safe_mode)})
     except LegacyModelError as error:
         remedy = (
-            f"{error.remedy} To replace the code, write the function anew and pass it "
-            f"as custom_objects={{{path!r}: function}} (--custom-objects "
-            f"{path}=module:function)."
+            f"{error.remedy} To replace the code, write the function anew and pass "
+            f"{remedies.custom_object(path, 'function')}."
         )
         refused = LegacyModelError(error.reason, remedy.lstrip(), layer=path)
         yield Findings(code={path: refused})
@@ -188,6 +187,6 @@ def _globals(names: Iterable[str]) -> dict[str, Any]:
         raise LegacyModelError(
             f"this Lambda layer uses {', '.join(missing)}, which the file does not "
             "hold.",
-            f"Pass custom_objects={{{missing[0]!r}: ...}}.",
+            f"Pass {remedies.custom_object(missing[0])}.",
         )
     return found

@@ -55,7 +55,8 @@ def _check_given(vocabulary: Any, safe_mode: bool) -> None:
     if isinstance(vocabulary, str) and safe_mode:
         raise NothingLearnedError(
             f"its vocabulary was the file {vocabulary!r} of the machine that wrote the "
-            "model; if you trust it, and have that file, pass safe_mode=False"
+            "model; if you trust it, and have that file, pass safe_mode=False "
+            "(--unsafe)"
         )
     if not vocabulary:
         raise NothingLearnedError(

@@ -1,5 +1,6 @@
 """Recognizes a path to one part of a model, and names the path that was meant."""
 
+import contextlib
 import pathlib
 
 from keras_policies.legacy.base import remedies
@@ -14,7 +15,11 @@ def check(path: FilePath, weights: bool = False) -> None:
 
     `weights` says that weights without a model are enough.
     """
-    path = pathlib.Path(path)
+    with contextlib.suppress(PermissionError):  # opening it says so
+        _check(pathlib.Path(path), weights)
+
+
+def _check(path: pathlib.Path, weights: bool) -> None:
     folder = _saved_model_around(path)
     if folder is not None:
         remedy = f"Pass the folder {str(folder)!r}."

@@ -1,7 +1,10 @@
 """Chooses the reader of a file by its content, whatever the file is called."""
 
+import contextlib
+import dataclasses
 import importlib
 import pathlib
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
@@ -9,21 +12,20 @@ from keras_policies.legacy.base import errors, remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.guards.paths import check_regular
+from keras_policies.legacy.readers import hub, near_misses, sources
 
 Reader: TypeAlias = AbstractContextManager[LegacyModel]
 # Readers, each imported when it is needed: they import h5py or protobuf, in 0.1 s.
 HDF5, ARCHIVE, FOLDER = "hdf5", "keras_archive.keras_archive", "saved_model.saved_model"
 SIGNATURES = {b"\x89HDF\r\n\x1a\n": HDF5, b"PK\x03\x04": ARCHIVE}
-MODEL_FILE = "saved_model.pb"
-# What Keras 3 leaves when a .keras file is unpacked into a folder.
-KERAS_3_FOLDER = "config.json", "metadata.json"
 EXPECTED = (
     "a SavedModel folder (with saved_model.pb), an .h5 file, or a .keras file, written "
-    "by tf.keras 2.0 to 2.15 or by Keras 3"
+    "by tf.keras 2.0 to 2.15 or by Keras 1 or 2; or one of them in a .zip, .tar.gz or "
+    ".tgz file, or at hf://user/model"
 )
 
 
-def is_archive(path: FilePath) -> bool:
+def is_zip(path: FilePath) -> bool:
     """Return whether the file at `path` is a zip, as a `.keras` file is."""
     with located(path):
         return _kind(pathlib.Path(path)) == ARCHIVE
@@ -42,7 +44,8 @@ def _kind(path: pathlib.Path) -> str:
     for signature, reader in SIGNATURES.items():
         if start.startswith(signature):
             return reader
-    raise LegacyModelError(f"no model: it begins with {start!r}. Expected {EXPECTED}.")
+    found = f"it begins with {start!r}" if start else "the file has zero bytes"
+    raise LegacyModelError(f"no model: {found}. Expected {EXPECTED}.")
 
 
 def _missing(path: pathlib.Path) -> LegacyModelError:
@@ -53,28 +56,47 @@ def _missing(path: pathlib.Path) -> LegacyModelError:
     return LegacyModelError("there is no such file or folder.")
 
 
-def read(path: FilePath) -> Reader:
-    """Return a context of the `LegacyModel` at `path`, in which it can be read.
+def check(path: FilePath) -> None:
+    """Raise if there is no model at `path`, as far as its first bytes tell."""
+    near_misses.check(path)
+    with located(path):
+        if sources.is_hub(path):
+            hub.check()
+        elif not sources.is_archive(pathlib.Path(path)):
+            _reader_name(sources.one_level_down(pathlib.Path(path)))
+
+
+@contextlib.contextmanager
+def read(path: FilePath) -> Iterator[LegacyModel]:
+    """Yield the `LegacyModel` at `path`, which can be read in this context.
 
     The errors are LegacyModelError, and Keras3ModelError for what Keras 3 wrote.
     """
-    path = pathlib.Path(path)
-    with located(path):
-        return errors.entering(_reader(path), path)
+    with sources.local(path) as here:
+        with located(here):
+            reader = _reader(here)
+        with errors.entering(reader, here) as legacy:
+            yield dataclasses.replace(legacy, path=str(path))
 
 
 def _reader(path: pathlib.Path) -> Reader:
-    kind = _folder_kind(path) if path.is_dir() else _kind(path)
-    reader = importlib.import_module(f"keras_policies.legacy.readers.{kind}")
-    found: Reader = reader.read(path)
+    name = f"keras_policies.legacy.readers.{_reader_name(path)}"
+    found: Reader = importlib.import_module(name).read(path)
     return found
+
+
+def _reader_name(path: pathlib.Path) -> str:
+    try:
+        return _folder_kind(path) if path.is_dir() else _kind(path)
+    except OSError as error:  # a folder that may not be looked into
+        raise LegacyModelError(f"cannot be read: {error}.") from error
 
 
 def _folder_kind(path: pathlib.Path) -> str:
     """Return the name of the reader of a folder."""
-    if (path / MODEL_FILE).is_file():
+    if sources.is_saved_model(path):
         return FOLDER
-    if all((path / name).is_file() for name in KERAS_3_FOLDER):
+    if sources.is_keras_3(path):
         raise errors.Keras3ModelError
-    reason = f"a folder without {MODEL_FILE}. Expected {EXPECTED}."
+    reason = f"a folder without {sources.MODEL_FILE}. Expected {EXPECTED}."
     raise LegacyModelError(reason)

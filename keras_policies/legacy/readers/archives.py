@@ -1,0 +1,116 @@
+"""Unpacks `.zip`, `.tar.gz` and `.tgz` files, which may come from strangers."""
+
+import gzip
+import pathlib
+import stat
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+from keras_policies.legacy.base import errors
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards import packed
+from keras_policies.legacy.guards.limit import Limit
+
+ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"
+ENDINGS = ".zip", ".tar.gz", ".tgz"
+COPY_BYTES = 1024 * 1024
+ENCRYPTED = 1  # a bit of a zip entry's flags
+
+
+class Entry(NamedTuple):
+    """A file or a folder in an archive."""
+
+    name: str
+    mode: int  # with the type of the file; 0 if the archive has none
+    is_folder: bool
+    size: int  # bytes
+    content: IO[bytes] | None  # None for a folder
+
+
+def unpack(path: pathlib.Path, folder: pathlib.Path) -> None:
+    """Write the files of an archive to an empty folder, or raise `LegacyModelError`.
+
+    What was written before an error is left there.
+    """
+    with errors.corrupt(path):
+        with path.open("rb") as file:
+            is_zip = file.read(len(ZIP)) == ZIP
+        if is_zip:
+            _write(_in_zip(path), folder)
+            return
+        with tempfile.NamedTemporaryFile() as unzipped:
+            _unzip(path, unzipped)
+            _write(_in_tar(unzipped.name), folder)
+
+
+def is_keras_file(path: pathlib.Path) -> bool:
+    """Return whether a zip is a `.keras` file, or is to be read as one."""
+    with errors.corrupt(path), packed.SmallReads(path) as file:
+        if not zipfile.is_zipfile(file):
+            return True  # whose reader says what is wrong
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+    has_config = {"config.json", "model.weights.h5"}.issubset(names)
+    return not names or "metadata.json" in names or has_config
+
+
+def _in_zip(path: pathlib.Path) -> Iterator[Entry]:
+    with packed.SmallReads(path) as file, zipfile.ZipFile(file) as archive:
+        found = archive.infolist()
+        size = sum(info.file_size for info in found)
+        packed.check_unpacked(size, path.stat().st_size)
+        for info in found:
+            if info.flag_bits & ENCRYPTED:
+                raise LegacyModelError("encrypted.", "Unpack it with its password.")
+            mode = info.external_attr >> 16
+            if info.is_dir():
+                yield Entry(info.filename, stat.S_IFDIR, True, 0, None)
+                continue
+            with archive.open(info) as content:
+                yield Entry(info.filename, mode, False, info.file_size, content)
+
+
+def _unzip(path: pathlib.Path, unzipped: IO[bytes]) -> None:
+    """Copy what a gzip file holds, as far as its size explains that."""
+    size, done = path.stat().st_size, 0
+    with gzip.open(path) as file:
+        while chunk := file.read(COPY_BYTES):
+            done += len(chunk)
+            packed.check_unpacked(done, size)
+            unzipped.write(chunk)
+    unzipped.flush()
+
+
+def _in_tar(path: str) -> Iterator[Entry]:
+    with packed.SmallReads(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
+        for member in tar:
+            is_plain = member.isreg() and not member.issparse()
+            kind = stat.S_IFREG if is_plain else stat.S_IFLNK
+            content = tar.extractfile(member) if is_plain else None
+            mode = stat.S_IFDIR if member.isdir() else kind
+            yield Entry(member.name, mode, member.isdir(), member.size, content)
+
+
+def _write(entries: Iterator[Entry], folder: pathlib.Path) -> None:
+    count = Limit(packed.MAX_ENTRIES, "files and folders in the archive")
+    for entry in entries:
+        count.spend()
+        packed.check_entry(entry.name, entry.mode)
+        path = folder / entry.name
+        (path if entry.is_folder else path.parent).mkdir(parents=True, exist_ok=True)
+        if entry.content is not None:
+            if path.exists():  # also on disks that do not tell A from a
+                raise LegacyModelError(f"{entry.name!r} is in the archive twice.")
+            with path.open("xb") as file:
+                _copy(entry.content, file, entry.size)
+
+
+def _copy(source: IO[bytes], target: IO[bytes], left: int) -> None:
+    while left and (chunk := source.read(min(left, COPY_BYTES))):
+        target.write(chunk)
+        left -= len(chunk)
+    if left:
+        raise LegacyModelError("the archive ends in the middle of a file.")

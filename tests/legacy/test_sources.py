@@ -1,0 +1,363 @@
+"""Models in archives, in folders, and on the Hugging Face Hub; hostile archives."""
+
+import gzip
+import http.server
+import io
+import json
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import zipfile
+
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+from keras_policies import LegacyModelError, convert_model, inspect_model, load_model
+from keras_policies.cli import main
+from keras_policies.legacy.guards import packed
+
+SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
+SAVED_MODEL, H5 = SOURCE / "saved_model", SOURCE / "model.h5"
+ROOT = pathlib.Path(keras_policies.__file__).parents[1]
+
+
+def packed_folder(folder, kind, top):
+    """Return an archive of the SavedModel, in the folder `top` of the archive."""
+    content = folder / "content"
+    shutil.copytree(SAVED_MODEL, content / top, dirs_exist_ok=True)
+    name = folder / "old"
+    forms = {".zip": "zip", ".tar.gz": "gztar", ".tgz": "gztar"}
+    written = shutil.make_archive(str(name), forms[kind], content)
+    shutil.rmtree(content)
+    return pathlib.Path(written).rename(f"{name}{kind}")
+
+
+@pytest.mark.parametrize("top", [".", "model/1"])
+@pytest.mark.parametrize("kind", [".zip", ".tar.gz", ".tgz"])
+def test_a_packed_model_opens_as_the_model_does(tmp_path, kind, top):
+    path = packed_folder(tmp_path, kind, top)
+    found = inspect_model(path)
+    assert (found.path, found.name) == (str(path), "conv_fixed")
+    expected = load_model(SAVED_MODEL)
+    model = load_model(path)
+    for weight, wanted in zip(model.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(weight, wanted)
+    assert int(model.optimizer.iterations) == 5
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_nothing_unpacked_is_left(tmp_path, monkeypatch):
+    path = packed_folder(tmp_path, ".zip", "model")
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    load_model(path)
+    inspect_model(path)
+    with pytest.raises(LegacyModelError, match="dtype_policy is for legacy"):
+        load_model(packed_keras_3(tmp_path), dtype_policy="float32")
+    assert list(folder.iterdir()) == []
+
+
+def packed_keras_3(folder):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.save(folder / "new.keras")
+    with zipfile.ZipFile(folder / "new.zip", "w") as archive:
+        archive.write(folder / "new.keras", "deep/new.keras")
+    os.remove(folder / "new.keras")
+    return folder / "new.zip"
+
+
+def test_a_packed_model_of_keras_3_is_opened_by_keras(tmp_path):
+    assert load_model(packed_keras_3(tmp_path)).count_params() == 3
+
+
+def test_files_of_macos_in_a_zip_are_no_models(tmp_path):
+    with zipfile.ZipFile(tmp_path / "old.zip", "w") as archive:
+        archive.write(H5, "model.h5")
+        archive.writestr("__MACOSX/._model.h5", "")
+        archive.writestr("._model.h5", "")
+    assert inspect_model(tmp_path / "old.zip").name == "conv_fixed"
+
+
+def test_a_packed_model_is_converted(tmp_path, monkeypatch, capsys):
+    path = packed_folder(tmp_path, ".tar.gz", "model")
+    assert convert_model(path, tmp_path / "a.keras").source.path == str(path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["inspect", "old.tar.gz"]) == 0
+    output = ["--output-dir", "new", "--jobs", "1"]
+    assert main(["convert", "old.tar.gz", *output]) == 0
+    assert os.listdir("new") == ["old.keras"]
+
+
+def test_an_error_names_the_file_in_the_archive(tmp_path):
+    with zipfile.ZipFile(tmp_path / "old.zip", "w") as archive:
+        archive.writestr("deep/model.h5", "no model")
+    problem = r"old\.zip/deep/model\.h5: no model: it begins with b'no model'"
+    with pytest.raises(LegacyModelError, match=problem):
+        load_model(tmp_path / "old.zip")
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        pytest.param([], "no model in it: no saved_model.pb", id="none"),
+        pytest.param(
+            ["a.h5", "deep/b.h5"], "2 models in it, expected one: 'a.h5', 'deep", id="2"
+        ),
+    ],
+)
+def test_an_archive_has_one_model(tmp_path, names, problem):
+    with zipfile.ZipFile(tmp_path / "old.zip", "w") as archive:
+        archive.writestr("readme.txt", "")
+        for name in names:
+            archive.write(H5, name)
+    with pytest.raises(LegacyModelError, match=problem):
+        load_model(tmp_path / "old.zip")
+
+
+def test_a_folder_may_hold_one_model_a_level_down(tmp_path):
+    kaggle = tmp_path / "deep" / "kaggle"
+    shutil.copytree(SAVED_MODEL, kaggle / "1")
+    assert inspect_model(kaggle).name == "conv_fixed"
+    assert load_model(kaggle).name == "conv_fixed"
+    assert main(["inspect", str(kaggle)]) == 0
+    with pytest.raises(LegacyModelError, match="a folder without saved_model.pb"):
+        load_model(tmp_path)
+    shutil.copy(H5, kaggle)
+    with pytest.raises(LegacyModelError, match="a folder without saved_model.pb"):
+        load_model(kaggle)
+
+
+def zip_with(path, name, mode=0o644, content=b"x", times=1):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(times):
+            archive.NameToInfo.clear()  # it warns of names that come twice
+            info = zipfile.ZipInfo(name.format(number))
+            info.external_attr = mode << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, content)
+
+
+def tar_with(path, name, kind=tarfile.REGTYPE, content=b"x", times=1):
+    with tarfile.open(path, "w:gz") as archive:
+        for number in range(times):
+            info = tarfile.TarInfo(name.format(number))
+            info.type, info.linkname, info.size = kind, "/etc/passwd", len(content)
+            archive.addfile(info, io.BytesIO(content))
+
+
+OUTSIDE = "its path leads out of the folder"
+LINK = "it is a link or a device"
+ZEROS = bytes(40_000_000)
+HOSTILE = {
+    "zip-above": (zip_with, {"name": "../evil.h5"}, OUTSIDE),
+    "zip-absolute": (zip_with, {"name": "/tmp/evil.h5"}, OUTSIDE),
+    "zip-within-above": (zip_with, {"name": "a/../../evil.h5"}, OUTSIDE),
+    "zip-of-windows": (zip_with, {"name": "a\\..\\..\\evil.h5"}, OUTSIDE),
+    "zip-drive": (zip_with, {"name": "C:evil.h5"}, OUTSIDE),
+    "zip-link": (zip_with, {"name": "a.h5", "mode": stat.S_IFLNK | 0o777}, LINK),
+    "zip-pipe": (zip_with, {"name": "a.h5", "mode": stat.S_IFIFO | 0o777}, LINK),
+    "zip-bomb": (zip_with, {"name": "a.h5", "content": ZEROS}, "claims 40000000 bytes"),
+    "zip-twice": (
+        zip_with,
+        {"name": "a.h5", "times": 2},
+        "'a.h5' is in the archive twice",
+    ),
+    "zip-many": (
+        zip_with,
+        {"name": "{}.h5", "times": packed.MAX_ENTRIES + 1},
+        "more than 10000 files and folders in the archive",
+    ),
+    "zip-deep": (zip_with, {"name": "a/" * 40 + "a.h5"}, "too long or too deep"),
+    "zip-long": (zip_with, {"name": "a" * 300 + ".h5"}, "too long or too deep"),
+    "tar-above": (tar_with, {"name": "../evil.h5"}, OUTSIDE),
+    "tar-absolute": (tar_with, {"name": "/tmp/evil.h5"}, OUTSIDE),
+    "tar-link": (tar_with, {"name": "a.h5", "kind": tarfile.SYMTYPE}, LINK),
+    "tar-hard-link": (tar_with, {"name": "a.h5", "kind": tarfile.LNKTYPE}, LINK),
+    "tar-device": (tar_with, {"name": "a.h5", "kind": tarfile.CHRTYPE}, LINK),
+    "tar-pipe": (tar_with, {"name": "a.h5", "kind": tarfile.FIFOTYPE}, LINK),
+    "tar-bomb": (tar_with, {"name": "a.h5", "content": ZEROS}, "the archive claims"),
+    "tar-many": (
+        tar_with,
+        {"name": "{}.h5", "times": packed.MAX_ENTRIES + 1, "content": b""},
+        "more than 10000 files and folders in the archive",
+    ),
+    "tar-header": (
+        tar_with,
+        {"name": "a.h5", "kind": tarfile.XHDTYPE, "content": os.urandom(9_000_000)},
+        "a header of the archive has 90",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_archive_is_refused(tmp_path, monkeypatch, case):
+    write, arguments, problem = HOSTILE[case]
+    path = tmp_path / "evil.zip"
+    write(path, **arguments)
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with pytest.raises(LegacyModelError, match=problem) as caught:
+        load_model(path)
+    assert str(caught.value).startswith(str(path))
+    assert sorted(os.listdir(tmp_path)) == ["evil.zip", "temporary"]
+    assert list(folder.iterdir()) == []
+    assert not os.path.exists("/tmp/evil.h5")
+
+
+def test_a_central_directory_that_would_fill_memory_is_refused(tmp_path):
+    path = tmp_path / "evil.zip"
+    zip_with(path, "{}" + "a" * 60_000, times=150, content=b"")
+    with pytest.raises(LegacyModelError, match="a header of the archive has 9"):
+        load_model(path)
+
+
+def test_the_sum_of_all_files_is_limited(tmp_path, monkeypatch):
+    monkeypatch.setattr(packed, "MAX_UNPACKED_BYTES", 1000)
+    path = packed_folder(tmp_path, ".zip", ".")
+    with pytest.raises(LegacyModelError, match="at most 1000 are written"):
+        load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param(b"PK\x03\x04no zip", "not a readable .keras file", id="zip"),
+        pytest.param(b"\x1f\x8bno gzip", "corrupt", id="gzip"),
+        pytest.param(gzip.compress(b"no tar" * 200), "ReadError", id="tar"),
+        pytest.param(gzip.compress(b"x" * 10_000)[:-20], "corrupt", id="cut"),
+    ],
+)
+def test_a_damaged_archive_is_named(tmp_path, content, problem):
+    path = tmp_path / "old.tgz"
+    path.write_bytes(content)
+    with pytest.raises(LegacyModelError, match=problem):
+        load_model(path)
+
+
+def test_a_sparse_file_and_an_encrypted_one_are_refused(tmp_path):
+    path = tmp_path / "old.zip"
+    zip_with(path, "a.h5")
+    data = bytearray(path.read_bytes())
+    data[6] |= 1  # the flags of the file
+    data[data.index(b"PK\x01\x02") + 8] |= 1  # and in the directory
+    path.write_bytes(data)
+    with pytest.raises(
+        LegacyModelError, match="encrypted. Unpack it with its password"
+    ):
+        load_model(path)
+    tar_with(path, "a.h5", kind=tarfile.GNUTYPE_SPARSE)
+    with pytest.raises(LegacyModelError, match=LINK):
+        load_model(path)
+
+
+OPEN = """
+import keras_policies, sys
+model = keras_policies.load_model(sys.argv[1])
+print(model.name, keras_policies.inspect_model(sys.argv[1]).path)
+"""
+
+
+def run(code, *arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
+    )
+
+
+def write_cache(cache):
+    """Write a repository into a cache as the hub does: links from names to blobs."""
+    folder, commit = cache / "models--user--old", "0" * 40
+    snapshot = folder / "snapshots" / commit
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text(commit)
+    (folder / "blobs").mkdir()
+    files = [path for path in SAVED_MODEL.rglob("*") if path.is_file()]
+    for number, path in enumerate(files):
+        blob = shutil.copy(path, folder / "blobs" / f"blob{number}")
+        link = snapshot / path.relative_to(SAVED_MODEL)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(os.path.relpath(blob, link.parent))
+    (snapshot / "README.md").write_text("a model card")
+
+
+def test_a_model_of_the_hub_opens_from_the_cache(tmp_path):
+    write_cache(tmp_path)
+    done = run(OPEN, "hf://user/old", HF_HUB_CACHE=str(tmp_path), HF_HUB_OFFLINE="1")
+    assert done.stdout == "conv_fixed hf://user/old\n", done.stderr[-2000:]
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    """The hub, as far as a download needs it, with one repository."""
+
+    commit = "0" * 40
+
+    def do_GET(self):
+        name = self.path.partition("?")[0]
+        if name.startswith("/api/models/user/old"):
+            names = [str(p.relative_to(SAVED_MODEL)) for p in SAVED_MODEL.rglob("*.*")]
+            siblings = [{"rfilename": name} for name in [*names, "README.md"]]
+            found = {"id": "user/old", "sha": self.commit, "siblings": siblings}
+            if "/tree/" in name:
+                found = [
+                    {"type": "file", "path": n, "size": 1, "oid": "0"} for n in names
+                ]
+            return self.answer(json.dumps(found).encode(), "application/json")
+        path = SAVED_MODEL / name.partition(f"/resolve/{self.commit}/")[2]
+        if not path.is_file():
+            return self.send_error(404)
+        return self.answer(path.read_bytes(), "application/octet-stream")
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def answer(self, content, kind):
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("ETag", '"' + self.path.replace("/", "") + '"')
+        self.send_header("X-Repo-Commit", self.commit)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    def log_message(self, *arguments):
+        pass
+
+
+def test_a_model_of_the_hub_is_downloaded(tmp_path):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    environment = {"HF_ENDPOINT": address, "HF_HUB_CACHE": str(tmp_path)}
+    try:
+        done = run(OPEN, "hf://user/old", **environment)
+        lost = run(OPEN, "hf://user/nothing", **environment)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert done.stdout == "conv_fixed hf://user/old\n", done.stderr[-2000:]
+    assert "hf://user/nothing: it cannot be downloaded" in lost.stderr
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    problem = "hf://user/old: .* not installed. Run pip install huggingface_hub"
+    for call in load_model, inspect_model:
+        with pytest.raises(LegacyModelError, match=problem):
+            call("hf://user/old")
+    assert main(["convert", "hf://user/old", "new.keras"]) == 1
+    assert "Run pip install huggingface_hub." in capsys.readouterr().err

@@ -1,0 +1,45 @@
+"""Builds the documentation as a site; a warning is an error.
+
+    python tools/site.py [FOLDER]
+
+writes it to FOLDER, by default `site`. The texts lie in the repository where GitHub
+readers look for them; here they are copied to a folder as they lie, and mkdocs builds
+that.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).parents[1]
+TEXTS = (
+    *("*.md", "LICENSE", "docs/*.md", "notebooks/*.ipynb"),
+    *("tests/README.md", "tests/data/README.md", "benchmarks/README.md"),
+    "benchmarks/*.png",
+)
+
+
+def main(target):
+    with tempfile.TemporaryDirectory() as source:
+        for pattern in TEXTS:
+            for path in ROOT.glob(pattern):
+                copy = pathlib.Path(source, path.relative_to(ROOT))
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, copy)
+        command = ["-m", "mkdocs", "build", "--strict", "--site-dir", target]
+        # Otherwise mkdocs-material tells of its own plans on stderr.
+        environment = {"SITE_SOURCE": source, "NO_MKDOCS_2_WARNING": "1"}
+        subprocess.run(
+            [sys.executable, *command],
+            cwd=ROOT,
+            env=os.environ | environment,
+            check=True,
+        )
+    print(f"the site: {target}")
+
+
+if __name__ == "__main__":
+    main(os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "site"))
