@@ -28,6 +28,50 @@ def named(*names):
     ]
 
 
+# What is still opened wrongly, or refused. A case that is mended has to leave the list.
+WRONG = """
+keywords_and_a_number own_attention_layer own_layer_normalization
+own_layer_normalization_inside own_multi_head_attention own_orthogonal_regularizer
+own_rms_normalization own_rms_normalization_inside sequential_of_features
+sequential_of_numbers siamese_of_keywords siamese_of_keywords_in_another_order
+siamese_of_positions
+"""
+NOT_NAMED = """
+monte_carlo_inside monte_carlo_of_class monte_carlo_of_functions own_attention_layer
+own_layer_normalization own_multi_head_attention own_orthogonal_kernel
+own_orthogonal_regularizer own_rms_normalization sequential_of_features
+sequential_of_numbers
+"""
+DRAWN = "monte_carlo"  # no single draw can be compared
+
+
+@pytest.fixture(autouse=True)
+def known_faults(request):
+    """Expect the cases of the lists to fail."""
+    _, _, name = request.node.callspec.params["name"].partition("/")
+    is_predicted = request.function is test_a_model_predicts_what_tensorflow_did
+    if name in (WRONG if is_predicted else NOT_NAMED).split():
+        reason = "silently wrong, or refused: the check against the file's own graph"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{release}/{name}"
+        for release in RELEASES
+        for name in lost_files.names(release, tables=("-faults",))
+        if not name.startswith(DRAWN)
+    ],
+)
+def test_a_model_predicts_what_tensorflow_did(folder, name):
+    case, model, _ = opened(folder, name)
+    for x, expected in case.batches():
+        found = keras.tree.flatten(model(x, training=False))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(to_numpy(one), other, rtol=0, atol=1e-4)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     archives = [path for name in RELEASES for path in lost_files.archives(name)]

@@ -22,12 +22,14 @@ OF_LISTS = {
     *("Maximum", "Minimum", "Multiply", "Subtract"),
 }
 ATTENTION = "MultiHeadAttention"
+ROLES = {"query", "key", "value"}  # the scopes of what its first weights multiply
 # Ops that make bools, as masks are.
 OF_BOOLS = {
     *("Any", "All", "Equal", "Greater", "GreaterEqual", "Less", "LessEqual"),
     *("LogicalAnd", "LogicalNot", "LogicalOr", "NotEqual"),
 }
 Call = tuple[CallStep, dict[Output, int]]
+ValueOf = Callable[[Output], Value]
 
 
 def call(region: Region, body: Body, value: Callable[[Output], Value]) -> Call | None:
@@ -41,13 +43,13 @@ def call(region: Region, body: Body, value: Callable[[Output], Value]) -> Call |
         tensors = _tensors(body.nodes[only].inputs, value)
         if part.tensors is not None:
             tensors = tensors[: part.tensors]
-        arguments = _as_traced(layer, tensors) or _plainly(region, body, tensors)
+        arguments = _as_traced(layer, tensors) or _plainly(region, body, value, tensors)
         positions = {output: output.position for output in region.outputs}
     else:
         tensors = _tensors(region.inputs, value)
-        arguments = _by_scopes(region, body, value)
-        if arguments is None:
-            arguments = _plainly(region, body, tensors)
+        is_attention = region.layer.class_name == ATTENTION
+        guess = _by_scopes if is_attention else _plainly
+        arguments = guess(region, body, value, tensors)
         positions = _positions(region, body)
     if part.tensors is not None:
         arguments = (tensors, {}) if len(tensors) == part.tensors else None
@@ -87,7 +89,9 @@ def _as_traced(layer: RecordedLayer, tensors: Sequence[Value]) -> Arguments | No
     return None
 
 
-def _plainly(region: Region, body: Body, tensors: Sequence[Value]) -> Arguments | None:
+def _plainly(
+    region: Region, body: Body, value: ValueOf, tensors: Sequence[Value]
+) -> Arguments | None:
     """Return the arguments of a call whose structure nothing records, or None."""
     class_name = region.layer.class_name
     if class_name == ATTENTION:
@@ -107,20 +111,26 @@ def _plainly(region: Region, body: Body, tensors: Sequence[Value]) -> Arguments 
 
 
 def _by_scopes(
-    region: Region, body: Body, value: Callable[[Output], Value]
+    region: Region, body: Body, value: ValueOf, tensors: Sequence[Value]
 ) -> Arguments | None:
-    """Return the arguments of attention: its scopes say what each tensor is."""
-    if region.layer.class_name != ATTENTION:
-        return None
+    """Return the arguments of attention: its scopes say what each tensor is.
+
+    A tensor that goes elsewhere is the mask; of several, none is.
+    """
     found: dict[str, Output] = {}
     for name in region.nodes:
         role = name.removeprefix(f"{region.scope}/").partition("/")[0]
         for taken in body.inputs([name]):
             if taken in region.inputs:
                 found[role] = taken
-    if set(found) != {"query", "key", "value"}:
+    if not set(found) >= ROLES:
         return None
     kwargs = {"value": value(found["value"])}
+    others = {output for role, output in found.items() if role not in ROLES}
+    if others:
+        if len(others) > 1 or others & {found[role] for role in ROLES}:
+            return None
+        kwargs["attention_mask"] = value(others.pop())
     if found["key"] != found["value"]:
         kwargs["key"] = value(found["key"])
     return value(found["query"]), kwargs
