@@ -42,8 +42,8 @@ class Rebuilt:
             "the classes of these layers are not to be found, so they were made of the "
             f"functions that the file recorded for inference: {named}. They train, but "
             "not with what they only did in training: dropout and noise by ops, losses "
-            "that they added, statistics moved by assignments. An inference "
-            "function draws random numbers in training only; otherwise it takes their mean."
+            "that they added, statistics moved by assignments. Random numbers "
+            "are drawn in training only; in inference, they are their mean."
         )
         if self.unused:
             unused = ", ".join(self.unused)
