@@ -158,7 +158,7 @@ def test_the_limits_on_the_security_page_are_those_of_the_code():
     for limit in (
         f"{packed.MAX_ENTRIES:,}, with paths of {packed.MAX_NAME_BYTES:,} bytes and "
         f"{packed.MAX_DEPTH} levels, {gib} GiB in all",
-        f"{budget.TIMES} times the size of its weights, and "
+        f"{budget.TIMES} times the size of the file, and "
         f"{budget.SMALL_BYTES // 2**20} MiB",
         f"{expansion.MAX_EXPANSION} times its packed size, and {mib} MiB",
     ):

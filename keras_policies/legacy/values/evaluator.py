@@ -1,11 +1,8 @@
 """Partial evaluation: `ops.add(x, y)` for tensors, constants and dimensions alike.
 
-    >>> ops.add(np.float32(1), np.float32(2))      # constants: numpy, at once
-    3.0
-    >>> ops.multiply(dims, 2)                      # dimensions: their own operators
-    2*batch
-    >>> ops.add(keras.Input((3,)), np.float32(2))  # a tensor: a node of keras.ops
-    <KerasTensor shape=(None, 3), dtype=float32, ...>
+    ops.add(np.float32(1), np.float32(2))      # constants: numpy, at once
+    ops.multiply(length, 2)                    # a dimension: its own operators
+    ops.add(keras.Input((3,)), np.float32(2))  # a tensor: a node of keras.ops
 
 Names and arguments are those of `keras.ops`.
 """
