@@ -49,7 +49,7 @@ ssim yolo_boxes
 # What is called in a way that cannot be known before the model runs, or that tf.keras
 # did not write down.
 REFUSED_IN_BOTH = """
-complex pad_by_shape range_of_float
+complex pad_by_shape
 """
 REFUSED = {
     "2.3.4": """

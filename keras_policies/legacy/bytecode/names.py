@@ -13,7 +13,7 @@ from keras_policies.legacy.ops import kinds, table
 MODULES = {
     **dict.fromkeys(("tf", "tensorflow", "TF"), "tf"),
     **dict.fromkeys(("K", "backend", "KB", "kb", "keras_backend"), "keras.backend"),
-    **dict.fromkeys(("ktf", "KTF"), "tf"),
+    **dict.fromkeys(("ktf", "KTF", "array_ops", "math_ops"), "tf"),
     **dict.fromkeys(("np", "numpy"), "numpy"),
     "keras": "keras",
     "math": "math",
