@@ -3,8 +3,7 @@
 The length of an axis that Keras does not know is traced back to the inputs of the
 model: the operation that made the tensor is asked for its output shape three times, for
 input axes of three sets of prime lengths. An output axis that is the same multiple of
-input axes each time, or the same multiple plus a number, is that; any other is a
-dimension of its own.
+input axes each time is that; any other is a dimension of its own.
 """
 
 import itertools
@@ -148,11 +147,10 @@ def _multiple(
         return None
     for chosen in _choices(len(symbolic)):
         products = [math.prod(row[i] for i in chosen) for row in values]
-        slope, rest = divmod(lengths[1] - lengths[0], products[1] - products[0])
-        more = lengths[0] - slope * products[0]
-        fits = (slope * p + more == n for n, p in zip(lengths, products, strict=True))
-        if slope > 0 and not rest and all(fits):
-            return math.prod((symbolic[i] for i in chosen), start=slope) + more
+        times = lengths[0] // products[0] if products[0] else 0
+        fits = (times * p == n for n, p in zip(lengths, products, strict=True))
+        if times and all(fits):
+            return math.prod((symbolic[i] for i in chosen), start=times)
     return None
 
 
