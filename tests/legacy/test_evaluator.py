@@ -220,7 +220,9 @@ def cases(tmp_path_factory):
         arguments = op.signature.bind(*args, **op._known(kwargs)).arguments
         case = Case(op, dict(arguments))
         ranks = [len(x.shape) for x in case.tensors]
-        if not case.name.startswith(RANDOM):
+        # A size as a float has no array to replay it with: test_lost has models of it.
+        is_ratio = any(isinstance(x, dims.Ratio) for x in arguments.values())
+        if not case.name.startswith(RANDOM) and not is_ratio:
             found.setdefault((case.name, *arguments, *ranks), case)
         return output
 
