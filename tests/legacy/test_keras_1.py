@@ -26,7 +26,11 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_of_keras_1_predicts_what_it_did(folder, name):
     stored = np.load(folder / f"{name}.npz")
-    found = load_model(folder / f"{name}.h5").predict(stored["x"], verbose=0)
+    model = load_model(folder / f"{name}.h5")
+    if name == "channels_first" and keras.backend.backend() == "tensorflow":
+        # TensorFlow's own kernels have this layout on some processors only; XLA on all
+        model.compile(jit_compile=True)
+    found = model.predict(stored["x"], verbose=0)
     np.testing.assert_allclose(found, stored["y"], rtol=1e-5, atol=1e-5)
 
 
