@@ -7,7 +7,7 @@ import keras
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight, is_unknown
 from keras_policies.legacy.base.names import layer_name, numbered
-from keras_policies.legacy.build import cudnn, matching
+from keras_policies.legacy.build import cudnn, matching, own_classes
 from keras_policies.legacy.build.targets import Pairs, Target, targets
 
 # By layer; `""` stands for the model itself.
@@ -26,20 +26,25 @@ def pair(model: keras.Model, by_layer: ByLayer) -> Pairs:
     those that are in none of its layers. The error names every layer that does not fit.
     """
     stored = {layer_name(name): weights for name, weights in by_layer.items()}
+    layers = {layer.name: layer for layer in model.layers} | {"": model}
     held = _whole_model(model) if set(stored) == {""} else _by_layer(model)
     pairs, problems = [], []
+    suspects: set[str] = set()
     for name in dict.fromkeys((*held, *stored)):
         known, named = _known(stored.get(name, ())), name or model.name
         matched = matching.match(held.get(name, ()), known)
         if matched is None:
-            problems.append(matching.difference(named, held.get(name), known))
+            wrong = [matching.difference(named, held.get(name), known)]
         else:
-            problems += matching.misfits(named, matched)
+            wrong = matching.misfits(named, matched)
             pairs += matched
+        problems += wrong
+        if wrong and name in layers:
+            suspects |= own_classes.stock_names(layers[name])
     if problems:
         listed = "\n  ".join(problems)
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
-        raise LegacyModelError(reason)
+        raise LegacyModelError(reason, suspects=suspects)
     return pairs
 
 

@@ -47,6 +47,11 @@ class Plan:
     settings: Settings
     lost: Rebuilt
 
+    @property
+    def is_interpreted(self) -> bool:
+        """bool, whether parts of a SavedModel were made of functions or code."""
+        return self.legacy.recorded is not None
+
     def raise_if_missing(self) -> None:
         """Raise an error if something is missing, or is not to be trusted."""
         known = keras_internals.custom_object_scope(dict(self.findings.functions))
@@ -63,6 +68,7 @@ def make(
     compile: bool = True,
     rebuild_lost: bool = True,
     signature: str | None = None,
+    namesakes: frozenset[str] = frozenset(),
 ) -> Plan:
     """Return the `Plan`, or raise LegacyModelError if something cannot be converted.
 
@@ -70,13 +76,15 @@ def make(
     mode, code in the file is refused. Without `compile`, an unreadable training
     configuration counts as none. With `rebuild_lost`, layers whose classes nobody knows
     are made of their recorded functions; `signature` names the function that the model
-    itself becomes.
+    itself becomes. `namesakes` are the classes that are not Keras's, though their names
+    are.
     """
     with corrupt(legacy.path), budget.of(paths.size(legacy.path)):
         settings = Settings(
             safe_mode,
             vocabularies=legacy.vocabularies,
             replaces_lost=rebuild_lost,
+            namesakes=namesakes,
         )
         lost = rebuild.rebuilt(legacy, settings, signature)
         legacy = lost.legacy
