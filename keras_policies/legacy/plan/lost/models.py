@@ -52,7 +52,8 @@ def made(
     part = model.part(name, starts, ends)
     lost = {path: layer.class_name, **part.lost}
     depth = max(len(new), part.depth)
-    return dataclasses.replace(part, lost=lost, depth=depth)
+    keywords = tuple(dict.fromkeys(s.name.partition("/")[0] for s in specs))
+    return dataclasses.replace(part, lost=lost, depth=depth, keywords=keywords)
 
 
 def _input(spec: Spec, owner: Owner) -> Spec:
