@@ -193,7 +193,7 @@ def _checked(
     built: build.Built, signature: str | None, verify: bool | None
 ) -> build.Built:
     """Return a model with its check against the graph in its file, if it has one."""
-    if verify is False or (verify is None and not built.plan.is_interpreted):
+    if verify is False or (verify is None and not checking.is_due(built.plan)):
         return built
     with errors.located(built.plan.legacy.path):
         check = checking.check(built.model, built.plan, signature)

@@ -48,9 +48,16 @@ class Plan:
     lost: Rebuilt
 
     @property
-    def is_interpreted(self) -> bool:
-        """bool, whether parts of a SavedModel were made of functions or code."""
-        return self.legacy.recorded is not None
+    def compute_dtypes(self) -> set[str]:
+        """The compute dtypes of the layers, in the file and now.
+
+        A file that records no policies may be that of a mixed_float16 model.
+        """
+        written = [*self.findings.dtypes.values(), *self.legacy.inner_policies.values()]
+        found = {str(policies.dtypes_of(dtype)[0]) for dtype in written} | {"float32"}
+        for dtype in written:
+            found |= policies.compute_dtypes(self.settings.policy_of(dtype))
+        return found if self.legacy.records_policies else found | {"float16"}
 
     def raise_if_missing(self) -> None:
         """Raise an error if something is missing, or is not to be trusted."""

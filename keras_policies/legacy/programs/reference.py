@@ -8,6 +8,7 @@ nothing is traced into Keras, loops run. What is rebuilt is compared with this.
 Random draws are their mean, as in a rebuilt layer outside of training.
 """
 
+import dataclasses
 import functools
 import graphlib
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,7 @@ from keras_policies.legacy.ops import node_def, table
 
 MAX_DEPTH = 60  # of functions that call functions
 READING = "ReadVariableOp", "VariableV2"
+HALVES = "float16", "bfloat16"
 GATHERS = "Gather", "GatherV2", "ResourceGather"
 # Ops that take a variable itself, and their counterparts that take its value.
 OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
@@ -67,10 +69,14 @@ class Call(NamedTuple):
 
 
 class Interpreter:
-    """Runs the functions of a file; `calls` has the calls inside the last run."""
+    """Runs the functions of a file; `calls` has the calls inside the last run.
 
-    def __init__(self, recorded: Recorded) -> None:
-        self.recorded = recorded
+    Args:
+        is_wide: computes in float32 what the file computes in float16 or bfloat16.
+    """
+
+    def __init__(self, recorded: Recorded, *, is_wide: bool = False) -> None:
+        self.recorded, self.is_wide = recorded, is_wide
         self.calls: list[Call] = []
         self._variables: dict[int, Array] = {}
         self._order = functools.cache(_order)
@@ -86,12 +92,19 @@ class Interpreter:
         """
         self.calls = []
         captured = [self._captured(number) for number in trace.captures]
-        return self._function(trace.function, [*inputs, *captured], "", 0)
+        given = [self._widened(value) for value in inputs]
+        return self._function(trace.function, [*given, *captured], "", 0)
 
     def _captured(self, number: int) -> Value:
         if number in self.recorded.constants:
-            return self.recorded.constants[number]()
+            return self._widened(self.recorded.constants[number]())
         return Resource(number)
+
+    def _widened(self, value: Any) -> Any:
+        """Return an array, or the name of a dtype, as it is computed with."""
+        if self.is_wide and str(getattr(value, "dtype", value)) in HALVES:
+            return "float32" if isinstance(value, str) else value.astype("float32")
+        return value
 
     def _function(
         self, name: str, arguments: Sequence[Value], scope: str, depth: int
@@ -122,7 +135,7 @@ class Interpreter:
             return self._function(str(name), arguments, within, depth + 1)
 
         if node.op == "Const":
-            return [node.attributes["value"]]
+            return [self._widened(node.attributes["value"])]
         if node.op in READING:
             return [self._variable(inputs[0])]
         if node.op in PASSING:
@@ -140,6 +153,9 @@ class Interpreter:
             return LISTS[node.op](node.attributes, *inputs)
         if node.op in OF_VARIABLES:
             inputs = [self._variable(inputs[0]), *inputs[1:]]
+        if self.is_wide:
+            found = {name: self._widened(x) for name, x in node.attributes.items()}
+            node = dataclasses.replace(node, attributes=found)
         return _evaluated(node, inputs)
 
     def _variable(self, value: Value) -> Array:
@@ -150,7 +166,8 @@ class Interpreter:
         if number not in self.recorded.variables:
             raise NotInterpretedError("it reads a lookup table")
         if number not in self._variables:
-            self._variables[number] = self.recorded.variables[number].read()
+            read = self.recorded.variables[number].read()
+            self._variables[number] = self._widened(read)
         return self._variables[number]
 
 
