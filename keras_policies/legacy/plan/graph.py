@@ -97,7 +97,10 @@ def tensors(
     """
     if _is_tensor(nest, names):
         kwargs: Config = nest[3] if len(nest) > 3 else {}
-        order = [*(k for k in keywords if k in kwargs), *sorted({*kwargs} - {*keywords})]
+        order = [
+            *(k for k in keywords if k in kwargs),
+            *sorted({*kwargs} - {*keywords}),
+        ]
         given = [tensors(kwargs[key], names) for key in order]
         return [[*nest[:3], {}], *(tensor for found in given for tensor in found)]
     if isinstance(nest, dict):

@@ -56,7 +56,9 @@ class Plan:
         written = [*self.findings.dtypes.values(), *self.legacy.inner_policies.values()]
         found = {str(policies.dtypes_of(dtype)[0]) for dtype in written} | {"float32"}
         for dtype in written:
-            found |= policies.compute_dtypes(self.settings.policy_of(dtype))
+            found |= set(
+                map(str, policies.compute_dtypes(self.settings.policy_of(dtype)))
+            )
         return found if self.legacy.records_policies else found | {"float16"}
 
     def raise_if_missing(self) -> None:

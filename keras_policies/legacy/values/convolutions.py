@@ -17,9 +17,10 @@ def conv(x: Array, kernel: Array, **settings: Any) -> Array:
 
     def product(part: Array, weights: Array) -> Array:
         if groups == 1:
-            return part @ weights
+            return np.asarray(np.matmul(part, weights))
         part = part.reshape(*part.shape[:-1], groups, size)
-        found = np.einsum("...gc,cgf->...gf", part, weights.reshape(size, groups, -1))
+        weights = weights.reshape(size, groups, -1)
+        found: Array = np.einsum("...gc,cgf->...gf", part, weights)
         return found.reshape(*found.shape[:-2], filters)
 
     return _summed(x, kernel, product, **settings)
