@@ -710,6 +710,8 @@ class Graph:
                 getattr(tensor, FIELDS[value.dtype.name]).extend(value.tolist())
             else:
                 tensor.tensor_content = value.tobytes()
+        elif isinstance(value, bool):
+            attribute.b = value
         elif isinstance(value, float):
             attribute.f = value
         elif isinstance(value, str):
@@ -737,7 +739,7 @@ OUTPUTS = {
     **{"Relu": "activations", "MatMul": "product", "Split": "output"},
     **{"TensorListReserve": "handle", "TensorListSetItem": "output_handle"},
     **{"TensorListStack": "tensor", "TensorListGetItem": "item"},
-    **{"StringFormat": "output"},
+    **{"AddN": "sum"},
 }
 TYPES = {"float32": 1, "int32": 3, "int64": 9, "bool": 10, "float64": 2, "complex64": 8}
 FIELDS = {"float32": "float_val", "int32": "int_val", "bool": "bool_val"}
