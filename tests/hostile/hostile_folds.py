@@ -122,6 +122,137 @@ def fill_of_less_than_nothing():
     return graph(write)
 
 
+def transform_of_a_length():
+    """A Fourier transform of 10 numbers, padded to 100 million."""
+
+    def write(g):
+        sizes = g.const([100_000_000])
+        found = g.add("RFFT", [g.const(1.0, "float32", (10,)), sizes])
+        return _plus(g, g.add("Real", [found]))
+
+    return graph(write)
+
+
+def filtered():
+    """A constant picture of 4,000 x 4,000, filtered with 1,000 x 1,000."""
+
+    def write(g):
+        image = g.const(1.0, "float32", (1, 4000, 4000, 1))
+        kernel = g.const(1.0, "float32", (1000, 1000, 1, 1))
+        found = g.add("Conv2D", [image, kernel], padding=b"SAME", strides=[1, 1, 1, 1])
+        return _plus(g, found)
+
+    return graph(write)
+
+
+def pooled():
+    """A constant picture of 4,000 x 4,000, pooled over 1,000 x 1,000."""
+
+    def write(g):
+        image, ksize = g.const(1.0, "float32", (1, 4000, 4000, 1)), [1, 1000, 1000, 1]
+        ones = [1, 1, 1, 1]
+        found = g.add("AvgPool", [image], padding=b"SAME", strides=ones, ksize=ksize)
+        return _plus(g, found)
+
+    return graph(write)
+
+
+def inverted():
+    """The inverse of a constant matrix of 5,000 x 5,000, ten times."""
+
+    def write(g):
+        found = g.const(1.0, "float32", (5000, 5000))
+        for _ in range(10):
+            found = g.add("MatrixInverse", [found])
+        return _plus(g, found)
+
+    return graph(write)
+
+
+def many_segments():
+    """Ten numbers added up in a billion segments."""
+
+    def write(g):
+        data, ids = g.const(1.0, "float32", (10,)), g.const(0, "int32", (10,))
+        segments = g.const(1_000_000_000)
+        return _plus(g, g.add("UnsortedSegmentSum", [data, ids, segments]))
+
+    return graph(write)
+
+
+def tiled_sizes():
+    """The size of the batch, 300 million times."""
+
+    def write(g):
+        sizes = g.add("Tile", [g.add("Shape", ["x"]), g.const([300_000_000])])
+        return _plus(g, sizes, "int32")
+
+    return graph(write)
+
+
+def sliced_sizes():
+    """300,000 sizes of the batch, from which 5,000 nodes take all but one."""
+
+    def write(g):
+        sizes = g.add("Tile", [g.add("Shape", ["x"]), g.const([150_000])])
+        begin, end, step = g.const([1]), g.const([0]), g.const([1])
+        found = [
+            g.add("StridedSlice", [sizes, begin, end, step], end_mask=1)
+            for _ in range(5_000)
+        ]
+        return _plus(g, g.add("AddN", found, N=len(found)), "int32")
+
+    return graph(write)
+
+
+def computed_by_keras():
+    """1,000 functions of constants that numpy lacks, each of another shape."""
+
+    def write(g):
+        found = "x"
+        for number in range(1000):
+            constant = g.const(1.0, "float32", (number + 1,))
+            total = g.add("Sum", [g.add("Erf", [constant]), g.const([0])])
+            found = g.add("AddV2", [found, total])
+        return found
+
+    return graph(write)
+
+
+def sums_of_a_tensor():
+    """4,000 additions."""
+
+    def write(g):
+        found = "x"
+        for _ in range(4000):
+            found = g.add("AddV2", [found, "x"])
+        return found
+
+    return graph(write)
+
+
+def looked_up_in_itself():
+    """An Embedding, called on its own output 4,000 times: 4,000 axes."""
+    sizes = {"name": "e", "input_dim": 4, "output_dim": 3}
+    first = {"batch_input_shape": [None, 2], "dtype": "int32", "name": "x"}
+    calls = [[["e", number, 0, {}]] for number in range(4000)]
+    layers = [
+        {"class_name": "InputLayer", "name": "x", "config": first, "inbound_nodes": []},
+        {
+            **{"class_name": "Embedding", "name": "e", "config": sizes},
+            "inbound_nodes": [[["x", 0, 0, {}]], *calls],
+        },
+    ]
+    ends = {"input_layers": [["x", 0, 0]], "output_layers": [["e", 4000, 0]]}
+    config = {"name": "m", "layers": layers, **ends}
+
+    def edit(file):
+        model = {"class_name": "Functional", "config": config}
+        file.attrs["model_config"] = json.dumps(model)
+
+    return h5([], edit=edit)
+
+
 def stacked_lists():
     """A list of 2,500 tensors that is stacked 4,000 times."""
 
@@ -209,6 +340,8 @@ def op_tile():
 FOLDS = (
     *(casts, doubled, added, gathered, broadcast, split_into_many, products),
     *(range_of_nan, fill_of_less_than_nothing, stacked_lists, op_split, op_unstack),
+    *(transform_of_a_length, filtered, pooled, inverted, many_segments, tiled_sizes),
+    *(sliced_sizes, computed_by_keras, sums_of_a_tensor, looked_up_in_itself),
     *(op_sequence_mask, op_zeros, op_stft, op_frame, op_one_hot, op_tile),
 )
 # As in hostile_sizes; these may open, or be refused with any error.

@@ -714,6 +714,10 @@ class Graph:
             attribute.b = value
         elif isinstance(value, float):
             attribute.f = value
+        elif isinstance(value, bytes):
+            attribute.s = value
+        elif isinstance(value, list):
+            attribute.list.i.extend(value)
         elif isinstance(value, str):
             attribute.type = TYPES[value]
         else:
@@ -735,7 +739,7 @@ class Graph:
 
 OUTPUTS = {
     **dict.fromkeys(("AddV2", "Mul", "Sub", "Less", "LessEqual"), "z"),
-    **dict.fromkeys(("Cast", "Neg", "Sqrt"), "y"),
+    **dict.fromkeys(("Cast", "Erf", "Neg", "Sqrt"), "y"),
     **{"Relu": "activations", "MatMul": "product", "Split": "output"},
     **{"TensorListReserve": "handle", "TensorListSetItem": "output_handle"},
     **{"TensorListStack": "tensor", "TensorListGetItem": "item"},

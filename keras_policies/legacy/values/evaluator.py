@@ -321,7 +321,7 @@ def call_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:
     args = tuple(_mapped(tensor, value) for value in args)
     if any(map(is_tensor, leaves(args))):
         return layer(*args, **kwargs)
-    _charge("layer", args, kwargs)
+    _charge("layer", [layer, *args], kwargs)
     return _eagerly(layer, args, kwargs)
 
 
@@ -446,6 +446,13 @@ def _filtered(x: Any, *kernels: Any, **kwargs: Any) -> int:
     return int(np.size(x) * max(kernel.shape[-1] for kernel in kernels))
 
 
+def _of_layer(layer: Any, x: Any, **kwargs: Any) -> int:
+    """Return the cost of a product of two arrays, or of pooling one."""
+    if isinstance(x, list | tuple):
+        return _all_pairs(*x)
+    return int(np.size(x) * math.prod(getattr(layer, "pool_size", ())))
+
+
 def _of_matrices(a: Any, b: Any = 0, **kwargs: Any) -> int:
     """Return the cost of solving linear equations: the cube of their number."""
     return int((np.size(a) + np.size(b)) * np.shape(a)[-1])
@@ -503,6 +510,7 @@ COSTS: Mapping[str, Callable[..., int]] = {
 # Name -> how many numbers it computes, where it returns fewer.
 WORK: Mapping[str, Callable[..., int]] = {
     **dict.fromkeys(CONVOLUTIONS, _of_conv),
+    "layer": _of_layer,
     **{"dot": _all_pairs, "matmul": _products},
     **dict.fromkeys(("linalg.inv", "linalg.cholesky", "linalg.det"), _of_matrices),
     "linalg.solve": _of_matrices,
