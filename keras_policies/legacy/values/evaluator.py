@@ -196,6 +196,7 @@ def evaluate(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 ops = Ops()
+_compiled: set[tuple[str, ...]] = set()  # names and arguments of calls of Keras
 
 
 def get_op(name: str) -> Callable[..., Any]:
@@ -290,7 +291,7 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     if function is None:
         if "keras" not in sys.modules:  # a file is described without it
             raise ValueError("computed when the model is built")
-        return _eagerly(get_op(name), args, kwargs)
+        return _eagerly(name, get_op(name), args, kwargs)
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
     found = function(*args, **named)
     first = next((x for x in leaves(args) if isinstance(x, np.ndarray)), None)
@@ -308,9 +309,16 @@ def _numpy(name: str) -> Callable[..., Any] | None:
 
 
 def _eagerly(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    name: str,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
 ) -> Any:
     """Call a function of Keras, or a layer, on arrays; return arrays."""
+    call = name, *(str(getattr(x, "shape", x)) for x in leaves((args, kwargs)))
+    if call not in _compiled:
+        budget.work(budget.COMPILED)
+        _compiled.add(call)
     with keras.device("cpu"):
         found = function(*args, **kwargs)
         return keras.tree.map_structure(keras.ops.convert_to_numpy, found)
@@ -322,7 +330,7 @@ def call_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:
     if any(map(is_tensor, leaves(args))):
         return layer(*args, **kwargs)
     _charge("layer", [layer, *args], kwargs)
-    return _eagerly(layer, args, kwargs)
+    return _eagerly(layer.name, layer, args, kwargs)
 
 
 def _promoted(name: str, args: Sequence[Any]) -> list[Any]:
