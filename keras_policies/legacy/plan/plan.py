@@ -19,7 +19,7 @@ from keras_policies.legacy.base.errors import (
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.base.policies import policy_name
-from keras_policies.legacy.guards import budget, paths, trust
+from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import input_sizes, layers, policies
 from keras_policies.legacy.plan.findings import Findings, Settings
 from keras_policies.legacy.plan.lost import rebuild
@@ -88,7 +88,7 @@ def make(
     itself becomes. `namesakes` are the classes that are not Keras's, though their names
     are.
     """
-    with corrupt(legacy.path), budget.of(paths.size(legacy.path)):
+    with corrupt(legacy.path):
         settings = Settings(
             safe_mode,
             vocabularies=legacy.vocabularies,

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, entering
 from keras_policies.legacy.base.model import LayerWeights
-from keras_policies.legacy.guards import guarded_hdf5
-from keras_policies.legacy.guards.paths import check_regular
+from keras_policies.legacy.guards import guarded_hdf5, paths
 from keras_policies.legacy.readers import hdf5_weights
 from keras_policies.legacy.readers.checkpoint import object_graph
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
@@ -74,12 +73,14 @@ def _by_layer(graph: ObjectGraph) -> LayerWeights:
     }
 
 
-def read(path: FilePath) -> contextlib.AbstractContextManager[LayerWeights]:
-    """Return a context of `{layer: (LegacyWeight, …)}`, in which they can be read.
+@contextlib.contextmanager
+def read(path: FilePath) -> Iterator[LayerWeights]:
+    """Yield `{layer: (LegacyWeight, …)}`, which can be read in this context.
 
     The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder.
     """
-    return entering(_read(pathlib.Path(path)), path)
+    with paths.unchanged(path), entering(_read(pathlib.Path(path)), path) as found:
+        yield found
 
 
 @contextlib.contextmanager
@@ -87,7 +88,7 @@ def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
     if path.is_dir():
         path = path / objects.VARIABLES
     elif path.exists():
-        check_regular(path)
+        paths.check_regular(path)
     if not path.is_file():
         yield _by_layer(_graph(path.with_name(path.name.removesuffix(".index"))))
         return
