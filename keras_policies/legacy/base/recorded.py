@@ -102,6 +102,7 @@ class RecordedLayer:
     variables: tuple[int, ...]  # with those of inner layers, in the order of `weights`
     trainable: tuple[int, ...]  # those of them that the layer trains
     traces: tuple[Trace, ...]  # of `call`
+    regularizers: tuple[Trace, ...] = ()  # each gives the loss of a weight
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.backends.running import backend
+from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.recorded import (
@@ -93,8 +94,11 @@ def is_due(plan: Plan) -> bool:
 
 
 def _is_uncertain(layer: RecordedLayer) -> bool:
-    """Return whether a layer is an op, or has less than half of its class's config."""
-    if layer.class_name in op_layers.CLASSES:
+    """Return whether a layer may do something else than its class in Keras.
+
+    It is an op, adds losses of its weights, or has less than half of the class's config.
+    """
+    if layer.class_name in op_layers.CLASSES or layer.regularizers:
         return True
     stock = getattr(keras.layers, layer.class_name, None)
     if stock is None or stock is keras.layers.InputLayer:
@@ -146,6 +150,8 @@ class _Comparison:
         interpreter = Interpreter(self.recorded)
         inputs, expected = _run(interpreter, self.trace)
         nest, specs = _nest(self.trace, inputs), traces.specs(self.trace.outputs)
+        if len(inputs) == 1 and getattr(self.model, "inputs", None):
+            nest = keras.tree.pack_sequence_as(self.model.input, inputs)
         expected = expected[: len(specs)]
         found = _called(self.model, nest)
         if len(found) != len(expected):
@@ -161,8 +167,27 @@ class _Comparison:
         for number, problem in problems.items():
             first = self._first_difference(interpreter, nest)
             raise _differs(*first, f"{problem} for output {number}")
+        self._check_regularizers(interpreter)
         difference = max([0.0, *(_share(*pair) for pair in pairs)])
         return Check(difference, draws=tuple(interpreter.draws))
+
+    def _check_regularizers(self, interpreter: Interpreter) -> None:
+        """Raise an error if a weight has a loss that the file does not record."""
+        traces = self.recorded.layers[0].regularizers if self.recorded.layers else ()
+        losses = [float(interpreter.run(trace, [])[0]) for trace in traces]
+        for variable in self.model.weights if losses else ():
+            regularizer = getattr(variable, "regularizer", None)
+            if regularizer is None:
+                continue
+            found = float(keras.ops.convert_to_numpy(regularizer(variable)))
+            if not np.isclose(found, losses, rtol=self.tolerance).any():
+                name = type(regularizer).__name__
+                raise LegacyModelError(
+                    f"its {name} gives {variable.path!r} the loss {found:.6g}; the "
+                    f"file records {losses}.",
+                    f"Pass your own: {remedies.custom_object(name)}.",
+                    suspects=[name],
+                )
 
     def _rounding(self, inputs: list[Array], expected: list[Array]) -> list[float]:
         """Return the share by which half precision may change each output.

@@ -100,6 +100,7 @@ class _Layers:
             variables=variables,
             trainable=self._trainable(edges, variables),
             traces=tuple(traces),
+            regularizers=tuple(self._traces.of_regularizers(edges)),
         )
 
     def _edges(self, node: int) -> Edges:

@@ -16,6 +16,7 @@ from keras_policies.legacy.readers.saved_model.objects import (
 
 CALL_WITH_LOSSES = "call_and_return_conditional_losses"  # (outputs, losses)
 DEFAULT_CALL = "_default_save_signature"  # of the model alone
+REGULARIZERS = "regularization_losses"
 MAX_TRACES = 200_000
 
 
@@ -57,6 +58,14 @@ class Traces:
                 yield trace
             if names:
                 return
+
+    def of_regularizers(self, edges: Edges) -> Iterator[Trace]:
+        """Yield the functions of weights whose results are losses of a layer."""
+        listed = edges.get(REGULARIZERS)
+        nodes = {} if listed is None else self._objects.graph.children[listed]
+        for node in nodes.values():
+            for name in self._functions(node):
+                yield self._objects.library.trace(name)
 
     def _functions(self, node: int) -> list[str]:
         """Return the names of the functions that an object stands for."""
