@@ -16,7 +16,13 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies import LegacyModelError, convert_model, inspect_model
+from keras_policies import (
+    LegacyModelError,
+    commands,
+    convert_model,
+    inspect_model,
+    starting,
+)
 from keras_policies.cli import main
 from keras_policies.legacy import folders, many, tasks
 
@@ -354,6 +360,19 @@ def test_a_process_that_can_choose_takes_the_lightest_backend_and_says_so(tmp_pa
     assert "backend: jax (KERAS_BACKEND chooses another)" in process.stderr
     assert imported & {"jax", "tensorflow", "torch"} == {"jax"}  # saving, too
     assert new.exists()
+
+
+def test_a_backend_that_is_not_installed_is_named_once(zoo, capsys, monkeypatch):
+    def missing():
+        raise ValueError("Keras is set to the backend 'torch', which is not installed.")
+
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    monkeypatch.setattr(starting, "is_installed", lambda name: name != "torch")
+    monkeypatch.setattr(commands, "_import_keras", missing)
+    convert = "convert", "zoo", "--recursive", "--output-dir", "new", "--jobs", "2"
+    assert main(convert) == 1
+    expected = "keras-policies: Keras is set to the backend 'torch', which is not"
+    assert capsys.readouterr().err == f"{expected} installed.\n"
 
 
 @pytest.fixture
