@@ -242,7 +242,9 @@ def _prepare(arguments: argparse.Namespace, processes: int) -> None:
     if backend and not arguments.quiet:
         chosen = f"backend: {backend} ({starting.VARIABLE} chooses another)"
         print(chosen, file=sys.stderr)
-    if processes < 2 or arguments.custom_objects:
+    # What is not installed is said once, and not by each process.
+    is_here = starting.is_installed(os.environ.get(starting.VARIABLE, "tensorflow"))
+    if processes < 2 or arguments.custom_objects or not is_here:
         _import_keras()
         _custom_objects(arguments.custom_objects)  # raises before the work begins
 

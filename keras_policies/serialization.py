@@ -106,11 +106,27 @@ def _load_from_hdf5(
 
 def _hint(filepath: Any) -> str | None:
     """Return what opens a path that Keras refuses, if this package does."""
-    is_path = isinstance(filepath, str | os.PathLike)
-    if is_path and os.path.isfile(os.path.join(filepath, "saved_model.pb")):
+    is_path = isinstance(filepath, str | os.PathLike) and os.path.exists(filepath)
+    if is_path and _is_for_us(filepath):
         opening = f"keras_policies.load_model({str(filepath)!r})"
         return f"To open it as an ordinary Keras 3 model, use `{opening}`."
     return None
+
+
+def _is_for_us(path: Path) -> bool:
+    """Return whether Keras never opens what is at a path, and this package may.
+
+    Keras reads legacy HDF5 files by itself, so what it says about them is of use.
+    """
+    from keras_policies.legacy import inspection
+    from keras_policies.legacy.base.errors import LegacyModelError
+    from keras_policies.legacy.readers import sources
+
+    try:
+        opens = sources.is_saved_model(path) or inspection.inspect_model(path)
+    except LegacyModelError:
+        return False
+    return opens is True or opens.format != "H5"
 
 
 def install() -> None:

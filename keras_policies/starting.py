@@ -21,10 +21,15 @@ def choose_backend(names: Sequence[str] = LIGHTEST_FIRST) -> str | None:
     """
     if os.environ.get(VARIABLE) or keras_names.is_imported():
         return None
-    found = next((name for name in names if importlib.util.find_spec(name)), None)
+    found = next(filter(is_installed, names), None)
     if found is not None:
         os.environ[VARIABLE] = found
     return found
+
+
+def is_installed(name: str) -> bool:
+    """Return whether a backend is installed; of one that is not ours, Keras judges."""
+    return name not in LIGHTEST_FIRST or importlib.util.find_spec(name) is not None
 
 
 def is_command() -> bool:

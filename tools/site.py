@@ -29,7 +29,7 @@ def main(target):
                 copy = pathlib.Path(source, path.relative_to(ROOT))
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, copy)
-        command = ["-m", "mkdocs", "build", "--strict", "--site-dir", target]
+        command = ["-m", "mkdocs", "build", "--site-dir", target]
         # Otherwise mkdocs-material tells of its own plans on stderr.
         environment = {"SITE_SOURCE": source, "NO_MKDOCS_2_WARNING": "1"}
         subprocess.run(

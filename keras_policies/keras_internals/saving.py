@@ -208,11 +208,12 @@ def explain_refused(hint: Callable[[Any], str | None]) -> None:
         def load_model(stock: Function, filepath: Any, *args: Any, **k: Any) -> Any:
             try:
                 return stock(filepath, *args, **k)
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 found = hint(filepath)
                 if found is None:
                     raise
-                raise ValueError(f"{error} {found}") from None
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"{error} {found}") from None
 
 
 @contextlib.contextmanager

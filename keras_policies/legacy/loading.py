@@ -229,7 +229,8 @@ def load_weights(model: keras.Model, path: Path) -> None:
         model: `keras.Model`, built.
         path: str or path: an HDF5 file of weights or of a whole model, the prefix of
             a checkpoint (`save_weights(save_format="tf")`, `tf.train.Checkpoint`), or
-            a SavedModel folder.
+            a SavedModel folder; or an archive, a folder or an `"hf://user/model"` with
+            one of them, as `load_model` takes it.
 
     Raises:
         LegacyModelError: if the file cannot be read, or its weights do not fit; the

@@ -102,9 +102,9 @@ def compare(
     """
     given = len(recorded.inputs)
     if inputs not in (None, given):
-        raise LegacyModelError(
-            f"it takes {inputs} inputs, recorded are {given}, x_0 to x_{given - 1}."
-        )
+        names = ", ".join(f"x_{number}" for number in range(given))
+        reason = f"its number of inputs is {inputs}; recorded: {names}."
+        raise LegacyModelError(reason)
     found = _predicted(model, [_as_tensor(value) for value in recorded.inputs])
     shapes = [item.shape for item in found]
     expected = [item.shape for item in recorded.outputs]

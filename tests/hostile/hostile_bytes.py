@@ -1,11 +1,13 @@
-"""Mutations of bytes, JSON and zip, for any format: pure functions.
+"""Mutations of bytes, JSON, zip and tar, for any format: pure functions.
 
 Each takes `(rng, files)`, a `random.Random` and `{name: bytes}`, and returns new files.
 A `Link` instead of bytes becomes a symlink to a file outside the input.
 """
 
+import gzip
 import io
 import json
+import tarfile
 import zipfile
 from typing import NamedTuple
 
@@ -197,15 +199,14 @@ def zip_json(rng, files):
     return edited(rng, files, lambda data: _rewritten(data, change))
 
 
+NAMES = (
+    *("../x", "/etc/x", "assets/../../vocabulary.txt"),
+    *("metadata.json", "a" * 999),
+)
+
+
 def zip_members(rng, files):
     """Remove, rename, duplicate or compress members, or add a zip bomb."""
-    names = (
-        "../x",
-        "/etc/x",
-        "assets/../../vocabulary.txt",
-        "metadata.json",
-        "a" * 999,
-    )
     methods = zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA
 
     def change(members):
@@ -215,9 +216,9 @@ def zip_members(rng, files):
         if kind == 0:
             del members[at]
         elif kind == 1:
-            members[at] = rng.choice(names), text
+            members[at] = rng.choice(NAMES), text
         elif kind == 2:
-            members.append((rng.choice(names), text))
+            members.append((rng.choice(NAMES), text))
         elif kind == 3:
             members = [(*item, rng.choice(methods)) for item in members]
         else:
@@ -240,3 +241,60 @@ def zip_deflated(rng, files):
 
 
 ZIP = {"json": zip_json, "members": zip_members, "deflated": zip_deflated}
+
+
+def zipped(files):
+    """Return a zip of files, always the same."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    return packed.getvalue()
+
+
+def tarred(files, change=lambda member: None):
+    """Return a .tgz of files, always the same, after `change(header)` of each."""
+    packed = b""
+    for name, data in files.items():
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        change(member)
+        packed += member.tobuf() + data + bytes(-len(data) % tarfile.BLOCKSIZE)
+    return gzip.compress(packed + bytes(2 * tarfile.BLOCKSIZE), mtime=0)
+
+
+def tar_bytes(rng, files):
+    """Change the bytes of the tar in a .tgz, whose own checksum is right again."""
+    unzipped = {name: gzip.decompress(data) for name, data in files.items()}
+    changed = rng.choice(list(BYTES.values()))(rng, unzipped)
+    return {name: gzip.compress(data, mtime=0) for name, data in changed.items()}
+
+
+def tar_headers(rng, files):
+    """Change the header of a member of a .tgz: its name, its kind, its size."""
+    kinds = b"012356xgLKSV\xff"
+    values = {
+        "name": NAMES,
+        "type": [bytes([kind]) for kind in kinds],
+        "size": (0, 1, 2**20, 2**40),
+        "mode": (0, 0o777),
+    }
+
+    def edit(data):
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            members = {each.name: archive.extractfile(each).read() for each in archive}
+        chosen, field = rng.choice(sorted(members)), rng.choice(sorted(values))
+        value = rng.choice(values[field])
+
+        def change(member):
+            if member.name == chosen:
+                member.linkname = "/etc/passwd"
+                setattr(member, field, value)
+
+        return tarred(members, change)
+
+    return edited(rng, files, edit)
+
+
+TAR = {"tar": tar_bytes, "headers": tar_headers}
+PACK = {".zip": zipped, ".tgz": tarred}

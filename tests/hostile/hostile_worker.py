@@ -13,6 +13,7 @@ import os
 import pathlib
 import random
 import resource
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -83,7 +84,16 @@ FORMATS = {
         ],
         hostile_bytes.ZIP,
     ),
+    "zip": (  # packed as the test starts
+        ["more/2.15.1/amsgrad/saved_model.zip", "more/2.4.4/sgd_nesterov/model.h5.zip"],
+        {name: hostile_bytes.ZIP[name] for name in ("members", "deflated")},
+    ),
+    "tgz": (
+        ["more/2.15.1/amsgrad/saved_model.tgz", "more/2.0.0/stateful/model.h5.tgz"],
+        hostile_bytes.TAR,
+    ),
 }
+PACKED = "zip", "tgz"
 # Formats with a checksum on every byte that matters; mutations that it detects.
 CHECKED = "checkpoint", "keras"
 FOLDERS = "SavedModel", "recorded", "planned", "checkpoint"
@@ -98,6 +108,7 @@ RUNS = "os.system os.exec os.posix_spawn os.fork subprocess.Popen socket.connect
 CODE = "pickle.find_class ctypes.dlopen urllib.Request marshal.loads"
 WHOLE = 10  # one of this many inputs is loaded as a model, the others are only read
 FORBIDDEN = frozenset(f"{WRITES} {RUNS} {CODE}".split())
+UNPACKING = "os.mkdir", "os.remove", "os.rmdir"
 
 
 def mutations(kind):
@@ -106,7 +117,10 @@ def mutations(kind):
 
 
 def original(path):
-    """Return `{name: bytes}` of a file, or of a folder."""
+    """Return `{name: bytes}` of a file, of a folder, or of one of them packed."""
+    for ending, pack in hostile_bytes.PACK.items():
+        if str(path).endswith(ending):
+            return {f"model{ending}": pack(original(str(path).removesuffix(ending)))}
     archive, ending, folder = str(path).partition(".tar.xz/")
     if ending:
         return unpacked(FOLDER / f"{archive}.tar.xz", folder)
@@ -147,7 +161,7 @@ class Watch:
     """Records what is opened, written and imported between `start` and `stop`."""
 
     def __init__(self, canary):
-        self.inside = None
+        self.inside = self.unpacked = None
         self.found = []
         self.importing = False
         self.libc = ctypes.CDLL(None, use_errno=True)
@@ -163,8 +177,14 @@ class Watch:
             self._import(arguments[0])
         elif event == "open":
             self._open(*arguments)
+        elif event in UNPACKING and self._is_unpacked(arguments[0]):
+            pass
         elif event in FORBIDDEN and not (event == "marshal.loads" and self.importing):
             self.found.append(f"{event} {arguments!r}"[:200])
+
+    def _is_unpacked(self, path):
+        path = os.path.realpath(os.fsdecode(path))
+        return self.unpacked is not None and path.startswith(f"{self.unpacked}/")
 
     def _import(self, name):
         root = name.partition(".")[0]
@@ -175,6 +195,8 @@ class Watch:
     def _open(self, path, mode, flags):
         if isinstance(path, int) or os.path.isdir(path):
             return  # already open; or a folder, for a file without a name
+        if self._is_unpacked(path):
+            return
         path = os.path.realpath(os.fsdecode(path))
         mine = str(pathlib.Path(__file__).parents[2])
         folders = self.inside, sys.prefix, sys.base_prefix, mine
@@ -185,7 +207,9 @@ class Watch:
         if flags & ~READ_ONLY:
             self.found.append(f"write {path} {flags:o}")
 
-    def start(self, inside):
+    def start(self, inside, unpacked=None):
+        """Watch; in the folder `unpacked`, everything may be written and removed."""
+        self.unpacked = unpacked and os.path.realpath(unpacked)
         self.found, self.importing, self.inside = [], False, str(inside)
 
     def stop(self):
@@ -355,6 +379,10 @@ class Opener:
         self.folder = pathlib.Path(folder)
         canary = self.folder / "canary"
         canary.write_bytes(next(iter(original(FORMATS["H5"][0][0]).values())))
+        self.unpacked = self.folder / "unpacked"
+        self.unpacked.mkdir()
+        tempfile.tempdir = str(self.unpacked)
+        shutil._use_fd_functions = False  # so that the watch is told whole paths
         self.digests = {}
         for kind, (sources, _) in FORMATS.items():
             for source in sources:  # triggers the late imports now
@@ -371,12 +399,14 @@ class Opener:
             write(files, folder)
             before = sorted(folder.rglob("*"))
             if watch is not None:
-                watch.start(folder)
+                watch.start(folder, self.unpacked if kind in PACKED else None)
             found = attempt(kind, folder, is_whole)
             if watch is not None:
                 watch.stop()
             if sorted(folder.rglob("*")) != before:
                 raise RuntimeError("an input has changed")
+            if any(self.unpacked.iterdir()):
+                raise RuntimeError("something unpacked is left")
             return found
 
     def open(self, kind, files, is_whole=True, equal_to=None):

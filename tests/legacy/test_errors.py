@@ -49,6 +49,14 @@ def test_a_foreign_file(tmp_path, content):
         load_model(path)
 
 
+def test_a_tf_lite_file_is_named(tmp_path):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(b"\x1c\0\0\0TFL3\x14\0 \0")
+    problem = "a TensorFlow Lite model, which cannot be trained. Pass the model that it"
+    with pytest.raises(LegacyModelError, match=problem):
+        load_model(path)
+
+
 def without_functions(graph):
     for child in graph.nodes[0].children:
         if child.local_name in ("signatures", "__call__"):

@@ -334,3 +334,15 @@ def test_the_error_of_keras_about_a_saved_model_names_what_opens_it(tmp_path):
         with pytest.raises(ValueError, match="File format not supported") as caught:
             load(filepath=tmp_path)
         assert "keras_policies" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["func_multi_io", "seq_dense"])
+def test_the_error_of_keras_about_a_file_of_keras_2_names_what_opens_it(tmp_path, name):
+    path = legacy_files.CORPUS / "2.15.1" / name / "model.keras"
+    command = re.escape(f"use `keras_policies.load_model({str(path)!r})`.") + "$"
+    with pytest.raises((TypeError, ValueError), match=command):
+        keras.models.load_model(path)
+    (tmp_path / "new.keras").write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="File not found|not supported") as caught:
+        keras.models.load_model(tmp_path / "new.keras")
+    assert "keras_policies" not in str(caught.value)

@@ -1,5 +1,7 @@
 """Models in archives, in folders, and on the Hugging Face Hub; hostile archives."""
 
+import fnmatch
+import functools
 import gzip
 import http.server
 import io
@@ -21,7 +23,13 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies import LegacyModelError, convert_model, inspect_model, load_model
+from keras_policies import (
+    LegacyModelError,
+    convert_model,
+    inspect_model,
+    load_model,
+    load_weights,
+)
 from keras_policies.cli import main
 from keras_policies.legacy.guards import packed
 
@@ -30,10 +38,14 @@ SAVED_MODEL, H5 = SOURCE / "saved_model", SOURCE / "model.h5"
 ROOT = pathlib.Path(keras_policies.__file__).parents[1]
 
 
-def packed_folder(folder, kind, top):
-    """Return an archive of the SavedModel, in the folder `top` of the archive."""
+def packed_folder(folder, kind, top, source=SAVED_MODEL):
+    """Return an archive of a file or a folder, in the folder `top` of the archive."""
     content = folder / "content"
-    shutil.copytree(SAVED_MODEL, content / top, dirs_exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, content / top, dirs_exist_ok=True)
+    else:
+        os.makedirs(content / top)
+        shutil.copy(source, content / top)
     name = folder / "old"
     forms = {".zip": "zip", ".tar.gz": "gztar", ".tgz": "gztar"}
     written = shutil.make_archive(str(name), forms[kind], content)
@@ -133,8 +145,54 @@ def test_a_folder_may_hold_one_model_a_level_down(tmp_path):
     with pytest.raises(LegacyModelError, match="a folder without saved_model.pb"):
         load_model(tmp_path)
     shutil.copy(H5, kaggle)
-    with pytest.raises(LegacyModelError, match="a folder without saved_model.pb"):
-        load_model(kaggle)
+    model = load_model(H5)
+    several = (
+        r"kaggle: 2 models in it, expected one: '1', 'model.h5'\. Pass the path of"
+    )
+    for call in load_model, inspect_model, functools.partial(load_weights, model):
+        with pytest.raises(LegacyModelError, match=several):
+            call(kaggle)
+
+
+WEIGHTS = legacy_files.MORE / "2.4.4" / "amsgrad"
+
+
+@pytest.fixture
+def zeros():
+    """A model whose weights are zero."""
+    model = load_model(WEIGHTS / "model.h5", compile=False)
+    model.set_weights([0 * weight for weight in model.get_weights()])
+    return model
+
+
+@pytest.mark.parametrize("kind", [".zip", ".tgz"])
+@pytest.mark.parametrize("name", ["weights.h5", "checkpoint", "saved_model"])
+def test_weights_load_from_an_archive(tmp_path, zeros, name, kind):
+    path = packed_folder(tmp_path, kind, "deep", WEIGHTS / name)
+    load_weights(zeros, path)
+    expected = load_model(WEIGHTS / "model.h5", compile=False).get_weights()
+    for weight, wanted in zip(zeros.get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(weight, wanted)
+
+
+def test_weights_load_from_the_only_file_in_a_folder(tmp_path, zeros):
+    shutil.copy(WEIGHTS / "weights.h5", tmp_path)
+    load_weights(zeros, tmp_path)
+    assert any(weight.any() for weight in zeros.get_weights())
+
+
+def test_a_keras_file_is_not_one_of_weights(tmp_path, zeros):
+    zeros.save(tmp_path / "new.keras")
+    problem = r"new\.keras: a \.keras file, not one of weights alone\. Open it with"
+    with pytest.raises(LegacyModelError, match=problem):
+        load_weights(zeros, tmp_path / "new.keras")
+
+
+def test_a_saved_model_that_was_not_copied_whole_is_named(tmp_path):
+    shutil.copy(SAVED_MODEL / "saved_model.pb", tmp_path)
+    problem = r"variables\.index is missing beside it\. Copy the whole folder"
+    with pytest.raises(LegacyModelError, match=problem):
+        load_model(tmp_path)
 
 
 def zip_with(path, name, mode=0o644, content=b"x", times=1):
@@ -232,9 +290,13 @@ def test_the_sum_of_all_files_is_limited(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        pytest.param(b"PK\x03\x04no zip", "not a readable .keras file", id="zip"),
+        pytest.param(
+            b"PK\x03\x04no zip", "not a readable .zip or .keras file", id="zip"
+        ),
         pytest.param(b"\x1f\x8bno gzip", "corrupt", id="gzip"),
-        pytest.param(gzip.compress(b"no tar" * 200), "ReadError", id="tar"),
+        pytest.param(
+            gzip.compress(b"no tar" * 200), "without a readable .tar file", id="tar"
+        ),
         pytest.param(gzip.compress(b"x" * 10_000)[:-20], "corrupt", id="cut"),
     ],
 )
@@ -298,6 +360,18 @@ def test_a_model_of_the_hub_opens_from_the_cache(tmp_path):
     write_cache(tmp_path)
     done = run(OPEN, "hf://user/old", HF_HUB_CACHE=str(tmp_path), HF_HUB_OFFLINE="1")
     assert done.stdout == "conv_fixed hf://user/old\n", done.stderr[-2000:]
+
+
+def test_weights_load_from_the_hub(monkeypatch, zeros):
+    def download(repository, allow_patterns):
+        for name in "weights.index", "weights.data-00000-of-00001":
+            assert any(fnmatch.fnmatch(name, each) for each in allow_patterns)
+        assert repository == "user/old"
+        return WEIGHTS / "checkpoint"
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    load_weights(zeros, "hf://user/old")
+    assert any(weight.any() for weight in zeros.get_weights())
 
 
 class Hub(http.server.BaseHTTPRequestHandler):

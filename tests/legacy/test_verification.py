@@ -83,7 +83,7 @@ def test_nan_is_no_output(tmp_path):
 
 def test_arrays_that_would_not_be_used_are_refused(tmp_path):
     x = stored(SOURCE, "x_0")
-    refused(tmp_path, SOURCE, r"it takes 1 inputs, recorded are 2, x_0 to x_1", x_1=x)
+    refused(tmp_path, SOURCE, "its number of inputs is 1; recorded: x_0, x_1", x_1=x)
     match = r"expected .* y_1, …, found \['labels', 'x_0'\]"
     refused(tmp_path, SOURCE, match, labels=np.ones(3), y_0=None)
     refused(tmp_path, SOURCE, r"found \['x_0', 'y_1'\]", y_0=None, y_1=x)

@@ -16,7 +16,13 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies import LegacyModelError, convert_model, inspect_model
+from keras_policies import (
+    LegacyModelError,
+    commands,
+    convert_model,
+    inspect_model,
+    starting,
+)
 from keras_policies.cli import main
 from keras_policies.legacy import folders, many, tasks
 
@@ -207,6 +213,30 @@ def test_convert_refuses_lost_classes_and_takes_a_signature(tmp_path, capsys):
     assert "the model itself is rebuilt from its recorded f" in capsys.readouterr().out
 
 
+LOST = legacy_files.MORE / "2.4.4" / "custom_layer" / "saved_model"
+MODULE = legacy_files.CORPUS / "2.4.4" / "no_metadata" / "saved_model"
+NAMED = legacy_files.FOLDER.parent / "hostile" / "module_in_a_call" / "model.h5"
+
+
+def test_an_error_or_a_note_about_a_class_names_the_option(tmp_path, capsys):
+    new = str(tmp_path / "new.keras")
+    assert main(["convert", str(LOST), new]) == 0
+    told = capsys.readouterr().out
+    assert "To use a class, pass --custom-objects Scale=MODULE:NAME.\n" in told
+    assert main(["convert", str(NAMED), f"{new}.keras"]) == 1
+    told = capsys.readouterr().err
+    assert "or pass it: --custom-objects payload=MODULE:NAME.\n" in told
+    with pytest.warns(UserWarning, match=r"pass custom_objects=\{'Scale': \.\.\.\}\.$"):
+        keras_policies.load_model(LOST)
+    with pytest.raises(LegacyModelError, match=r"custom_objects=\{'payload': \.\.\.\}"):
+        keras_policies.load_model(NAMED)
+
+
+def test_a_model_that_had_no_class_asks_for_none(tmp_path):
+    left_out = convert_model(MODULE, tmp_path / "new.keras").left_out
+    assert left_out[-1].endswith("in inference, they are their mean.")
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -330,6 +360,19 @@ def test_a_process_that_can_choose_takes_the_lightest_backend_and_says_so(tmp_pa
     assert "backend: jax (KERAS_BACKEND chooses another)" in process.stderr
     assert imported & {"jax", "tensorflow", "torch"} == {"jax"}  # saving, too
     assert new.exists()
+
+
+def test_a_backend_that_is_not_installed_is_named_once(zoo, capsys, monkeypatch):
+    def missing():
+        raise ValueError("Keras is set to the backend 'torch', which is not installed.")
+
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    monkeypatch.setattr(starting, "is_installed", lambda name: name != "torch")
+    monkeypatch.setattr(commands, "_import_keras", missing)
+    convert = "convert", "zoo", "--recursive", "--output-dir", "new", "--jobs", "2"
+    assert main(convert) == 1
+    expected = "keras-policies: Keras is set to the backend 'torch', which is not"
+    assert capsys.readouterr().err == f"{expected} installed.\n"
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def is_due(plan: Plan) -> bool:
 def _is_uncertain(layer: RecordedLayer) -> bool:
     """Return whether a layer may do something else than its class in Keras.
 
-    It is an op, adds losses of its weights, or has less than half of the class's config.
+    It is an op, has losses of its weights, or less than half of the class's config.
     """
     if layer.class_name in op_layers.CLASSES or layer.regularizers:
         return True

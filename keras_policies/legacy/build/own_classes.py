@@ -49,7 +49,8 @@ def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
         change = f"The file does not record them: give them defaults in {name}."
     return LegacyModelError(
         f"{name} cannot be made from its config, with {sorted(config)}: {reason}.",
-        f"{change} If the model had another class, pass that one in custom_objects.",
+        f"{change} If the model had another class, pass that one in custom_objects "
+        "(--custom-objects).",
     )
 
 

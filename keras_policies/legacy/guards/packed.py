@@ -16,6 +16,7 @@ MAX_UNPACKED_BYTES = 64 * 1024**3  # of all files
 MAX_READ_BYTES = 8 * 1024**2
 # What a path in an archive never contains: another drive, or a way of Windows.
 FORBIDDEN = "\0", "\\", ":"
+OUTSIDE = "its path leads out of the folder to unpack to, or is written as on Windows"
 
 
 class SmallReads(io.FileIO):
@@ -41,7 +42,7 @@ def check_entry(name: str, mode: int) -> None:
     parts = pathlib.PurePosixPath(name).parts
     is_inside = name and not name.startswith("/") and ".." not in parts
     if not is_inside or any(text in name for text in FORBIDDEN):
-        raise _refused(name, "its path leads out of the folder to unpack to")
+        raise _refused(name, OUTSIDE)
     sizes = [len(part.encode(errors="replace")) for part in parts]
     is_short = sum(sizes) <= MAX_NAME_BYTES and max(sizes, default=0) <= MAX_PART_BYTES
     if not is_short or len(parts) > MAX_DEPTH:

@@ -77,13 +77,13 @@ def _check_object(config: Config, safe_mode: bool) -> None:
             remedies.TRUST,
         )
     if not is_registered and not _is_of_keras(config):
+        name = str(_name(config) or class_name)
         raise LegacyModelError(
-            f"it names {_name(config) or class_name!r} of the module "
-            f"{config.get('module')!r}, and no module is imported because a file names "
-            "it.",
+            f"it names {name!r} of the module {config.get('module')!r}, and no module "
+            "is imported because a file names it.",
             "Import it and decorate the class or function with "
-            "@keras.saving.register_keras_serializable(), or pass it in "
-            "custom_objects.",
+            "@keras.saving.register_keras_serializable(), or pass it: "
+            f"{remedies.custom_object(name)}.",
         )
 
 

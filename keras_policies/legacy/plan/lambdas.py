@@ -87,8 +87,8 @@ def arguments(config: Config, settings: Settings, path: str) -> Converting[Confi
         given = keras_names.registered(own)
         if not callable(given) or isinstance(given, type):
             raise LegacyModelError(
-                f"custom_objects has {given!r} for this Lambda layer; expected a "
-                "function of the layer's input."
+                f"{given!r} is given for this Lambda layer; expected a function of the "
+                "layer's input."
             )
         return {**kept, "function": keras_function(own)}
     for key in FUNCTIONS:

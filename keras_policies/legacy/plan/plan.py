@@ -23,7 +23,7 @@ from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import input_sizes, layers, policies
 from keras_policies.legacy.plan.findings import Findings, Settings
 from keras_policies.legacy.plan.lost import rebuild
-from keras_policies.legacy.plan.lost.rebuild import Rebuilt
+from keras_policies.legacy.plan.lost.rebuild import NO_CLASS, Rebuilt
 from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scale import LossScale
 
@@ -65,7 +65,7 @@ class Plan:
         """Raise an error if something is missing, or is not to be trusted."""
         known = keras_internals.custom_object_scope(dict(self.findings.functions))
         with located(self.legacy.path), known:
-            has_lost = bool({*self.lost.layers.values()} - {"Signature"})
+            has_lost = bool({*self.lost.layers.values()} - {NO_CLASS})
             self.findings.raise_if_missing(self.legacy.path, has_lost)
             trust.check(self.config, self.settings.safe_mode)
 
@@ -195,7 +195,9 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
         if not compile:
             return None
         reason = f"its training_config cannot be read: {str(error).rstrip('.')}."
-        raise LegacyModelError(reason, "Open it with compile=False.") from error
+        raise LegacyModelError(
+            reason, "Open it with compile=False (in Python)."
+        ) from error
 
 
 def _suggested(dtypes: Sequence[Any], training: Training | None) -> Any:

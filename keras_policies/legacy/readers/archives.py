@@ -85,13 +85,23 @@ def _unzip(path: pathlib.Path, unzipped: IO[bytes]) -> None:
 
 
 def _in_tar(path: str) -> Iterator[Entry]:
-    with packed.SmallReads(path) as file, tarfile.open(fileobj=file, mode="r:") as tar:
+    with packed.SmallReads(path) as file, _tar(file) as tar:
         for member in tar:
             is_plain = member.isreg() and not member.issparse()
             kind = stat.S_IFREG if is_plain else stat.S_IFLNK
             content = tar.extractfile(member) if is_plain else None
             mode = stat.S_IFDIR if member.isdir() else kind
             yield Entry(member.name, mode, member.isdir(), member.size, content)
+
+
+def _tar(file: IO[bytes]) -> tarfile.TarFile:
+    try:
+        return tarfile.open(fileobj=file, mode="r:")
+    except tarfile.ReadError as error:
+        raise LegacyModelError(
+            f"a gzip file without a readable .tar file in it: {error}.",
+            "If it is one file alone, unpack it (gunzip).",
+        ) from error
 
 
 def _write(entries: Iterator[Entry], folder: pathlib.Path) -> None:

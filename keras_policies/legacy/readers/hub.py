@@ -13,6 +13,7 @@ PATTERNS = [
     *("*saved_model.pb", "*keras_metadata.pb", "*variables/*", "*assets/*"),
     *("config.json", "metadata.json"),
 ]
+CHECKPOINT = ["*.index", "*.data-*"]
 
 
 def check() -> None:
@@ -26,17 +27,19 @@ def check() -> None:
         ) from error
 
 
-def download(url: str, folder: pathlib.Path) -> None:
+def download(url: str, folder: pathlib.Path, weights: bool = False) -> None:
     """Put the files of a repository into an empty folder, from the cache if it can.
 
-    The cache has links from its snapshots to its blobs, which the readers refuse.
+    The cache has links from its snapshots to its blobs, which the readers refuse. With
+    `weights`, checkpoints are downloaded, too.
     """
     check()
     import huggingface_hub
 
     repository = url.removeprefix(SCHEME)
+    patterns = [*PATTERNS, *(CHECKPOINT if weights else [])]
     try:
-        found = huggingface_hub.snapshot_download(repository, allow_patterns=PATTERNS)
+        found = huggingface_hub.snapshot_download(repository, allow_patterns=patterns)
     except Exception as error:  # of the hub, of its network, of a wrong name
         reason = f"it cannot be downloaded: {type(error).__name__}: {error}"
         raise LegacyModelError(reason) from error

@@ -18,6 +18,7 @@ Reader: TypeAlias = AbstractContextManager[LegacyModel]
 # Readers, each imported when it is needed: they import h5py or protobuf, in 0.1 s.
 HDF5, ARCHIVE, FOLDER = "hdf5", "keras_archive.keras_archive", "saved_model.saved_model"
 SIGNATURES = {b"\x89HDF\r\n\x1a\n": HDF5, b"PK\x03\x04": ARCHIVE}
+TF_LITE = b"TFL3"  # after four bytes
 EXPECTED = (
     "a SavedModel folder (with saved_model.pb), an .h5 file, or a .keras file, written "
     "by tf.keras 2.0 to 2.15 or by Keras 1 or 2; or one of them in a .zip, .tar.gz or "
@@ -44,6 +45,9 @@ def _kind(path: pathlib.Path) -> str:
     for signature, reader in SIGNATURES.items():
         if start.startswith(signature):
             return reader
+    if start[4:] == TF_LITE:
+        reason = "a TensorFlow Lite model, which cannot be trained."
+        raise LegacyModelError(reason, "Pass the model that it was converted from.")
     found = f"it begins with {start!r}" if start else "the file has zero bytes"
     raise LegacyModelError(f"no model: {found}. Expected {EXPECTED}.")
 
@@ -103,5 +107,6 @@ def _folder_kind(path: pathlib.Path) -> str:
         return FOLDER
     if sources.is_keras_3(path):
         raise errors.Keras3ModelError
+    sources.check_folder(path)
     reason = f"a folder without {sources.MODEL_FILE}. Expected {EXPECTED}."
     raise LegacyModelError(reason)

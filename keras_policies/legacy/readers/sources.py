@@ -54,9 +54,19 @@ def models_in(
         folders[:] = sorted(below) if depth < levels else []
 
 
+def checkpoints_in(folder: pathlib.Path) -> list[str]:
+    """Return the checkpoints in a folder, but for those of SavedModels."""
+    indices = sorted(folder.rglob("*.index"))
+    return [str(p.with_suffix("")) for p in indices if not is_saved_model(p.parents[1])]
+
+
 @contextlib.contextmanager
-def local(path: FilePath) -> Iterator[pathlib.Path]:
+def local(path: FilePath, weights: bool = False) -> Iterator[pathlib.Path]:
     """Yield the path of the model that `path` means, which may be unpacked for it.
+
+    Args:
+        path: of a model, of a folder with one, of an archive; or one on the hub.
+        weights: whether a checkpoint in an archive is meant, too.
 
     Raises:
         LegacyModelError: if an archive or a repository has no model or several. An
@@ -65,12 +75,12 @@ def local(path: FilePath) -> Iterator[pathlib.Path]:
     with located(path):
         if is_hub(path):
             with _in_new_folder(path) as folder:
-                hub.download(str(path), folder)
-                yield _only_model(folder, float("inf"))
+                hub.download(str(path), folder, weights)
+                yield _only_model(folder, weights)
         elif is_archive(pathlib.Path(path)):
             with _in_new_folder(path) as folder:
                 archives.unpack(pathlib.Path(path), folder)
-                yield _only_model(folder, float("inf"))
+                yield _only_model(folder, weights)
         else:
             yield one_level_down(pathlib.Path(path))
 
@@ -99,23 +109,34 @@ def one_level_down(path: pathlib.Path) -> pathlib.Path:
     return path
 
 
-def _only_model(folder: pathlib.Path, levels: float) -> pathlib.Path:
+def check_folder(path: pathlib.Path) -> None:
+    """Raise if a folder, which is no model itself, has several models."""
+    found = [] if is_saved_model(path) else list(models_in(str(path), levels=1))
+    if len(found) > 1:
+        remedy = "Pass the path of one; convert --output-dir DIR converts all."
+        raise _several(found, path, remedy)
+
+
+def _only_model(folder: pathlib.Path, weights: bool) -> pathlib.Path:
     if is_saved_model(folder) or is_keras_3(folder):
         return folder
-    found = list(models_in(str(folder), levels))
-    if len(found) == 1:
-        return pathlib.Path(found[0])
+    found = list(models_in(str(folder), levels=float("inf")))
+    found += checkpoints_in(folder) if weights else []
+    if len(found) > 1:
+        raise _several(found, folder, "Unpack it, and pass the path of one.")
     if not found:
         raise LegacyModelError(
             f"no model in it: no {MODEL_FILE}, and no file that ends in "
             f"{', '.join(ENDINGS)}."
         )
+    return pathlib.Path(found[0])
+
+
+def _several(found: list[str], folder: pathlib.Path, remedy: str) -> LegacyModelError:
     named = ", ".join(repr(os.path.relpath(each, folder)) for each in found[:NAMED])
     more = ", …" if len(found) > NAMED else ""
-    raise LegacyModelError(
-        f"{len(found)} models in it, expected one: {named}{more}.",
-        "Unpack it, and pass the path of one.",
-    )
+    reason = f"{len(found)} models in it, expected one: {named}{more}."
+    return LegacyModelError(reason, remedy)
 
 
 @contextlib.contextmanager

@@ -8,12 +8,13 @@ there they are `layer_with_weights-0`, `layer_with_weights-1`, ….
 import contextlib
 import pathlib
 import re
+import zipfile
 from collections.abc import Iterator
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, entering
 from keras_policies.legacy.base.model import LayerWeights
 from keras_policies.legacy.guards import guarded_hdf5, paths
-from keras_policies.legacy.readers import hdf5_weights
+from keras_policies.legacy.readers import hdf5_weights, sources
 from keras_policies.legacy.readers.checkpoint import object_graph
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import Edges, ObjectGraph
@@ -77,21 +78,32 @@ def _by_layer(graph: ObjectGraph) -> LayerWeights:
 def read(path: FilePath) -> Iterator[LayerWeights]:
     """Yield `{layer: (LegacyWeight, …)}`, which can be read in this context.
 
-    The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder.
+    The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder; or one
+    that `sources.local` takes.
     """
-    with paths.unchanged(path), entering(_read(pathlib.Path(path)), path) as found:
+    with (
+        sources.local(path, weights=True) as here,
+        paths.unchanged(here),
+        entering(_read(here), here) as found,
+    ):
         yield found
 
 
 @contextlib.contextmanager
 def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
     if path.is_dir():
+        sources.check_folder(path)
         path = path / objects.VARIABLES
     elif path.exists():
         paths.check_regular(path)
     if not path.is_file():
         yield _by_layer(_graph(path.with_name(path.name.removesuffix(".index"))))
         return
+    if zipfile.is_zipfile(path):
+        remedy = (
+            "Open it with keras_policies.load_model, and take that model's weights."
+        )
+        raise LegacyModelError("a .keras file, not one of weights alone.", remedy)
     with guarded_hdf5.open_file(path) as file:
         group = guarded_hdf5.member(file, "model_weights") or file
         if not guarded_hdf5.names(group, "layer_names"):

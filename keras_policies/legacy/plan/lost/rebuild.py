@@ -4,7 +4,7 @@ import collections
 import dataclasses
 from collections.abc import Mapping
 
-from keras_policies.legacy.base import configs
+from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.names import beginnings
@@ -12,6 +12,7 @@ from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import new_weights, vocabularies
 from keras_policies.legacy.plan.lost.replacing import Replacing, is_known
 
+NO_CLASS = "Signature"  # of a file without Keras metadata
 MAX_DEPTH = 400  # steps that Keras surely recurses through under Python's usual limit
 
 
@@ -58,7 +59,10 @@ class Rebuilt:
                 f" One has {self.depth} steps, so a .keras file of this model opens "
                 f"only after sys.setrecursionlimit({2000 + 2 * self.depth})."
             )
-        return f"{text} To use the classes, pass custom_objects."
+        classes = sorted({*self.layers.values()} - {NO_CLASS})
+        if classes:
+            text += f" To use a class, pass {remedies.custom_object(classes[0])}."
+        return text
 
 
 def rebuilt(

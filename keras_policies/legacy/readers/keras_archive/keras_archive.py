@@ -31,7 +31,9 @@ def _open_archive(path: pathlib.Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        reason = f"not a readable .keras file: {error}. It is truncated or corrupt."
+        reason = (
+            f"not a readable .zip or .keras file: {error}. It is truncated or corrupt."
+        )
         raise LegacyModelError(reason) from error
 
 
