@@ -1,0 +1,201 @@
+"""A model is compared with the graph in its own file: what that finds, and what not."""
+
+import copy
+import dataclasses
+import warnings
+
+import keras
+import legacy_files
+import lost_files
+import numpy as np
+import pytest
+
+from keras_policies import LegacyModelError, convert_model, load_model
+from keras_policies.cli import main
+from keras_policies.legacy.build import build, checking
+from keras_policies.legacy.plan import plan
+from keras_policies.legacy.plan.lost import traces
+from keras_policies.legacy.programs.reference import Interpreter
+from keras_policies.legacy.readers import readers
+
+RELEASES = [
+    release
+    for release in lost_files.RELEASES
+    if legacy_files.IS_THOROUGH or release == legacy_files.NEWEST
+]
+NEWEST = legacy_files.NEWEST
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    archives = [path for name in RELEASES for path in lost_files.archives(name)]
+    return legacy_files.unpacked(tmp_path_factory.mktemp("checked"), archives)
+
+
+# Cases without inputs of their own: those of their signatures are in other tests.
+SIGNATURES = "keras_attention", "keras_image", "module_"
+# What the interpreter does not run, with the reason that it gives.
+NOT_RUN = {"sequential_of_features": "the op 'SparseToDense' has no counterpart"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{release}/{name}"
+        for release in RELEASES
+        for name in lost_files.names(release)
+        if not name.startswith(SIGNATURES) and name not in NOT_RUN
+    ],
+)
+def test_the_interpreter_computes_what_tensorflow_did(folder, name):
+    case = lost_files.of(folder, name)
+    with readers.read(case.model) as legacy:
+        recorded = legacy.recorded
+        trace = traces.for_inference(recorded.layers[0].traces)[0]
+        interpreter, specs = Interpreter(recorded), traces.specs(trace.outputs)
+        for inputs, expected in case.batches():
+            given = [np.asarray(x) for x in keras.tree.flatten(inputs)]
+            found = interpreter.run(trace, given)[: len(specs)]
+            if interpreter.draws:
+                return  # no single draw can be compared
+            for one, other in zip(found, expected, strict=True):
+                half = other.dtype.itemsize == 2 or "float16" in name
+                share = 2e-2 if half else 1e-5
+                atol = share * max(1, float(np.max(np.abs(other), initial=0)))
+                one = np.asarray(one, "float64")
+                np.testing.assert_allclose(one, other, rtol=0, atol=atol)
+
+
+def layer_in(config, name):
+    """Return the config of the layer of a name, wherever it is."""
+    values = config.values() if isinstance(config, dict) else config
+    if isinstance(config, dict) and config.get("name") == name and "config" in config:
+        return config
+    found = [layer_in(v, name) for v in values if isinstance(v, dict | list | tuple)]
+    return next((layer for layer in found if layer is not None), None)
+
+
+def settings(**changes):
+    return lambda layer: layer["config"].update(changes)
+
+
+def op(name):
+    return lambda layer: layer["config"]["node_def"].update(op=name)
+
+
+def attribute(**changes):
+    return lambda layer: layer["config"]["node_def"]["attr"].update(changes)
+
+
+def constant(position, change):
+    def edit(layer):
+        constants = layer["config"]["constants"]
+        constants[position] = change(np.array(constants[position]))
+
+    return edit
+
+
+def swapped(layer):
+    layer["inbound_nodes"][0]["args"][0].reverse()
+
+
+def outputs_swapped(layer):
+    layer["config"]["output_layers"].reverse()
+
+
+FAULTS = {
+    "an activation": ("gated", "dense", settings(activation="tanh")),
+    "an axis": ("instance_norm", "moments_mean", constant("1", lambda axes: axes[:1])),
+    "a bound": ("split_concat", "strided_slice", constant("1", lambda b: b + [0, 1])),
+    "a comparison": ("where_gather_one_hot", "Greater", op("Less")),
+    "a constant": ("own_attention", "truediv", constant("1", lambda x: x * 1.1)),
+    "an epsilon": ("layer_norm_inside", "layer_normalization", settings(epsilon=0.1)),
+    "an equation": (
+        *("einsum", "einsum_2_Einsum"),
+        attribute(equation="bhst,bshk->bthk"),
+    ),
+    "an index": ("where_gather_one_hot", "GatherV2", constant("1", lambda x: x[::-1])),
+    "an op": ("instance_norm", "Rsqrt", op("Sqrt")),
+    "the order of outputs": ("siamese_of_keywords", "distance_layer", outputs_swapped),
+    "a padding": ("own_depthwise", "k", settings(padding="valid")),
+    "swapped arguments": ("gated", "concat", swapped),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(folder, fault):
+    name, layer, edit = FAULTS[fault]
+    with readers.read(folder / NEWEST / name / "model") as legacy:
+        planned = plan.make(legacy)
+        right = checking.check(build.build(planned).model, planned, None)
+        assert right.difference < 1e-5
+        config = copy.deepcopy(planned.config)
+        edit(layer_in(config, layer))
+        wrong = dataclasses.replace(planned, config=config)
+        model = build.build(wrong).model
+        with pytest.raises(LegacyModelError, match="not as it was"):
+            checking.check(model, wrong, None)
+
+
+def test_a_transposed_kernel_is_found(folder):
+    with readers.read(folder / NEWEST / "own_attention" / "model") as legacy:
+        planned = plan.make(legacy)
+        model = build.build(planned).model
+        kernel = next(w for w in model.weights if w.path.endswith("dense/kernel"))
+        kernel.assign(np.transpose(keras.ops.convert_to_numpy(kernel)))
+        with pytest.raises(LegacyModelError, match="not as it was"):
+            checking.check(model, planned, None)
+
+
+def test_the_first_layer_that_differs_is_named(folder):
+    with readers.read(folder / NEWEST / "siamese_of_keywords" / "model") as legacy:
+        planned = plan.make(legacy)
+        model = build.build(planned).model
+        kernel = model.get_layer("embedding").get_layer("dense").kernel
+        kernel.assign(2 * keras.ops.convert_to_numpy(kernel))
+        with pytest.raises(LegacyModelError, match="differs is 'embedding/dense'"):
+            checking.check(model, planned, None)
+
+
+def opened(path, **options):
+    """Return the texts of the warnings of opening a model."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        load_model(path, **options)
+    return "\n".join(str(one.message) for one in caught)
+
+
+def test_a_graph_that_costs_too_much_is_not_checked(folder, monkeypatch):
+    monkeypatch.setattr(checking, "MAX_WORK", 10)
+    path = folder / NEWEST / "gated" / "model"
+    assert "not checked against its own graph: its graph is too large" in opened(path)
+
+
+def test_an_op_without_a_counterpart_is_named(folder, monkeypatch):
+    monkeypatch.setattr(Interpreter, "_node", refuse)
+    path = folder / NEWEST / "gated" / "model"
+    assert "its own graph: the op 'Odd' has no counterpart" in opened(path)
+
+
+def refuse(*args):
+    raise checking.NotInterpretedError("the op 'Odd' has no counterpart")
+
+
+def test_only_verify_true_checks_a_model_of_stock_classes(monkeypatch):
+    calls = []
+    monkeypatch.setattr(checking, "check", lambda *args: calls.append(args))
+    path = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "saved_model"
+    for verify, expected in ((None, 0), (False, 0), (True, 1)):
+        load_model(path, verify=verify)
+        assert len(calls) == expected
+
+
+def test_convert_says_how_it_was_checked(folder, tmp_path, capsys):
+    path, new = folder / NEWEST / "gated" / "model", tmp_path / "new.keras"
+    assert 0 <= convert_model(path, new).graph_difference < 1e-5
+    assert main(["convert", str(path), str(new), "--overwrite"]) == 0
+    assert "checked against its own graph: largest diff" in capsys.readouterr().out
+    h5 = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "model.h5"
+    assert main(["convert", str(h5), str(new), "--overwrite"]) == 0
+    text = "not checked against its own graph: only a SavedModel has one"
+    assert text in capsys.readouterr().out
