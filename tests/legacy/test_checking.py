@@ -106,7 +106,11 @@ def outputs_swapped(layer):
 FAULTS = {
     "an activation": ("gated", "dense", settings(activation="tanh")),
     "an axis": ("instance_norm", "moments_mean", constant("1", lambda axes: axes[:1])),
-    "a bound": ("split_concat", "strided_slice", constant("1", lambda b: b + [0, 1])),
+    "a bound": (
+        "split_concat",
+        "strided_slice",
+        constant("1", lambda b: np.add(b, [0, 1])),
+    ),
     "a comparison": ("where_gather_one_hot", "Greater", op("Less")),
     "a constant": ("own_attention", "truediv", constant("1", lambda x: x * 1.1)),
     "an epsilon": ("layer_norm_inside", "layer_normalization", settings(epsilon=0.1)),
