@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import keras
 
+from keras_policies import keras_internals
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight, is_unknown
 from keras_policies.legacy.base.names import layer_name, numbered
-from keras_policies.legacy.build import cudnn, matching
+from keras_policies.legacy.build import cudnn, matching, own_classes
 from keras_policies.legacy.build.targets import Pairs, Target, targets
 
 # By layer; `""` stands for the model itself.
@@ -19,28 +20,43 @@ def _known(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:
     return cudnn.as_keras([item for item in weights if not is_unknown(item)])
 
 
-def pair(model: keras.Model, by_layer: ByLayer) -> Pairs:
-    """Return the variables of a whole model, each with its weight.
+def pair(
+    model: keras.Model, by_layer: ByLayer, is_of_config: bool = False
+) -> tuple[Pairs, list[str]]:
+    """Return the variables of a whole model, each with its weight, and what is left.
 
     If `""` is the only name in `by_layer`, it has the weights of the whole model; else
     those that are in none of its layers. The error names every layer that does not fit.
+    What is left of a model that is made from the file's config (`is_of_config`) was
+    added to a layer of Keras's own; of a program's objects, it is no part of the model.
     """
+    stock = {item.name for item in model.layers if is_of_config and _is_stock(item)}
     stored = {layer_name(name): weights for name, weights in by_layer.items()}
     held = _whole_model(model) if set(stored) == {""} else _by_layer(model)
-    pairs, problems = [], []
+    pairs, problems, left = [], [], []
     for name in dict.fromkeys((*held, *stored)):
         known, named = _known(stored.get(name, ())), name or model.name
         matched = matching.match(held.get(name, ()), known)
+        if matched is None and name in stock:
+            matched = matching.match_with_added(held[name], known)
+        elif matched is None and not is_of_config and set(stored) == {""}:
+            matched = matching.match_objects(held[""], known)
         if matched is None:
             problems.append(matching.difference(named, held.get(name), known))
-        else:
-            problems += matching.misfits(named, matched)
-            pairs += matched
+            continue
+        problems += matching.misfits(named, matched)
+        pairs += matched
+        rest = matching.without(matched, known)
+        left += [f"{each}, which is no weight of {named!r}" for each in rest]
     if problems:
         listed = "\n  ".join(problems)
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
         raise LegacyModelError(reason)
-    return pairs
+    return pairs, left
+
+
+def _is_stock(layer: keras.Layer) -> bool:
+    return all(map(own_classes.is_stock, keras_internals.sublayers(layer)))
 
 
 def _by_layer(model: keras.Model) -> dict[str, list[Target]]:

@@ -9,24 +9,31 @@ import contextlib
 import pathlib
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, entering
-from keras_policies.legacy.base.model import LayerWeights
+from keras_policies.legacy.base.model import LayerWeights, LegacyOptimizerState
 from keras_policies.legacy.guards import guarded_hdf5
 from keras_policies.legacy.guards.paths import check_regular
-from keras_policies.legacy.readers import hdf5_weights
+from keras_policies.legacy.readers import hdf5_weights, near_misses
 from keras_policies.legacy.readers.checkpoint import object_graph
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import Edges, ObjectGraph
-from keras_policies.legacy.readers.saved_model import objects
+from keras_policies.legacy.readers.saved_model import objects, optimizer
 
 NUMBERED = object_graph.LAYER_WITH_WEIGHTS
 # Edges of a root that lead to something else than a model.
 NO_MODEL = frozenset(("optimizer", "save_counter", "step", "global_step"))
 
 
-def _graph(prefix: pathlib.Path) -> ObjectGraph:
-    checkpoint = Checkpoint(prefix)
+class Weights(NamedTuple):
+    """The weights of a model, by layer, and the state of its optimizer, if any."""
+
+    by_layer: LayerWeights
+    optimizer: LegacyOptimizerState = LegacyOptimizerState()
+
+
+def _graph(checkpoint: Checkpoint) -> ObjectGraph:
     nodes = checkpoint.nodes()
     if not nodes:
         raise LegacyModelError(
@@ -59,8 +66,10 @@ def _has_layers(edges: Edges) -> bool:
     return any(edge.startswith(NUMBERED) for edge in edges)
 
 
-def _by_layer(graph: ObjectGraph) -> LayerWeights:
+def _of_checkpoint(prefix: pathlib.Path) -> Weights:
     """Return the weights by layer, layers numbered where they have no name."""
+    checkpoint = Checkpoint(prefix)
+    graph = _graph(checkpoint)
     model = _model_node(graph)
     layers = {
         int(edge.removeprefix(NUMBERED)): node
@@ -68,14 +77,18 @@ def _by_layer(graph: ObjectGraph) -> LayerWeights:
         if re.fullmatch(rf"{NUMBERED}[0-9]+", edge)
     }
     nodes = {f"{NUMBERED}{number}": node for number, node in sorted(layers.items())}
-    return {
-        name: tuple(graph.weights(node).values())
-        for name, node in (nodes or {"": model}).items()
+    by_node = {
+        name: graph.weights(node) for name, node in (nodes or {"": model}).items()
     }
+    every = {node: item for found in by_node.values() for node, item in found.items()}
+    edges = {**graph.children[model], **graph.children[0]}
+    state = optimizer.of_checkpoint(graph, checkpoint, edges.get("optimizer"), every)
+    by_layer = {name: tuple(found.values()) for name, found in by_node.items()}
+    return Weights(by_layer, state)
 
 
-def read(path: FilePath) -> contextlib.AbstractContextManager[LayerWeights]:
-    """Return a context of `{layer: (LegacyWeight, …)}`, in which they can be read.
+def read(path: FilePath) -> contextlib.AbstractContextManager[Weights]:
+    """Return a context of `Weights`, in which they can be read.
 
     The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder.
     """
@@ -83,13 +96,13 @@ def read(path: FilePath) -> contextlib.AbstractContextManager[LayerWeights]:
 
 
 @contextlib.contextmanager
-def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
+def _read(path: pathlib.Path) -> Iterator[Weights]:
     if path.is_dir():
         path = path / objects.VARIABLES
     elif path.exists():
         check_regular(path)
-    if not path.is_file():
-        yield _by_layer(_graph(path.with_name(path.name.removesuffix(".index"))))
+    if near_misses.is_prefix(path) or not path.is_file():
+        yield _of_checkpoint(path.with_name(path.name.removesuffix(".index")))
         return
     with guarded_hdf5.open_file(path) as file:
         group = guarded_hdf5.member(file, "model_weights") or file
@@ -98,4 +111,4 @@ def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
             raise LegacyModelError(reason)
         found = hdf5_weights.by_layer(group)
         hdf5_weights.check_total(path, found, ())
-        yield found
+        yield Weights(found)
