@@ -168,8 +168,8 @@ def _named_for_keras(path: Path) -> Iterator[pathlib.Path]:
 def load_weights(model: keras.Model, path: Path) -> None:
     """Load all weights of a legacy file into a model, or none.
 
-    A checkpoint of a model that was compiled also has the state of its optimizer: slots,
-    iterations and loss scale. They are restored if `model` is compiled.
+    A checkpoint of a compiled model has the state of its optimizer, too: slots,
+    iterations and loss scale. It is restored if `model` is compiled.
 
     Args:
         model: `keras.Model`, built.
@@ -193,8 +193,7 @@ def load_weights(model: keras.Model, path: Path) -> None:
         )
     near_misses.check(path, weights=True)
     with weights_only.read(path) as (by_layer, state), errors.corrupt(path):
-        by_layer = weights.by_model_names(model, by_layer)
-        pairs, left = weights.pair(model, by_layer)
+        pairs, left = weights.pair(model, weights.by_model_names(model, by_layer))
         # Read, with checksums, before anything is changed.
         found = [values.value_for(*pair) for pair in pairs]
         for (variable, _), value in zip(pairs, found, strict=True):

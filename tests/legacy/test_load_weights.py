@@ -64,7 +64,7 @@ CASES = {
     "net": (net, lambda: keras.optimizers.Adam(0.05)),
     "scaled": (lambda: sequential("mixed_float16"), scaled),
     "tracked": (sequential, lambda: keras.optimizers.Adam(0.05)),
-    "tracked_net": (net, lambda: keras.optimizers.RMSprop(0.05)),
+    "tracked_net": (net, lambda: keras.optimizers.SGD(0.05, momentum=0.9)),
 }
 
 

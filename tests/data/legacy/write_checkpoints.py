@@ -85,7 +85,7 @@ for name, model, optimizer, save in (
     ("net", Net, keras.optimizers.Adam(0.05), save_weights),
     ("scaled", lambda: sequential("mixed_float16"), scaled(), save_weights),
     ("tracked", sequential, keras.optimizers.Adam(0.05), checkpoint),
-    ("tracked_net", Net, keras.optimizers.RMSprop(0.05), checkpoint),
+    ("tracked_net", Net, keras.optimizers.SGD(0.05, momentum=0.9), checkpoint),
 ):
     tf.random.set_seed(3)
     write(name, model(), optimizer, save)
