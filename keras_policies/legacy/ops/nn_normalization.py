@@ -1,5 +1,9 @@
-"""`tf.nn`: batch normalization by the fused kernel of graphs."""
+"""`tf.nn`: normalization of batches by the fused kernel of graphs, and of channels."""
 
+import numpy as np
+
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.kinds import Layout, Value
 from keras_policies.legacy.ops.registry import Raw, op
 from keras_policies.legacy.values import computed
@@ -59,3 +63,24 @@ def fused_batch_norm_node(
     return fused_batch_norm(
         x, scale, offset, mean, variance, epsilon, data_format, is_training
     )
+
+
+@op(
+    "nn.local_response_normalization",
+    "nn.lrn",
+    v1=True,
+    LRN=Raw("input", "depth_radius bias alpha beta"),
+)
+def local_response_normalization(
+    input: Value,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+) -> Value:
+    """Divide by a power of the sum of squares of channels that are near."""
+    number = np.arange(kinds.integer(computed.shape(input)[-1]))
+    budget.spend(number.size**2, 8)
+    is_near = np.abs(number[:, None] - number) <= depth_radius
+    total = ops.matmul(ops.square(input), is_near.astype(dtype_of(input)))
+    return ops.divide(input, ops.power(ops.add(ops.multiply(total, alpha), bias), beta))
