@@ -32,6 +32,7 @@ RANDOM = "random", "nn.dropout", "nn.experimental.stateless_dropout"
 IS_THOROUGH = keras.backend.backend() != "jax"
 # Ops that need a size which only the model's input tells, and say so.
 REFUSED = {
+    "MaxPoolWithArgmax",
     "gather_nd",
     "image.central_crop",
     "image.extract_patches",

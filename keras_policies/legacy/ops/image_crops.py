@@ -55,7 +55,8 @@ def crop_and_resize(
     """Return the part of an image in each box, in one size."""
     if method not in METHODS:
         raise ValueError(f"method: expected one of {METHODS}, found {method!r}")
-    top, left, bottom, right = ops.unstack(boxes, axis=-1)
+    edges = (computed.index(boxes, [slice(None), side]) for side in range(4))
+    top, left, bottom, right = edges
     height, width = computed.shape(image)[1:3]
     rows, is_row = _weights(top, bottom, height, crop_size[0], method)
     columns, is_column = _weights(left, right, width, crop_size[1], method)

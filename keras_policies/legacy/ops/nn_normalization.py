@@ -1,9 +1,5 @@
 """`tf.nn`: normalization of batches by the fused kernel of graphs, and of channels."""
 
-import numpy as np
-
-from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.kinds import Layout, Value
 from keras_policies.legacy.ops.registry import Raw, op
 from keras_policies.legacy.values import computed
@@ -79,8 +75,8 @@ def local_response_normalization(
     beta: float = 0.5,
 ) -> Value:
     """Divide by a power of the sum of squares of channels that are near."""
-    number = np.arange(kinds.integer(computed.shape(input)[-1]))
-    budget.spend(number.size**2, 8)
-    is_near = np.abs(number[:, None] - number) <= depth_radius
-    total = ops.matmul(ops.square(input), is_near.astype(dtype_of(input)))
+    number = computed.arange(0, computed.shape(input)[-1])
+    distance = ops.abs(ops.subtract(ops.expand_dims(number, -1), number))
+    is_near = ops.cast(ops.less_equal(distance, depth_radius), dtype_of(input))
+    total = ops.matmul(ops.square(input), is_near)
     return ops.divide(input, ops.power(ops.add(ops.multiply(total, alpha), bias), beta))

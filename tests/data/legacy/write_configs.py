@@ -22,6 +22,28 @@ preprocessing = getattr(layers, "experimental", layers)
 preprocessing = getattr(preprocessing, "preprocessing", layers)
 
 
+class Decoder(keras.Model):
+    """A model without config, whose LSTM goes on from two states."""
+
+    def __init__(self):
+        super().__init__(name="decoder")
+        self.first = layers.Dense(3)
+        self.lstm = layers.LSTM(3, return_sequences=True, return_state=True)
+        self.both = layers.Bidirectional(layers.LSTM(3))
+
+    def call(self, inputs):
+        state = self.first(inputs[:, 0])
+        rows, h, c = self.lstm(inputs, initial_state=[state, tf.tanh(state)])
+        return self.both(rows, initial_state=[h, c, 2.0 * h, state])
+
+
+class Scaled(layers.Layer):
+    """A layer that is called with a keyword."""
+
+    def call(self, inputs, scale=None):
+        return inputs * scale
+
+
 random = np.random.RandomState(7)
 
 
@@ -198,6 +220,17 @@ def sequence_features():
     return model, []
 
 
+def lost_states():
+    model, x = Decoder(), array(3, 5, 4)
+    model.predict(x)
+    return model, [x]
+
+
+def lost_keyword():
+    scale = tf.constant([1.0, 3.0])
+    return functional(lambda x: Scaled(name="scaled")(x, scale=scale), (2,))
+
+
 def custom_standardization():
     words = preprocessing.TextVectorization(standardize=shouted, name="words")
     words.set_vocabulary(["A", "B"])
@@ -241,10 +274,13 @@ CASES = (
     *(embedded_range, dense_of_constant, deferred_built),
     *(wide_deep_model, wide_deep_in_graph, added_weight, embedding_of_ids, only_input),
     *(sequence_features, custom_standardization, normalization_of_items),
-    *(normalization_of_shared_items, normalization_of_rank_1),
+    *(normalization_of_shared_items, normalization_of_rank_1, lost_states, lost_keyword),
 )
 # Cases whose SavedModel is of interest: the others open by the same config.
-SAVED = added_weight, embedding_of_ids, normalization_of_items, custom_standardization
+SAVED = (
+    *(added_weight, embedding_of_ids, normalization_of_items, custom_standardization),
+    *(lost_states, lost_keyword),
+)
 
 
 def write(make, out):
