@@ -118,6 +118,12 @@ class Backend(Protocol):
         """Return zeros, as a variable takes them, in memory that is not yet touched."""
         return self.place(aligned.zeros(shape, dtype))
 
+    def outputs(self, model: keras.Model, inputs: Any) -> list[npt.NDArray[Any]]:
+        """Return the outputs of a model outside of training, flat; no state changes."""
+        with keras.StatelessScope():
+            found = model(inputs, training=False)
+        return [ops.convert_to_numpy(tensor) for tensor in keras.tree.flatten(found)]
+
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         """Return the gradients of the scalar `function(values)` as float32 arrays.
 

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
+import keras
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -96,6 +97,10 @@ class TorchBackend(Backend):
         if array.dtype.name != "bfloat16":
             return torch.from_numpy(array)
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+
+    def outputs(self, model: keras.Model, inputs: Any) -> list[npt.NDArray[Any]]:
+        with torch.no_grad():
+            return super().outputs(model, inputs)
 
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         # No `.grad` is touched. Keras's dropout draws from torch's own generators:

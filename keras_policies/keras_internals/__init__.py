@@ -74,6 +74,7 @@ from keras_policies.keras_internals.seams import (
     before_weight,
     build_for,
     first_dtype,
+    layer_calls,
 )
 from keras_policies.keras_internals.trainers import (
     after_additional_loss,

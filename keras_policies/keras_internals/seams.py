@@ -3,8 +3,9 @@
 Keras: src/layers/layer.py, src/models/sequential.py.
 """
 
+import contextlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -104,3 +105,29 @@ def build_for(layer: keras.Layer, args: Sequence[Any], kwargs: dict[str, Any]) -
     spec = layer_module.CallSpec(layer._call_signature, *context, args, kwargs)
     with layer._open_name_scope():
         layer._maybe_build(spec)
+
+
+@contextlib.contextmanager
+def layer_calls() -> Iterator[list[tuple[str, keras.Layer, Any]]]:
+    """Collect `(path of the layer, the layer, its outputs)` of the calls inside.
+
+    The path has the names of the layers around it, without that of the outermost one.
+    An inner layer comes before the one around it.
+    """
+    stock, around = keras.Layer.__call__, list[str]()
+    found: list[tuple[str, keras.Layer, Any]] = []
+
+    def __call__(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
+        around.append(self.name)
+        try:
+            outputs = stock(self, *args, **kwargs)
+            found.append(("/".join(around[1:]), self, outputs))
+        finally:
+            around.pop()
+        return outputs
+
+    keras.Layer.__call__ = __call__
+    try:
+        yield found
+    finally:
+        keras.Layer.__call__ = stock

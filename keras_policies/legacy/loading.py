@@ -13,7 +13,13 @@ from keras_policies.annotations import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import errors
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.build import build, optimizer_state, values, weights
+from keras_policies.legacy.build import (
+    build,
+    checking,
+    optimizer_state,
+    values,
+    weights,
+)
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
@@ -32,6 +38,7 @@ def load_model(
     dtype_policy: PolicyLike | None = None,
     lost: str = "rebuild",
     signature: str | None = None,
+    verify: bool | None = None,
 ) -> keras.Model:
     """Open a model that tf.keras 2.0 to 2.15 wrote as an ordinary Keras 3 model.
 
@@ -63,13 +70,18 @@ def load_model(
             `"serving_default"`. The model does what the signature does, whatever its
             layers are. None opens the model itself, and of a file without Keras
             metadata (`tf.Module`, `model.export` of Keras 3) the serving signature.
+        verify: bool or None, whether the model is compared with the graph in its own
+            file, which every SavedModel has: on seeded inputs, both must give the same
+            outputs. None compares where parts were made of recorded functions or code;
+            True compares any SavedModel; False none.
 
     Returns:
         A `keras.Model`.
 
     Raises:
         LegacyModelError: if there is no such model, or it is corrupt, or has parts
-            that Keras 3 cannot stand in for. The message names them.
+            that Keras 3 cannot stand in for, or does not what its own graph does. The
+            message names them.
         TypeError: if `custom_objects` is not a dict of names.
         TypeError, ValueError: if `dtype_policy` is not a policy.
         ValueError: if `lost` is neither of the two.
@@ -84,7 +96,15 @@ def load_model(
     policy, rebuilds = checked_policy(dtype_policy), checked_lost(lost)
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
-            built = rebuild(filepath, policy, safe_mode, compile, rebuilds, signature)
+            built = rebuild(
+                filepath,
+                policy,
+                safe_mode,
+                compile=compile,
+                rebuild_lost=rebuilds,
+                signature=signature,
+                verify=verify,
+            )
     except errors.Keras3ModelError:
         if policy is not None:
             raise LegacyModelError(
@@ -122,6 +142,8 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
         )
     if built.plan.lost.layers:
         warn.warn(f"{path}: {built.plan.lost}")
+    if built.check is not None and built.check.difference is None:
+        warn.warn(f"{path}: {built.check}.")
     if built.other_policies:
         warn.warn(
             f"{path}: your classes give these layers another policy than the file "
@@ -133,21 +155,56 @@ def rebuild(
     path: Path,
     policy: PolicyLike | None,
     safe_mode: bool,
+    *,
     compile: bool = True,
     rebuild_lost: bool = True,
     signature: str | None = None,
+    verify: bool | None = False,
 ) -> build.Built:
     """Read a legacy file, plan its model and build it, with a progress bar.
+
+    A class of the file that only has the name of one of Keras's is rebuilt like any
+    other whose code is lost: its config, its weights or its outputs show it.
 
     User-defined classes are those of the surrounding `custom_object_scope`. The errors
     are those of `load_model`, and Keras3ModelError.
     """
     near_misses.check(path)
     with readers.read(path) as legacy:
-        planned = plan.make(legacy, policy, safe_mode, compile, rebuild_lost, signature)
-        planned.raise_if_missing()
-        with progress.bar(f"Reading {path}", legacy.size) as advance:
-            return build.build(planned, compile, advance)
+        namesakes, first = frozenset[str](), None
+        while True:
+            try:
+                planned = plan.make(
+                    legacy,
+                    policy,
+                    safe_mode,
+                    compile=compile,
+                    rebuild_lost=rebuild_lost,
+                    signature=signature,
+                    namesakes=namesakes,
+                )
+                planned.raise_if_missing()
+                with progress.bar(f"Reading {path}", legacy.size) as advance:
+                    built = build.build(planned, compile, advance)
+                return _checked(built, signature, verify)
+            except LegacyModelError as error:
+                suspects = error.suspects - namesakes
+                if first is not None and not suspects:
+                    raise first from None
+                if not (suspects and rebuild_lost and legacy.recorded):
+                    raise
+                namesakes, first = namesakes | suspects, first or error
+
+
+def _checked(
+    built: build.Built, signature: str | None, verify: bool | None
+) -> build.Built:
+    """Return a model with its check against the graph in its file, if it has one."""
+    if verify is False or (verify is None and not checking.is_due(built.plan)):
+        return built
+    with errors.located(built.plan.legacy.path):
+        check = checking.check(built.model, built.plan, signature)
+    return built._replace(check=check)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,6 @@ from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.build import hints
 from keras_policies.legacy.guards.paths import check_regular
-from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
 
 # Compute dtype -> allowed difference, as a share of the largest recorded output: a few
@@ -84,13 +83,7 @@ def tolerance(plan: Plan) -> float:
 
     The policies in the file count, and those that the layers have now.
     """
-    if not plan.legacy.records_policies:  # the model may have been a mixed one
-        return TOLERANCES["float16"]
-    written = [*plan.findings.dtypes.values(), *plan.legacy.inner_policies.values()]
-    dtypes = {policies.dtypes_of(dtype)[0] for dtype in written}
-    for dtype in written:
-        dtypes |= policies.compute_dtypes(plan.settings.policy_of(dtype))
-    return max([TOLERANCE, *(TOLERANCES.get(str(dtype), 0.0) for dtype in dtypes)])
+    return max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
 
 
 def tolerance_of(model: keras.Model) -> float:

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeVar
 
 from keras_policies.printable import printable
@@ -27,6 +27,8 @@ class LegacyModelError(ValueError):
         remedy: str, what the user can do, a whole sentence; `""` if there is nothing.
         path: str or path of the file or folder, or None while it is not known.
         layer: str, the path of the layer in its model, or None if it concerns none.
+        suspects: names of classes of Keras that a layer of the file has, too, and that
+            may be another class there.
 
     Example:
         >>> try:
@@ -45,12 +47,14 @@ class LegacyModelError(ValueError):
         *,
         path: FilePath | None = None,
         layer: str | None = None,
+        suspects: Collection[str] = (),
     ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.remedy = remedy
         self.path = path
         self.layer = layer
+        self.suspects = frozenset(suspects)
 
     def __str__(self) -> str:
         file = [] if self.path is None else [str(self.path)]

@@ -12,6 +12,18 @@ from typing import Any, NamedTuple, TypeAlias
 
 from keras_policies.legacy.base.model import Array, Config, LegacyWeight
 
+# Ops that run a function, ...
+CALLS = "PartitionedCall", "StatefulPartitionedCall"
+# ... one of two, ...
+CONDITIONS = "If", "StatelessIf"
+# ... or one again and again.
+LOOPS = "While", "StatelessWhile"
+# Ops that return their (first) input as it is.
+PASSING = {
+    *("CheckNumerics", "EnsureShape", "Identity", "IdentityN", "PreventGradient"),
+    *("PlaceholderWithDefault", "ReadVariableOp", "Snapshot"),
+}
+
 # Lists, tuples and dicts of `Spec`s, `Composite`s and plain values.
 Nest: TypeAlias = Any
 

@@ -23,6 +23,7 @@ from keras_policies.legacy.build import (
     made_in_code,
     own_classes,
 )
+from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.values import assign, restore_states, settle
 from keras_policies.legacy.build.weights import ByLayer, pair
 from keras_policies.legacy.bytecode import layer as _calls  # noqa: F401 (for Keras)
@@ -40,6 +41,7 @@ class Built(NamedTuple):
     plan: Plan
     left_out: list[str]  # parts of the model and its training, each with a reason
     other_policies: list[str]  # layers, each with its policy and the recorded one
+    check: Check | None = None  # with the graph in the file; None if not asked for
 
 
 def build(
@@ -103,7 +105,9 @@ def _of_config(config: Config, plan: Plan, extra: extra_axes.Found) -> Any:
     config, makers = own_classes.with_makers(config, plan.policy, extra)
     known = {**plan.findings.functions, **makers}
     depth = _recursion_limit(plan.lost.depth)
-    with keras_internals.custom_object_scope(known), depth:
+    # A traceback tells whose class it was.
+    whole = hints.whole_tracebacks()
+    with keras_internals.custom_object_scope(known), depth, whole:
         return keras.saving.deserialize_keras_object(
             config, safe_mode=plan.settings.safe_mode
         )

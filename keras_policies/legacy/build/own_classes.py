@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import keras
 
+from keras_policies import keras_internals
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.global_policy import policy_scope
 from keras_policies.legacy.base.errors import LegacyModelError, located
@@ -71,6 +72,13 @@ def _build_under(layer: keras.Layer, policy: PolicyLike | None) -> None:
 def is_stock(layer: keras.Layer) -> bool:
     """Return whether the class of a layer is Keras's own."""
     return type(layer).__module__.startswith("keras.")
+
+
+def stock_names(layer: keras.Layer) -> set[str]:
+    """Return the names of the classes of Keras that a layer consists of."""
+    every = [layer, *keras_internals.sublayers(layer)]
+    names = {type(one).__name__ for one in every if is_stock(one)}
+    return names - {"Functional", "InputLayer", "Sequential"}
 
 
 def scope(policy: PolicyLike | None) -> contextlib.AbstractContextManager[None]:

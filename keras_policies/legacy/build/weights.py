@@ -32,8 +32,10 @@ def pair(
     """
     stock = {item.name for item in model.layers if is_of_config and _is_stock(item)}
     stored = {layer_name(name): weights for name, weights in by_layer.items()}
+    layers = {layer.name: layer for layer in model.layers} | {"": model}
     held = _whole_model(model) if set(stored) == {""} else _by_layer(model)
     pairs, problems, left = [], [], []
+    suspects: set[str] = set()
     for name in dict.fromkeys((*held, *stored)):
         known, named = _known(stored.get(name, ())), name or model.name
         matched = matching.match(held.get(name, ()), known)
@@ -42,16 +44,21 @@ def pair(
         elif matched is None and not is_of_config and set(stored) == {""}:
             matched = matching.match_objects(held[""], known)
         if matched is None:
-            problems.append(matching.difference(named, held.get(name), known))
-            continue
-        problems += matching.misfits(named, matched)
-        pairs += matched
-        rest = matching.without(matched, known)
+            wrong, rest = [matching.difference(named, held.get(name), known)], []
+        else:
+            wrong, rest = (
+                matching.misfits(named, matched),
+                matching.without(matched, known),
+            )
+            pairs += matched
+        problems += wrong
         left += [f"{each}, which is no weight of {named!r}" for each in rest]
+        if wrong and name in layers:
+            suspects |= own_classes.stock_names(layers[name])
     if problems:
         listed = "\n  ".join(problems)
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
-        raise LegacyModelError(reason)
+        raise LegacyModelError(reason, suspects=suspects)
     return pairs, left
 
 

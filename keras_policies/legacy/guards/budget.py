@@ -37,13 +37,19 @@ def of(size: int) -> Iterator[None]:
     if _left.get() < math.inf:
         yield
         return
-    left = _left.set(TIMES * size + SMALL_BYTES)
-    work = _work.set(WORK_PER_BYTE * size + SMALL_WORK)
+    with limited(TIMES * size + SMALL_BYTES, WORK_PER_BYTE * size + SMALL_WORK):
+        yield
+
+
+@contextlib.contextmanager
+def limited(bytes: float, work: float) -> Iterator[None]:
+    """Limit what `spend` and `work` allow in this context to bytes and microseconds."""
+    left, worked = _left.set(bytes), _work.set(work)
     try:
         yield
     finally:
         _left.reset(left)
-        _work.reset(work)
+        _work.reset(worked)
 
 
 def work(cost: float) -> None:

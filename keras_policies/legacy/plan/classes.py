@@ -1,5 +1,6 @@
 """Finds the class in Keras 3 that a legacy config names."""
 
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 from keras_policies import keras_names
@@ -97,13 +98,21 @@ class KerasClass(NamedTuple):
         return keras_object(self.module, self.name, config, self.registered_name)
 
 
-def keras_class(name: str, path: str, is_graph: bool = False) -> Converting[KerasClass]:
-    """Return the class in Keras 3, or raise LegacyModelError if there is none."""
+def keras_class(
+    name: str,
+    path: str,
+    is_graph: bool = False,
+    namesakes: Container[str] = (),
+) -> Converting[KerasClass]:
+    """Return the class in Keras 3, or raise LegacyModelError if there is none.
+
+    `namesakes` are classes that are not Keras's, though their names are.
+    """
     custom = registered_name(name)
     if custom is not None:
         return KerasClass(None, custom, custom)
     stock = RENAMED_CLASSES.get(name, name)
-    if keras_names.is_class("keras.layers", stock):
+    if stock not in namesakes and keras_names.is_class("keras.layers", stock):
         return KerasClass("keras.layers", stock)
     # A "Model" whose config lists no layers is a user's class of that name.
     if is_graph and keras_names.is_class("keras.models", stock):

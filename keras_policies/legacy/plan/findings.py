@@ -33,6 +33,8 @@ class Settings:
     replace: tuple[str, PolicyLike] | None = None
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
     replaces_lost: bool = True  # parts whose classes are not to be found
+    # Classes that are not Keras's in this file, though their names are.
+    namesakes: frozenset[str] = frozenset()
 
     def policy_of(self, written: Any) -> PolicyLike | None:
         """Return what a `dtype` becomes, or raise ValueError if it is no policy."""

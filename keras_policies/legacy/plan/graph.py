@@ -91,18 +91,26 @@ def _is_tensor(value: Nest, names: Container[str]) -> bool:
     )
 
 
-def tensors(nest: Nest, names: Container[str]) -> list[Nest]:
+def tensors(
+    nest: Nest, names: Container[str], keywords: Sequence[str] = ()
+) -> list[Nest]:
     """Return the tensors in a nest, as in a config, those of their kwargs last.
 
-    `names` are those of the layers.
+    `names` are those of the layers; `keywords` is the order of the kwargs.
     """
     if _is_tensor(nest, names):
-        return [[*nest[:3], {}], *tensors(nest[3:], names)]
+        kwargs: Config = nest[3] if len(nest) > 3 else {}
+        order = [
+            *(k for k in keywords if k in kwargs),
+            *sorted({*kwargs} - {*keywords}),
+        ]
+        given = [tensors(kwargs[key], names) for key in order]
+        return [[*nest[:3], {}], *(tensor for found in given for tensor in found)]
     if isinstance(nest, dict):
         nest = [nest[key] for key in sorted(nest)]
     if not isinstance(nest, list | tuple):
         return []
-    flat = [tensors(item, names) for item in nest]
+    flat = [tensors(item, names, keywords) for item in nest]
     if all(_is_tensor(item, names) for item in nest):
         flat = [found[:1] for found in flat] + [found[1:] for found in flat]
     return [tensor for found in flat for tensor in found]

@@ -169,7 +169,8 @@ def _with_input(
 
 def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Converted:
     """Return the config of a layer that is neither a model nor an op."""
-    found = yield from classes.keras_class(class_name, path)
+    namesakes = settings.namesakes
+    found = yield from classes.keras_class(class_name, path, namesakes=namesakes)
     if class_name == "InputLayer":  # its dtype is that of a tensor, not a policy
         dtype = {"dtype": config.get("dtype") or "float32"}
     else:
@@ -262,7 +263,7 @@ def _inner_object(
     class_name = str(written["class_name"])
     if classes.registered_name(class_name) is not None:
         return written
-    if not classes.is_in(module, class_name):
+    if class_name in settings.namesakes or not classes.is_in(module, class_name):
         if settings.replaces_lost:
             yield Findings(left_out=(f"the lost {class_name} of {path!r}",))
             return None

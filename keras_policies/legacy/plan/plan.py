@@ -47,6 +47,18 @@ class Plan:
     settings: Settings
     lost: Rebuilt
 
+    @property
+    def compute_dtypes(self) -> set[str]:
+        """The compute dtypes of the layers, in the file and now.
+
+        A file that records no policies may be that of a mixed_float16 model.
+        """
+        written = [*self.findings.dtypes.values(), *self.legacy.inner_policies.values()]
+        found = {str(policies.dtypes_of(dtype)[0]) for dtype in written} | {"float32"}
+        for dtype in written:
+            found |= policies.compute_dtypes(self.settings.policy_of(dtype))
+        return found if self.legacy.records_policies else found | {"float16"}
+
     def raise_if_missing(self) -> None:
         """Raise an error if something is missing, or is not to be trusted."""
         known = keras_internals.custom_object_scope(dict(self.findings.functions))
@@ -63,6 +75,7 @@ def make(
     compile: bool = True,
     rebuild_lost: bool = True,
     signature: str | None = None,
+    namesakes: frozenset[str] = frozenset(),
 ) -> Plan:
     """Return the `Plan`, or raise LegacyModelError if something cannot be converted.
 
@@ -70,13 +83,15 @@ def make(
     mode, code in the file is refused. Without `compile`, an unreadable training
     configuration counts as none. With `rebuild_lost`, layers whose classes nobody knows
     are made of their recorded functions; `signature` names the function that the model
-    itself becomes.
+    itself becomes. `namesakes` are the classes that are not Keras's, though their names
+    are.
     """
     with corrupt(legacy.path), budget.of(paths.size(legacy.path)):
         settings = Settings(
             safe_mode,
             vocabularies=legacy.vocabularies,
             replaces_lost=rebuild_lost,
+            namesakes=namesakes,
         )
         lost = rebuild.rebuilt(legacy, settings, signature)
         legacy = lost.legacy

@@ -23,7 +23,7 @@ from keras_policies.annotations import Tensor
 from keras_policies.late import keras
 from keras_policies.late import ops as keras_ops
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values import dims
+from keras_policies.legacy.values import convolutions, dims
 from keras_policies.legacy.values.dims import Dim, Ratio, UndecidedError
 
 # Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
@@ -79,6 +79,8 @@ ARITHMETIC: Mapping[str, Callable[..., Any]] = {
 }
 EXTREMES = {"max": "maximum", "min": "minimum"}
 # numpy widens the integers that these add up; TensorFlow does not.
+# Functions that add up many products: in float16, numpy would round each sum.
+WIDE = {"conv", "depthwise_conv", "dot", "einsum", "matmul", "tensordot"}
 AS_WIDE = {"sum", "prod", "cumsum", "cumprod", "trace"}
 
 
@@ -288,11 +290,23 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
             raise ValueError("computed when the model is built")
         return _eagerly(get_op(name), args, kwargs)
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
+    if name in WIDE and (half := _half(args)):  # added up as the backends do
+        args = _mapped(lambda x: _cast(x, "float32") if _is_half(x) else x, [*args])
+        return _mapped(lambda x: _cast(x, half), function(*args, **named))
     found = function(*args, **named)
     first = next((x for x in leaves(args) if isinstance(x, np.ndarray)), None)
     if name in AS_WIDE and first is not None and first.dtype.kind in "iu":
         return found.astype(first.dtype)
     return tuple(found) if isinstance(found, list) else found
+
+
+def _is_half(x: object) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype.name in ("float16", "bfloat16")
+
+
+def _half(args: Sequence[Any]) -> str | None:
+    """Return the dtype of half precision among arguments, or None."""
+    return next((str(x.dtype) for x in leaves(args) if _is_half(x)), None)
 
 
 def _numpy(name: str) -> Callable[..., Any] | None:
@@ -466,7 +480,12 @@ COSTS: Mapping[str, Callable[..., int]] = {
     "tile": lambda x, times: int(np.size(x) * math.prod(np.ravel(times).tolist())),
 }
 # Name -> how many numbers it computes, where it returns fewer.
-WORK: Mapping[str, Callable[..., int]] = {"matmul": _products, "dot": _all_pairs}
+WORK: Mapping[str, Callable[..., int]] = {
+    "conv": convolutions.products,
+    "depthwise_conv": convolutions.products,
+    "dot": _all_pairs,
+    "matmul": _products,
+}
 
 
 def _cast(x: Any, dtype: str) -> Any:
@@ -489,6 +508,11 @@ def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     )
 
 
+def _softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
+    powers = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
 def _divide_no_nan(x: Any, y: Any) -> Any:
     return np.where(np.equal(y, 0), np.zeros_like(x), np.divide(x, y)).astype(
         np.result_type(x, y)
@@ -499,13 +523,19 @@ def _divide_no_nan(x: Any, y: Any) -> Any:
 NUMPY: Mapping[str, Callable[..., Any]] = {
     "argsort": lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"),
     "cast": _cast,
+    "conv": convolutions.conv,
+    "depthwise_conv": convolutions.depthwise_conv,
     "divide_no_nan": _divide_no_nan,
     "mean": _mean,
     "moments": lambda x, axes, keepdims=False: (
         np.mean(x, axis=axes, keepdims=keepdims),
         np.var(x, axis=axes, keepdims=keepdims),
     ),
+    "relu": lambda x: np.maximum(x, np.zeros((), x.dtype)),
+    "relu6": lambda x: np.clip(x, *np.array([0, 6], x.dtype)),
     "rsqrt": lambda x: (1 / np.sqrt(x)).astype(np.asarray(x).dtype),
+    "sigmoid": lambda x: (1 / (1 + np.exp(-x))).astype(x.dtype),
+    "softmax": _softmax,
     "stop_gradient": lambda x: x,
     "unstack": _unstack,
 }

@@ -7,15 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.recorded import Function, Node, Output
+from keras_policies.legacy.base.recorded import PASSING, Function, Node, Output
 from keras_policies.legacy.plan.lost.steps import Held, Value
 
-CALLS = "PartitionedCall", "StatefulPartitionedCall"
-# Ops that return their (first) input as it is.
-PASSING = {
-    *("CheckNumerics", "EnsureShape", "Identity", "IdentityN", "PreventGradient"),
-    *("PlaceholderWithDefault", "ReadVariableOp", "Snapshot"),
-}
 T = TypeVar("T")
 
 

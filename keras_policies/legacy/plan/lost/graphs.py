@@ -30,14 +30,14 @@ def replaced(
         child = recorded_layers.taken(recorded, left, layer)
         layer = _with_name(layer, recorded, child)
         name, nodes = configs.name_of(layer), layer.get("inbound_nodes") or ()
-        nodes = [graph.tensors(node, names) for node in nodes]
-        count = len(nodes[0]) if nodes else None
+        count = len(graph.tensors(nodes[0], names)) if nodes else None
         part = part_of(layer, child, f"{path}/{name}" if path else name, count)
         if part is None:
             new.append(layer)
         else:
             parts[name] = part
-            new += _connected(layer, part, nodes)
+            called = [graph.tensors(node, names, part.keywords) for node in nodes]
+            new += _connected(layer, part, called)
     inner = written["config"]
     inner = {"layers": new} if isinstance(inner, list) else {**inner, "layers": new}
     name, class_name = configs.name_of(written), written["class_name"]

@@ -20,7 +20,6 @@ from keras_policies.legacy.plan.lost.steps import (
     op_of,
 )
 
-LOOPS = "While", "StatelessWhile"
 MAX_ROUNDS = 200  # of a loop
 MAX_ITEMS = 10_000  # of a list
 Follow = Callable[[str, Sequence[Value]], list[Value]]

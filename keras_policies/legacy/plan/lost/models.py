@@ -41,7 +41,7 @@ def made(
     starts: Nest = given
     ends: Nest = outputs[: len(traces.specs(trace.outputs))]
     if not path:
-        starts = _inputs(traces.filled(trace.inputs, iter(given)), given)
+        starts = inputs(traces.filled(trace.inputs, iter(given)), given)
         is_one = not trace.inputs[0] and len(outputs) == 1  # of a signature
         ends = outputs if is_one else traces.filled(trace.outputs, iter(outputs))
     trainable, dtype = frozenset(layer.trainable), layer.config.get("dtype")
@@ -52,7 +52,8 @@ def made(
     part = model.part(name, starts, ends)
     lost = {path: layer.class_name, **part.lost}
     depth = max(len(new), part.depth)
-    return dataclasses.replace(part, lost=lost, depth=depth)
+    keywords = tuple(dict.fromkeys(s.name.partition("/")[0] for s in specs))
+    return dataclasses.replace(part, lost=lost, depth=depth, keywords=keywords)
 
 
 def _input(spec: Spec, owner: Owner) -> Spec:
@@ -60,9 +61,9 @@ def _input(spec: Spec, owner: Owner) -> Spec:
     return Spec(spec.shape, "float32", spec.name) if spec.dtype == owner.mixed else spec
 
 
-def _inputs(inputs: Nest, given: Sequence[Value]) -> Nest:
+def inputs(arguments: Nest, given: Sequence[Value]) -> Nest:
     """Return the structure of a model's inputs: its first argument if that is all."""
-    args, kwargs = inputs
+    args, kwargs = arguments
     if not args:  # of a signature
         return kwargs if len(given) > 1 else list(given)
     is_all = len(values_in(args[0])) == len(given) and traces.is_tensors(args[0])

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from keras_policies.legacy.base.lookups import LOOKUPS
 from keras_policies.legacy.base.recorded import Output, RecordedLayer
-from keras_policies.legacy.plan.lost.bodies import CALLS, Body, CycleError, ordered
+from keras_policies.legacy.base.recorded import CALLS
+from keras_policies.legacy.plan.lost.bodies import Body, CycleError, ordered
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
 from keras_policies.legacy.plan.lost.steps import Part
 

@@ -69,6 +69,7 @@ class Part:
             path is the names of layers, which may contain "/", and the attributes; the
             shape is None where it stays as recorded.
         tensors: how many tensors in a list it is called on if it was lost, else None.
+        keywords: the names of the arguments that are these tensors, once each.
         lost: the lost layers in it, `{path: class}`.
         depth: the steps of the largest of those.
     """
@@ -78,6 +79,7 @@ class Part:
     config: Config
     weights: tuple[tuple[tuple[str, ...], int, tuple[int, ...] | None], ...] = ()
     tensors: int | None = None
+    keywords: tuple[str, ...] = ()
     lost: Mapping[str, str] = dataclasses.field(default_factory=dict)
     depth: int = 0
 

@@ -8,6 +8,10 @@ import numpy as np
 from keras_policies.legacy.base import lookups, remedies
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.recorded import (
+    CALLS,
+    CONDITIONS,
+    LOOPS,
+    PASSING,
     Node,
     Output,
     Recorded,
@@ -16,7 +20,7 @@ from keras_policies.legacy.base.recorded import (
 from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.plan.lost import bodies, calls, loops, regions
-from keras_policies.legacy.plan.lost.bodies import CALLS, PASSING, Body
+from keras_policies.legacy.plan.lost.bodies import Body
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
 from keras_policies.legacy.plan.lost.regions import PartOf, Region
 from keras_policies.legacy.plan.lost.steps import (
@@ -34,7 +38,6 @@ from keras_policies.legacy.plan.lost.steps import (
 # every call of its function.
 MAX_NODES = 30_000
 MAX_DEPTH = 60  # of functions that call functions
-CONDITIONS = "If", "StatelessIf"
 # Ops that take a variable itself, and their counterparts that take its value.
 OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
 
@@ -129,7 +132,7 @@ class _Calling:
             return _each(self._called(node.attributes.get("f"), inputs))
         if node.op in CONDITIONS:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
-        if node.op in loops.LOOPS:
+        if node.op in LOOPS:
             left = loops.unrolled(node, inputs, self._called)
             if left is not None:
                 return _each(left)

@@ -1,0 +1,305 @@
+"""Compares a model with the graph in its own file.
+
+A SavedModel holds the function that computed its outputs. It is run on arrays, and the
+model is called on the same: where their outputs differ, the model was rebuilt wrongly.
+"""
+
+import dataclasses
+import inspect
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_policies import keras_internals
+from keras_policies.backends.running import backend
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.recorded import (
+    Nest,
+    Recorded,
+    RecordedLayer,
+    Spec,
+    Trace,
+)
+from keras_policies.legacy.build import hints, own_classes
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.ops import op_layers
+from keras_policies.legacy.plan.lost import models, steps, traces
+from keras_policies.legacy.plan.plan import Plan
+from keras_policies.legacy.programs.reference import (
+    Interpreter,
+    NotInterpretedError,
+    OutOfRangeError,
+)
+
+SEED = 0
+EXAMPLES = 2  # for a batch of unknown size
+# Lengths of the axes that the file does not know, one after another: tried in this
+# order, since some models need equal ones, others long ones.
+LENGTHS = (5, 7, 6, 8, 9), (6,), (32,), (64,), (224,)
+# Integers below these are tried; then those below the length of a table.
+BOUNDS = {"uint8": 256, "int8": 100}
+BOUND = 12
+# Output dtype -> allowed difference, as a share of the largest number.
+TOLERANCES = {"float16": 2e-2, "bfloat16": 5e-2}
+TOLERANCE = 1e-4
+ROUNDINGS = 4  # times what float16 changes in the graph itself
+# What the interpretation may cost, in bytes and in about microseconds.
+MAX_BYTES, MAX_WORK = 16e9, 100e6
+
+
+class Check(NamedTuple):
+    """What the comparison of a model with its own graph found.
+
+    Args:
+        difference: the largest one, as a share of the largest number of an output;
+            None if nothing was compared.
+        reason: why nothing was compared, "" otherwise.
+    """
+
+    difference: float | None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.difference is None:
+            return f"not checked against its own graph: {self.reason}"
+        return (
+            "checked against its own graph: largest difference "
+            f"{self.difference:.1g} of the largest output"
+        )
+
+
+class _Unsuitable(Exception):
+    """Inputs on which the graph itself cannot be run."""
+
+
+def is_due(plan: Plan) -> bool:
+    """Return whether a SavedModel has parts that may have been read wrongly.
+
+    These are functions and code that were interpreted, and classes that may only have
+    the name of one of Keras, which records all its arguments.
+    """
+    if plan.legacy.recorded is None:
+        return False
+    if plan.lost.layers or plan.findings.rebuilt:
+        return True
+    return any(map(_is_uncertain, plan.legacy.recorded.layers.values()))
+
+
+def _is_uncertain(layer: RecordedLayer) -> bool:
+    """Return whether a layer is an op, or has less than half of its class's config."""
+    if layer.class_name in op_layers.CLASSES:
+        return True
+    stock = getattr(keras.layers, layer.class_name, None)
+    if stock is None or stock is keras.layers.InputLayer:
+        return False
+    named = inspect.signature(stock.__init__).parameters.values()
+    optional = {p.name for p in named if p.default is not p.empty} - {"name", "dtype"}
+    return len(optional & layer.config.keys()) < len(optional) / 2
+
+
+def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
+    """Compare a model with the graph in its file.
+
+    Raises:
+        LegacyModelError: if their outputs differ. It names the first layer that does
+            something else.
+    """
+    recorded = plan.legacy.recorded
+    trace = None if recorded is None else _trace(recorded, signature)
+    if recorded is None or trace is None:
+        return Check(None, "the file has none")
+    tolerance = max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
+    try:
+        with budget.limited(MAX_BYTES, MAX_WORK):
+            return _Comparison(model, recorded, trace, tolerance).made()
+    except LimitError:
+        return Check(None, "its graph is too large")
+    except (NotInterpretedError, _Unsuitable) as error:
+        return Check(None, str(error))
+
+
+def _trace(recorded: Recorded, signature: str | None) -> Trace | None:
+    if signature is not None:
+        return recorded.signatures[signature]
+    if 0 not in recorded.layers:
+        return None
+    return next(iter(traces.for_inference(recorded.layers[0].traces)), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Comparison:
+    """A model beside its own graph."""
+
+    model: keras.Model
+    recorded: Recorded
+    trace: Trace
+    tolerance: float
+
+    def made(self) -> Check:
+        interpreter = Interpreter(self.recorded)
+        inputs, expected = _run(interpreter, self.trace)
+        nest, specs = _nest(self.trace, inputs), traces.specs(self.trace.outputs)
+        expected = expected[: len(specs)]
+        found = _called(self.model, nest)
+        if len(found) != len(expected):
+            what = f"{len(found)} outputs, its own graph {len(expected)}"
+            raise _differs("", self.model, what)
+        pairs = [*zip(found, map(np.asarray, expected), strict=True)]
+        problems = {i: p for i, pair in enumerate(pairs) if (p := self._problem(*pair))}
+        if self.tolerance > TOLERANCE and problems:
+            rounded = self._rounding(inputs, expected)
+            problems = {
+                i: p for i, p in problems.items() if _share(*pairs[i]) > rounded[i]
+            }
+        for number, problem in problems.items():
+            first = self._first_difference(interpreter, nest)
+            raise _differs(*first, f"{problem} for output {number}")
+        return Check(max([0.0, *(_share(*pair) for pair in pairs)]))
+
+    def _rounding(self, inputs: list[Array], expected: list[Array]) -> list[float]:
+        """Return the share by which half precision may change each output.
+
+        Deep models round more than the tolerance: compute the graph in float32, too.
+        """
+        wide = Interpreter(self.recorded, is_wide=True).run(self.trace, inputs)
+        pairs = zip(map(np.asarray, expected), map(np.asarray, wide), strict=False)
+        return [ROUNDINGS * _share(*pair) for pair in pairs]
+
+    def _problem(self, found: Array, expected: Array) -> str:
+        """Return how an output differs from that of the graph, or ""."""
+        if found.shape != expected.shape:
+            return f"the shape {found.shape}, its own graph {expected.shape},"
+        share = _share(found, expected)
+        if share <= self.tolerance:  # NaN is not <= anything
+            return ""
+        return f"other numbers than its own graph (by {share:.1g} of the largest)"
+
+    def _first_difference(
+        self, interpreter: Interpreter, nest: Nest
+    ) -> tuple[str, keras.Layer]:
+        """Return the first layer whose output differs, with its path."""
+        with keras.StatelessScope(), keras_internals.layer_calls() as calls:
+            self.model(nest, training=False)
+        graph: dict[str, Sequence[Any]] = {}
+        for call in interpreter.calls:
+            graph.setdefault(call.scope, call.outputs)
+        first = {path: (layer, found) for path, layer, found in reversed(calls)}
+        for path, (layer, outputs) in reversed(first.items()):
+            found = map(keras.ops.convert_to_numpy, keras.tree.flatten(outputs))
+            wanted = map(np.asarray, graph.get(path, ()))
+            pairs = zip(found, wanted, strict=False)
+            if path and any(self._problem(*pair) for pair in pairs):
+                return path, layer
+        return "", self.model
+
+
+def _differs(path: str, layer: keras.Layer, what: str) -> LegacyModelError:
+    where = f" The first layer that differs is {path!r}." if path else ""
+    return LegacyModelError(
+        f"it was rebuilt, but not as it was: it gives {what}.{where}",
+        "Pass its classes as custom_objects, or write it in code and load its weights; "
+        "verify=False opens it as it is.",
+        suspects=own_classes.stock_names(layer),
+    )
+
+
+def _share(found: Array, expected: Array) -> float:
+    """Return the largest difference, as a share of the largest number expected.
+
+    It is infinite where shapes or whole numbers differ.
+    """
+    if found.shape != expected.shape:
+        return math.inf
+    if expected.dtype.kind in "iub":
+        return 0.0 if np.array_equal(found, expected) else math.inf
+    wanted, given = expected.astype("float64"), found.astype("float64")
+    with np.errstate(invalid="ignore"):
+        is_same = (given == wanted) | (np.isnan(given) & np.isnan(wanted))
+        difference = np.where(is_same, 0, np.abs(given - wanted))
+    largest = np.max(np.abs(wanted), initial=0, where=np.isfinite(wanted))
+    return float(np.max(difference, initial=0) / (largest or 1.0))
+
+
+def _run(interpreter: Interpreter, trace: Trace) -> tuple[list[Array], list[Array]]:
+    """Return inputs that the graph takes, and its outputs for them."""
+    specs = traces.specs(trace.inputs)
+    for kind in traces.composites(trace.inputs):
+        raise _Unsuitable(f"it takes a {kind}")
+    for spec in specs:
+        if spec.dtype == "string" or spec.shape is None:
+            kind = "texts" if spec.dtype == "string" else "a tensor of any rank"
+            raise _Unsuitable(f"it takes {kind}")
+    problem: Exception | None = None
+    for lengths in LENGTHS:
+        bound = None
+        while True:
+            inputs = _inputs(specs, lengths, bound)
+            try:
+                with np.errstate(all="ignore"):
+                    return inputs, interpreter.run(trace, inputs)
+            except OutOfRangeError as error:
+                if bound is not None and bound <= error.length:
+                    raise NotInterpretedError(str(error)) from error
+                bound = error.length
+            except (NotInterpretedError, LimitError):
+                raise
+            except ValueError as error:
+                problem = problem or error
+                break
+        if None not in [size for spec in specs for size in (spec.shape or ())[1:]]:
+            break
+    raise _Unsuitable(f"no inputs were found for it: {problem}")
+
+
+def _inputs(
+    specs: Sequence[Spec], lengths: Sequence[int], bound: int | None
+) -> list[Array]:
+    """Return seeded inputs for some specs.
+
+    With a `bound`, they are whole numbers below it.
+    """
+    random, sizes = np.random.default_rng(SEED), itertools.cycle(lengths)
+    found = []
+    for spec in specs:
+        batch, *rest = spec.shape or [1]
+        shape = [n if n is not None else next(sizes) for n in rest]
+        shape = [EXAMPLES if batch is None else batch, *shape] if spec.shape else []
+        budget.spend(float(np.prod(np.asarray(shape, "float64"))))
+        found.append(_random(random, spec.dtype, shape, bound))
+    return found
+
+
+def _random(
+    random: np.random.Generator, dtype: str, shape: Sequence[int], bound: int | None
+) -> Array:
+    if dtype == "bool":
+        return random.random(shape) < 0.7
+    if bound is None and not dtype.startswith(("int", "uint")):
+        return random.standard_normal(shape).astype(dtype)
+    most = BOUNDS.get(dtype, BOUND) if bound is None else bound
+    return random.integers(0, most, shape).astype(dtype)
+
+
+def _nest(trace: Trace, inputs: Sequence[Array]) -> Nest:
+    """Return inputs in the structure in which the model takes them."""
+    given: list[steps.Value] = [steps.Argument(i) for i in range(len(inputs))]
+    filled = traces.filled(trace.inputs, iter(given))
+    nest = models.inputs(filled, given)
+    return steps.mapped(lambda value: inputs[value.number], nest)
+
+
+def _called(model: keras.Model, nest: Nest) -> list[Array]:
+    try:
+        return backend.outputs(model, nest)
+    except Exception as error:  # whatever a layer raises
+        shapes = [np.shape(x) for x in keras.tree.flatten(nest)]
+        problem = (
+            f"it cannot be called on inputs of the shapes {shapes}, "
+            "which its own graph takes"
+        )
+        raise hints.explained(problem, error) from error

@@ -1,0 +1,1 @@
+"""Interpreters of the programs that a legacy file holds, over `values`."""

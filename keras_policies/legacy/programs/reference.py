@@ -1,0 +1,335 @@
+"""Runs a recorded function on arrays: what the file itself says that its model computes.
+
+Every value is an array here, so every op is evaluated at once: no layer is recognised,
+nothing is traced into Keras, loops run. What is rebuilt is compared with this.
+
+    dense/MatMul = MatMul(x, ReadVariableOp(kernel))  ->  np.matmul(x, kernel)
+
+Random draws are their mean, as in a rebuilt layer outside of training.
+"""
+
+import dataclasses
+import functools
+import graphlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
+from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.recorded import (
+    CALLS,
+    CONDITIONS,
+    LOOPS,
+    PASSING,
+    Function,
+    Node,
+    Output,
+    Recorded,
+    Trace,
+)
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.ops import node_def, table
+
+MAX_DEPTH = 60  # of functions that call functions
+READING = "ReadVariableOp", "VariableV2"
+HALVES = "float16", "bfloat16"
+GATHERS = "Gather", "GatherV2", "ResourceGather"
+# Ops that take a variable itself, and their counterparts that take its value.
+OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
+
+
+class Resource(NamedTuple):
+    """A variable or a lookup table, as an argument of a function."""
+
+    number: int  # in `Recorded`
+
+
+Value: TypeAlias = "Array | Resource | list[Array | None]"  # the last is a TensorList
+
+
+class NotInterpretedError(ValueError):
+    """A function cannot be run: it has an op that is not known, or reads a table."""
+
+
+class OutOfRangeError(ValueError):
+    """An index is not in the table that it goes into, which has `length` rows."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(f"an index is not between 0 and {length - 1}")
+        self.length = length
+
+
+class Call(NamedTuple):
+    """A call of a function inside another one, which is often that of a layer."""
+
+    scope: str  # of the node that calls, "model/dense"
+    outputs: Sequence[Any]
+
+
+class Interpreter:
+    """Runs the functions of a file; `calls` has the calls inside the last run.
+
+    Args:
+        is_wide: computes in float32 what the file computes in float16 or bfloat16.
+    """
+
+    def __init__(self, recorded: Recorded, *, is_wide: bool = False) -> None:
+        self.recorded, self.is_wide = recorded, is_wide
+        self.calls: list[Call] = []
+        self._variables: dict[int, Array] = {}
+        self._order = functools.cache(_order)
+
+    def run(self, trace: Trace, inputs: Sequence[Array]) -> list[Array]:
+        """Return the outputs of a trace for the tensors in its inputs, flat.
+
+        Raises:
+            NotInterpretedError: if an op has no counterpart.
+            OutOfRangeError: if an input is too large for a table.
+            ValueError: if an op does not take what it gets: inputs do not fit.
+            LimitError: if it costs more than the budget allows.
+        """
+        self.calls = []
+        captured = [self._captured(number) for number in trace.captures]
+        given = [self._widened(value) for value in inputs]
+        return self._function(trace.function, [*given, *captured], "", 0)
+
+    def _captured(self, number: int) -> Value:
+        if number in self.recorded.constants:
+            return self._widened(self.recorded.constants[number]())
+        return Resource(number)
+
+    def _widened(self, value: Any) -> Any:
+        """Return an array, or the name of a dtype, as it is computed with."""
+        if self.is_wide and str(getattr(value, "dtype", value)) in HALVES:
+            return "float32" if isinstance(value, str) else value.astype("float32")
+        return value
+
+    def _function(
+        self, name: str, arguments: Sequence[Value], scope: str, depth: int
+    ) -> list[Any]:
+        if depth > MAX_DEPTH or name not in self.recorded.functions:
+            raise NotInterpretedError(f"the function {name!r}, called {depth} deep")
+        function = self.recorded.functions[name]
+        if len(function.arguments) != len(arguments):
+            raise NotInterpretedError(f"{name}: called with {len(arguments)} arguments")
+        results: dict[str, Any] = {
+            argument: [value]
+            for argument, value in zip(function.arguments, arguments, strict=True)
+        }
+        for node, unused in self._order(_ById(function)):
+            taken = [_taken(function, results, output) for output in node.inputs]
+            results[node.name] = self._node(node, taken, scope, depth)
+            for other in unused:
+                del results[other]
+        return [_taken(function, results, output) for output in function.outputs]
+
+    def _node(
+        self, node: Node, inputs: Sequence[Value], scope: str, depth: int
+    ) -> Sequence[Any]:
+        budget.work(budget.STEP)
+        within = f"{scope}/{node.name.rpartition('/')[0]}".strip("/")
+
+        def call(name: object, arguments: Sequence[Value]) -> list[Any]:
+            return self._function(str(name), arguments, within, depth + 1)
+
+        if node.op == "Const":
+            return [self._widened(node.attributes["value"])]
+        if node.op in READING:
+            return [self._variable(inputs[0])]
+        if node.op in PASSING:
+            return inputs
+        if node.op in CALLS:
+            outputs = call(node.attributes.get("f"), inputs)
+            self.calls.append(Call(within, outputs))
+            return outputs
+        if node.op in CONDITIONS:
+            branch = "then_branch" if np.all(inputs[0]) else "else_branch"
+            return call(node.attributes.get(branch), inputs[1:])
+        if node.op in LOOPS:
+            return _loop(node, inputs, call)
+        if node.op in LISTS:
+            return LISTS[node.op](node.attributes, *inputs)
+        if node.op in OF_VARIABLES:
+            inputs = [self._variable(inputs[0]), *inputs[1:]]
+        if self.is_wide:
+            found = {name: self._widened(x) for name, x in node.attributes.items()}
+            node = dataclasses.replace(node, attributes=found)
+        return _evaluated(node, inputs)
+
+    def _variable(self, value: Value) -> Array:
+        """Return the value of a variable."""
+        if not isinstance(value, Resource):
+            return np.asarray(value)
+        number = value.number
+        if number not in self.recorded.variables:
+            raise NotInterpretedError("it reads a lookup table")
+        if number not in self._variables:
+            read = self.recorded.variables[number].read()
+            self._variables[number] = self._widened(read)
+        return self._variables[number]
+
+
+class _ById:
+    """A function, hashed by its identity: its nodes are in a dict."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+
+    def __hash__(self) -> int:
+        return id(self.function)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and self.function is other.function
+
+
+def _order(by_id: _ById) -> list[tuple[Node, list[str]]]:
+    """Return the nodes that the outputs need, with what each is the last to use."""
+    function, sorter = by_id.function, graphlib.TopologicalSorter[str]()
+    waiting = [output.node for output in function.outputs]
+    seen = set(waiting)
+    while waiting:
+        name = waiting.pop()
+        if name not in function.nodes:
+            continue
+        inputs = dict.fromkeys(output.node for output in function.nodes[name].inputs)
+        sorter.add(name, *inputs)
+        waiting += [other for other in inputs if other not in seen]
+        seen.update(inputs)
+    try:
+        order = [n for n in sorter.static_order() if n in function.nodes]
+    except graphlib.CycleError as error:
+        reason = f"corrupt: {function.name} has a cycle at {error.args[1][0]!r}."
+        raise LegacyModelError(reason) from None
+    kept = {output.node for output in function.outputs}
+    found = []
+    for name in reversed(order):
+        node = function.nodes[name]
+        inputs = dict.fromkeys(output.node for output in node.inputs)
+        found.append((node, [other for other in inputs if other not in kept]))
+        kept.update(inputs)
+    return found[::-1]
+
+
+def _taken(function: Function, results: Mapping[str, Any], output: Output) -> Any:
+    """Return the value of an output of a node."""
+    every, position = results[output.node], output.position
+    node = function.nodes.get(output.node)
+    if node is not None and node.op in table.NODES:
+        position = table.NODES[node.op][1].position(*output[1:])
+    elif node is not None and node.op == "TensorListPopBack":
+        position = ("output_handle", "tensor").index(output.output)
+    if position >= len(every):
+        raise NotInterpretedError(f"{output.node!r} has no output {position}")
+    return every[position]
+
+
+def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
+    """Return what the counterpart of a node makes of arrays."""
+    if any(isinstance(value, Resource) for value in inputs):
+        raise NotInterpretedError(f"{node.name!r} ({node.op}) reads a lookup table")
+    op = OF_VARIABLES.get(node.op, node.op)
+    if node.op in GATHERS:
+        _check_indices(node, inputs)
+    if op in MEANS:
+        return [MEANS[op](node.attributes, *inputs)]
+    if op not in table.NODES:
+        raise NotInterpretedError(f"the op {op!r} has no counterpart")
+    try:
+        found = node_def.call({"op": op, "attr": node.attributes}, inputs, {})
+    except LimitError:
+        raise
+    except UNEXPECTED as error:
+        raise ValueError(f"{node.name!r} ({op}): {error}") from error
+    return [*found] if isinstance(found, tuple | list) else [found]
+
+
+def _check_indices(node: Node, inputs: Sequence[Any]) -> None:
+    rows, indices, *axis = inputs
+    length = np.shape(rows)[int(axis[0]) if axis else 0]
+    if np.size(indices) and not 0 <= np.min(indices) <= np.max(indices) < length:
+        raise OutOfRangeError(length)
+
+
+def _loop(
+    node: Node, values: Sequence[Any], call: Callable[[object, Sequence[Any]], Any]
+) -> Sequence[Any]:
+    while np.all(call(node.attributes.get("cond"), values)[0]):
+        values = call(node.attributes.get("body"), values)
+    return values
+
+
+def _full(value: float) -> Callable[..., Array]:
+    """Return a function that gives draws of a shape their mean."""
+
+    def full(attributes: Mapping[str, Any], shape: Array, *seeds: Array) -> Array:
+        budget.spend(float(np.prod(np.asarray(shape, "float64"))))
+        return np.full(shape, value, attributes.get("dtype", "float32"))
+
+    return full
+
+
+def _integers(
+    attributes: Mapping[str, Any], shape: Array, low: Array, high: Array, *seeds: Array
+) -> Array:
+    mean = np.floor((np.float64(low) + high) / 2)
+    return np.full(shape, mean, np.asarray(low).dtype)
+
+
+# Op -> the mean of its draws.
+MEANS: Mapping[str, Callable[..., Array]] = {
+    **dict.fromkeys(("RandomStandardNormal", "TruncatedNormal"), _full(0)),
+    **dict.fromkeys(
+        (
+            *("StatelessRandomNormal", "StatelessRandomNormalV2"),
+            *("StatelessTruncatedNormal", "StatelessTruncatedNormalV2"),
+        ),
+        _full(0),
+    ),
+    **dict.fromkeys(
+        ("RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2"),
+        _full(0.5),
+    ),
+    "RandomUniformInt": _integers,
+}
+
+
+def _reserved(attributes: Mapping[str, Any], shape: Array, count: Array) -> Any:
+    budget.spend(max(int(count), 0), 8)
+    return [[None] * int(count)]
+
+
+def _stacked(attributes: Mapping[str, Any], items: list[Any], *shape: Array) -> Any:
+    if not items or None in [None if x is None else 0 for x in items]:
+        raise ValueError("a TensorList is not filled")
+    budget.spend(sum(np.size(item) for item in items), np.asarray(items[0]).itemsize)
+    return [np.stack(items)]
+
+
+def _set(attributes: Mapping[str, Any], items: list[Any], at: Array, item: Any) -> Any:
+    budget.work(budget.ITEM + len(items) * budget.NUMBER)
+    return [[*items[: int(at)], item, *items[int(at) + 1 :]]]
+
+
+def _got(attributes: Mapping[str, Any], items: list[Any], at: Array, *_: Any) -> Any:
+    if not 0 <= int(at) < len(items) or items[int(at)] is None:
+        raise ValueError(f"a TensorList of {len(items)} has no item {int(at)}")
+    return [items[int(at)]]
+
+
+# Op on a list of tensors -> its outputs.
+LISTS: Mapping[str, Callable[..., Any]] = {
+    "EmptyTensorList": lambda attributes, *_: [[]],
+    "TensorListReserve": _reserved,
+    "TensorListFromTensor": lambda attributes, tensor, *_: [[*tensor]],
+    "TensorListStack": _stacked,
+    "TensorListSetItem": _set,
+    "TensorListGetItem": _got,
+    "TensorListLength": lambda attributes, items: [np.int32(len(items))],
+    "TensorListPushBack": lambda attributes, items, item: [[*items, item]],
+    "TensorListPopBack": lambda attributes, items, *_: [items[:-1], items[-1]],
+    "TensorListElementShape": lambda attributes, items: [np.shape(items[0])],
+    "TensorListConcatV2": lambda attributes, items, *_: [np.concatenate(items)],
+}
+

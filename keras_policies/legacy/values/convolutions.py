@@ -1,0 +1,81 @@
+"""Convolutions of arrays, in numpy: no backend compiles them for one set of shapes."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_policies.legacy.base.model import Array
+
+Setting = int | Sequence[int]  # for all spatial axes, or one for each
+
+
+def conv(x: Array, kernel: Array, **settings: Any) -> Array:
+    """Convolve `x` with a kernel, `(*window, channels of a group, filters)`."""
+    size, filters = kernel.shape[-2:]
+    groups = x.shape[_axis(settings)] // size
+
+    def product(part: Array, weights: Array) -> Array:
+        if groups == 1:
+            return part @ weights
+        part = part.reshape(*part.shape[:-1], groups, size)
+        found = np.einsum("...gc,cgf->...gf", part, weights.reshape(size, groups, -1))
+        return found.reshape(*found.shape[:-2], filters)
+
+    return _summed(x, kernel, product, **settings)
+
+
+def depthwise_conv(x: Array, kernel: Array, **settings: Any) -> Array:
+    """Convolve each channel by itself, `(*window, channels, filters of each)`."""
+
+    def product(part: Array, weights: Array) -> Array:
+        found = part[..., np.newaxis] * weights
+        return found.reshape(*found.shape[:-2], -1)
+
+    return _summed(x, kernel, product, **settings)
+
+
+def products(x: Array, kernel: Array, **settings: Any) -> int:
+    """Return an upper bound of the products that a convolution adds up."""
+    return int(x.size // max(x.shape[_axis(settings)], 1) * kernel.size)
+
+
+def _axis(settings: dict[str, Any]) -> int:
+    return 1 if settings.get("data_format") == "channels_first" else -1
+
+
+def _summed(
+    x: Array,
+    kernel: Array,
+    product: Callable[[Array, Array], Array],
+    strides: Setting = 1,
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Setting = 1,
+) -> Array:
+    """Return the sum of what each position of the window gives."""
+    is_first = data_format == "channels_first"
+    x = np.moveaxis(x, 1, -1) if is_first else x
+    window = kernel.shape[:-2]
+    strides, rates = _each(strides, window), _each(dilation_rate, window)
+    spans = [(n - 1) * rate + 1 for n, rate in zip(window, rates, strict=True)]
+    pads = [(0, 0)] * len(window)
+    if padding == "same":
+        sizes = zip(x.shape[1:-1], strides, spans, strict=True)
+        missing = [max((-(-n // s) - 1) * s + span - n, 0) for n, s, span in sizes]
+        pads = [(n // 2, n - n // 2) for n in missing]
+    x = np.pad(x, [(0, 0), *pads, (0, 0)])
+    ends = [n - span + 1 for n, span in zip(x.shape[1:-1], spans, strict=True)]
+    if min(ends) < 1:
+        raise ValueError(f"a window of {spans} in an image of {x.shape[1:-1]}")
+    total: Any = 0
+    for at in np.ndindex(*window):
+        starts = [i * rate for i, rate in zip(at, rates, strict=True)]
+        steps = zip(starts, ends, strides, strict=True)
+        part = x[(slice(None), *(slice(i, i + end, step) for i, end, step in steps))]
+        total = total + product(part, kernel[at])
+    return np.moveaxis(total, -1, 1) if is_first else total
+
+
+def _each(setting: Setting, window: Sequence[int]) -> list[int]:
+    return [setting] * len(window) if isinstance(setting, int) else [*setting]
