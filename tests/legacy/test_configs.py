@@ -19,7 +19,11 @@ REFUSED = {
     "wide_deep_in_graph": "no premade models; a SavedModel of it opens",
     "wide_deep_model": "no premade models; a SavedModel of it opens",
 }
-WARNED = {"added_weight": r"\(3,\), which is no weight of 'dense'"}
+LOST = "the classes of these layers are not to be found"
+WARNED = {
+    "added_weight": r"\(3,\), which is no weight of 'dense'",
+    "lost_states": LOST,
+}
 
 
 @pytest.fixture(scope="module")

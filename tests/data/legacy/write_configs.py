@@ -37,13 +37,6 @@ class Decoder(keras.Model):
         return self.both(rows, initial_state=[h, c, 2.0 * h, state])
 
 
-class Scaled(layers.Layer):
-    """A layer that is called with a keyword."""
-
-    def call(self, inputs, scale=None):
-        return inputs * scale
-
-
 random = np.random.RandomState(7)
 
 
@@ -226,11 +219,6 @@ def lost_states():
     return model, [x]
 
 
-def lost_keyword():
-    scale = tf.constant([1.0, 3.0])
-    return functional(lambda x: Scaled(name="scaled")(x, scale=scale), (2,))
-
-
 def custom_standardization():
     words = preprocessing.TextVectorization(standardize=shouted, name="words")
     words.set_vocabulary(["A", "B"])
@@ -274,12 +262,12 @@ CASES = (
     *(embedded_range, dense_of_constant, deferred_built),
     *(wide_deep_model, wide_deep_in_graph, added_weight, embedding_of_ids, only_input),
     *(sequence_features, custom_standardization, normalization_of_items),
-    *(normalization_of_shared_items, normalization_of_rank_1, lost_states, lost_keyword),
+    *(normalization_of_shared_items, normalization_of_rank_1, lost_states),
 )
 # Cases whose SavedModel is of interest: the others open by the same config.
 SAVED = (
     *(added_weight, embedding_of_ids, normalization_of_items, custom_standardization),
-    *(lost_states, lost_keyword),
+    lost_states,
 )
 
 
