@@ -15,6 +15,7 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     array_values,
     bitwise,
     image,
+    image_boxes,
     image_crops,
     image_patches,
     image_resize,

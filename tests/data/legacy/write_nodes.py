@@ -66,6 +66,25 @@ TWO_AXES, COUNTS = [[2, 0], [2, 1]], constant([2, 0], [7, 1], [2, 5])
 BOXES = [[0.1, 0.2, 0.8, 0.7], [0.9, 1.0, 0.3, 0.0], [-0.5, 0.0, 1.0, 1.4]]
 
 
+BOXES_THAT_OVERLAP = np.abs(draw(2, 12, 4)) * 1.2
+
+
+def best_boxes(groups, per_class, total, **options):
+    scores = RANDOM.permutation(72).reshape(2, 12, 3).astype("float32") / 72  # no ties
+    return (
+        [BOXES_THAT_OVERLAP[:, :, None] + 0.02 * draw(2, 12, groups, 4), scores],
+        lambda boxes, scores: raw.CombinedNonMaxSuppression(
+            boxes=boxes,
+            scores=scores,
+            max_output_size_per_class=per_class,
+            max_total_size=total,
+            iou_threshold=0.3,
+            score_threshold=0.1,
+            **options,
+        ),
+    )
+
+
 def segments(name, ids):
     ids = np.array(ids, "int32")
     more = {"num_segments": 4} if name.startswith("Unsorted") else {}
@@ -337,6 +356,32 @@ CASES = {
     "max_pool_with_argmax": argmax_pool("VALID", TWO),
     "max_pool_with_argmax_same": argmax_pool("SAME", TWO),
     "max_pool_with_argmax_of_batch": argmax_pool("SAME", ONE, True),
+    "best_boxes": (
+        [BOXES_THAT_OVERLAP[0], np.abs(draw(12))],
+        lambda boxes, scores: raw.NonMaxSuppressionV4(
+            boxes=boxes,
+            scores=scores,
+            max_output_size=8,
+            iou_threshold=0.3,
+            score_threshold=0.2,
+            pad_to_max_output_size=True,
+        ),
+    ),
+    "best_boxes_with_scores": (
+        [BOXES_THAT_OVERLAP[0], np.abs(draw(12))],
+        lambda boxes, scores: raw.NonMaxSuppressionV5(
+            boxes=boxes,
+            scores=scores,
+            max_output_size=3,
+            iou_threshold=0.5,
+            score_threshold=0.1,
+            soft_nms_sigma=0.0,
+            pad_to_max_output_size=True,
+        ),
+    ),
+    "best_boxes_of_classes": best_boxes(1, 3, 20),
+    "best_boxes_of_each_class": best_boxes(3, 4, 5, clip_boxes=False),
+    "best_boxes_padded_per_class": best_boxes(3, 2, 20, pad_per_class=True),
     "one_hot_out_of_range": (
         [constant(-1, 0, 2, 3)],
         lambda x: raw.OneHot(
