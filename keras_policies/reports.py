@@ -78,7 +78,7 @@ def print_conversion(converted: "Converted", verified_by: str | None) -> None:
             f"verified: largest difference {converted.largest_difference:.3g}, allowed "
             f"{converted.allowed_difference:.3g}, from {verified_by}"
         )
-    lines.append(f"written: {converted.destination}")
+    lines += [converted.check, f"written: {converted.destination}"]
     print_lines((*summary(converted.source), *lines))
 
 

@@ -94,14 +94,13 @@ class JaxBackend(Backend):
 
     def outputs(self, model: keras.Model, inputs: Any) -> list[npt.NDArray[Any]]:
         # Compiled as a whole: each op by itself takes five times as long.
-        @jax.jit
         def call(trained: list[Tensor], others: list[Tensor], inputs: Any) -> Any:
             return model.stateless_call(trained, others, inputs, training=False)[0]
 
         trained, others = model.trainable_variables, model.non_trainable_variables
         values = [[variable.value for variable in vs] for vs in (trained, others)]
         try:
-            found = call(*values, inputs)
+            found = jax.jit(call)(*values, inputs)
         except Exception:  # code of the user's that cannot be traced
             return super().outputs(model, inputs)
         return [np.asarray(array) for array in keras.tree.flatten(found)]

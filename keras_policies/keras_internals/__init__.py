@@ -24,6 +24,7 @@ from keras_policies.keras_internals.layers import (
 )
 from keras_policies.keras_internals.operations import (
     calls_before,
+    checking_shapes,
     inputs_of,
     is_functional,
     maker_of,

@@ -3,20 +3,59 @@
 Keras: src/models/functional.py, src/backend/common/keras_tensor.py, src/ops/*.py.
 """
 
+import contextlib
 import functools
 import types
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextvars import ContextVar
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_policies.keras_internals.places import GRAPHS, needs
+from keras_policies.keras_internals.wrapping import Function, instead_of
 
 # The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
 OPS = "exp", "log", "log_softmax", "softmax"
 # An operation, and the symbolic tensors that one call took and made.
 Call = tuple[keras.Operation, list[keras.KerasTensor], list[keras.KerasTensor]]
+# Takes the shape of each symbolic tensor before it is made.
+Check = Callable[[Sequence[int | None]], None]
+
+# The argument of `checking_shapes` in this thread; None outside of it.
+_check: ContextVar[Check | None] = ContextVar("check", default=None)
+
+
+@contextlib.contextmanager
+def checking_shapes(check: Check) -> Iterator[None]:
+    """Call `check(shape)`, which may raise, before each symbolic tensor is made."""
+    token = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(token)
+
+
+@instead_of(keras.KerasTensor, "__init__")
+def _init(
+    stock: Function,
+    self: keras.KerasTensor,
+    shape: Sequence[int | None],
+    *args: Any,
+    **kwargs: Any,
+) -> None:
+    check = _check.get()
+    if check is not None:
+        check(shape)
+    stock(self, shape, *args, **kwargs)
 
 
 def is_functional(model: keras.Model) -> bool:

@@ -12,6 +12,7 @@ from keras_policies.legacy import atomic_file, inspection, loading, verification
 from keras_policies.legacy.base.errors import Keras3ModelError, located
 from keras_policies.legacy.build import hints, made_in_code
 from keras_policies.legacy.build.build import Built
+from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.own_classes import is_stock
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
@@ -29,6 +30,10 @@ class Converted:
         largest_difference: float, between the recorded outputs and those of the new
             file, opened again; None if nothing was compared.
         allowed_difference: float, the largest that rounding explains, or None.
+        graph_difference: float, the largest difference between the outputs of the model
+            and those of the graph in its own file, as a share of the largest number;
+            None if they were not compared.
+        not_checked: str, why the model was not compared with a graph; None if it was.
 
     Example:
         >>> done = convert_model("model_of_2020", "converted.keras")
@@ -41,6 +46,13 @@ class Converted:
     left_out: tuple[str, ...]
     largest_difference: float | None
     allowed_difference: float | None = None
+    graph_difference: float | None = None
+    not_checked: str | None = None
+
+    @property
+    def check(self) -> str:
+        """str, how the model compares with the graph in its own file, in words."""
+        return str(Check(self.graph_difference, self.not_checked))
 
     def as_dict(self) -> Config:
         """Return it as plain values for JSON, with the path of the source alone."""
@@ -88,7 +100,8 @@ def convert_model(
 
     Raises:
         LegacyModelError: if the source cannot be opened, the destination cannot be
-            written, or the outputs differ; if the new file needs your own classes, and
+            written, or the outputs differ, from the recorded ones or from those of the
+            graph that a SavedModel holds; if the new file needs your own classes, and
             cannot be opened with them.
         TypeError, ValueError: as from `load_model`.
 
@@ -104,7 +117,12 @@ def convert_model(
     recorded = None if verify is None else verification.read(verify)
     with located(source), keras_internals.custom_object_scope(_also_as_saved(objects)):
         built = loading.rebuild(
-            source, policy, safe_mode, rebuild_lost=rebuilds, signature=signature
+            source,
+            policy,
+            safe_mode,
+            rebuild_lost=rebuilds,
+            signature=signature,
+            verify=True,
         )
         description = inspection.describe(built.plan)
         with atomic_file.writing(destination, overwrite) as written:
@@ -120,6 +138,8 @@ def convert_model(
         left_out=(*built.left_out, *built.other_policies, *notes),
         largest_difference=compared and compared.difference,
         allowed_difference=compared and compared.allowed,
+        graph_difference=built.check and built.check.difference,
+        not_checked=built.check and built.check.reason,
     )
 
 

@@ -144,6 +144,13 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
         warn.warn(f"{path}: {built.plan.lost}")
     if built.check is not None and built.check.difference is None:
         warn.warn(f"{path}: {built.check}.")
+    if built.check is not None and built.check.draws:
+        warn.warn(
+            f"{path}: the model draws random numbers when it predicts, too (a layer "
+            f"called with training=True): {', '.join(built.check.draws)}. Keras "
+            f"{keras.__version__} draws them in training only; here it predicts with "
+            "their mean."
+        )
     if built.other_policies:
         warn.warn(
             f"{path}: your classes give these layers another policy than the file "
@@ -204,7 +211,7 @@ def _checked(
         return built
     with errors.located(built.plan.legacy.path):
         check = checking.check(built.model, built.plan, signature)
-    return built._replace(check=check)
+    return build.Built(*built[:-1], check)
 
 
 @contextlib.contextmanager

@@ -123,7 +123,10 @@ class Conversion(Task):
     makes_folder: bool = False  # that the destination is in
     skips_existing: bool = False
     builds = True
-    KEYS = "destination", "left_out", "largest_difference", "allowed_difference"
+    KEYS = (
+        *("destination", "left_out", "largest_difference", "allowed_difference"),
+        *("graph_difference", "not_checked"),
+    )
 
     def check(self) -> Outcome | None:
         if self.skips_existing and self.destination.exists():

@@ -22,6 +22,7 @@ import hostile_structures
 import hostile_worker
 
 MAX_SECONDS = 10
+MAX_WAIT = 90  # for an answer, on a machine that does other work
 MAX_BYTES = 1024**3
 STARTING_SECONDS = 300
 # Mutations after which a file may cost no more than its size explains.
@@ -77,11 +78,11 @@ class Worker:
 
     def open(self, kind, mutation, seed):
         """Return what the worker reports about an input, or how the input killed it."""
-        answer = self.ask(f"{kind} {mutation} {seed}", MAX_SECONDS + 5)
+        answer = self.ask(f"{kind} {mutation} {seed}", MAX_WAIT)
         if not answer:
             status = self.close()
             outcome = "hang" if answer is None else f"crash ({status})"
-            return {"outcome": outcome, "seen": [], "seconds": MAX_SECONDS, "bytes": 0}
+            return {"outcome": outcome, "seen": [], "seconds": MAX_WAIT, "bytes": 0}
         return {"seconds": 0, "bytes": 0, "detail": "", **json.loads(answer)}
 
     def close(self):

@@ -710,8 +710,14 @@ class Graph:
                 getattr(tensor, FIELDS[value.dtype.name]).extend(value.tolist())
             else:
                 tensor.tensor_content = value.tobytes()
+        elif isinstance(value, bool):
+            attribute.b = value
         elif isinstance(value, float):
             attribute.f = value
+        elif isinstance(value, bytes):
+            attribute.s = value
+        elif isinstance(value, list):
+            attribute.list.i.extend(value)
         elif isinstance(value, str):
             attribute.type = TYPES[value]
         else:
@@ -733,11 +739,11 @@ class Graph:
 
 OUTPUTS = {
     **dict.fromkeys(("AddV2", "Mul", "Sub", "Less", "LessEqual"), "z"),
-    **dict.fromkeys(("Cast", "Neg", "Sqrt"), "y"),
+    **dict.fromkeys(("Cast", "Erf", "Neg", "Sqrt"), "y"),
     **{"Relu": "activations", "MatMul": "product", "Split": "output"},
     **{"TensorListReserve": "handle", "TensorListSetItem": "output_handle"},
     **{"TensorListStack": "tensor", "TensorListGetItem": "item"},
-    **{"StringFormat": "output"},
+    **{"AddN": "sum"},
 }
 TYPES = {"float32": 1, "int32": 3, "int64": 9, "bool": 10, "float64": 2, "complex64": 8}
 FIELDS = {"float32": "float_val", "int32": "int_val", "bool": "bool_val"}

@@ -43,6 +43,8 @@ def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
         "left_out": (),
         "largest_difference": None,
         "allowed_difference": None,
+        "graph_difference": None,
+        "not_checked": "only a SavedModel has one",
     }
     assert bad.as_dict().keys() == good.as_dict().keys()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["1.keras"]

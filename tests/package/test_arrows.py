@@ -17,8 +17,9 @@ MAY_IMPORT = {
     "values": {"values", *SHARED},
     "ops": {"ops", "values", *SHARED},
     "bytecode": {"bytecode", "ops", "values", *SHARED},
-    "plan": {"plan", "bytecode", "ops", "values", *SHARED},
-    "build": {"build", "plan", "bytecode", "ops", "values", *SHARED},
+    "programs": {"programs", "ops", "values", *SHARED},
+    "plan": {"plan", "programs", "bytecode", "ops", "values", *SHARED},
+    "build": {"build", "plan", "programs", "bytecode", "ops", "values", *SHARED},
 }
 WITHOUT_KERAS = "base", "readers"
 KERAS = "keras.", "keras_policies.late."

@@ -58,11 +58,13 @@ class Check(NamedTuple):
     Args:
         difference: the largest one, as a share of the largest number of an output;
             None if nothing was compared.
-        reason: why nothing was compared, "" otherwise.
+        reason: why nothing was compared, or None.
+        draws: where the graph draws random numbers, though it does not train.
     """
 
     difference: float | None
-    reason: str = ""
+    reason: str | None = None
+    draws: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -73,7 +75,7 @@ class Check(NamedTuple):
         )
 
 
-class _Unsuitable(Exception):
+class _UnsuitableError(Exception):
     """Inputs on which the graph itself cannot be run."""
 
 
@@ -112,14 +114,14 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
     recorded = plan.legacy.recorded
     trace = None if recorded is None else _trace(recorded, signature)
     if recorded is None or trace is None:
-        return Check(None, "the file has none")
+        return Check(None, "only a SavedModel has one")
     tolerance = max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
     try:
         with budget.limited(MAX_BYTES, MAX_WORK):
             return _Comparison(model, recorded, trace, tolerance).made()
     except LimitError:
         return Check(None, "its graph is too large")
-    except (NotInterpretedError, _Unsuitable) as error:
+    except (NotInterpretedError, _UnsuitableError) as error:
         return Check(None, str(error))
 
 
@@ -159,7 +161,8 @@ class _Comparison:
         for number, problem in problems.items():
             first = self._first_difference(interpreter, nest)
             raise _differs(*first, f"{problem} for output {number}")
-        return Check(max([0.0, *(_share(*pair) for pair in pairs)]))
+        difference = max([0.0, *(_share(*pair) for pair in pairs)])
+        return Check(difference, draws=tuple(interpreter.draws))
 
     def _rounding(self, inputs: list[Array], expected: list[Array]) -> list[float]:
         """Return the share by which half precision may change each output.
@@ -229,11 +232,11 @@ def _run(interpreter: Interpreter, trace: Trace) -> tuple[list[Array], list[Arra
     """Return inputs that the graph takes, and its outputs for them."""
     specs = traces.specs(trace.inputs)
     for kind in traces.composites(trace.inputs):
-        raise _Unsuitable(f"it takes a {kind}")
+        raise _UnsuitableError(f"it takes a {kind}")
     for spec in specs:
         if spec.dtype == "string" or spec.shape is None:
             kind = "texts" if spec.dtype == "string" else "a tensor of any rank"
-            raise _Unsuitable(f"it takes {kind}")
+            raise _UnsuitableError(f"it takes {kind}")
     problem: Exception | None = None
     for lengths in LENGTHS:
         bound = None
@@ -253,7 +256,7 @@ def _run(interpreter: Interpreter, trace: Trace) -> tuple[list[Array], list[Arra
                 break
         if None not in [size for spec in specs for size in (spec.shape or ())[1:]]:
             break
-    raise _Unsuitable(f"no inputs were found for it: {problem}")
+    raise _UnsuitableError(f"no inputs were found for it: {problem}")
 
 
 def _inputs(
@@ -289,8 +292,8 @@ def _nest(trace: Trace, inputs: Sequence[Array]) -> Nest:
     """Return inputs in the structure in which the model takes them."""
     given: list[steps.Value] = [steps.Argument(i) for i in range(len(inputs))]
     filled = traces.filled(trace.inputs, iter(given))
-    nest = models.inputs(filled, given)
-    return steps.mapped(lambda value: inputs[value.number], nest)
+    by_argument = dict(zip(given, inputs, strict=True))
+    return steps.mapped(by_argument.__getitem__, models.inputs(filled, given))
 
 
 def _called(model: keras.Model, nest: Nest) -> list[Array]:

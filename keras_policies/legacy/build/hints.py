@@ -45,9 +45,7 @@ def innermost(error: BaseException) -> str:
 def explained(problem: str, error: BaseException) -> LegacyModelError:
     """Return the error to raise for one of Keras, with its reason and a remedy."""
     reason, suspects = innermost(error), [name for name in [_class_of(error)] if name]
-    return LegacyModelError(
-        f"{problem}: {reason}.", _remedy(reason), suspects=suspects
-    )
+    return LegacyModelError(f"{problem}: {reason}.", _remedy(reason), suspects=suspects)
 
 
 def _class_of(error: BaseException) -> str | None:

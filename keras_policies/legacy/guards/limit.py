@@ -1,8 +1,16 @@
 """Counts what a file makes this package do."""
 
+from collections.abc import Sequence
+
 from keras_policies.legacy.base.errors import LimitError
 
 MAX_RANK = 64  # of a tensor, in numpy and torch; a gather can double it each time
+
+
+def check_rank(shape: Sequence[int | None]) -> None:
+    """Raise `LimitError` if a tensor of this shape has too many axes."""
+    if len(shape) > MAX_RANK:
+        raise LimitError(f"a tensor of {len(shape)} axes, expected at most {MAX_RANK}.")
 
 
 class Limit:

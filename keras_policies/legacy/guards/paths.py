@@ -1,13 +1,17 @@
-"""Refuses links out of the folder that the user named, and what is no regular file."""
+"""Refuses links out of a folder, what is no regular file, and files that change."""
 
+import contextlib
+import glob
 import itertools
 import os
 import pathlib
 import stat
+from collections.abc import Iterable, Iterator
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 
 FILES = "*.pb", "assets/*", "variables/*"
+INDEX = ".index"  # of a checkpoint
 MAX_FILES = 100_000
 KINDS = {
     stat.S_IFBLK: "a device",
@@ -33,12 +37,55 @@ def check_inside(path: pathlib.Path, folder: pathlib.Path) -> None:
         )
 
 
+def _files(path: pathlib.Path) -> Iterable[pathlib.Path]:
+    """Return a file, or those of a SavedModel in a folder, or of a checkpoint."""
+    if path.is_dir():
+        return (one for pattern in FILES for one in path.glob(pattern))
+    if path.is_file() and path.suffix != INDEX:
+        return [path]
+    name = glob.escape(path.name.removesuffix(INDEX))
+    return path.parent.glob(f"{name}.*")
+
+
+def _stats(path: FilePath) -> dict[pathlib.Path, os.stat_result]:
+    with contextlib.suppress(OSError):  # somebody deletes them
+        files = itertools.islice(_files(pathlib.Path(path)), MAX_FILES)
+        return {one: one.stat() for one in files if one.is_file()}
+    return {}
+
+
 def size(path: FilePath) -> int:
     """Return the bytes of a file, or of those of a SavedModel in a folder."""
-    path = pathlib.Path(path)
-    found = (one for pattern in FILES for one in path.glob(pattern))
-    every = itertools.islice(found, MAX_FILES) if path.is_dir() else [path]
-    return sum(one.stat().st_size for one in every if one.is_file())
+    return sum(found.st_size for found in _stats(path).values())
+
+
+@contextlib.contextmanager
+def unchanged(path: FilePath) -> Iterator[None]:
+    """Raise at the end if the files at `path` were changed, replaced or deleted.
+
+    What was read would be a mixture of two models. Errors that this has caused are
+    replaced, too.
+    """
+    before, failed = _stamps(path), None
+    try:
+        yield
+    except LegacyModelError as error:
+        failed = error
+    if _stamps(path) != before:
+        raise LegacyModelError(
+            "it was changed while it was read.",
+            "Open it again when no other program writes to it.",
+            path=path,
+        ) from failed
+    if failed is not None:
+        raise failed
+
+
+def _stamps(path: FilePath) -> dict[pathlib.Path, tuple[int, int, int]]:
+    return {
+        one: (found.st_ino, found.st_size, found.st_mtime_ns)
+        for one, found in _stats(path).items()
+    }
 
 
 def check_regular(path: FilePath) -> None:

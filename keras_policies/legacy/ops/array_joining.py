@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 
-from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.kinds import Axes, Lengths, Value, Values
 from keras_policies.legacy.ops.registry import Raw, op
@@ -64,8 +63,8 @@ def repeat(input: Value, repeats: Lengths, axis: int | None = None) -> Value:
     if len(repeats) == 1:
         return computed.repeat(input, repeats[0], axis)
     times = kinds.integers(repeats)
-    budget.spend(sum(times), 8)
-    return ops.take(input, np.repeat(np.arange(len(times)), times), axis=axis)
+    every = ops.repeat(computed.arange(0, len(times)), np.asarray(times))
+    return ops.take(input, every, axis=axis)
 
 
 @op("roll", Roll=Raw("input shift axis"))

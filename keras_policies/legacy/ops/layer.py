@@ -15,10 +15,8 @@ from keras_policies.annotations import Config, Tensor
 from keras_policies.legacy.base.errors import (
     UNEXPECTED,
     LegacyModelError,
-    LimitError,
     located,
 )
-from keras_policies.legacy.guards.limit import MAX_RANK
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.ops.complex_pairs import Complex
 from keras_policies.legacy.ops.op_layers import PACKAGE
@@ -56,7 +54,6 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         with located(layer=self.path):
             found = self._found(args, kwargs)
             outputs = list(found) if isinstance(found, tuple) else [found]
-            _check_ranks(outputs)
         if self.is_output:
             outputs = [_as_output(output) for output in outputs]
         self._name_operations(outputs, args, kwargs)
@@ -100,12 +97,6 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         for number, operation in enumerate(made.values()):
             part = f".{number}" if number else ""
             operation.name = f"{self.name}{call}{part}"
-
-
-def _check_ranks(outputs: Sequence[Any]) -> None:
-    ranks = [len(tensor.shape) for tensor in outputs if is_tensor(tensor)]
-    if max(ranks, default=0) > MAX_RANK:
-        raise LimitError(f"a tensor of {max(ranks)} axes, expected at most {MAX_RANK}.")
 
 
 def _as_output(found: Any) -> Tensor:

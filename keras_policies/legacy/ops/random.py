@@ -10,7 +10,7 @@ from keras_policies.late import keras
 from keras_policies.legacy.ops.kinds import DType, Lengths, Value
 from keras_policies.legacy.ops.registry import Raw, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.evaluator import call_layer, has_dims, ops
+from keras_policies.legacy.values.evaluator import call_layer, dtype_of, has_dims, ops
 
 SHAPE = Raw("shape", "dtype")
 # What a normal distribution has below -2, where ValueFlow cuts it off.
@@ -29,6 +29,12 @@ def _share(shape: Lengths, dtype: str) -> Any:
     """Return uniform numbers between 0 and 1: the share below a normal number."""
     scaled = ops.multiply(_noise(shape, dtype), 0.5**0.5)
     return ops.multiply(ops.add(ops.erf(scaled), 1), 0.5)
+
+
+@op(_Dropout=Raw("x", "rate"))  # see programs/dropouts.py
+def dropout(x: Value, rate: float) -> Value:
+    """Drop a share of the numbers in training, and scale the others."""
+    return call_layer(keras.layers.Dropout(rate, dtype=dtype_of(x)), x)
 
 
 @op(

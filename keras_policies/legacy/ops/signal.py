@@ -3,9 +3,6 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-import numpy as np
-
-from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.complex_pairs import Complex
 from keras_policies.legacy.ops.kinds import Pair, Value
@@ -90,11 +87,9 @@ def frame(
     if pad_end:
         raise ValueError("pad_end: expected False")
     total = kinds.integer(computed.shape(signal)[-1])
-    starts = np.arange(0, total - frame_length + 1, frame_step, dtype="int32")
-    budget.spend(len(starts) * frame_length, 8)
-    return ops.take(
-        signal, starts[:, None] + np.arange(frame_length, dtype="int32"), -1
-    )
+    starts = computed.arange(0, total - frame_length + 1, frame_step)
+    inside = computed.arange(0, frame_length)
+    return ops.take(signal, ops.add(ops.expand_dims(starts, -1), inside), -1)
 
 
 @op("signal.stft")
@@ -107,6 +102,6 @@ def stft(
 ) -> Complex:
     """Return `rfft` of the frames, under the Hann window of tf.signal."""
     pieces = frame(signals, frame_length, frame_step, pad_end)
-    window = np.hanning(frame_length + 1)[:-1].astype(dtype_of(signals))
+    window = ops.cast(ops.hanning(frame_length + 1)[:-1], dtype_of(signals))
     length = fft_length or 2 ** (frame_length - 1).bit_length()
     return rfft(ops.multiply(pieces, window), (length,))

@@ -19,7 +19,7 @@ from keras_policies.legacy.base.errors import (
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.base.policies import policy_name
-from keras_policies.legacy.guards import budget, paths, trust
+from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import input_sizes, layers, policies
 from keras_policies.legacy.plan.findings import Findings, Settings
 from keras_policies.legacy.plan.lost import rebuild
@@ -56,7 +56,9 @@ class Plan:
         written = [*self.findings.dtypes.values(), *self.legacy.inner_policies.values()]
         found = {str(policies.dtypes_of(dtype)[0]) for dtype in written} | {"float32"}
         for dtype in written:
-            found |= policies.compute_dtypes(self.settings.policy_of(dtype))
+            found |= set(
+                map(str, policies.compute_dtypes(self.settings.policy_of(dtype)))
+            )
         return found if self.legacy.records_policies else found | {"float16"}
 
     def raise_if_missing(self) -> None:
@@ -86,7 +88,7 @@ def make(
     itself becomes. `namesakes` are the classes that are not Keras's, though their names
     are.
     """
-    with corrupt(legacy.path), budget.of(paths.size(legacy.path)):
+    with corrupt(legacy.path):
         settings = Settings(
             safe_mode,
             vocabularies=legacy.vocabularies,

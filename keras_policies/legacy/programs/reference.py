@@ -1,4 +1,4 @@
-"""Runs a recorded function on arrays: what the file itself says that its model computes.
+"""Runs a recorded function on arrays: what the file says that its model computes.
 
 Every value is an array here, so every op is evaluated at once: no layer is recognised,
 nothing is traced into Keras, loops run. What is rebuilt is compared with this.
@@ -31,6 +31,7 @@ from keras_policies.legacy.base.recorded import (
 )
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import node_def, table
+from keras_policies.legacy.programs import dropouts
 
 MAX_DEPTH = 60  # of functions that call functions
 READING = "ReadVariableOp", "VariableV2"
@@ -46,7 +47,7 @@ class Resource(NamedTuple):
     number: int  # in `Recorded`
 
 
-Value: TypeAlias = "Array | Resource | list[Array | None]"  # the last is a TensorList
+Value: TypeAlias = Any  # an array, a `Resource`, or a TensorList, which is a list
 
 
 class NotInterpretedError(ValueError):
@@ -79,6 +80,10 @@ class Interpreter:
         self.recorded, self.is_wide = recorded, is_wide
         self.calls: list[Call] = []
         self._variables: dict[int, Array] = {}
+        self.draws: list[str] = []  # nodes that draw random numbers
+        self._functions = functools.cache(
+            functools.partial(dropouts.function, recorded)
+        )
         self._order = functools.cache(_order)
 
     def run(self, trace: Trace, inputs: Sequence[Array]) -> list[Array]:
@@ -90,7 +95,7 @@ class Interpreter:
             ValueError: if an op does not take what it gets: inputs do not fit.
             LimitError: if it costs more than the budget allows.
         """
-        self.calls = []
+        self.calls, self.draws = [], []
         captured = [self._captured(number) for number in trace.captures]
         given = [self._widened(value) for value in inputs]
         return self._function(trace.function, [*given, *captured], "", 0)
@@ -111,7 +116,7 @@ class Interpreter:
     ) -> list[Any]:
         if depth > MAX_DEPTH or name not in self.recorded.functions:
             raise NotInterpretedError(f"the function {name!r}, called {depth} deep")
-        function = self.recorded.functions[name]
+        function = self._functions(name)
         if len(function.arguments) != len(arguments):
             raise NotInterpretedError(f"{name}: called with {len(arguments)} arguments")
         results: dict[str, Any] = {
@@ -151,11 +156,13 @@ class Interpreter:
             return _loop(node, inputs, call)
         if node.op in LISTS:
             return LISTS[node.op](node.attributes, *inputs)
+        if node.op in DRAWS:
+            self.draws.append(f"{scope}/{node.name}".strip("/"))
         if node.op in OF_VARIABLES:
             inputs = [self._variable(inputs[0]), *inputs[1:]]
         if self.is_wide:
-            found = {name: self._widened(x) for name, x in node.attributes.items()}
-            node = dataclasses.replace(node, attributes=found)
+            wide = {name: self._widened(x) for name, x in node.attributes.items()}
+            node = dataclasses.replace(node, attributes=wide)
         return _evaluated(node, inputs)
 
     def _variable(self, value: Value) -> Array:
@@ -293,6 +300,7 @@ MEANS: Mapping[str, Callable[..., Array]] = {
     ),
     "RandomUniformInt": _integers,
 }
+DRAWS = {*MEANS, dropouts.DROPOUT}
 
 
 def _reserved(attributes: Mapping[str, Any], shape: Array, count: Array) -> Any:
@@ -319,7 +327,7 @@ def _got(attributes: Mapping[str, Any], items: list[Any], at: Array, *_: Any) ->
 
 
 # Op on a list of tensors -> its outputs.
-LISTS: Mapping[str, Callable[..., Any]] = {
+LISTS: Mapping[str, Callable[..., Sequence[Any]]] = {
     "EmptyTensorList": lambda attributes, *_: [[]],
     "TensorListReserve": _reserved,
     "TensorListFromTensor": lambda attributes, tensor, *_: [[*tensor]],
@@ -332,4 +340,3 @@ LISTS: Mapping[str, Callable[..., Any]] = {
     "TensorListElementShape": lambda attributes, items: [np.shape(items[0])],
     "TensorListConcatV2": lambda attributes, items, *_: [np.concatenate(items)],
 }
-

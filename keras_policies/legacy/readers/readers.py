@@ -11,7 +11,7 @@ from typing import TypeAlias
 from keras_policies.legacy.base import errors, remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.legacy.guards.paths import check_regular
+from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.readers import hub, near_misses, sources
 
 Reader: TypeAlias = AbstractContextManager[LegacyModel]
@@ -34,7 +34,7 @@ def is_zip(path: FilePath) -> bool:
 def _kind(path: pathlib.Path) -> str:
     """Return the name of the reader of the file at `path`, by its first bytes."""
     try:
-        check_regular(path)
+        paths.check_regular(path)
         with path.open("rb") as file:
             start = file.read(8)
     except FileNotFoundError:
@@ -70,9 +70,14 @@ def check(path: FilePath) -> None:
 def read(path: FilePath) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` at `path`, which can be read in this context.
 
+    What is done in this context is charged against a budget in proportion to the file.
     The errors are LegacyModelError, and Keras3ModelError for what Keras 3 wrote.
     """
-    with sources.local(path) as here:
+    with contextlib.ExitStack() as stack:
+        here = stack.enter_context(sources.local(path))
+        is_packed = sources.is_archive(pathlib.Path(path))
+        stack.enter_context(budget.of(paths.size(path if is_packed else here)))
+        stack.enter_context(paths.unchanged(here))
         with located(here):
             reader = _reader(here)
         with errors.entering(reader, here) as legacy:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, entering
 from keras_policies.legacy.base.model import LayerWeights, LegacyOptimizerState
-from keras_policies.legacy.guards import guarded_hdf5
-from keras_policies.legacy.guards.paths import check_regular
+from keras_policies.legacy.guards import guarded_hdf5, paths
 from keras_policies.legacy.readers import hdf5_weights, near_misses
 from keras_policies.legacy.readers.checkpoint import object_graph
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
@@ -87,12 +86,14 @@ def _of_checkpoint(prefix: pathlib.Path) -> Weights:
     return Weights(by_layer, state)
 
 
-def read(path: FilePath) -> contextlib.AbstractContextManager[Weights]:
-    """Return a context of `Weights`, in which they can be read.
+@contextlib.contextmanager
+def read(path: FilePath) -> Iterator[Weights]:
+    """Yield `Weights`, which can be read in this context.
 
     The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder.
     """
-    return entering(_read(pathlib.Path(path)), path)
+    with paths.unchanged(path), entering(_read(pathlib.Path(path)), path) as found:
+        yield found
 
 
 @contextlib.contextmanager
@@ -100,7 +101,7 @@ def _read(path: pathlib.Path) -> Iterator[Weights]:
     if path.is_dir():
         path = path / objects.VARIABLES
     elif path.exists():
-        check_regular(path)
+        paths.check_regular(path)
     if near_misses.is_prefix(path) or not path.is_file():
         yield _of_checkpoint(path.with_name(path.name.removesuffix(".index")))
         return

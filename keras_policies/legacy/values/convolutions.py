@@ -13,13 +13,15 @@ Setting = int | Sequence[int]  # for all spatial axes, or one for each
 def conv(x: Array, kernel: Array, **settings: Any) -> Array:
     """Convolve `x` with a kernel, `(*window, channels of a group, filters)`."""
     size, filters = kernel.shape[-2:]
-    groups = x.shape[_axis(settings)] // size
+    is_first = settings.get("data_format") == "channels_first"
+    groups = x.shape[1 if is_first else -1] // size
 
     def product(part: Array, weights: Array) -> Array:
         if groups == 1:
-            return part @ weights
+            return np.asarray(np.matmul(part, weights))
         part = part.reshape(*part.shape[:-1], groups, size)
-        found = np.einsum("...gc,cgf->...gf", part, weights.reshape(size, groups, -1))
+        weights = weights.reshape(size, groups, -1)
+        found: Array = np.einsum("...gc,cgf->...gf", part, weights)
         return found.reshape(*found.shape[:-2], filters)
 
     return _summed(x, kernel, product, **settings)
@@ -33,15 +35,6 @@ def depthwise_conv(x: Array, kernel: Array, **settings: Any) -> Array:
         return found.reshape(*found.shape[:-2], -1)
 
     return _summed(x, kernel, product, **settings)
-
-
-def products(x: Array, kernel: Array, **settings: Any) -> int:
-    """Return an upper bound of the products that a convolution adds up."""
-    return int(x.size // max(x.shape[_axis(settings)], 1) * kernel.size)
-
-
-def _axis(settings: dict[str, Any]) -> int:
-    return 1 if settings.get("data_format") == "channels_first" else -1
 
 
 def _summed(

@@ -162,6 +162,7 @@ def simplified(found: Any) -> Any:
     if isinstance(found, list | tuple):
         return type(found)(map(simplified, found))
     items = np.asarray(found, dtype=object)
+    budget.work(items.size * budget.ITEM)
     if any(isinstance(item, Dim | Ratio) for item in items.flat):
         return items if items.ndim else items.item()
     first = next(iter(items.flat), 0)
@@ -184,17 +185,20 @@ def evaluate(name: str, *args: Any, **kwargs: Any) -> Any:
         LimitError: if the size of the file does not explain what it costs.
     """
     values = [*leaves((args, kwargs))]
+    if name in RESULTS:
+        budget.work(RESULTS[name](*args, **kwargs) * budget.STEP)
     if any(map(is_tensor, values)):
         return _node(name, args, kwargs)
     if any(map(has_dims, values)):
         return _of_dims(name, args, kwargs)
     arrays = _promoted(name, args)
-    _charge(name, arrays)
+    _charge(name, arrays, kwargs)
     with np.errstate(all="ignore"):  # as TensorFlow: integers wrap around
         return _of_arrays(name, arrays, kwargs)
 
 
 ops = Ops()
+_compiled: set[tuple[str, ...]] = set()  # names and arguments of calls of Keras
 
 
 def get_op(name: str) -> Callable[..., Any]:
@@ -224,6 +228,7 @@ def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if name in EXTREMES:
         return _extreme(EXTREMES[name], *args, **kwargs)
     if name in STRUCTURAL:
+        _charge(name, args, kwargs)
         return simplified(_of_arrays(name, args, kwargs))
     if name in ARITHMETIC:
         operands = [np.asarray(value, dtype=object) for value in args]
@@ -288,7 +293,7 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     if function is None:
         if "keras" not in sys.modules:  # a file is described without it
             raise ValueError("computed when the model is built")
-        return _eagerly(get_op(name), args, kwargs)
+        return _eagerly(name, get_op(name), args, kwargs)
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
     if name in WIDE and (half := _half(args)):  # added up as the backends do
         args = _mapped(lambda x: _cast(x, "float32") if _is_half(x) else x, [*args])
@@ -318,9 +323,16 @@ def _numpy(name: str) -> Callable[..., Any] | None:
 
 
 def _eagerly(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    name: str,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
 ) -> Any:
     """Call a function of Keras, or a layer, on arrays; return arrays."""
+    call = name, *(str(getattr(x, "shape", x)) for x in leaves((args, kwargs)))
+    if call not in _compiled:
+        budget.work(budget.COMPILED)
+        _compiled.add(call)
     with keras.device("cpu"):
         found = function(*args, **kwargs)
         return keras.tree.map_structure(keras.ops.convert_to_numpy, found)
@@ -331,8 +343,8 @@ def call_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:
     args = tuple(_mapped(tensor, value) for value in args)
     if any(map(is_tensor, leaves(args))):
         return layer(*args, **kwargs)
-    _charge("layer", args)
-    return _eagerly(layer, args, kwargs)
+    _charge("layer", [layer, *args], kwargs)
+    return _eagerly(layer.name, layer, args, kwargs)
 
 
 def _promoted(name: str, args: Sequence[Any]) -> list[Any]:
@@ -402,13 +414,15 @@ def _beside(value: Any, dtype: str) -> Any:
     return value.astype(dtype)
 
 
-def _charge(name: str, args: Sequence[Any]) -> None:
+def _charge(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Charge the cost of a function of arrays, before it is computed."""
     arrays = [x for x in leaves(args) if isinstance(x, np.ndarray)]
     total = sum(x.size for x in arrays)
     size = max((x.itemsize for x in arrays), default=8)
-    count = COSTS[name](*args) if name in COSTS else _broadcast(arrays)
-    computed = WORK[name](*args) if name in WORK else total
+    if name == "cast":
+        size = np.dtype(args[1]).itemsize
+    count = COSTS[name](*args, **kwargs) if name in COSTS else _broadcast(arrays)
+    computed = WORK[name](*args, **kwargs) if name in WORK else total
     budget.spend(max(count, 1), size, computed=max(computed, total))
 
 
@@ -427,7 +441,7 @@ def _repeated(x: Any, repeats: Any, axis: Any = None) -> int:
     return int(np.size(x) // max(length, 1) * int(times.sum()))
 
 
-def _products(a: Any, b: Any, *rest: Any) -> int:
+def _products(a: Any, b: Any) -> int:
     """Return how many products a product of matrices adds up."""
     one, other = np.shape(a), np.shape(b)
     batch = np.broadcast_shapes(one[:-2], other[:-2])
@@ -435,12 +449,46 @@ def _products(a: Any, b: Any, *rest: Any) -> int:
     return math.prod((*batch, *one[-2:], *columns))
 
 
-def _of_matmul(a: Any, b: Any, *rest: Any) -> int:
+def _of_matmul(a: Any, b: Any) -> int:
     return _products(a, b) // (np.shape(a)[-1] or 1)
 
 
-def _all_pairs(a: Any, b: Any, *rest: Any) -> int:
+def _all_pairs(a: Any, b: Any, **kwargs: Any) -> int:
     return np.size(a) * np.size(b)
+
+
+def _of_conv(x: Any, *kernels: Any, **kwargs: Any) -> int:
+    """Return the cost of the positions of an image, each times all kernels."""
+    positions: int = np.size(x) // max(np.shape(x)[-1], 1)
+    return positions * sum(map(np.size, kernels))
+
+
+def _filtered(x: Any, *kernels: Any, **kwargs: Any) -> int:
+    """Return an upper bound of the size of an image after a convolution."""
+    ratios = (kernel.shape[-1] / (kernel.shape[-2] or 1) for kernel in kernels)
+    return int(np.size(x) * max(ratios))
+
+
+def _filtered_alone(x: Any, kernel: Any, *rest: Any, **kwargs: Any) -> int:
+    """Return the same where each channel has filters of its own."""
+    return int(np.size(x) * kernel.shape[-1])
+
+
+def _of_layer(layer: Any, x: Any, **kwargs: Any) -> int:
+    """Return the cost of a product of two arrays, or of pooling one."""
+    if isinstance(x, list | tuple):
+        return _all_pairs(*x)
+    return int(np.size(x) * math.prod(getattr(layer, "pool_size", ())))
+
+
+def _of_matrices(a: Any, b: Any = 0, **kwargs: Any) -> int:
+    """Return the cost of solving linear equations: the cube of their number."""
+    return int((np.size(a) + np.size(b)) * np.shape(a)[-1])
+
+
+def _of_rfft(x: Any, length: int | None = None) -> int:
+    found = np.size(x[0] if isinstance(x, tuple) else x)
+    return found if length is None else found * max(length, 1)
 
 
 def _sizes_of_einsum(equation: str, *operands: Any) -> int:
@@ -456,21 +504,30 @@ def _sizes_of_einsum(equation: str, *operands: Any) -> int:
     return max(math.prod(lengths.values()), largest)
 
 
+CONVOLUTIONS = "conv", "depthwise_conv", "separable_conv"
 # Name -> how many numbers it returns, where broadcasting does not tell.
 COSTS: Mapping[str, Callable[..., int]] = {
     "broadcast_to": lambda x, shape: math.prod(shape),
-    "concatenate": lambda items, *_, **__: sum(np.size(x) for x in items),
+    "conv": _filtered,
+    **dict.fromkeys(("depthwise_conv", "separable_conv"), _filtered_alone),
+    "concatenate": lambda items, axis=0: sum(np.size(x) for x in items),
     "dot": _all_pairs,
     "einsum": _sizes_of_einsum,
     "matmul": _of_matmul,
     "outer": _all_pairs,
-    "one_hot": lambda x, depth, *_, **__: int(np.size(x) * depth),
+    "hanning": lambda n: 4 * n,  # it makes copies
+    "irfft": _of_rfft,
     "pad": lambda x, widths, *_, **__: math.prod(
         n + a + b for n, (a, b) in zip(np.shape(x), widths, strict=True)
     ),
     "repeat": _repeated,
+    "rfft": _of_rfft,
     "scatter": lambda indices, values, shape: math.prod(shape),
-    "stack": lambda items, *_, **__: sum(np.size(x) for x in items),
+    **dict.fromkeys(
+        ("segment_max", "segment_sum"),
+        lambda x, ids, num_segments, **_: np.size(x) * max(num_segments, 1),
+    ),
+    "stack": lambda items, axis=0: sum(np.size(x) for x in items),
     "take": lambda x, indices, axis=None, **_: int(
         np.size(indices)
         * np.size(x)
@@ -481,10 +538,17 @@ COSTS: Mapping[str, Callable[..., int]] = {
 }
 # Name -> how many numbers it computes, where it returns fewer.
 WORK: Mapping[str, Callable[..., int]] = {
-    "conv": convolutions.products,
-    "depthwise_conv": convolutions.products,
-    "dot": _all_pairs,
-    "matmul": _products,
+    **dict.fromkeys(CONVOLUTIONS, _of_conv),
+    "layer": _of_layer,
+    **{"dot": _all_pairs, "matmul": _products},
+    **dict.fromkeys(("linalg.inv", "linalg.cholesky", "linalg.det"), _of_matrices),
+    "linalg.solve": _of_matrices,
+    **dict.fromkeys(("argsort", "sort", "top_k"), lambda x, *_, **__: 20 * np.size(x)),
+}
+# Name -> how many arrays or tensors it returns, where these may be many.
+RESULTS: Mapping[str, Callable[..., int]] = {
+    "split": lambda x, parts, axis=0: parts if np.ndim(parts) == 0 else len(parts),
+    "unstack": lambda x, num=None, axis=0: num or np.shape(x)[axis] or 0,
 }
 
 

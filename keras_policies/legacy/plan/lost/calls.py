@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from keras_policies.legacy.base.recorded import Output, RecordedLayer
+from keras_policies.legacy.base.recorded import CALLS, Output, RecordedLayer
 from keras_policies.legacy.plan.graph import RECURRENT
 from keras_policies.legacy.plan.lost import traces
-from keras_policies.legacy.base.recorded import CALLS
 from keras_policies.legacy.plan.lost.bodies import Body
 from keras_policies.legacy.plan.lost.regions import Region
 from keras_policies.legacy.plan.lost.steps import (

@@ -7,6 +7,7 @@ import numpy as np
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.recorded import Node, Spec
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
     Items,
@@ -97,6 +98,9 @@ def of_list(
         return None if row is None else Result(add(_row(node.name, first.tensor, row)))
     if not isinstance(first, Items):
         return None
+    # Each item is an input of what stacks them, or is copied for a new list.
+    takes = {"TensorListStack": budget.STEP, "TensorListSetItem": budget.COPY}
+    budget.work(len(first.values) * takes.get(node.op, 0))
     if node.op == "TensorListLength":
         return Known(np.int32(len(first.values)))
     if node.op == "TensorListStack" and None not in first.values:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from keras_policies.legacy.base.lookups import LOOKUPS
-from keras_policies.legacy.base.recorded import Output, RecordedLayer
-from keras_policies.legacy.base.recorded import CALLS
+from keras_policies.legacy.base.recorded import CALLS, Output, RecordedLayer
 from keras_policies.legacy.plan.lost.bodies import Body, CycleError, ordered
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
 from keras_policies.legacy.plan.lost.steps import Part

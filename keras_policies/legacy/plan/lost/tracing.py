@@ -33,6 +33,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Step,
     Value,
 )
+from keras_policies.legacy.programs import dropouts
 
 # How many nodes are followed for a model. A node counts once for each of its inputs, in
 # every call of its function.
@@ -73,7 +74,7 @@ class Tracing:
         if depth > MAX_DEPTH:
             reason = f"its functions call each other more than {MAX_DEPTH} times deep."
             raise LegacyModelError(reason)
-        body = bodies.body(self.recorded.functions[name], given)
+        body = bodies.body(dropouts.function(self.recorded, name), given)
         return _Calling(self, body, given, depth).outputs()
 
     def add(self, step: Step) -> int:

@@ -10,12 +10,11 @@ import numpy as np
 
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
 
 MAX_DIMENSIONS = 32  # of numpy 1
-MAX_BYTES = 256 * 1024 * 1024
 LISTED_BYTES = 32  # of memory that each string or number in a list takes
 # Field of a message `Tensor` -> the dtypes whose values are in it, one for each element
 # but for complex numbers.
@@ -35,32 +34,24 @@ FIELDS = {
 FIELD_OF = {name: field for field, names in FIELDS.items() for name in names.split()}
 
 
-def limit() -> Limit:
-    """Return the limit on the constants of a file, but for those in raw bytes."""
-    return Limit(MAX_BYTES, "bytes in constants that are listed or repeat a value")
-
-
-def read(name: str, tensor: Message, bytes: Limit) -> Array:
+def read(name: str, tensor: Message) -> Array:
     """Return the constant `name` as an array, strings as objects; it may be read-only.
 
-    Args:
-        name: of the node, for messages.
-        tensor: message `Tensor`.
-        bytes: counts those that the array takes, if the message has no raw bytes.
+    If the message `Tensor` has no raw bytes, those of the array are charged.
     """
     shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
     dtype = DTYPES.get(tensor.dtype)
     if dtype is None:
         reason = f"{name}: corrupt: a constant of the unknown type {tensor.dtype}."
         raise LegacyModelError(reason)
-    found, count = _stored(tensor, dtype, bytes), math.prod(shape)
+    found, count = _stored(tensor, dtype), math.prod(shape)
     if min(shape, default=0) >= 0 and len(shape) <= MAX_DIMENSIONS:
         if len(found) == count:
             return found.reshape(shape)
         is_scalar = len(found) <= 1
         repeats = not tensor.tensor_content and (is_scalar or tensor.dtype != STRING)
         if repeats and len(found) < count:
-            bytes.spend(count * dtype.itemsize)
+            budget.spend(count, dtype.itemsize)
             if not len(found):  # TensorFlow takes the default of the type
                 found = np.array([b""] if tensor.dtype == STRING else [0]).astype(dtype)
             return np.pad(found, (0, count - len(found)), "edge").reshape(shape)
@@ -68,7 +59,7 @@ def read(name: str, tensor: Message, bytes: Limit) -> Array:
     raise LegacyModelError(f"{name}: {reason}")
 
 
-def _stored(tensor: Message, dtype: np.dtype[Any], bytes: Limit) -> Array:
+def _stored(tensor: Message, dtype: np.dtype[Any]) -> Array:
     """Return the values that a message holds, as a flat array."""
     if tensor.tensor_content and tensor.dtype != STRING:
         data = tensor.tensor_content
@@ -76,7 +67,7 @@ def _stored(tensor: Message, dtype: np.dtype[Any], bytes: Limit) -> Array:
             return np.empty(0, dtype)
         return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False)
     values = getattr(tensor, FIELD_OF[dtype.name])
-    bytes.spend(LISTED_BYTES * len(values))
+    budget.spend(len(values), LISTED_BYTES)
     if tensor.dtype == STRING:
         strings = np.empty(len(values), object)
         strings[:] = list(values)

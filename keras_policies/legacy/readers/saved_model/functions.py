@@ -37,12 +37,10 @@ class FunctionReader:
 
     Args:
         values: counts nodes, and what is in them.
-        bytes: counts what constants take.
     """
 
-    def __init__(self, values: Limit, bytes: Limit) -> None:
+    def __init__(self, values: Limit) -> None:
         self._values = values
-        self._bytes = bytes
 
     def read(self, parsed: Message) -> Function:
         """Return the `Function` in a message `FunctionDef`."""
@@ -93,7 +91,7 @@ class FunctionReader:
         return CONVERTERS[kind](held) if kind in CONVERTERS else held
 
     def _tensor(self, name: str, held: Message) -> Array:
-        return constants.read(name, held, self._bytes)
+        return constants.read(name, held)
 
 
 def _text(value: bytes) -> str | bytes:

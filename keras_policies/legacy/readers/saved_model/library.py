@@ -30,8 +30,7 @@ class Library:
     def __init__(self, path: pathlib.Path, meta_graph: Message) -> None:
         self._meta_graph = meta_graph
         self._values = Limit(MAX_VALUES, "nodes and values in its functions")
-        self._bytes = constants.limit()
-        self._functions = FunctionReader(self._values, self._bytes)
+        self._functions = FunctionReader(self._values)
         self._structures = StructureReader(self._values)
         self.functions = Lazy(path, self._stored, self._function)
         self.traces = Lazy(path, self._concrete, self._trace)
@@ -81,7 +80,7 @@ class Library:
 
     def _constant(self, node: Message) -> Array:
         values = (attr.value.tensor for attr in node.attr if attr.key == "value")
-        return constants.read(node.name, next(values), self._bytes)
+        return constants.read(node.name, next(values))
 
     def constant(self, name: str) -> Array:
         """Return a constant of the graph."""
