@@ -207,7 +207,8 @@ def _checked(
     built: build.Built, signature: str | None, verify: bool | None
 ) -> build.Built:
     """Return a model with its check against the graph in its file, if it has one."""
-    if verify is False or (verify is None and not checking.is_due(built.plan)):
+    is_due = built.lacks_weights or checking.is_due(built.plan)
+    if verify is False or (verify is None and not is_due):
         return built
     with errors.located(built.plan.legacy.path):
         check = checking.check(built.model, built.plan, signature)
@@ -257,7 +258,8 @@ def load_weights(model: keras.Model, path: Path) -> None:
         )
     near_misses.check(path, weights=True)
     with weights_only.read(path) as (by_layer, state), errors.corrupt(path):
-        pairs, left = weights.pair(model, weights.by_model_names(model, by_layer))
+        by_name = weights.by_model_names(model, by_layer)
+        pairs, left = weights.pair(model, by_name, "objects")
         # Read, with checksums, before anything is changed.
         found = [values.value_for(*pair) for pair in pairs]
         for (variable, _), value in zip(pairs, found, strict=True):

@@ -35,6 +35,7 @@ REFUSED = {
     "MaxPoolWithArgmax",
     "gather_nd",
     "image.central_crop",
+    "image.combined_non_max_suppression",
     "image.extract_patches",
     "image.pad_to_bounding_box",
     "image.resize",

@@ -42,6 +42,7 @@ class Built(NamedTuple):
     plan: Plan
     left_out: list[str]  # parts of the model and its training, each with a reason
     other_policies: list[str]  # layers, each with its policy and the recorded one
+    lacks_weights: bool = False  # that its SavedModel has, in a layer of Keras's own
     check: Check | None = None  # with the graph in the file; None if not asked for
 
 
@@ -61,7 +62,7 @@ def build(
         with corrupt(legacy.path):
             made_in_code.fill_lookups(model, legacy.vocabularies)
             weights, unused = _used(model, plan)
-            pairs, added = pair(model, weights, is_of_config=True)
+            pairs, added = pair(model, weights, "added")
             assign(pairs, advance)
             settle(model)
             restore_states(model, legacy.states)
@@ -75,7 +76,8 @@ def build(
         if compile:
             with corrupt(legacy.path, "its training_config"):
                 left_out += compiling.compile_model(model, plan, pairs)
-    return Built(model, plan, left_out, different)
+    lacks_weights = bool(added and legacy.recorded)
+    return Built(model, plan, left_out, different, lacks_weights)
 
 
 def _make(plan: Plan) -> keras.Model:

@@ -21,16 +21,18 @@ def _known(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:
 
 
 def pair(
-    model: keras.Model, by_layer: ByLayer, is_of_config: bool = False
+    model: keras.Model, by_layer: ByLayer, more: str | None = None
 ) -> tuple[Pairs, list[str]]:
     """Return the variables of a whole model, each with its weight, and what is left.
 
     If `""` is the only name in `by_layer`, it has the weights of the whole model; else
     those that are in none of its layers. The error names every layer that does not fit.
-    What is left of a model that is made from the file's config (`is_of_config`) was
-    added to a layer of Keras's own; of a program's objects, it is no part of the model.
+    `more` says what the file may hold beside: `"added"`, weights that a program gave to
+    layers of Keras's own, or `"objects"`, those of other objects than the model.
     """
-    stock = {item.name for item in model.layers if is_of_config and _is_stock(item)}
+    stock = {
+        layer.name for layer in model.layers if more == "added" and _is_stock(layer)
+    }
     stored = {layer_name(name): weights for name, weights in by_layer.items()}
     layers = {layer.name: layer for layer in model.layers} | {"": model}
     held = _whole_model(model) if set(stored) == {""} else _by_layer(model)
@@ -41,18 +43,16 @@ def pair(
         matched = matching.match(held.get(name, ()), known)
         if matched is None and name in stock:
             matched = matching.match_with_added(held[name], known)
-        elif matched is None and not is_of_config and set(stored) == {""}:
+        elif matched is None and more == "objects" and set(stored) == {""}:
             matched = matching.match_objects(held[""], known)
         if matched is None:
-            wrong, rest = [matching.difference(named, held.get(name), known)], []
+            wrong = [matching.difference(named, held.get(name), known)]
         else:
-            wrong, rest = (
-                matching.misfits(named, matched),
-                matching.without(matched, known),
-            )
+            wrong = matching.misfits(named, matched)
             pairs += matched
+            rest = matching.without(matched, known)
+            left += [f"{each}, which is no weight of {named!r}" for each in rest]
         problems += wrong
-        left += [f"{each}, which is no weight of {named!r}" for each in rest]
         if wrong and name in layers:
             suspects |= own_classes.stock_names(layers[name])
     if problems:

@@ -129,7 +129,10 @@ def _as_sequence(layers: list[Config]) -> list[Config]:
     It cannot be empty. An Embedding by itself took ids of any rank in tf.keras, but an
     InputLayer fixes the rank: the layer is built without one.
     """
-    classes_of = [layer.get("class_name") for layer in layers]
+    stock = "keras.layers"
+    classes_of = [layer["class_name"] for layer in layers if layer["module"] == stock]
+    if len(classes_of) < len(layers):
+        return layers
     if classes_of == ["InputLayer"]:
         name = f"{layers[0]['config']['name']}_output"
         return [
@@ -155,9 +158,10 @@ def _with_input(
         first = configs.inner_layers(first)[0]
     config = first.get("config") or {}
     shape = config.get("batch_input_shape")
-    if shape is None and built:  # with the size of some batch
+    is_shape = built and all(n is None or isinstance(n, int) for n in built)
+    if shape is None and is_shape:  # with the size of some batch
         shape = [None, *built[1:]]
-    if shape is None or written[0]["class_name"] == "InputLayer":
+    if not written or shape is None or written[0]["class_name"] == "InputLayer":
         return layers
     given = {
         "batch_shape": list(shape),
