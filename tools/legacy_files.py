@@ -93,6 +93,13 @@ def unpacked(folder, archives):
     return folder
 
 
+def names(archive):
+    """Return `release/case/form` of each model in a tar archive, sorted."""
+    with tarfile.open(archive) as file:
+        parts = {tuple(name.split("/")[:3]) for name in file.getnames()}
+    return sorted("/".join(path) for path in parts if path[-1] in FORMS)
+
+
 def in_order(stored, prefix):
     """Return the arrays whose name starts with `prefix`, sorted by number."""
     names = (name for name in stored if name.startswith(prefix))

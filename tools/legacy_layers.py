@@ -53,11 +53,6 @@ KNOWN = (
         "Keras 3 takes one axis",
     ),
     Known(
-        r"Resizing-area.*(h5|keras)$|2\.4\.4/Resizing-area",
-        "refused: .*interpolation='area'",
-        "no value of Keras 3",
-    ),
-    Known(
         "SeparableConv1D-causal.*(h5|keras)$",
         "refused: .*causal",
         "no value of Keras 3",

@@ -13,11 +13,18 @@ from keras_policies.annotations import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import errors
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.build import build, checking, values, weights
+from keras_policies.legacy.build import (
+    build,
+    checking,
+    optimizer_state,
+    values,
+    weights,
+)
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.readers import near_misses, readers, sources, weights_only
+from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 LOST = "rebuild", "refuse"  # what happens to layers whose classes are lost
 
@@ -200,7 +207,8 @@ def _checked(
     built: build.Built, signature: str | None, verify: bool | None
 ) -> build.Built:
     """Return a model with its check against the graph in its file, if it has one."""
-    if verify is False or (verify is None and not checking.is_due(built.plan)):
+    is_due = built.lacks_weights or checking.is_due(built.plan)
+    if verify is False or (verify is None and not is_due):
         return built
     with errors.located(built.plan.legacy.path):
         check = checking.check(built.model, built.plan, signature)
@@ -225,6 +233,9 @@ def _named_for_keras(path: Path) -> Iterator[pathlib.Path]:
 def load_weights(model: keras.Model, path: Path) -> None:
     """Load all weights of a legacy file into a model, or none.
 
+    A checkpoint of a compiled model has the state of its optimizer, too: slots,
+    iterations and loss scale. It is restored if `model` is compiled.
+
     Args:
         model: `keras.Model`, built.
         path: str or path: an HDF5 file of weights or of a whole model, the prefix of
@@ -247,10 +258,18 @@ def load_weights(model: keras.Model, path: Path) -> None:
             path=path,
         )
     near_misses.check(path, weights=True)
-    with weights_only.read(path) as by_layer, errors.corrupt(path):
-        pairs = weights.pair(model, weights.by_model_names(model, by_layer))
+    with weights_only.read(path) as (by_layer, state), errors.corrupt(path):
+        by_name = weights.by_model_names(model, by_layer)
+        pairs, left = weights.pair(model, by_name, "objects")
         # Read, with checksums, before anything is changed.
         found = [values.value_for(*pair) for pair in pairs]
-    for (variable, _), value in zip(pairs, found, strict=True):
-        variable.assign(value)
-    values.settle(model)
+        for (variable, _), value in zip(pairs, found, strict=True):
+            variable.assign(value)
+        values.settle(model)
+        if state.iterations is not None and getattr(model, "optimizer", None):
+            problems = optimizer_state.restore(model, state, pairs)
+            left += [f"the state of the optimizer: {each}" for each in problems]
+            if isinstance(model.optimizer, LossScaleOptimizer):
+                optimizer_state.restore_loss_scale(model.optimizer, state)
+    if left:
+        warn.warn(f"{path}: the weights were loaded, without {'; '.join(left)}.")

@@ -32,8 +32,10 @@ RANDOM = "random", "nn.dropout", "nn.experimental.stateless_dropout"
 IS_THOROUGH = keras.backend.backend() != "jax"
 # Ops that need a size which only the model's input tells, and say so.
 REFUSED = {
+    "MaxPoolWithArgmax",
     "gather_nd",
     "image.central_crop",
+    "image.combined_non_max_suppression",
     "image.extract_patches",
     "image.pad_to_bounding_box",
     "image.resize",

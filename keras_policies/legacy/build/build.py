@@ -7,16 +7,22 @@ are those of the surrounding `custom_object_scope`.
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 
 from keras_policies import keras_internals, origins
-from keras_policies.annotations import PolicyLike
+from keras_policies.annotations import Config, PolicyLike
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.names import layer_name
-from keras_policies.legacy.build import compiling, hints, made_in_code, own_classes
+from keras_policies.legacy.build import (
+    compiling,
+    extra_axes,
+    hints,
+    made_in_code,
+    own_classes,
+)
 from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.values import assign, restore_states, settle
 from keras_policies.legacy.build.weights import ByLayer, pair
@@ -36,6 +42,7 @@ class Built(NamedTuple):
     plan: Plan
     left_out: list[str]  # parts of the model and its training, each with a reason
     other_policies: list[str]  # layers, each with its policy and the recorded one
+    lacks_weights: bool = False  # that its SavedModel has, in a layer of Keras's own
     check: Check | None = None  # with the graph in the file; None if not asked for
 
 
@@ -55,7 +62,7 @@ def build(
         with corrupt(legacy.path):
             made_in_code.fill_lookups(model, legacy.vocabularies)
             weights, unused = _used(model, plan)
-            pairs = pair(model, weights)
+            pairs, added = pair(model, weights, "added")
             assign(pairs, advance)
             settle(model)
             restore_states(model, legacy.states)
@@ -65,26 +72,24 @@ def build(
             different = made_in_code.restore_policies(model, recorded, policy_of)
             _make_policies_plain(model, plan.policy)
         always = compiling.overridden(legacy, True)
-        left_out = [*plan.findings.left_out, *unused, *always]
+        left_out = [*plan.findings.left_out, *unused, *added, *always]
         if compile:
             with corrupt(legacy.path, "its training_config"):
                 left_out += compiling.compile_model(model, plan, pairs)
-    return Built(model, plan, left_out, different)
+    lacks_weights = bool(added and legacy.recorded)
+    return Built(model, plan, left_out, different, lacks_weights)
 
 
 def _make(plan: Plan) -> keras.Model:
     """Return the model, built, with variables that hold nothing yet."""
     try:
-        config, makers = own_classes.with_makers(plan.config, plan.policy)
-        known = {**plan.findings.functions, **makers}
-        depth = _recursion_limit(plan.lost.depth)
-        # A traceback tells whose class it was.
-        whole = hints.whole_tracebacks()
-        with keras_internals.custom_object_scope(known), depth, whole:
-            model = keras.saving.deserialize_keras_object(
-                config, safe_mode=plan.settings.safe_mode
-            )
+        extra: extra_axes.Found = {}
+        model = _of_config(plan.config, plan, extra)
+        if extra:
+            model = _of_config(extra_axes.with_wrappers(plan.config, extra), plan, {})
         inputs = plan.legacy.inputs.values()
+        if isinstance(model, keras.Sequential) and not model.built and model.weights:
+            model.built = True  # an Embedding by itself, for inputs of any rank
         if not model.built and inputs:  # a subclassed model
             tensors = [keras.KerasTensor(shape, dtype=dtype) for shape, dtype in inputs]
             with own_classes.scope(plan.policy):
@@ -97,6 +102,19 @@ def _make(plan: Plan) -> keras.Model:
     if not isinstance(model, keras.Model):
         raise LegacyModelError(f"it holds a {type(model).__name__}, expected a model.")
     return model
+
+
+def _of_config(config: Config, plan: Plan, extra: extra_axes.Found) -> Any:
+    """Return what Keras makes of a config; see `extra_axes` about `extra`."""
+    config, makers = own_classes.with_makers(config, plan.policy, extra)
+    known = {**plan.findings.functions, **makers}
+    depth = _recursion_limit(plan.lost.depth)
+    # A traceback tells whose class it was.
+    whole = hints.whole_tracebacks()
+    with keras_internals.custom_object_scope(known), depth, whole:
+        return keras.saving.deserialize_keras_object(
+            config, safe_mode=plan.settings.safe_mode
+        )
 
 
 @contextlib.contextmanager

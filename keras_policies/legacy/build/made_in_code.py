@@ -34,7 +34,7 @@ def restore_models(
     what the layers of a model suggest, by the names of the layers that lead to it.
     """
     named = {"": ""}
-    for layer, path, _ in targets.layers(model):
+    for layer, path, *_ in targets.layers(model):
         if layer is model:
             continue
         around = os.path.dirname(path)
@@ -78,7 +78,7 @@ def unrecorded_policies(model: keras.Model) -> list[str]:
     """Return a note on the policies that the `.keras` file of a model lacks, if any."""
     lost = dict.fromkeys(
         f"{path!r} ({policy.name})"
-        for layer, path, _ in _made_in_code(model)
+        for layer, path, *_ in _made_in_code(model)
         if (policy := _floating(keras_internals.own_policy(layer)))
         and policy.name != keras.config.floatx()
         and not origins.is_given(layer)

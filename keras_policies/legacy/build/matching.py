@@ -28,12 +28,57 @@ def match(held: Sequence[Target], weights: Sequence[LegacyWeight]) -> Pairs | No
     """Return the variables of a layer with their weights, or None if they differ."""
     if len(held) != len(weights):
         return None
-    for variables, wanted in _keys(held, weights):
-        if all(key in variables for key in wanted):
-            found = [variables[key] for key in wanted]
-            if len(set(map(id, found))) == len(held):
-                return list(zip(found, weights, strict=True))
-    return None
+    return next(_complete(held, weights), None)
+
+
+def match_with_added(
+    held: Sequence[Target], weights: Sequence[LegacyWeight]
+) -> Pairs | None:
+    """Return the same for a layer to which `add_weight` has given more weights.
+
+    These must be told from its own by their shapes: a `.keras` file has no names.
+    """
+    found = next(_complete(held, weights), [])
+    shapes = {weight.shape for _, weight in found}
+    is_told = all(weight.shape not in shapes for weight in without(found, weights))
+    return found if found and is_told else None
+
+
+def match_objects(
+    held: Sequence[Target], weights: Sequence[LegacyWeight]
+) -> Pairs | None:
+    """Return the same for a model among other objects, as metrics and optimizers are.
+
+    The attributes that lead to a variable decide. A layer has to have all its weights.
+    """
+    found = next(_complete(held, weights, by_path=True), [])
+    layers = {_owner(weight) for _, weight in found}
+    is_told = all(_owner(weight) not in layers for weight in without(found, weights))
+    return found if found and is_told else None
+
+
+def without(pairs: Pairs, weights: Sequence[LegacyWeight]) -> list[LegacyWeight]:
+    """Return the weights that are in no pair."""
+    paired = {id(weight) for _, weight in pairs}
+    return [weight for weight in weights if id(weight) not in paired]
+
+
+def _owner(weight: LegacyWeight) -> str:
+    return weight.path.rpartition("/")[0]
+
+
+def _complete(
+    held: Sequence[Target], weights: Sequence[LegacyWeight], by_path: bool = False
+) -> Iterator[Pairs]:
+    """Yield the pairs in which each variable has a weight, the surest first."""
+    for variables, wanted in itertools.islice(_keys(held, weights), by_path or None):
+        found = [
+            (variables[key], weight)
+            for key, weight in zip(wanted, weights, strict=True)
+            if key in variables
+        ]
+        if len(found) == len({id(variable) for variable, _ in found}) == len(held):
+            yield found
 
 
 def _keys(

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 
@@ -17,7 +17,7 @@ from keras_policies import keras_internals
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.global_policy import policy_scope
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.build import hints, masks
+from keras_policies.legacy.build import extra_axes, hints, masks
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -38,6 +38,9 @@ class Maker:
         if isinstance(made, keras.Layer) and not made.built:
             _build_under(made, self.policy)
         return made
+
+
+Makers: TypeAlias = dict[str, Maker | masks.Maker | extra_axes.Maker]
 
 
 def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
@@ -90,15 +93,16 @@ def scope(policy: PolicyLike | None) -> contextlib.AbstractContextManager[None]:
 
 
 def with_makers(
-    config: Config, policy: PolicyLike | None
-) -> tuple[Config, dict[str, Maker | masks.Maker]]:
+    config: Config, policy: PolicyLike | None, extra: extra_axes.Found
+) -> tuple[Config, Makers]:
     """Return a config that names a maker for some layers, and the makers by name.
 
-    Those are the user-defined layers, and the stock ones that hand on masks. The names
-    are new, since Keras prefers registered classes to those of a scope. `policy` is the
-    model's own, which its config does not record.
+    Those are the user-defined layers, the stock ones that hand on masks, and
+    convolutions, which note what they find in `extra`. The names are new, since Keras
+    prefers registered classes to those of a scope. `policy` is the model's own, which
+    its config does not record.
     """
-    makers: dict[str, Maker | masks.Maker] = {}
+    makers: Makers = {}
 
     def replaced(value: Any) -> Any:
         if isinstance(value, list | tuple):
@@ -106,7 +110,8 @@ def with_makers(
         if not isinstance(value, dict):
             return value
         inner = {key: replaced(item) for key, item in value.items()}
-        maker = _own_maker(value) or masks.maker(value)
+        stock = masks.maker(value) or extra_axes.maker(value, extra)
+        maker = _own_maker(value) or stock
         if maker is None:
             return inner
         if value is config and isinstance(maker, Maker):

@@ -21,6 +21,9 @@ class Place(NamedTuple):
     layer: keras.Layer
     path: str  # of attributes, "blocks/0/first"
     stored_path: str  # as a Keras-2 .keras file has it, "blocks/block/first"
+    # Both without TimeDistributed, which `extra_axes` put around a layer.
+    bare_path: str = ""
+    bare_stored_path: str = ""
 
 
 class Target(NamedTuple):
@@ -45,7 +48,11 @@ def layers(
             if not isinstance(child, keras.Variable) and id(child) not in seen:
                 seen.add(id(child))
                 paths = _join(place.path, name), _join(place.stored_path, stored)
-                waiting.append(Place(child, *paths))
+                is_wrapper = isinstance(place.layer, keras.layers.TimeDistributed)
+                bare = place.bare_path, place.bare_stored_path
+                if not is_wrapper:
+                    bare = _join(bare[0], name), _join(bare[1], stored)
+                waiting.append(Place(child, *paths, *bare))
 
 
 def targets(layer: keras.Layer) -> list[Target]:
@@ -59,14 +66,16 @@ def targets(layer: keras.Layer) -> list[Target]:
 
 def _own_targets(place: Place) -> Iterator[Target]:
     """Yield the targets of a layer's own variables; those of attributes come first."""
+    stored = place.stored_path, place.bare_stored_path
     own = [
-        Target(item, (_join(place.stored_path, f"vars/{number}"),), item.path)
+        Target(item, tuple(_join(path, f"vars/{number}") for path in stored), item.path)
         for number, item in enumerate(keras_internals.own_variables(place.layer))
     ]
     positions = {id(target.variable): target.paths for target in own}
     for name, _, child in _children(place.layer):
         if isinstance(child, keras.Variable):
-            paths = (_join(place.path, name), *positions.get(id(child), ()))
+            known = positions.get(id(child), ())
+            paths = _join(place.path, name), _join(place.bare_path, name), *known
             yield Target(child, paths, child.path)
     yield from own
 

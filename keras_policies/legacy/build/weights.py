@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import keras
 
+from keras_policies import keras_internals
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight, is_unknown
 from keras_policies.legacy.base.names import layer_name, numbered
@@ -19,25 +20,38 @@ def _known(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:
     return cudnn.as_keras([item for item in weights if not is_unknown(item)])
 
 
-def pair(model: keras.Model, by_layer: ByLayer) -> Pairs:
-    """Return the variables of a whole model, each with its weight.
+def pair(
+    model: keras.Model, by_layer: ByLayer, more: str | None = None
+) -> tuple[Pairs, list[str]]:
+    """Return the variables of a whole model, each with its weight, and what is left.
 
     If `""` is the only name in `by_layer`, it has the weights of the whole model; else
     those that are in none of its layers. The error names every layer that does not fit.
+    `more` says what the file may hold beside: `"added"`, weights that a program gave to
+    layers of Keras's own, or `"objects"`, those of other objects than the model.
     """
+    stock = {
+        layer.name for layer in model.layers if more == "added" and _is_stock(layer)
+    }
     stored = {layer_name(name): weights for name, weights in by_layer.items()}
     layers = {layer.name: layer for layer in model.layers} | {"": model}
     held = _whole_model(model) if set(stored) == {""} else _by_layer(model)
-    pairs, problems = [], []
+    pairs, problems, left = [], [], []
     suspects: set[str] = set()
     for name in dict.fromkeys((*held, *stored)):
         known, named = _known(stored.get(name, ())), name or model.name
         matched = matching.match(held.get(name, ()), known)
+        if matched is None and name in stock:
+            matched = matching.match_with_added(held[name], known)
+        elif matched is None and more == "objects" and set(stored) == {""}:
+            matched = matching.match_objects(held[""], known)
         if matched is None:
             wrong = [matching.difference(named, held.get(name), known)]
         else:
             wrong = matching.misfits(named, matched)
             pairs += matched
+            rest = matching.without(matched, known)
+            left += [f"{each}, which is no weight of {named!r}" for each in rest]
         problems += wrong
         if wrong and name in layers:
             suspects |= own_classes.stock_names(layers[name])
@@ -45,7 +59,11 @@ def pair(model: keras.Model, by_layer: ByLayer) -> Pairs:
         listed = "\n  ".join(problems)
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
         raise LegacyModelError(reason, suspects=suspects)
-    return pairs
+    return pairs, left
+
+
+def _is_stock(layer: keras.Layer) -> bool:
+    return all(map(own_classes.is_stock, keras_internals.sublayers(layer)))
 
 
 def _by_layer(model: keras.Model) -> dict[str, list[Target]]:

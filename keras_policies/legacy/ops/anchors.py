@@ -38,6 +38,12 @@ def tensor(value: Value, zero: Value) -> Value:
     return join(ops.cast(value, dtype), ops.cast(zero, dtype))
 
 
+@op(_Constant=Raw("value beside"))
+def constant(value: Value, beside: Value) -> Value:
+    """Return a constant as a tensor of the model, in which `beside` is one."""
+    return tensor(value, zero(beside))
+
+
 @op(_Sizes=Raw("known zero"))
 def anchored_sizes(known: Lengths, zero: Value) -> Value:
     """Return sizes, of which the first is now read from a tensor of the model."""

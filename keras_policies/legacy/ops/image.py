@@ -150,3 +150,32 @@ def _colors(name: str) -> Callable[..., Any]:
 op("image.grayscale_to_rgb")(of_values(lambda images: ops.repeat(images, 3, axis=-1)))
 op("image.rgb_to_hsv", RGBToHSV=Raw("images"))(_colors("rgb_to_hsv"))
 op("image.hsv_to_rgb", HSVToRGB=Raw("images"))(_colors("hsv_to_rgb"))
+
+
+def _with_hsv(images: Any, change: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
+    """Return images whose hue, saturation and value are changed."""
+    if is_integer_dtype(dtype_of(images)):
+        raise ValueError("images: expected a floating dtype")
+    last = {"data_format": "channels_last"}
+    parts = ops.split(evaluate("image.rgb_to_hsv", images, **last), 3, axis=-1)
+    joined = ops.concatenate([*change(parts)], axis=-1)
+    return evaluate("image.hsv_to_rgb", joined, **last)
+
+
+@op("image.adjust_hue", AdjustHue=Raw("image delta"))
+def adjust_hue(image: Value, delta: Value) -> Value:
+    """Turn the hue, whose circle is 1 long."""
+    return _with_hsv(
+        image, lambda hsv: (ops.mod(ops.add(hsv[0], delta), 1.0), *hsv[1:])
+    )
+
+
+@op("image.adjust_saturation", AdjustSaturation=Raw("image saturation_factor"))
+def adjust_saturation(image: Value, saturation_factor: Value) -> Value:
+    """Multiply the saturation, up to 1."""
+
+    def change(hsv: Sequence[Any]) -> Sequence[Any]:
+        scaled = ops.multiply(hsv[1], saturation_factor)
+        return hsv[0], ops.clip(scaled, 0.0, 1.0), hsv[2]
+
+    return _with_hsv(image, change)

@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from keras_policies.legacy.ops.kinds import Axes, DType, Length, Value
+from keras_policies.legacy.ops.kinds import Axes, DType, Value
 from keras_policies.legacy.ops.registry import Op, Raw, enter, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.dims import Dim
 from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
 # Name in keras.ops, name in TensorFlow, op in a graph or "".
@@ -135,76 +133,3 @@ def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
 def in_top_k(targets: Value, predictions: Value, k: int) -> Value:
     """Return what `in_top_k_v1` does: TensorFlow 2 swapped the first two."""
     return ops.in_top_k(targets, predictions, k)
-
-
-@op("math.segment_sum", SegmentSum=Raw("data segment_ids"))
-def segment_sum(data: Value, segment_ids: tuple[int, ...]) -> Value:
-    """Add up the items of each segment; the segments are numbered in order."""
-    return unsorted_segment_sum(data, np.asarray(segment_ids), max(segment_ids) + 1)
-
-
-@op(
-    "math.unsorted_segment_sum",
-    v1=True,
-    UnsortedSegmentSum=Raw("data segment_ids num_segments"),
-)
-def unsorted_segment_sum(
-    data: Value, segment_ids: Value, num_segments: Length
-) -> Value:
-    """Add up the items of each of `num_segments` segments."""
-    rest = computed.shape(data)[computed.rank(segment_ids) :]
-    if computed.rank(segment_ids) > 1:
-        data = computed.reshape(data, [-1, *rest])
-        segment_ids = computed.reshape(segment_ids, [-1])
-    if isinstance(num_segments, Dim):
-        return _sum_of_unknown(data, segment_ids, num_segments)
-    return ops.segment_sum(data, segment_ids, num_segments=num_segments)
-
-
-def _membership(segment_ids: Any, num_segments: Dim) -> Any:
-    """Return which items are in which segment: `(segments, items)`."""
-    numbers = ops.expand_dims(computed.arange(0, num_segments), -1)
-    return ops.equal(numbers, ops.expand_dims(ops.cast(segment_ids, "int32"), 0))
-
-
-def _sum_of_unknown(data: Any, segment_ids: Any, num_segments: Dim) -> Any:
-    """Add up segments whose number is known only when the model runs: a product."""
-    is_in = _membership(segment_ids, num_segments)
-    rest = computed.shape(data)[1:]
-    rows = computed.reshape(data, [computed.shape(data)[0], -1] if rest else [-1, 1])
-    found = ops.matmul(ops.cast(is_in, dtype_of(data)), rows)
-    return computed.reshape(found, [num_segments, *rest])
-
-
-@op(
-    "math.unsorted_segment_max",
-    v1=True,
-    UnsortedSegmentMax=Raw("data segment_ids num_segments"),
-)
-def unsorted_segment_max(
-    data: Value, segment_ids: Value, num_segments: Length
-) -> Value:
-    """Return the largest of each segment, of an empty one the lowest number."""
-    dtype = dtype_of(data)
-    lowest = (ml_dtypes.finfo if "float" in dtype else np.iinfo)(dtype).min
-    if not isinstance(num_segments, Dim):
-        found = ops.segment_max(data, segment_ids, num_segments=num_segments)
-        return ops.maximum(found, np.asarray(lowest, dtype))
-    is_in = _membership(segment_ids, num_segments)
-    for _ in range(computed.rank(data) - 1):
-        is_in = ops.expand_dims(is_in, -1)
-    every = ops.where(is_in, ops.expand_dims(data, 0), np.asarray(lowest, dtype))
-    return ops.max(every, axis=1)
-
-
-@op(
-    "math.unsorted_segment_min",
-    v1=True,
-    UnsortedSegmentMin=Raw("data segment_ids num_segments"),
-)
-def unsorted_segment_min(
-    data: Value, segment_ids: Value, num_segments: Length
-) -> Value:
-    """Return the smallest of each segment, of an empty one the highest number."""
-    largest = unsorted_segment_max(ops.negative(data), segment_ids, num_segments)
-    return ops.negative(largest)

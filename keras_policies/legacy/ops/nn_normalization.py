@@ -1,4 +1,4 @@
-"""`tf.nn`: batch normalization by the fused kernel of graphs."""
+"""`tf.nn`: normalization of batches by the fused kernel of graphs, and of channels."""
 
 from keras_policies.legacy.ops.kinds import Layout, Value
 from keras_policies.legacy.ops.registry import Raw, op
@@ -59,3 +59,24 @@ def fused_batch_norm_node(
     return fused_batch_norm(
         x, scale, offset, mean, variance, epsilon, data_format, is_training
     )
+
+
+@op(
+    "nn.local_response_normalization",
+    "nn.lrn",
+    v1=True,
+    LRN=Raw("input", "depth_radius bias alpha beta"),
+)
+def local_response_normalization(
+    input: Value,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+) -> Value:
+    """Divide by a power of the sum of squares of channels that are near."""
+    number = computed.arange(0, computed.shape(input)[-1])
+    distance = ops.abs(ops.subtract(ops.expand_dims(number, -1), number))
+    is_near = ops.cast(ops.less_equal(distance, depth_radius), dtype_of(input))
+    total = ops.matmul(ops.square(input), is_near)
+    return ops.divide(input, ops.power(ops.add(ops.multiply(total, alpha), bias), beta))

@@ -48,6 +48,14 @@ def op_call_config(class_name: str, config: Config, path: str) -> Config:
     return keras_object(None, "OpCall", own, REGISTERED)
 
 
+def constant_config(name: str, value: object) -> Config:
+    """Return the config of the `OpCall` of a tensor that gives a constant."""
+    constants = {"0": value}
+    own = {"name": name, "node_def": {"op": "_Constant"}, "constants": constants}
+    converted = op_call_config(GRAPH_OP, own, name)
+    return {**converted, "name": layer_name(name)}
+
+
 def is_call(config: Config) -> bool:
     """Return whether a config is one that `op_call_config` returned."""
     return config.get("registered_name") == REGISTERED

@@ -1,5 +1,7 @@
 """`tf.quantization`: values rounded as a quantized model rounds them."""
 
+import numpy as np
+
 from keras_policies.legacy.ops.kinds import Value
 from keras_policies.legacy.ops.registry import Raw, op
 from keras_policies.legacy.values.evaluator import ops
@@ -35,3 +37,20 @@ def fake_quantization(
     bounded = ops.minimum(ops.maximum(inputs, first), last)
     steps = ops.floor(ops.add(ops.divide(ops.subtract(bounded, first), scale), 0.5))
     return ops.add(ops.multiply(steps, scale), first)
+
+
+@op(
+    "quantization.fake_quant_with_min_max_args",
+    v1=True,
+    FakeQuantWithMinMaxArgs=Raw("inputs", "min max num_bits narrow_range"),
+)
+def fake_quantization_between(
+    inputs: Value,
+    min: float = -6.0,
+    max: float = 6.0,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+) -> Value:
+    """Do the same between two numbers."""
+    bounds = np.float32(min), np.float32(max)
+    return fake_quantization(inputs, *bounds, num_bits, narrow_range)

@@ -1,5 +1,6 @@
 """`tf.signal`: Fourier transforms of the last axes, and the frames of a signal."""
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 from keras_policies.legacy.ops import kinds
@@ -50,6 +51,32 @@ def rfft(input_tensor: Value, fft_length: Lengths = None) -> Complex:
 def irfft(input_tensor: Pair, fft_length: Lengths = None) -> Value:
     """Undo `rfft`."""
     return ops.irfft(input_tensor, *(fft_length or ()))
+
+
+def _along_rows(function: Callable[[Pair], Complex], pair: Pair) -> Complex:
+    """Return a transform along the last axis but one."""
+    found = function(tuple(ops.swapaxes(part, -2, -1) for part in pair))
+    return Complex(*(ops.swapaxes(part, -2, -1) for part in found.sources))
+
+
+def _check_rows(signal: object, fft_length: Lengths) -> None:
+    if fft_length and fft_length[0] != computed.shape(signal)[-2]:
+        raise ValueError(f"fft_length: {fft_length} of other rows")
+
+
+@op("signal.rfft2d", RFFT2D=LENGTH)
+def rfft2d(input_tensor: Value, fft_length: Lengths = None) -> Complex:
+    """Return `fft` of the rows of `rfft`."""
+    _check_rows(input_tensor, fft_length)
+    return _along_rows(fft, rfft(input_tensor, fft_length and fft_length[1:]).sources)
+
+
+@op("signal.irfft2d", IRFFT2D=LENGTH)
+def irfft2d(input_tensor: Pair, fft_length: Lengths = None) -> Value:
+    """Undo `rfft2d`."""
+    _check_rows(input_tensor[0], fft_length)
+    rows = _along_rows(ifft, input_tensor).sources
+    return irfft(rows, fft_length and fft_length[1:])
 
 
 @op("signal.frame")

@@ -56,6 +56,7 @@ _DROPPED: tuple[tuple[str, Values], ...] = (
     ("SpatialDropout1D SpatialDropout2D SpatialDropout3D", OF_SPATIAL_DROPOUT),
     ("MultiHeadAttention", _any_value("query_shape", "key_shape", "value_shape")),
     ("Embedding", {"input_length": ANY}),
+    ("Identity", {"input_shape": ANY}),
     ("InputLayer", {"ragged": (False, None)}),
     ("StringLookup IntegerLookup TextVectorization", OF_LOOKUPS),
     ("Discretization", {"trainable": ANY}),

@@ -17,21 +17,26 @@ RENAMED_CLASSES = {
     "CuDNNGRU": "GRU",
     "CuDNNLSTM": "LSTM",
     "Functional": "Model",
+    "Layer": "Identity",  # the base class itself returned its input
     "Network": "Model",
     # The same on one device; Keras 3 has it on TensorFlow only.
     "SyncBatchNormalization": "BatchNormalization",
     "ThresholdedReLU": "ReLU",
 }
 STRETCHING = "Keras 3 has no random stretching; without training it does nothing"
+COLUMNS = "Keras 3 has no feature columns; it has FeatureSpace"
+PREMADE = "Keras 3 has no premade models; a SavedModel of it opens"
 WITHOUT_COUNTERPART = {
     "LocallyConnected1D": "Keras 3 has no locally connected layers",
     "LocallyConnected2D": "Keras 3 has no locally connected layers",
     "CategoryCrossing": "Keras 3 numbers crosses differently (HashedCrossing)",
-    "DenseFeatures": "Keras 3 has no feature columns; it has FeatureSpace",
+    "DenseFeatures": COLUMNS,
     "PeepholeLSTMCell": "Keras 3 has no LSTM with peepholes",
     "RandomFourierFeatures": "Keras 3 has no kernel approximation",
     "RandomHeight": STRETCHING,
     "RandomWidth": STRETCHING,
+    "SequenceFeatures": COLUMNS,
+    **dict.fromkeys(("LinearModel", "WideDeepModel"), PREMADE),
 }
 
 

@@ -76,8 +76,9 @@ class Findings:
             reason += _listed(self.missing_ops)
             if LOOPS & {name for name, _ in self.missing_ops}:
                 reason += (
-                    "\nThe rounds of a While depend on the data, and no saved Keras "
-                    "model has such a loop outside of its own recurrent layers."
+                    "\nThe function of the layer does not say how many rounds a While "
+                    "has. Where the input of the model says it, "
+                    "signature='serving_default' opens the model."
                 )
             remedy = remedies.load_weights_into_code(path)
             raise LegacyModelError(

@@ -9,6 +9,7 @@ Functional. Sources: tf.keras engine/functional.py `get_network_config`,
 keras/src/models/functional.py.
 """
 
+import itertools
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -67,6 +68,8 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
             inner = {**converted["config"], "is_output": name in ends}
             converted = {**converted, "config": inner}
         else:
+            nodes, constants = graph.with_constants(name, nodes)
+            connected += constants
             calls = [graph.layer_call(legacy, node) for node in nodes]
         called = [{"args": [argument], "kwargs": kwargs} for argument, kwargs in calls]
         own = {"name": layer_name(name), "inbound_nodes": called}
@@ -181,6 +184,33 @@ class _Graph:
             first, *state = first
             kwargs.setdefault("initial_state", state)
         return first, kwargs
+
+    def with_constants(self, name: str, node: Nest) -> tuple[Nest, list[Config]]:
+        """Return a call with layers that give its constants, and these layers.
+
+        Keras 3 calls layers on tensors alone. A constant hangs on a tensor beside it.
+        """
+        known = tensors(node, self.names)
+        beside = next((tensor for tensor in known if tensor[0] != CONSTANT), None)
+        added: list[Config] = []
+
+        def replaced(value: Nest) -> Nest:
+            if not self.is_tensor(value):
+                is_list = isinstance(value, list | tuple)
+                return [replaced(item) for item in value] if is_list else value
+            if value[0] != CONSTANT or beside is None:
+                return value
+            own = self._new_name(f"{name}_constant")
+            added.append(op_layers.constant_config(own, value[2]))
+            added[-1]["inbound_nodes"] = [{"args": [[self.nest(beside)]], "kwargs": {}}]
+            return [own, 0, 0, *value[3:]]
+
+        return replaced(node), added
+
+    def _new_name(self, wanted: str) -> str:
+        number = next(n for n in itertools.count() if f"{wanted}_{n}" not in self.names)
+        self.names.add(f"{wanted}_{number}")
+        return f"{wanted}_{number}"
 
     def end(self, value: Nest) -> Nest:
         """Return an entry of `input_layers` or `output_layers`."""

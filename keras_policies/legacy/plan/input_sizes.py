@@ -10,6 +10,7 @@ from typing import Any
 from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.model import LayerWeights, LegacyWeight
+from keras_policies.legacy.plan import graph
 
 Shape = list[int | None]
 
@@ -20,6 +21,8 @@ def known(model: Config, weights: LayerWeights) -> Config:
     shapes: dict[int, Shape] = {}
     for normalization, places in _normalizations(layers):
         shape = _sized(normalization, weights.get(configs.name_of(normalization), ()))
+        if shape is not None and _is_shared(model, places[0], shape):
+            continue
         shapes.update({id(place): shape for place in places if shape is not None})
     if not shapes or not isinstance(model["config"], dict):
         return model
@@ -30,6 +33,16 @@ def known(model: Config, weights: LayerWeights) -> Config:
         for layer in model["config"]["layers"]
     ]
     return {**model, "config": {**model["config"], "layers": sized}}
+
+
+def _is_shared(model: Config, taken: Config, shape: Shape) -> bool:
+    """Return whether an input that gets one more axis is called on elsewhere, too."""
+    if "input_layers" not in model["config"]:
+        return False
+    config, name = model["config"], configs.name_of(taken)
+    nodes = [layer.get("inbound_nodes") for layer in configs.inner_layers(model)]
+    calls = graph.tensors([nodes, config["output_layers"]], {name})
+    return len(calls) > 1 and len(shape) > len(taken["config"]["batch_input_shape"])
 
 
 def _normalizations(layers: Sequence[Config]) -> Iterator[tuple[Config, list[Config]]]:
@@ -66,6 +79,8 @@ def _sized(layer: Config, weights: Sequence[LegacyWeight]) -> Shape | None:
     mean = next((weight for weight in weights if _is_mean(weight)), None)
     if mean is None or not isinstance(shape, list | tuple):
         return None
+    if len(shape) == 1 and _gave_columns(config, mean):
+        return [*shape, 1]
     axes: Sequence[Any] = axis if isinstance(axis, list | tuple) else [axis]
     if not all(isinstance(a, int) and -len(shape) <= a < len(shape) for a in axes):
         return None
@@ -74,6 +89,11 @@ def _sized(layer: Config, weights: Sequence[LegacyWeight]) -> Shape | None:
         return None
     sizes = dict(zip(kept, mean.shape, strict=True))
     return [sizes.get(i) if size is None else size for i, size in enumerate(shape)]
+
+
+def _gave_columns(config: Config, mean: LegacyWeight) -> bool:
+    """Return whether a Normalization made a column of a row of items, as up to 2.5."""
+    return mean.shape == (1,) or (not mean.shape and "mean" not in config)
 
 
 def _is_mean(weight: LegacyWeight) -> bool:

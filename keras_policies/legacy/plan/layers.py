@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from keras_policies.annotations import Config
+from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.bytecode import lambda_configs as calls
+from keras_policies.legacy.bytecode.values import Program
 from keras_policies.legacy.guards import runs
 from keras_policies.legacy.ops import op_layers
 from keras_policies.legacy.plan import (
@@ -18,6 +19,7 @@ from keras_policies.legacy.plan import (
     lambdas,
     policies,
     preprocessing,
+    resizing,
 )
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.findings import (
@@ -110,31 +112,56 @@ def _sequential(
     found: KerasClass, config: Config, name: Config, layers: list[Config]
 ) -> Config:
     """Return the config of a Sequential of converted layers."""
-    written = config["layers"]
+    layers = _with_input(config["layers"], layers, config.get("build_input_shape"))
     if not any(map(calls.is_call, layers)):
-        return found.with_config({**name, "layers": _with_input(written, layers)})
+        return found.with_config({**name, "layers": _as_sequence(layers)})
     if not found.is_stock:
         raise LegacyModelError(
             f"{found.name}, a class of your own, has a Lambda layer, which becomes a "
             "model that only keras.Sequential itself can be built with."
         )
-    layers = _with_input(written, layers, config.get("build_input_shape"))
     return calls.sequence_config({"name": None, **name, "layers": layers})
 
 
+def _as_sequence(layers: list[Config]) -> list[Config]:
+    """Return layers that a Sequential of Keras 3 takes.
+
+    It cannot be empty. An Embedding by itself took ids of any rank in tf.keras, but an
+    InputLayer fixes the rank: the layer is built without one.
+    """
+    stock = "keras.layers"
+    classes_of = [layer["class_name"] for layer in layers if layer["module"] == stock]
+    if len(classes_of) < len(layers):
+        return layers
+    if classes_of == ["InputLayer"]:
+        name = f"{layers[0]['config']['name']}_output"
+        return [
+            *layers,
+            configs.keras_object("keras.layers", "Identity", {"name": name}),
+        ]
+    if classes_of == ["InputLayer", "Embedding"]:
+        shape = layers[0]["config"].get("batch_shape")
+        if shape and [*shape] == [None, None]:
+            return [{**layers[1], "build_config": {"input_shape": shape}}]
+    return layers
+
+
 def _with_input(
-    written: list[Config], layers: list[Config], shape: Any = None
+    written: list[Config], layers: list[Config], built: Any = None
 ) -> list[Config]:
     """Return the layers of a Sequential, an InputLayer first if the shape is known.
 
-    `shape` is that of the input if no layer tells it.
+    `built` is the shape that the model was built with if no layer tells it.
     """
     first = written[0] if written else {}
     while configs.inner_layers(first):
         first = configs.inner_layers(first)[0]
     config = first.get("config") or {}
-    shape = config.get("batch_input_shape") or shape
-    if shape is None or written[0]["class_name"] == "InputLayer":
+    shape = config.get("batch_input_shape")
+    is_shape = built and all(n is None or isinstance(n, int) for n in built)
+    if shape is None and is_shape:  # with the size of some batch
+        shape = [None, *built[1:]]
+    if not written or shape is None or written[0]["class_name"] == "InputLayer":
         return layers
     given = {
         "batch_shape": list(shape),
@@ -152,11 +179,12 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
         dtype = {"dtype": config.get("dtype") or "float32"}
     else:
         dtype = yield from _dtype(config, settings, path)
-    if found.is_stock and found.name == "Lambda":
-        program = yield from lambdas.rebuilt(config, path)
+    if found.is_stock:
+        policy = dtype.get("dtype")
+        program = yield from _program(found.name, config, policy, path)
         if program is not None:
-            name = str(config.get("name") or "lambda")
-            return calls.call_config(name, path, program, dtype.get("dtype"))
+            name = str(config.get("name") or found.name.lower())
+            return calls.call_config(name, path, program, policy)
     converted: Config = dict(dtype)
     if found.is_stock:
         config = {**arguments.UNRECORDED.get(class_name, {}), **config}
@@ -172,6 +200,15 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
     if found.name == "BatchNormalization":
         converted["axis"] = _one_axis(converted.get("axis", -1))
     return (yield from preprocessing.with_state(found, converted, settings, path))
+
+
+def _program(
+    name: str, config: Config, policy: PolicyLike | None, path: str
+) -> Converting[Program | None]:
+    """Return what a layer does that becomes a model of `keras.ops`; None of others."""
+    if name == "Lambda":
+        return (yield from lambdas.rebuilt(config, path))
+    return resizing.program(config, policy) if name == "Resizing" else None
 
 
 def _known(cls: KerasClass, config: Config, settings: Settings, path: str) -> Converted:

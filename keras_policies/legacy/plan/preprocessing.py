@@ -5,14 +5,18 @@ Sources: keras/layers/preprocessing/{category_encoding,discretization,hashing}.p
 TensorFlow 2.4, Keras 2.10 and 2.15, Keras 3.
 """
 
+from collections.abc import Container
+from typing import Any
+
 import numpy as np
 
 from keras_policies.annotations import Config
+from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.lookups import LOOKUPS, output_mode
 from keras_policies.legacy.base.model import Array, Vocabulary
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan import lookups
+from keras_policies.legacy.plan import classes, lookups
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.findings import Converting, Findings, Settings
 from keras_policies.legacy.plan.lookups import TF_IDF, NothingLearnedError
@@ -22,6 +26,11 @@ INTEGERS = "int32", "int64"
 NO_SALT = [0xDECAFCAFFE, 0xDECAFCAFFE]
 # CategoryEncoding of 2.4 ignored entries with this value, which sparse inputs have.
 NO_ENTRY = -1
+# The argument of a TextVectorization -> the functions that it gives by their names.
+TEXT_FUNCTIONS = {
+    "standardize": ("lower_and_strip_punctuation", "lower", "strip_punctuation"),
+    "split": ("whitespace", "character"),
+}
 LISTED_BYTES = 64  # of memory that a number in a list takes
 
 
@@ -30,6 +39,10 @@ def with_state(
 ) -> Converting[Config]:
     """Return a config, in the names of Keras 3, with the layer's learned state."""
     learned = settings.vocabularies.get(path, Vocabulary())
+    if found.name == "TextVectorization":
+        for name, known in TEXT_FUNCTIONS.items():
+            function = yield from _function(config.get(name), known, path)
+            config = {**config, name: function}
     try:
         if found.name in LOOKUPS:
             is_safe = settings.safe_mode
@@ -46,6 +59,18 @@ def with_state(
     except NothingLearnedError as error:
         yield Findings(without_vocabulary={path: str(error)})
     return found.with_config(config)
+
+
+def _function(value: Any, known: Container[Any], path: str) -> Converting[Any]:
+    """Return the name of a function that Keras knows, or the config of the user's."""
+    name = value.get("config") if isinstance(value, dict) else value
+    if not isinstance(name, str) or name in known:
+        return value
+    custom = classes.registered_name(name)
+    if custom is None:
+        yield Findings(missing=((name, path),))
+        return value
+    return keras_function(custom)
 
 
 def _frequencies(config: Config, learned: Vocabulary) -> Config:

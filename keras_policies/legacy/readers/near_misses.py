@@ -19,13 +19,18 @@ def check(path: FilePath, weights: bool = False) -> None:
         _check(pathlib.Path(path), weights)
 
 
+def is_prefix(path: pathlib.Path) -> bool:
+    """Return whether a path is a checkpoint's, which may be called `checkpoint`."""
+    return path.with_name(f"{path.name}{INDEX}").is_file()
+
+
 def _check(path: pathlib.Path, weights: bool) -> None:
     folder = _saved_model_around(path)
     if folder is not None:
         remedy = f"Pass the folder {str(folder)!r}."
         raise LegacyModelError("a part of a SavedModel.", remedy, path=path)
-    prefixes = _prefixes(path)
-    if prefixes:
+    prefixes = [path] if is_prefix(path) else _prefixes(path)
+    if prefixes and not (weights and prefixes == [path]):
         named = " or ".join(repr(str(prefix)) for prefix in prefixes)
         into_code = remedies.load_weights_into_code(prefixes[0])
         raise LegacyModelError(

@@ -10,23 +10,30 @@ import pathlib
 import re
 import zipfile
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, entering
-from keras_policies.legacy.base.model import LayerWeights
+from keras_policies.legacy.base.model import LayerWeights, LegacyOptimizerState
 from keras_policies.legacy.guards import guarded_hdf5, paths
-from keras_policies.legacy.readers import hdf5_weights, sources
+from keras_policies.legacy.readers import hdf5_weights, near_misses, sources
 from keras_policies.legacy.readers.checkpoint import object_graph
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import Edges, ObjectGraph
-from keras_policies.legacy.readers.saved_model import objects
+from keras_policies.legacy.readers.saved_model import objects, optimizer
 
 NUMBERED = object_graph.LAYER_WITH_WEIGHTS
 # Edges of a root that lead to something else than a model.
 NO_MODEL = frozenset(("optimizer", "save_counter", "step", "global_step"))
 
 
-def _graph(prefix: pathlib.Path) -> ObjectGraph:
-    checkpoint = Checkpoint(prefix)
+class Weights(NamedTuple):
+    """The weights of a model, by layer, and the state of its optimizer, if any."""
+
+    by_layer: LayerWeights
+    optimizer: LegacyOptimizerState = LegacyOptimizerState()
+
+
+def _graph(checkpoint: Checkpoint) -> ObjectGraph:
     nodes = checkpoint.nodes()
     if not nodes:
         raise LegacyModelError(
@@ -59,8 +66,10 @@ def _has_layers(edges: Edges) -> bool:
     return any(edge.startswith(NUMBERED) for edge in edges)
 
 
-def _by_layer(graph: ObjectGraph) -> LayerWeights:
+def _of_checkpoint(prefix: pathlib.Path) -> Weights:
     """Return the weights by layer, layers numbered where they have no name."""
+    checkpoint = Checkpoint(prefix)
+    graph = _graph(checkpoint)
     model = _model_node(graph)
     layers = {
         int(edge.removeprefix(NUMBERED)): node
@@ -68,15 +77,19 @@ def _by_layer(graph: ObjectGraph) -> LayerWeights:
         if re.fullmatch(rf"{NUMBERED}[0-9]+", edge)
     }
     nodes = {f"{NUMBERED}{number}": node for number, node in sorted(layers.items())}
-    return {
-        name: tuple(graph.weights(node).values())
-        for name, node in (nodes or {"": model}).items()
+    by_node = {
+        name: graph.weights(node) for name, node in (nodes or {"": model}).items()
     }
+    every = {node: item for found in by_node.values() for node, item in found.items()}
+    edges = {**graph.children[model], **graph.children[0]}
+    state = optimizer.of_checkpoint(graph, checkpoint, edges.get("optimizer"), every)
+    by_layer = {name: tuple(found.values()) for name, found in by_node.items()}
+    return Weights(by_layer, state)
 
 
 @contextlib.contextmanager
-def read(path: FilePath) -> Iterator[LayerWeights]:
-    """Yield `{layer: (LegacyWeight, …)}`, which can be read in this context.
+def read(path: FilePath) -> Iterator[Weights]:
+    """Yield `Weights`, which can be read in this context.
 
     The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder; or one
     that `sources.local` takes.
@@ -90,14 +103,14 @@ def read(path: FilePath) -> Iterator[LayerWeights]:
 
 
 @contextlib.contextmanager
-def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
+def _read(path: pathlib.Path) -> Iterator[Weights]:
     if path.is_dir():
         sources.check_folder(path)
         path = path / objects.VARIABLES
     elif path.exists():
         paths.check_regular(path)
-    if not path.is_file():
-        yield _by_layer(_graph(path.with_name(path.name.removesuffix(".index"))))
+    if near_misses.is_prefix(path) or not path.is_file():
+        yield _of_checkpoint(path.with_name(path.name.removesuffix(".index")))
         return
     if zipfile.is_zipfile(path):
         remedy = (
@@ -111,4 +124,4 @@ def _read(path: pathlib.Path) -> Iterator[LayerWeights]:
             raise LegacyModelError(reason)
         found = hdf5_weights.by_layer(group)
         hdf5_weights.check_total(path, found, ())
-        yield found
+        yield Weights(found)

@@ -62,6 +62,64 @@ def normalized(is_training):
     )
 
 
+TWO_AXES, COUNTS = [[2, 0], [2, 1]], constant([2, 0], [7, 1], [2, 5])
+BOXES = [[0.1, 0.2, 0.8, 0.7], [0.9, 1.0, 0.3, 0.0], [-0.5, 0.0, 1.0, 1.4]]
+
+
+BOXES_THAT_OVERLAP = np.abs(draw(2, 12, 4)) * 1.2
+
+
+def best_boxes(groups, per_class, total, **options):
+    scores = RANDOM.permutation(72).reshape(2, 12, 3).astype("float32") / 72  # no ties
+    return (
+        [BOXES_THAT_OVERLAP[:, :, None] + 0.02 * draw(2, 12, groups, 4), scores],
+        lambda boxes, scores: raw.CombinedNonMaxSuppression(
+            boxes=boxes,
+            scores=scores,
+            max_output_size_per_class=per_class,
+            max_total_size=total,
+            iou_threshold=0.3,
+            score_threshold=0.1,
+            **options,
+        ),
+    )
+
+
+def segments(name, ids):
+    ids = np.array(ids, "int32")
+    more = {"num_segments": 4} if name.startswith("Unsorted") else {}
+    return (
+        [draw(*ids.shape, 2)],
+        lambda x: getattr(raw, name)(data=x, segment_ids=ids, **more),
+    )
+
+
+def crops(*size, **options):
+    return (
+        [draw(2, 4, 5, 2), np.array(BOXES, "float32")],
+        lambda x, boxes: raw.CropAndResize(
+            image=x,
+            boxes=boxes,
+            box_ind=constant(1, 0, 1),
+            crop_size=constant(*size),
+            **options,
+        ),
+    )
+
+
+def argmax_pool(padding, strides, include_batch_in_index=False):
+    return (
+        [draw(2, 5, 4, 3)],
+        lambda x: raw.MaxPoolWithArgmax(
+            input=x,
+            ksize=[1, 3, 2, 1],
+            strides=strides,
+            padding=padding,
+            include_batch_in_index=include_batch_in_index,
+        ),
+    )
+
+
 # Case -> the tensors, and the op of them.
 CASES = {
     "fused_batch_norm": ([X], normalized(False)),
@@ -176,6 +234,168 @@ CASES = {
         lambda x: raw.UnsortedSegmentSum(
             data=x, segment_ids=constant(2, 0, 2, 1), num_segments=4
         ),
+    ),
+    "unsorted_segment_sum_of_two_axes": segments("UnsortedSegmentSum", TWO_AXES),
+    "unsorted_segment_max_of_two_axes": segments("UnsortedSegmentMax", TWO_AXES),
+    "unsorted_segment_min": segments("UnsortedSegmentMin", [2, 0, 2, -1]),
+    "unsorted_segment_min_of_integers": (
+        [COUNTS],
+        lambda x: raw.UnsortedSegmentMin(
+            data=x, segment_ids=constant(2, 0, 2), num_segments=4
+        ),
+    ),
+    "unsorted_segment_prod": segments("UnsortedSegmentProd", [2, 0, 2, -1]),
+    "segment_max": segments("SegmentMax", [0, 0, 2, 2]),
+    "segment_min": segments("SegmentMin", [0, 0, 2, 2]),
+    "segment_mean": segments("SegmentMean", [0, 0, 2, 2]),
+    "segment_prod": segments("SegmentProd", [0, 0, 2, 2]),
+    "bincount": (
+        [COUNTS],
+        lambda x: raw.Bincount(arr=x, size=4, weights=constant(dtype="int32")),
+    ),
+    "bincount_with_weights": (
+        [COUNTS],
+        lambda x: raw.Bincount(arr=x, size=9, weights=draw(3, 2)),
+    ),
+    "dense_bincount": (
+        [COUNTS],
+        lambda x: raw.DenseBincount(
+            input=x, size=6, weights=constant(dtype="float32"), binary_output=False
+        ),
+    ),
+    "dense_bincount_of_presence": (
+        [COUNTS],
+        lambda x: raw.DenseBincount(
+            input=x, size=6, weights=constant(dtype="float32"), binary_output=True
+        ),
+    ),
+    "bucketize": (
+        [draw(3, 4)],
+        lambda x: raw.Bucketize(input=x, boundaries=[-0.5, 0.0, 0.25]),
+    ),
+    "bucketize_integers": (
+        [COUNTS],
+        lambda x: raw.Bucketize(input=x, boundaries=[1.0, 2.5, 5.0]),
+    ),
+    "reverse_sequence": (
+        [draw(3, 4, 2), constant(0, 3, 4)],
+        lambda x, n: raw.ReverseSequence(
+            input=x, seq_lengths=n, seq_dim=1, batch_dim=0
+        ),
+    ),
+    "reverse_sequence_of_time_first": (
+        [draw(4, 2, 3)],
+        lambda x: raw.ReverseSequence(
+            input=x, seq_lengths=constant(1, 3, 2), seq_dim=0, batch_dim=2
+        ),
+    ),
+    "invert_permutation": (
+        [constant(2, 0, 3, 1)],
+        lambda x: raw.InvertPermutation(x=x),
+    ),
+    "dynamic_partition": (
+        [draw(4, 2)],
+        lambda x: raw.DynamicPartition(
+            data=x, partitions=constant(1, 0, 2, 1), num_partitions=3
+        ),
+    ),
+    "dynamic_stitch": (
+        [draw(2, 3), draw(3, 3)],
+        lambda x, y: raw.DynamicStitch(
+            indices=[constant(3, 0), constant(1, 3, 2)], data=[x, y]
+        ),
+    ),
+    "dynamic_stitch_of_items": (
+        [draw(2, 2), draw(2)],
+        lambda x, y: raw.ParallelDynamicStitch(
+            indices=[constant([3, 0], [1, 2]), constant(5, 4)], data=[x, y]
+        ),
+    ),
+    **{
+        f"scatter_{name.lower()}": (
+            [draw(4, 2), draw(3, 2)],
+            lambda x, y, name=name: getattr(raw, f"TensorScatter{name}")(
+                tensor=x, indices=constant([2], [0], [2]), updates=y
+            ),
+        )
+        for name in ("Add", "Sub", "Max", "Min")
+    },
+    "scatter_add_items": (
+        [draw(3, 2), draw(3)],
+        lambda x, y: raw.TensorScatterAdd(
+            tensor=x, indices=constant([2, 1], [0, 0], [2, 1]), updates=y
+        ),
+    ),
+    "response_normalization": (
+        [draw(1, 2, 2, 7)],
+        lambda x: raw.LRN(input=x, depth_radius=2, bias=1.5, alpha=0.7, beta=0.75),
+    ),
+    "response_normalization_by_default": (
+        [draw(1, 2, 2, 13)],
+        lambda x: raw.LRN(input=x),
+    ),
+    "fake_quantization_between": (
+        [2.0 * draw(3, 4)],
+        lambda x: raw.FakeQuantWithMinMaxArgs(inputs=x, min=-0.6, max=1.2, num_bits=5),
+    ),
+    "fake_quantization_by_default": (
+        [8.0 * draw(3, 4)],
+        lambda x: raw.FakeQuantWithMinMaxArgs(inputs=x),
+    ),
+    "hue": (
+        [np.abs(draw(2, 3, 3))],
+        lambda x: raw.AdjustHue(images=x, delta=np.float32(0.6)),
+    ),
+    "saturation": (
+        [np.abs(draw(2, 3, 3))],
+        lambda x: raw.AdjustSaturation(images=x, scale=np.float32(1.7)),
+    ),
+    "crop_and_resize": crops(3, 4),
+    "crop_and_resize_to_one": crops(1, 2, extrapolation_value=0.5),
+    "crop_and_resize_nearest": crops(2, 3, method="nearest"),
+    "max_pool_with_argmax": argmax_pool("VALID", TWO),
+    "max_pool_with_argmax_same": argmax_pool("SAME", TWO),
+    "max_pool_with_argmax_of_batch": argmax_pool("SAME", ONE, True),
+    "best_boxes": (
+        [BOXES_THAT_OVERLAP[0], np.abs(draw(12))],
+        lambda boxes, scores: raw.NonMaxSuppressionV4(
+            boxes=boxes,
+            scores=scores,
+            max_output_size=8,
+            iou_threshold=0.3,
+            score_threshold=0.2,
+            pad_to_max_output_size=True,
+        ),
+    ),
+    "best_boxes_with_scores": (
+        [BOXES_THAT_OVERLAP[0], np.abs(draw(12))],
+        lambda boxes, scores: raw.NonMaxSuppressionV5(
+            boxes=boxes,
+            scores=scores,
+            max_output_size=3,
+            iou_threshold=0.5,
+            score_threshold=0.1,
+            soft_nms_sigma=0.0,
+            pad_to_max_output_size=True,
+        ),
+    ),
+    "best_boxes_of_classes": best_boxes(1, 3, 20),
+    "best_boxes_of_each_class": best_boxes(3, 4, 5, clip_boxes=False),
+    "best_boxes_padded_per_class": best_boxes(3, 2, 20, pad_per_class=True),
+    "one_hot_out_of_range": (
+        [constant(-1, 0, 2, 3)],
+        lambda x: raw.OneHot(
+            indices=x, depth=3, on_value=np.float32(2), off_value=np.float32(0.5)
+        ),
+    ),
+    "top_k": ([draw(3, 5)], lambda x: raw.TopKV2(input=x, k=2)),
+    "exclusive_reverse_cumsum": (
+        [draw(3, 4)],
+        lambda x: raw.Cumsum(x=x, axis=1, exclusive=True, reverse=True),
+    ),
+    "exclusive_cumprod": (
+        [draw(3, 4)],
+        lambda x: raw.Cumprod(x=x, axis=0, exclusive=True),
     ),
 }
 

@@ -1,5 +1,6 @@
 """The traces of a layer: which one to follow, and the structure of its arguments."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -51,11 +52,16 @@ def is_tensors(nest: Nest) -> bool:
 def names(inputs: Nest) -> list[str]:
     """Return the names of positional arguments, "" where nothing is named.
 
-    The spec of a tensor in a nest is named `states/0`.
+    The spec of a tensor in a nest is named `states/0`, from 2.5 on `states_0`.
     """
     args, _ = inputs
-    first = [(specs(argument) or [Spec(None, "")])[0].name for argument in args]
-    return [name.partition("/")[0] for name in first]
+    return [_name(argument) for argument in args]
+
+
+def _name(argument: Nest) -> str:
+    name = (specs(argument) or [Spec(None, "")])[0].name
+    is_nest = not isinstance(argument, Spec)
+    return re.sub(r"[/_]\d+$", "", name) if is_nest else name
 
 
 def for_inference(traces: Sequence[Trace], tensors: int | None = None) -> list[Trace]:

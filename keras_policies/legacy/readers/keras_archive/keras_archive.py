@@ -93,6 +93,8 @@ def _training_config(compiled: object) -> Config | None:
     found = compiled["optimizer"]
     if isinstance(found, str):
         found = {"class_name": optimizer.class_name(found), "config": {}}
+    if isinstance(found, list):  # one for each part of a WideDeepModel
+        return None
     others = {name: compiled.get(name) for name in COMPILED}
     return {"optimizer_config": found, **others}
 

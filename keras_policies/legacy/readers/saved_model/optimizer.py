@@ -1,11 +1,13 @@
-"""The state of the optimizer in a SavedModel."""
+"""The state of the optimizer in a SavedModel, or in a checkpoint by itself."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from keras_policies.legacy.base.model import LegacyOptimizerState, LegacySlot
+from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
+from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model.objects import SavedObjects
 from keras_policies.legacy.readers.slot_names import SlotNames
 
@@ -20,17 +22,17 @@ def _scalar(graph: ObjectGraph, node: int, *edges: str) -> Any:
     return None if weight is None or weight.shape else weight.read().item()
 
 
-def _slot_variables(objects: SavedObjects, weights: Weights) -> Iterator[LegacySlot]:
+def _slot_variables(
+    checkpoint: Checkpoint, nodes: Sequence[Message], weights: Weights
+) -> Iterator[LegacySlot]:
     """Yield the slots of the optimizers up to 2.10, which the file lists as such."""
-    nodes = objects.checkpoint_nodes
-    variables = {objects.in_checkpoint[node]: item for node, item in weights.items()}
     for node in nodes:
         for slot in node.slot_variables:
-            variable = variables.get(slot.original_variable_node_id)
+            variable = weights.get(slot.original_variable_node_id)
             if variable is None or not 0 <= slot.slot_variable_node_id < len(nodes):
                 continue
             there, name = nodes[slot.slot_variable_node_id], slot.slot_name
-            value = objects.checkpoint.variable(there, name)
+            value = checkpoint.variable(there, name)
             if value is not None:
                 yield LegacySlot(name, variable, value)
 
@@ -48,14 +50,32 @@ def _by_name(graph: ObjectGraph, node: int, weights: Weights) -> Iterator[Legacy
 
 def read(objects: SavedObjects, weights: Weights) -> LegacyOptimizerState:
     """Return the state of the root's optimizer; `weights` are the whole model's."""
-    graph = objects.graph
-    optimizer = graph.children[0].get("optimizer")
+    optimizer = objects.graph.children[0].get("optimizer")
+    variables = {objects.in_checkpoint[node]: item for node, item in weights.items()}
+    found = objects.checkpoint, objects.checkpoint_nodes, variables
+    return state(objects.graph, optimizer, tuple(_slot_variables(*found)), weights)
+
+
+def of_checkpoint(
+    graph: ObjectGraph, checkpoint: Checkpoint, optimizer: int | None, weights: Weights
+) -> LegacyOptimizerState:
+    """Return the state of an object in the graph of a checkpoint itself."""
+    slots = _slot_variables(checkpoint, checkpoint.nodes(), weights)
+    return state(graph, optimizer, tuple(slots), weights)
+
+
+def state(
+    graph: ObjectGraph,
+    optimizer: int | None,
+    slots: tuple[LegacySlot, ...],
+    weights: Weights,
+) -> LegacyOptimizerState:
+    """Return the state of the optimizer that is an object of a graph, if any."""
     if optimizer is None:
         return LegacyOptimizerState()
     inner = graph.children[optimizer].get("base_optimizer", optimizer)
     places = itertools.product((inner, optimizer), ("iter", "_iterations"))
     iterations = [_scalar(graph, *place) for place in places]
-    slots = tuple(_slot_variables(objects, weights))
     cache = _scalar(graph, inner, "momentum_cache")
     return LegacyOptimizerState(
         iterations=next((item for item in iterations if item is not None), None),

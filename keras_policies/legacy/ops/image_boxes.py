@@ -1,0 +1,184 @@
+"""`tf.image`: the best of overlapping boxes, as many as a known number.
+
+Each round takes the best box that is left, and drops those that overlap it. Source:
+tensorflow/core/kernels/image/non_max_suppression_op.cc.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops.kinds import Value
+from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.evaluator import ops
+
+MAX_ROUNDS = 200
+LOWEST = np.float32(np.finfo("float32").min)  # the score of a box that is out
+NODE = "boxes scores max_output_size iou_threshold score_threshold"
+
+
+def _edges(boxes: Any) -> tuple[Any, ...]:
+    """Return top, left, bottom and right; a box may be given by any two corners."""
+    top, left, bottom, right = (computed.index(boxes, [..., side]) for side in range(4))
+    low = ops.minimum(top, bottom), ops.minimum(left, right)
+    return *low, ops.maximum(top, bottom), ops.maximum(left, right)
+
+
+def _area(top: Any, left: Any, bottom: Any, right: Any) -> Any:
+    height, width = ops.subtract(bottom, top), ops.subtract(right, left)
+    return ops.multiply(ops.maximum(height, 0.0), ops.maximum(width, 0.0))
+
+
+def _common(one: tuple[Any, ...], other: tuple[Any, ...]) -> Any:
+    """Return the area that boxes share."""
+    first = (ops.maximum(a, b) for a, b in zip(one[:2], other[:2], strict=True))
+    last = (ops.minimum(a, b) for a, b in zip(one[2:], other[2:], strict=True))
+    return _area(*first, *last)
+
+
+def _chosen(
+    boxes: Any, scores: Any, count: int, overlap: Value, threshold: Value
+) -> tuple[Any, Any, Any]:
+    """Return positions, scores and boxes of the chosen, from `(..., boxes)`.
+
+    The score is `LOWEST` where no box was left.
+    """
+    if count > MAX_ROUNDS:
+        raise ValueError(f"{count} boxes, expected at most {MAX_ROUNDS}")
+    edges = _edges(boxes)
+    areas = _area(*edges)
+    numbers = computed.arange(0, computed.shape(scores)[-1])
+    left = ops.where(ops.greater(scores, threshold), scores, LOWEST)
+    positions, values, rows = [], [], []
+    for _ in range(count):
+        best = ops.cast(ops.argmax(left, axis=-1), "int32")
+        is_best = ops.equal(numbers, ops.expand_dims(best, -1))
+        own = tuple(
+            ops.sum(ops.where(is_best, each, 0.0), axis=-1, keepdims=True)
+            for each in edges
+        )
+        common = _common(edges, own)
+        union = ops.subtract(ops.add(areas, _area(*own)), common)
+        is_out = ops.logical_or(
+            is_best, ops.greater(common, ops.multiply(union, overlap))
+        )
+        positions.append(best)
+        values.append(ops.max(left, axis=-1))
+        picked = ops.where(ops.expand_dims(is_best, -1), boxes, 0.0)
+        rows.append(ops.sum(picked, axis=-2))
+        left = ops.where(is_out, LOWEST, left)
+    return (
+        ops.stack(positions, axis=-1),
+        ops.stack(values, axis=-1),
+        ops.stack(rows, axis=-2),
+    )
+
+
+@op(
+    NonMaxSuppressionV4=Raw(
+        NODE, "pad_to_max_output_size", "selected_indices valid_outputs"
+    )
+)
+def non_max_suppression(
+    boxes: Value,
+    scores: Value,
+    max_output_size: int,
+    iou_threshold: Value,
+    score_threshold: Value,
+    pad_to_max_output_size: bool = False,
+) -> tuple[Value, ...]:
+    """Return the positions of the chosen boxes, filled up with 0, and their number."""
+    positions, _, count = non_max_suppression_with_scores(
+        boxes,
+        scores,
+        max_output_size,
+        iou_threshold,
+        score_threshold,
+        pad_to_max_output_size=pad_to_max_output_size,
+    )
+    return positions, count
+
+
+@op(
+    NonMaxSuppressionV5=Raw(
+        f"{NODE} soft_nms_sigma",
+        "pad_to_max_output_size",
+        "selected_indices selected_scores valid_outputs",
+    )
+)
+def non_max_suppression_with_scores(
+    boxes: Value,
+    scores: Value,
+    max_output_size: int,
+    iou_threshold: Value,
+    score_threshold: Value,
+    soft_nms_sigma: float = 0.0,
+    pad_to_max_output_size: bool = False,
+) -> tuple[Value, ...]:
+    """Return the scores, too."""
+    if not pad_to_max_output_size:
+        raise ValueError("how many boxes are chosen depends on the data: pad them")
+    if soft_nms_sigma:
+        raise ValueError(f"soft_nms_sigma: expected 0, found {soft_nms_sigma}")
+    thresholds = iou_threshold, score_threshold
+    positions, values, _ = _chosen(boxes, scores, max_output_size, *thresholds)
+    is_box = ops.greater(values, LOWEST)
+    return (
+        ops.where(is_box, positions, 0),
+        ops.where(is_box, values, 0.0),
+        ops.sum(ops.cast(is_box, "int32"), axis=-1),
+    )
+
+
+@op(
+    "image.combined_non_max_suppression",
+    CombinedNonMaxSuppression=Raw(
+        "boxes scores max_output_size_per_class max_total_size iou_threshold "
+        "score_threshold",
+        "pad_per_class clip_boxes",
+        "nmsed_boxes nmsed_scores nmsed_classes valid_detections",
+    ),
+)
+def combined_non_max_suppression(
+    boxes: Value,
+    scores: Value,
+    max_output_size_per_class: int,
+    max_total_size: int,
+    iou_threshold: Value = 0.5,
+    score_threshold: Value = float("-inf"),
+    pad_per_class: bool = False,
+    clip_boxes: bool = True,
+) -> tuple[Value, ...]:
+    """Return boxes, scores and classes of the best of all classes, and their number."""
+    classes, count = (
+        kinds.integer(computed.shape(scores)[-1]),
+        max_output_size_per_class,
+    )
+    _, values, rows = _chosen(
+        ops.swapaxes(boxes, 1, 2),
+        ops.swapaxes(scores, 1, 2),
+        count,
+        iou_threshold,
+        score_threshold,
+    )
+    size = min(max_total_size, classes * count)
+    values = computed.reshape(values, [-1, classes * count])
+    rows = computed.reshape(rows, [-1, classes * count, 4])
+    values, at = ops.top_k(values, size)
+    rows = ops.take_along_axis(rows, ops.expand_dims(at, -1), axis=1)
+    is_box = ops.greater(values, LOWEST)
+    class_of = ops.cast(ops.floor_divide(at, count), "float32")
+    rows = ops.clip(rows, 0.0, 1.0) if clip_boxes else rows
+    missing = 0 if pad_per_class else max_total_size - size
+    found = (
+        ops.where(ops.expand_dims(is_box, -1), rows, 0.0),
+        ops.where(is_box, values, 0.0),
+        ops.where(is_box, class_of, 0.0),
+    )
+    padded = (
+        ops.pad(each, [[0, 0], [0, missing], [0, 0]][: computed.rank(each)])
+        for each in found
+    )
+    return *padded, ops.sum(ops.cast(is_box, "int32"), axis=-1)

@@ -1,0 +1,86 @@
+"""Models whose configs mean something else in Keras 3, written by write_configs.py."""
+
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+from keras_policies import LegacyModelError
+
+ARCHIVE = legacy_files.FOLDER / "configs.tar.xz"
+# Case -> what the error says.
+REFUSED = {
+    "conv1d_twice": "Kernel shape must have the same length as input",
+    "custom_standardization": "shouted .layers 'words'",
+    "normalization_of_shared_items": "to be kept must have a known shape",
+    "resizing_area_cropped": "interpolation='area'",
+    "sequence_features": "no feature columns; it has FeatureSpace",
+    "wide_deep_in_graph": "no premade models; a SavedModel of it opens",
+    "wide_deep_model": "no premade models; a SavedModel of it opens",
+}
+LOST = "the classes of these layers are not to be found"
+WARNED = {
+    "added_weight": r"\(3,\), which is no weight of 'dense'",
+    "lost_states": LOST,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return legacy_files.unpacked(tmp_path_factory.mktemp("configs"), [ARCHIVE])
+
+
+def cases(kept):
+    """Return the names `release/case/form` of the cases in a set, or not in it."""
+    return [name for name in legacy_files.names(ARCHIVE) if kept(name.split("/")[1])]
+
+
+def opened(path):
+    match = WARNED.get(path.parent.name)
+    if match is None:
+        return keras_policies.load_model(path)
+    with pytest.warns(UserWarning, match=match):
+        return keras_policies.load_model(path)
+
+
+def check(model, path, atol=1e-5):
+    """Compare the outputs of a model with those that TensorFlow recorded."""
+    arrays = legacy_files.arrays(path, "x_")
+    found = model(arrays[0] if len(arrays) == 1 else arrays)
+    for output, wanted in zip(
+        keras.tree.flatten(found), legacy_files.arrays(path, "y_"), strict=True
+    ):
+        output = keras.ops.convert_to_numpy(output)
+        assert output.shape == wanted.shape
+        np.testing.assert_allclose(output, wanted, atol=atol)
+
+
+@pytest.mark.parametrize("name", cases(lambda case: case not in REFUSED))
+def test_a_model_gives_what_tensorflow_recorded(name, folder):
+    check(opened(folder / name), folder / name)
+
+
+@pytest.mark.parametrize("name", cases(lambda case: case not in REFUSED))
+def test_the_converted_file_opens_in_stock_keras(name, folder, tmp_path):
+    opened(folder / name).save(tmp_path / "new.keras")
+    check(keras.models.load_model(tmp_path / "new.keras"), folder / name)
+
+
+@pytest.mark.parametrize("name", cases(lambda case: case in REFUSED))
+def test_the_error_says_what_keras_lacks(name, folder):
+    with pytest.raises(LegacyModelError, match=REFUSED[name.split("/")[1]]):
+        keras_policies.load_model(folder / name)
+
+
+def test_an_embedding_by_itself_takes_ids_of_any_rank(folder):
+    model = keras_policies.load_model(folder / "2.15.1/embedding_of_ids/model.h5")
+    for shape in (4,), (4, 2), (4, 2, 1):
+        assert model(np.zeros(shape, "int32")).shape == (*shape, 3)
+    assert model.predict(np.zeros((4,), "int32"), verbose=0).shape == (4, 3)
+
+
+def test_weights_that_a_program_gave_to_a_layer_are_refused_by_another_program(folder):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, name="dense")])
+    with pytest.raises(LegacyModelError, match=r"the file holds .*more .*\(3,\)"):
+        keras_policies.load_weights(model, folder / "2.15.1/added_weight/model.h5")

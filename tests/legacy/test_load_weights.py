@@ -1,0 +1,136 @@
+"""Checkpoints beside their code, written by write_checkpoints.py.
+
+A model is built in code, as its user would, and compiled as it was.
+"""
+
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+from keras_policies import LegacyModelError
+
+ARCHIVE = legacy_files.FOLDER / "checkpoints.tar.xz"
+RELEASES = "2.4.4", "2.15.1"
+
+
+class Task(keras.layers.Layer):
+    """A layer with a metric in it, as write_checkpoints.py has it."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean = keras.metrics.Mean(name="mean")
+
+    def call(self, inputs):
+        return inputs
+
+
+class Net(keras.Model):
+    """The model of write_checkpoints.py, without the optimizer in it."""
+
+    def __init__(self, units=3, use_bias=True):
+        super().__init__()
+        self.first = keras.layers.Dense(units, activation="tanh")
+        self.last = keras.layers.Dense(2, use_bias=use_bias)
+        self.task = Task()
+        self.seen = self.add_weight(name="seen", shape=(), trainable=False)
+
+    def call(self, inputs):
+        return self.task(self.last(self.first(inputs)))
+
+
+def net(*options):
+    model = Net(*options)
+    model(np.zeros((1, 4), "float32"))
+    return model
+
+
+def sequential(dtype="float32"):
+    first = keras.layers.Dense(3, activation="tanh", dtype=dtype)
+    return keras.Sequential([keras.Input((4,)), first, keras.layers.Dense(2)])
+
+
+def scaled():
+    return keras_policies.LossScaleOptimizer(
+        keras.optimizers.SGD(0.05, momentum=0.9),
+        initial_scale=1024.0,
+        dynamic_growth_steps=2,
+    )
+
+
+# Case -> the model, and the optimizer that it was compiled with.
+CASES = {
+    "net": (net, lambda: keras.optimizers.Adam(0.05)),
+    "scaled": (lambda: sequential("mixed_float16"), scaled),
+    "tracked": (sequential, lambda: keras.optimizers.Adam(0.05)),
+    "tracked_net": (net, lambda: keras.optimizers.SGD(0.05, momentum=0.9)),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return legacy_files.unpacked(tmp_path_factory.mktemp("checkpoints"), [ARCHIVE])
+
+
+def load(model, case, is_net):
+    if not is_net:
+        keras_policies.load_weights(model, case / "checkpoint")
+        return
+    with pytest.warns(UserWarning, match="which is no weight of 'net"):
+        keras_policies.load_weights(model, case / "checkpoint")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("name", CASES)
+def test_a_compiled_model_goes_on_training_as_it_would_have(release, name, folder):
+    make, optimizer = CASES[name]
+    model, tolerance = make(), 5e-3 if name == "scaled" else 1e-5
+    model.compile(optimizer(), "mse")
+    load(model, folder / release / name, "net" in name)
+    with np.load(folder / release / name / "expected.npz") as stored:
+        found = model.predict(stored["x"], verbose=0)
+        np.testing.assert_allclose(found, stored["y"], tolerance, tolerance)
+        assert int(model.optimizer.iterations) == 2
+        if name == "scaled":
+            assert float(model.optimizer.loss_scale) == float(stored["scale"]) == 8192
+        model.train_on_batch(stored["x"], stored["ty"])
+        for number, weight in enumerate(model.trainable_weights):
+            wanted, weight = (
+                stored[f"after_{number}"],
+                keras.ops.convert_to_numpy(weight),
+            )
+            np.testing.assert_allclose(weight, wanted, tolerance, tolerance)
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_is_no_weight_of_the_model_is_listed(release, folder):
+    with pytest.warns(UserWarning, match=r"without .*task/mean/total \(\), which is"):
+        keras_policies.load_weights(net(), folder / release / "net" / "checkpoint")
+
+
+def test_a_layer_of_another_size_is_refused(folder):
+    with pytest.raises(LegacyModelError, match=r"\(4, 5\), the file's .* \(4, 3\)"):
+        keras_policies.load_weights(net(5), folder / "2.15.1" / "net" / "checkpoint")
+
+
+def test_a_layer_without_one_of_its_weights_is_refused(folder):
+    path = folder / "2.15.1" / "net" / "checkpoint"
+    with pytest.raises(LegacyModelError, match=r"the file holds .*last/bias \(2,\)"):
+        keras_policies.load_weights(net(3, False), path)
+
+
+def test_another_optimizer_starts_anew_with_a_warning(folder):
+    model = sequential()
+    model.compile("sgd", "mse")
+    with pytest.warns(
+        UserWarning, match="the state of the optimizer: there is no slot"
+    ):
+        keras_policies.load_weights(model, folder / "2.4.4" / "tracked" / "checkpoint")
+    assert int(model.optimizer.iterations) == 0
+
+
+def test_a_checkpoint_called_checkpoint_holds_no_model(folder):
+    path = folder / "2.15.1" / "tracked" / "checkpoint"
+    with pytest.raises(LegacyModelError, match=r"load_weights\(model, .*checkpoint'\)"):
+        keras_policies.load_model(path)
