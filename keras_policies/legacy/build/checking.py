@@ -60,12 +60,12 @@ class Check(NamedTuple):
         difference: the largest one, as a share of the largest number of an output;
             None if nothing was compared.
         reason: why nothing was compared, or None.
-        draws: where the graph draws random numbers, though it does not train.
+        dropouts: where the graph drops numbers, though it does not train.
     """
 
     difference: float | None
     reason: str | None = None
-    draws: tuple[str, ...] = ()
+    dropouts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -151,7 +151,8 @@ class _Comparison:
         inputs, expected = _run(interpreter, self.trace)
         nest, specs = _nest(self.trace, inputs), traces.specs(self.trace.outputs)
         if len(inputs) == 1 and getattr(self.model, "inputs", None):
-            nest = keras.tree.pack_sequence_as(self.model.input, inputs)
+            structure = getattr(self.model, "input", 0)  # a Sequential has none
+            nest = keras.tree.pack_sequence_as(structure, inputs)
         expected = expected[: len(specs)]
         found = _called(self.model, nest)
         if len(found) != len(expected):
@@ -169,7 +170,7 @@ class _Comparison:
             raise _differs(*first, f"{problem} for output {number}")
         self._check_regularizers(interpreter)
         difference = max([0.0, *(_share(*pair) for pair in pairs)])
-        return Check(difference, draws=tuple(interpreter.draws))
+        return Check(difference, dropouts=tuple(interpreter.dropouts))
 
     def _check_regularizers(self, interpreter: Interpreter) -> None:
         """Raise an error if a weight has a loss that the file does not record."""
