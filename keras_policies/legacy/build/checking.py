@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_policies import keras_internals
+from keras_policies import float16_products, keras_internals
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
@@ -78,6 +78,14 @@ class Check(NamedTuple):
 
 class _UnsuitableError(Exception):
     """Inputs on which the graph itself cannot be run."""
+
+
+class _NotCalledError(Exception):
+    """The model does not take inputs that the graph takes."""
+
+    def __init__(self, reason: LegacyModelError) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 def is_due(plan: Plan) -> bool:
@@ -148,7 +156,18 @@ class _Comparison:
 
     def made(self) -> Check:
         interpreter = Interpreter(self.recorded)
-        inputs, expected = _run(interpreter, self.trace)
+        problems: list[_NotCalledError] = []
+        for bound in (None, 2):  # numbers may be classes, and the layer knows how many
+            try:
+                inputs, expected = _run(interpreter, self.trace, bound)
+                return self._compared(interpreter, inputs, expected)
+            except _NotCalledError as error:
+                problems.append(error)
+        raise problems[0].reason from problems[0].__cause__
+
+    def _compared(
+        self, interpreter: Interpreter, inputs: list[Array], expected: list[Array]
+    ) -> Check:
         nest, specs = _nest(self.trace, inputs), traces.specs(self.trace.outputs)
         if len(inputs) == 1 and getattr(self.model, "inputs", None):
             structure = getattr(self.model, "input", 0)  # a Sequential has none
@@ -160,11 +179,13 @@ class _Comparison:
             raise _differs("", self.model, what)
         pairs = [*zip(found, map(np.asarray, expected), strict=True)]
         problems = {i: p for i, pair in enumerate(pairs) if (p := self._problem(*pair))}
-        if self.tolerance > TOLERANCE and problems:
+        if self.is_half and problems:
             rounded = self._rounding(inputs, expected)
             problems = {
                 i: p for i, p in problems.items() if _share(*pairs[i]) > rounded[i]
             }
+        if problems and self.is_half and (fault := float16_products.problem()):
+            return Check(None, fault)
         for number, problem in problems.items():
             first = self._first_difference(interpreter, nest)
             raise _differs(*first, f"{problem} for output {number}")
@@ -189,6 +210,11 @@ class _Comparison:
                     f"Pass your own: {remedies.custom_object(name)}.",
                     suspects=[name],
                 )
+
+    @property
+    def is_half(self) -> bool:
+        """Return whether a layer computes in float16 or bfloat16."""
+        return self.tolerance > TOLERANCE
 
     def _rounding(self, inputs: list[Array], expected: list[Array]) -> list[float]:
         """Return the share by which half precision may change each output.
@@ -254,7 +280,9 @@ def _share(found: Array, expected: Array) -> float:
     return float(np.max(difference, initial=0) / (largest or 1.0))
 
 
-def _run(interpreter: Interpreter, trace: Trace) -> tuple[list[Array], list[Array]]:
+def _run(
+    interpreter: Interpreter, trace: Trace, bound: int | None = None
+) -> tuple[list[Array], list[Array]]:
     """Return inputs that the graph takes, and its outputs for them."""
     specs = traces.specs(trace.inputs)
     for kind in traces.composites(trace.inputs):
@@ -265,7 +293,6 @@ def _run(interpreter: Interpreter, trace: Trace) -> tuple[list[Array], list[Arra
             raise _UnsuitableError(f"it takes {kind}")
     problem: Exception | None = None
     for lengths in LENGTHS:
-        bound = None
         while True:
             inputs = _inputs(specs, lengths, bound)
             try:
@@ -331,4 +358,4 @@ def _called(model: keras.Model, nest: Nest) -> list[Array]:
             f"it cannot be called on inputs of the shapes {shapes}, "
             "which its own graph takes"
         )
-        raise hints.explained(problem, error) from error
+        raise _NotCalledError(hints.explained(problem, error)) from error
