@@ -23,6 +23,7 @@ REFUSED = {
 LOST = "the classes of these layers are not to be found"
 WARNED = {
     "added_weight": r"\(3,\), which is no weight of 'dense'",
+    "lost_keyword": LOST,
     "lost_states": LOST,
 }
 

@@ -35,6 +35,13 @@ class Cell(layers.Layer):
         return found, [found]
 
 
+class Scaled(layers.Layer):
+    """A layer that is called with a keyword."""
+
+    def call(self, inputs, scale=None):
+        return inputs * scale
+
+
 class Decoder(keras.Model):
     """A model without config, whose LSTM goes on from two states."""
 
@@ -231,6 +238,11 @@ def lost_cell():
     return functional(lambda x: layers.RNN(Cell(name="cell"), name="rnn")(x), (4, 2))
 
 
+def lost_keyword():
+    scaled, scale = Scaled(name="scaled"), tf.constant([1.0, 3.0])
+    return functional(lambda x: scaled(scaled(x, scale=scale), scale=2 * scale), (2,))
+
+
 def lost_states():
     model, x = Decoder(), array(3, 5, 4)
     model.predict(x)
@@ -281,12 +293,12 @@ CASES = (
     *(wide_deep_model, wide_deep_in_graph, added_weight, embedding_of_ids, only_input),
     *(sequence_features, custom_standardization, normalization_of_items),
     *(normalization_of_shared_items, normalization_of_rank_1, lost_states),
-    lost_cell,
+    *(lost_cell, lost_keyword),
 )
 # Cases whose SavedModel is of interest: the others open by the same config.
 SAVED = (
     *(added_weight, embedding_of_ids, normalization_of_items, custom_standardization),
-    *(lost_states, lost_cell),
+    *(lost_states, lost_cell, lost_keyword),
 )
 
 
