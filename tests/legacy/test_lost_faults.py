@@ -28,13 +28,8 @@ def named(*names):
     ]
 
 
-# What is still opened wrongly, or refused. A case that is mended has to leave the list.
-WRONG = """
-sequential_of_features sequential_of_numbers
-"""
-NOT_NAMED = """
-sequential_of_features sequential_of_numbers
-"""
+# What is still refused. A case that is mended has to leave the list.
+REFUSED = ("sequential_of_features",)  # SparseToDense
 DRAWN = "monte_carlo"  # no single draw can be compared
 
 
@@ -42,9 +37,8 @@ DRAWN = "monte_carlo"  # no single draw can be compared
 def known_faults(request):
     """Expect the cases of the lists to fail."""
     _, _, name = request.node.callspec.params["name"].partition("/")
-    is_predicted = request.function is test_a_model_predicts_what_tensorflow_did
-    if name in (WRONG if is_predicted else NOT_NAMED).split():
-        reason = "silently wrong, or refused: the check against the file's own graph"
+    if name in REFUSED:
+        reason = "an op without a counterpart in keras.ops"
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
 
 

@@ -19,8 +19,11 @@ PartOf: TypeAlias = Callable[[Config, int | None, str, int | None], Part | None]
 
 def replaced(
     recorded: Recorded, written: Config, number: int | None, path: str, part_of: PartOf
-) -> Part:
-    """Return a model in which the layers that have parts are those."""
+) -> Part | None:
+    """Return a model in which the layers that have parts are those.
+
+    None for a Sequential whose first layer takes several tensors, which Keras 3 refuses.
+    """
     left = {} if number is None else recorded_layers.by_name(recorded, number)
     every = configs.inner_layers(written)
     names = {*left, *map(configs.name_of, every)}
@@ -42,6 +45,10 @@ def replaced(
             parts[name] = part
             called = [graph.tensors(node, names, part.keywords) for node in nodes]
             new += _connected(layer, part, called)
+    first = next(iter(parts.values()), None)
+    is_sequence = bool(every) and "inbound_nodes" not in every[-1]
+    if is_sequence and first is not None and (first.tensors or 1) > 1:
+        return None
     inner = written["config"]
     inner = {"layers": new} if isinstance(inner, list) else {**inner, "layers": new}
     name, class_name = configs.name_of(written), written["class_name"]

@@ -75,7 +75,9 @@ class Replacing:
         """
         name, signature = configs.name_of(written), None if path else self.signature
         if signature is None and configs.is_graph(written) and not _is_own(written):
-            return graphs.replaced(self.recorded, written, number, path, self.part)
+            part = graphs.replaced(self.recorded, written, number, path, self.part)
+            if part is not None:
+                return part
         if signature is None and is_known(written, self.settings):
             weights = recorded_layers.variables(self.recorded, number)
             config: Any = written.get("config")
