@@ -26,10 +26,8 @@ ARCHIVES = pathlib.Path(__file__).parents[1] / "data" / "legacy" / "ops"
 RELEASES = "2.3.4", "2.15.1"
 # What keras.ops has no counterpart for: refused, with the name of the function.
 UNKNOWN_IN_BOTH = """
-adjust_hue adjust_saturation bitcast crop_and_resize erosion2d
-linalg_qr linalg_svd local_response_normalization math_bessel_i0 math_bincount
-math_cumulative_logsumexp math_digamma math_lgamma math_ndtri max_pool_argmax
-nn_lrn ragged_to_tensor reverse_sequence set_diag unique
+bitcast erosion2d linalg_qr linalg_svd math_bessel_i0 math_cumulative_logsumexp
+math_digamma math_lgamma math_ndtri ragged_to_tensor set_diag unique
 """
 DRAWS = """
 k_random_normal random_flip random_noise random_uniform vae_sampling vae_with_losses
@@ -49,7 +47,7 @@ ssim yolo_boxes
 # What is called in a way that cannot be known before the model runs, or that tf.keras
 # did not write down.
 REFUSED_IN_BOTH = """
-complex pad_by_shape
+complex math_bincount pad_by_shape
 """
 REFUSED = {
     "2.3.4": """

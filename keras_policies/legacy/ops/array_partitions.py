@@ -6,7 +6,7 @@ from keras_policies.legacy.ops.array_indexing import gather
 from keras_policies.legacy.ops.kinds import Value, Values
 from keras_policies.legacy.ops.registry import Raw, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.evaluator import dtype_of, is_tensor, ops
+from keras_policies.legacy.values.evaluator import is_tensor, ops
 
 
 @op(
@@ -26,12 +26,6 @@ def reverse_sequence(
     backwards = ops.subtract(ops.subtract(ends, 1), numbers)
     places = ops.where(ops.less(numbers, ends), backwards, numbers)
     return ops.moveaxis(gather(rows, places, batch_dims=1), (0, 1), axes)
-
-
-@op("math.invert_permutation", v1=True, InvertPermutation=Raw("x"))
-def invert_permutation(x: Value) -> Value:
-    """Return the position of each number in a permutation."""
-    return ops.cast(ops.argsort(x), dtype_of(x))
 
 
 @op(

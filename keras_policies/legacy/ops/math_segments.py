@@ -184,3 +184,9 @@ def bucketize(input: Value, boundaries: Value) -> Value:
     """Return how many of the boundaries each number has reached."""
     number = ops.expand_dims(ops.cast(input, "float32"), -1)
     return ops.sum(ops.cast(ops.greater_equal(number, boundaries), "int32"), axis=-1)
+
+
+@op("math.invert_permutation", v1=True, InvertPermutation=Raw("x"))
+def invert_permutation(x: Value) -> Value:
+    """Return the position of each number in a permutation."""
+    return ops.cast(ops.argsort(x), dtype_of(x))

@@ -29,6 +29,7 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     nn,
     nn_convolutions,
     nn_normalization,
+    nn_pooling,
     nn_transposed,
     quantization,
     random,

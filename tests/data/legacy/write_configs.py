@@ -22,6 +22,26 @@ preprocessing = getattr(layers, "experimental", layers)
 preprocessing = getattr(preprocessing, "preprocessing", layers)
 
 
+class Cell(layers.Layer):
+    """A cell of one's own."""
+
+    state_size = 3
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1], 3))
+
+    def call(self, inputs, states):
+        found = tf.tanh(inputs @ self.kernel) - states[0]
+        return found, [found]
+
+
+class Scaled(layers.Layer):
+    """A layer that is called with a keyword."""
+
+    def call(self, inputs, scale=None):
+        return inputs * scale
+
+
 class Decoder(keras.Model):
     """A model without config, whose LSTM goes on from two states."""
 
@@ -213,6 +233,16 @@ def sequence_features():
     return model, []
 
 
+def lost_cell():
+    """The steps are known in the model, not in the function of the layer."""
+    return functional(lambda x: layers.RNN(Cell(name="cell"), name="rnn")(x), (4, 2))
+
+
+def lost_keyword():
+    scaled, scale = Scaled(name="scaled"), tf.constant([1.0, 3.0])
+    return functional(lambda x: scaled(scaled(x, scale=scale), scale=2 * scale), (2,))
+
+
 def lost_states():
     model, x = Decoder(), array(3, 5, 4)
     model.predict(x)
@@ -263,11 +293,12 @@ CASES = (
     *(wide_deep_model, wide_deep_in_graph, added_weight, embedding_of_ids, only_input),
     *(sequence_features, custom_standardization, normalization_of_items),
     *(normalization_of_shared_items, normalization_of_rank_1, lost_states),
+    *(lost_cell, lost_keyword),
 )
 # Cases whose SavedModel is of interest: the others open by the same config.
 SAVED = (
     *(added_weight, embedding_of_ids, normalization_of_items, custom_standardization),
-    lost_states,
+    *(lost_states, lost_cell, lost_keyword),
 )
 
 

@@ -1,14 +1,14 @@
 """Sequential and Functional models, the lost layers in them replaced."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import TypeAlias
 
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.model import Config
-from keras_policies.legacy.base.recorded import Recorded
+from keras_policies.legacy.base.recorded import Recorded, RecordedLayer
 from keras_policies.legacy.ops.op_layers import GRAPH_OP
 from keras_policies.legacy.plan import graph
-from keras_policies.legacy.plan.lost import recorded_layers
+from keras_policies.legacy.plan.lost import recorded_layers, traces
 from keras_policies.legacy.plan.lost.functional import FUNCTIONAL
 from keras_policies.legacy.plan.lost.steps import Nest, Part, together
 
@@ -32,6 +32,10 @@ def replaced(
     for layer in every:
         child = recorded_layers.taken(recorded, left, layer)
         layer = _with_name(layer, recorded, child)
+        if child is not None and layer.get("inbound_nodes"):
+            child_layer = recorded.layers[child]
+            nodes = _with_constants(layer["inbound_nodes"], child_layer, names)
+            layer = {**layer, "inbound_nodes": nodes}
         name, nodes = configs.name_of(layer), layer.get("inbound_nodes") or ()
         count = len(graph.tensors(nodes[0], names)) if nodes else None
         part = part_of(layer, child, f"{path}/{name}" if path else name, count)
@@ -62,6 +66,23 @@ def _with_name(layer: Config, recorded: Recorded, number: int | None) -> Config:
     if number is None or has_name:
         return layer
     return {**layer, "config": {**config, "name": recorded.layers[number].name}}
+
+
+def _with_constants(nodes: Nest, layer: RecordedLayer, names: Container[str]) -> Nest:
+    """Return calls whose constant keywords are tensors where a trace takes such."""
+    if isinstance(nodes, dict):
+        specs = (spec for t in layer.traces for spec in traces.specs(t.inputs))
+        taken = {spec.name for spec in specs} & nodes.keys()
+        constants = {
+            key
+            for key in taken
+            if nodes[key] is not None and not graph.tensors(nodes[key], names)
+        }
+        given = {key: [graph.CONSTANT, -1, nodes[key], {}] for key in constants}
+        return {**nodes, **given}
+    if isinstance(nodes, list | tuple):
+        return [_with_constants(node, layer, names) for node in nodes]
+    return nodes
 
 
 def _connected(layer: Config, part: Part, nodes: Sequence[Nest]) -> list[Config]:
