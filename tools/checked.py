@@ -65,7 +65,9 @@ def main():
                 times.append(seconds)
     for outcome, count in counts.most_common():
         print(f"{count:5} {outcome}")
-    opening, comparing = (statistics.median(column) for column in zip(*times))
+    opening, comparing = (
+        statistics.median(column) for column in zip(*times, strict=True)
+    )
     print(f"median of opening {opening:.3f} s, of comparing {comparing:.3f} s")
     print(f"largest differences {sorted(differences)[-5:]}")
 

@@ -169,10 +169,7 @@ class _Comparison:
     def _compared(
         self, interpreter: Interpreter, inputs: list[Array], expected: list[Array]
     ) -> Check:
-        nest, specs = _nest(self.trace, inputs), traces.specs(self.trace.outputs)
-        if len(inputs) == 1 and getattr(self.model, "inputs", None):
-            structure = getattr(self.model, "input", 0)  # a Sequential has none
-            nest = keras.tree.pack_sequence_as(structure, inputs)
+        nest, specs = self._nest(inputs), traces.specs(self.trace.outputs)
         expected = expected[: len(specs)]
         found = _called(self.model, nest)
         if len(found) != len(expected):
@@ -211,6 +208,19 @@ class _Comparison:
                     f"Pass your own: {remedies.custom_object(name)}.",
                     suspects=[name],
                 )
+
+    def _nest(self, inputs: Sequence[Array]) -> Nest:
+        """Return inputs in the structure in which the model takes them."""
+        structure = getattr(self.model, "input", 0)  # a Sequential has none
+        if len(inputs) == 1 and getattr(self.model, "inputs", None):
+            return keras.tree.pack_sequence_as(structure, inputs)
+        names = [spec.name for spec in traces.specs(self.trace.inputs)]
+        if isinstance(structure, dict) and {*structure} == {*names}:
+            return dict(zip(names, inputs, strict=True))
+        given: list[steps.Value] = [steps.Argument(i) for i in range(len(inputs))]
+        filled = traces.filled(self.trace.inputs, iter(given))
+        by_argument = dict(zip(given, inputs, strict=True))
+        return steps.mapped(by_argument.__getitem__, models.inputs(filled, given))
 
     @property
     def is_half(self) -> bool:
@@ -351,14 +361,6 @@ def _random(
         return random.standard_normal(shape).astype(dtype)
     most = BOUNDS.get(dtype, BOUND) if bound is None else bound
     return random.integers(0, most, shape).astype(dtype)
-
-
-def _nest(trace: Trace, inputs: Sequence[Array]) -> Nest:
-    """Return inputs in the structure in which the model takes them."""
-    given: list[steps.Value] = [steps.Argument(i) for i in range(len(inputs))]
-    filled = traces.filled(trace.inputs, iter(given))
-    by_argument = dict(zip(given, inputs, strict=True))
-    return steps.mapped(by_argument.__getitem__, models.inputs(filled, given))
 
 
 def _called(model: keras.Model, nest: Nest) -> list[Array]:
