@@ -143,7 +143,8 @@ def _trace(recorded: Recorded, signature: str | None) -> Trace | None:
         return recorded.signatures[signature]
     if 0 not in recorded.layers:
         return None
-    return next(iter(traces.for_inference(recorded.layers[0].traces)), None)
+    named = (t for t in recorded.layers[0].traces if t.function in recorded.functions)
+    return next(iter(traces.for_inference([*named])), None)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -115,8 +115,10 @@ class Interpreter:
     def _function(
         self, name: str, arguments: Sequence[Value], scope: str, depth: int
     ) -> list[Any]:
-        if depth > MAX_DEPTH or name not in self.recorded.functions:
-            raise NotInterpretedError(f"the function {name!r}, called {depth} deep")
+        if depth > MAX_DEPTH:
+            raise NotInterpretedError(f"its functions call each other {depth} deep")
+        if name not in self.recorded.functions:
+            raise NotInterpretedError(f"the function {name!r} is not in the file")
         function = self._functions(name)
         if len(function.arguments) != len(arguments):
             raise NotInterpretedError(f"{name}: called with {len(arguments)} arguments")
