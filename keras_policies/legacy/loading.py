@@ -144,17 +144,11 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
         warn.warn(f"{path}: {built.plan.lost}")
     if built.check is not None and built.check.difference is None:
         warn.warn(f"{path}: {built.check}.")
-    if built.check is not None and built.check.draws:
+    if built.check is not None and built.check.dropouts:
         warn.warn(
-            f"{path}: the model draws random numbers when it predicts, too (a layer "
-            f"called with training=True): {', '.join(built.check.draws)}. Keras "
-            f"{keras.__version__} draws them in training only; here it predicts with "
-            "their mean."
-        )
-    if built.other_policies:
-        warn.warn(
-            f"{path}: your classes give these layers another policy than the file "
-            f"records: {', '.join(built.other_policies)}."
+            f"{path}: the model drops numbers when it predicts, too (a call with "
+            f"training=True): {', '.join(built.check.dropouts)}. Keras "
+            f"{keras.__version__} drops them in training only."
         )
 
 

@@ -320,6 +320,25 @@ def op_zeros():
     )
 
 
+def op_zeros_of_a_multiple():
+    """Zeros of the shape [batch times 400 million]."""
+    return _ops(
+        (4,),
+        "float32",
+        ("compat.v1.shape", [["x", 0, 0, {"out_type": "int32"}]]),
+        ("__operators__.getitem", [["op0", 0, 0, {"slice_spec": 0}]]),
+        ("math.multiply", [["op1", 0, 0, {"y": 400_000_000}]]),
+        ("zeros", [[["op2", 0, 0, {}]]]),
+    )
+
+
+def op_tensordot():
+    """A product of constants along 400 million axes."""
+    kwargs = {"b": [1.0], "axes": 400_000_000}
+    constant = ["_CONSTANT_VALUE", -1, [1.0], kwargs]
+    return _ops((4,), "float32", ("tensordot", [constant]))
+
+
 def op_stft():
     return _op("signal.stft", (10,), frame_length=400_000_000, frame_step=1)
 
@@ -342,6 +361,7 @@ FOLDS = (
     *(range_of_nan, fill_of_less_than_nothing, stacked_lists, op_split, op_unstack),
     *(transform_of_a_length, filtered, pooled, inverted, many_segments, tiled_sizes),
     *(sliced_sizes, computed_by_keras, sums_of_a_tensor, looked_up_in_itself),
+    *(op_zeros_of_a_multiple, op_tensordot),
     *(op_sequence_mask, op_zeros, op_stft, op_frame, op_one_hot, op_tile),
 )
 # As in hostile_sizes; these may open, or be refused with any error.

@@ -5,6 +5,7 @@ model is called on the same: where their outputs differ, the model was rebuilt w
 """
 
 import dataclasses
+import functools
 import inspect
 import itertools
 import math
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_policies import keras_internals
+from keras_policies import float16_products, keras_internals
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
@@ -48,7 +49,7 @@ BOUND = 12
 # Output dtype -> allowed difference, as a share of the largest number.
 TOLERANCES = {"float16": 2e-2, "bfloat16": 5e-2}
 TOLERANCE = 1e-4
-ROUNDINGS = 4  # times what float16 changes in the graph itself
+ROUNDINGS = 4  # times what rounding is seen to change
 # What the interpretation may cost, in bytes and in about microseconds.
 MAX_BYTES, MAX_WORK = 16e9, 100e6
 
@@ -60,12 +61,12 @@ class Check(NamedTuple):
         difference: the largest one, as a share of the largest number of an output;
             None if nothing was compared.
         reason: why nothing was compared, or None.
-        draws: where the graph draws random numbers, though it does not train.
+        dropouts: where the graph drops numbers, though it does not train.
     """
 
     difference: float | None
     reason: str | None = None
-    draws: tuple[str, ...] = ()
+    dropouts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -78,6 +79,14 @@ class Check(NamedTuple):
 
 class _UnsuitableError(Exception):
     """Inputs on which the graph itself cannot be run."""
+
+
+class _NotCalledError(Exception):
+    """The model does not take inputs that the graph takes."""
+
+    def __init__(self, reason: LegacyModelError) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 def is_due(plan: Plan) -> bool:
@@ -148,10 +157,22 @@ class _Comparison:
 
     def made(self) -> Check:
         interpreter = Interpreter(self.recorded)
-        inputs, expected = _run(interpreter, self.trace)
+        problems: list[_NotCalledError] = []
+        for bound in (None, 2):  # numbers may be classes, and the layer knows how many
+            try:
+                inputs, expected = _run(interpreter, self.trace, bound)
+                return self._compared(interpreter, inputs, expected)
+            except _NotCalledError as error:
+                problems.append(error)
+        raise problems[0].reason from problems[0].__cause__
+
+    def _compared(
+        self, interpreter: Interpreter, inputs: list[Array], expected: list[Array]
+    ) -> Check:
         nest, specs = _nest(self.trace, inputs), traces.specs(self.trace.outputs)
         if len(inputs) == 1 and getattr(self.model, "inputs", None):
-            nest = keras.tree.pack_sequence_as(self.model.input, inputs)
+            structure = getattr(self.model, "input", 0)  # a Sequential has none
+            nest = keras.tree.pack_sequence_as(structure, inputs)
         expected = expected[: len(specs)]
         found = _called(self.model, nest)
         if len(found) != len(expected):
@@ -159,17 +180,19 @@ class _Comparison:
             raise _differs("", self.model, what)
         pairs = [*zip(found, map(np.asarray, expected), strict=True)]
         problems = {i: p for i, pair in enumerate(pairs) if (p := self._problem(*pair))}
-        if self.tolerance > TOLERANCE and problems:
+        if problems:
             rounded = self._rounding(inputs, expected)
             problems = {
                 i: p for i, p in problems.items() if _share(*pairs[i]) > rounded[i]
             }
+        if problems and self.is_half and (fault := float16_products.problem()):
+            return Check(None, fault)
         for number, problem in problems.items():
             first = self._first_difference(interpreter, nest)
             raise _differs(*first, f"{problem} for output {number}")
         self._check_regularizers(interpreter)
         difference = max([0.0, *(_share(*pair) for pair in pairs)])
-        return Check(difference, draws=tuple(interpreter.draws))
+        return Check(difference, dropouts=tuple(interpreter.dropouts))
 
     def _check_regularizers(self, interpreter: Interpreter) -> None:
         """Raise an error if a weight has a loss that the file does not record."""
@@ -189,11 +212,19 @@ class _Comparison:
                     suspects=[name],
                 )
 
-    def _rounding(self, inputs: list[Array], expected: list[Array]) -> list[float]:
-        """Return the share by which half precision may change each output.
+    @property
+    def is_half(self) -> bool:
+        """Return whether a layer computes in float16 or bfloat16."""
+        return self.tolerance > TOLERANCE
 
-        Deep models round more than the tolerance: compute the graph in float32, too.
+    def _rounding(self, inputs: list[Array], expected: list[Array]) -> list[float]:
+        """Return the share by which rounding may change each output.
+
+        Deep models round float16 more than the tolerance: compute the graph in float32,
+        too. GPUs multiply float32 with the 10 bits of TF32.
         """
+        if not self.is_half:
+            return [ROUNDINGS * _rounding_of_products()] * len(expected)
         wide = Interpreter(self.recorded, is_wide=True).run(self.trace, inputs)
         pairs = zip(map(np.asarray, expected), map(np.asarray, wide), strict=False)
         return [ROUNDINGS * _share(*pair) for pair in pairs]
@@ -226,6 +257,14 @@ class _Comparison:
         return "", self.model
 
 
+@functools.cache
+def _rounding_of_products() -> float:
+    """Return the error of a product of float32 matrices, as a share of the largest."""
+    x = np.random.default_rng(SEED).standard_normal((64, 64)).astype("float32")
+    found = keras.ops.convert_to_numpy(keras.ops.matmul(x, x))
+    return _share(found, np.matmul(x, x, dtype="float64"))
+
+
 def _differs(path: str, layer: keras.Layer, what: str) -> LegacyModelError:
     where = f" The first layer that differs is {path!r}." if path else ""
     return LegacyModelError(
@@ -253,7 +292,9 @@ def _share(found: Array, expected: Array) -> float:
     return float(np.max(difference, initial=0) / (largest or 1.0))
 
 
-def _run(interpreter: Interpreter, trace: Trace) -> tuple[list[Array], list[Array]]:
+def _run(
+    interpreter: Interpreter, trace: Trace, bound: int | None = None
+) -> tuple[list[Array], list[Array]]:
     """Return inputs that the graph takes, and its outputs for them."""
     specs = traces.specs(trace.inputs)
     for kind in traces.composites(trace.inputs):
@@ -264,7 +305,6 @@ def _run(interpreter: Interpreter, trace: Trace) -> tuple[list[Array], list[Arra
             raise _UnsuitableError(f"it takes {kind}")
     problem: Exception | None = None
     for lengths in LENGTHS:
-        bound = None
         while True:
             inputs = _inputs(specs, lengths, bound)
             try:
@@ -330,4 +370,4 @@ def _called(model: keras.Model, nest: Nest) -> list[Array]:
             f"it cannot be called on inputs of the shapes {shapes}, "
             "which its own graph takes"
         )
-        raise hints.explained(problem, error) from error
+        raise _NotCalledError(hints.explained(problem, error)) from error

@@ -21,7 +21,7 @@ MAX_TOLD = 2**64  # larger sizes are not written out: they may have any length
 # it. Work is counted before it is done.
 SMALL_WORK, WORK_PER_BYTE = 1_200_000, 0.7
 # Of a value that is looked at, an instruction of code, an op that Keras makes.
-ITEM, STEP, OP = 0.5, 4, 500
+ITEM, STEP, OP = 0.5, 4, 450
 NUMBER = 0.005  # that numpy computes
 COMPILED = 150_000  # function of Keras on arrays of new shapes, which jax compiles
 COPY = 0.02  # of a value that is not looked at

@@ -56,7 +56,10 @@ def _swapped(x: Value) -> Value:
 def tensordot(a: Value, b: Value, axes: Any) -> Value:
     """Return the product along pairs of axes, or along a number of axes."""
     if np.ndim(axes) == 0:
-        return ops.tensordot(a, b, axes=kinds.integer(axes))
+        count, most = kinds.integer(axes), computed.rank(a)
+        if count > most:
+            raise ValueError(f"axes: expected at most {most}, found {count}")
+        return ops.tensordot(a, b, axes=count)
     one, other = (np.atleast_1d(kinds.axes(axis)).tolist() for axis in axes)
     return ops.tensordot(a, b, axes=[one, other])
 

@@ -36,7 +36,6 @@ from keras_policies.legacy.programs import dropouts
 MAX_DEPTH = 60  # of functions that call functions
 READING = "ReadVariableOp", "VariableV2"
 HALVES = "float16", "bfloat16"
-GATHERS = "Gather", "GatherV2", "ResourceGather"
 # Ops that take a variable itself, and their counterparts that take its value.
 OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
 
@@ -80,7 +79,9 @@ class Interpreter:
         self.recorded, self.is_wide = recorded, is_wide
         self.calls: list[Call] = []
         self._variables: dict[int, Array] = {}
-        self.draws: list[str] = []  # nodes that draw random numbers
+        self.dropouts: list[
+            str
+        ] = []  # where numbers are dropped, though nothing trains
         self._functions = functools.cache(
             functools.partial(dropouts.function, recorded)
         )
@@ -95,7 +96,7 @@ class Interpreter:
             ValueError: if an op does not take what it gets: inputs do not fit.
             LimitError: if it costs more than the budget allows.
         """
-        self.calls, self.draws = [], []
+        self.calls, self.dropouts = [], []
         captured = [self._captured(number) for number in trace.captures]
         given = [self._widened(value) for value in inputs]
         return self._function(trace.function, [*given, *captured], "", 0)
@@ -156,8 +157,8 @@ class Interpreter:
             return _loop(node, inputs, call)
         if node.op in LISTS:
             return LISTS[node.op](node.attributes, *inputs)
-        if node.op in DRAWS:
-            self.draws.append(f"{scope}/{node.name}".strip("/"))
+        if node.op == dropouts.DROPOUT:
+            self.dropouts.append(within)
         if node.op in OF_VARIABLES:
             inputs = [self._variable(inputs[0]), *inputs[1:]]
         if self.is_wide:
@@ -237,8 +238,8 @@ def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
     if any(isinstance(value, Resource) for value in inputs):
         raise NotInterpretedError(f"{node.name!r} ({node.op}) reads a lookup table")
     op = OF_VARIABLES.get(node.op, node.op)
-    if node.op in GATHERS:
-        _check_indices(node, inputs)
+    if node.op in TABLES:
+        _check_indices(*TABLES[node.op](*inputs))
     if op in MEANS:
         return [MEANS[op](node.attributes, *inputs)]
     if op not in table.NODES:
@@ -252,11 +253,30 @@ def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
     return [*found] if isinstance(found, tuple | list) else [found]
 
 
-def _check_indices(node: Node, inputs: Sequence[Any]) -> None:
-    rows, indices, *axis = inputs
-    length = np.shape(rows)[int(axis[0]) if axis else 0]
-    if np.size(indices) and not 0 <= np.min(indices) <= np.max(indices) < length:
-        raise OutOfRangeError(length)
+def _check_indices(indices: Array, lengths: Any) -> None:
+    """Raise an error if an index is not below the length of its axis."""
+    if np.size(indices) and not np.all((indices >= 0) & (indices < np.array(lengths))):
+        raise OutOfRangeError(int(np.min(lengths)))
+
+
+def _gathered(rows: Array, indices: Array, axis: Any = 0, *_: Any) -> tuple[Any, Any]:
+    return indices, np.shape(rows)[int(axis)]
+
+
+def _gathered_items(rows: Array, indices: Array) -> tuple[Any, Any]:
+    return indices, np.shape(rows)[: np.shape(indices)[-1]]
+
+
+# Op that looks something up, or puts it somewhere -> its indices, and what they go to.
+TABLES: Mapping[str, Callable[..., tuple[Any, Any]]] = {
+    **dict.fromkeys(("Gather", "GatherV2", "ResourceGather"), _gathered),
+    **dict.fromkeys(("GatherNd", "ResourceGatherNd"), _gathered_items),
+    "ScatterNd": lambda indices, _, shape: (indices, shape[: np.shape(indices)[-1]]),
+    **dict.fromkeys(
+        (f"UnsortedSegment{name}" for name in ("Max", "Min", "Prod", "Sum")),
+        lambda data, indices, count: (np.maximum(indices, 0), count),
+    ),
+}
 
 
 def _loop(
@@ -300,7 +320,6 @@ MEANS: Mapping[str, Callable[..., Array]] = {
     ),
     "RandomUniformInt": _integers,
 }
-DRAWS = {*MEANS, dropouts.DROPOUT}
 
 
 def _reserved(attributes: Mapping[str, Any], shape: Array, count: Array) -> Any:

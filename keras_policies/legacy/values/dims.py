@@ -19,6 +19,7 @@ import numpy as np
 
 from keras_policies.annotations import Tensor
 from keras_policies.late import ops
+from keras_policies.legacy.guards import budget
 
 MAX_TERMS = 60  # of a polynomial
 MAX_DEPTH = 20  # of quotients in quotients
@@ -529,13 +530,18 @@ def _without_halves(value: Dim) -> Dim:
     return value
 
 
+def _ones(count: int, dtype: str) -> Tensor:
+    budget.spend(count, np.dtype(dtype).itemsize)
+    return ops.ones((count,), dtype)
+
+
 def ones(value: DimLike, dtype: str) -> Tensor:
     """Return ones of a length, or raise ValueError if no node gives as many.
 
     The parts of a sum are joined; a number is cut off: `2*B - 1` is `ones(2*B)[1:]`.
     """
     if isinstance(value, int):
-        return ops.ones((value,), dtype)
+        return _ones(value, dtype)
     value = _without_halves(value)
     parts, cut = [], 0
     is_sum = len(value.terms) > 1
@@ -549,7 +555,7 @@ def ones(value: DimLike, dtype: str) -> Tensor:
             continue
         lines = [atom.ones(dtype) for atom in monomial]
         if count != 1 or not lines:
-            lines.append(ops.ones((count,), dtype))
+            lines.append(_ones(count, dtype))
         whole = functools.reduce(
             lambda a, b: ops.reshape(ops.outer(a, b), (-1,)), lines
         )

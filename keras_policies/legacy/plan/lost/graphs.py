@@ -22,7 +22,7 @@ def replaced(
 ) -> Part | None:
     """Return a model in which the layers that have parts are those.
 
-    None for a Sequential whose first layer takes several tensors, which Keras 3 refuses.
+    None for a Sequential whose first layer takes several tensors: Keras 3 refuses it.
     """
     left = {} if number is None else recorded_layers.by_name(recorded, number)
     every = configs.inner_layers(written)
