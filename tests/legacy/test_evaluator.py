@@ -32,7 +32,6 @@ RANDOM = "random", "nn.dropout", "nn.experimental.stateless_dropout"
 IS_THOROUGH = keras.backend.backend() != "jax"
 # Ops that need a size which only the model's input tells, and say so.
 REFUSED = {
-    "MaxPoolWithArgmax",
     "gather_nd",
     "image.central_crop",
     "image.combined_non_max_suppression",
@@ -40,6 +39,7 @@ REFUSED = {
     "image.pad_to_bounding_box",
     "image.resize",
     "image.resize_with_crop_or_pad",
+    "nn.max_pool_with_argmax",
     "signal.fft2d",
     "signal.frame",
     "signal.stft",

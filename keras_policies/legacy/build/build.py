@@ -88,8 +88,9 @@ def _make(plan: Plan) -> keras.Model:
         if extra:
             model = _of_config(extra_axes.with_wrappers(plan.config, extra), plan, {})
         inputs = plan.legacy.inputs.values()
-        if isinstance(model, keras.Sequential) and not model.built and model.weights:
-            model.built = True  # an Embedding by itself, for inputs of any rank
+        if isinstance(model, keras.Sequential) and not model.built:
+            # For inputs of any rank.
+            model.built = [*map(type, model.layers)] == [keras.layers.Embedding]
         if not model.built and inputs:  # a subclassed model
             tensors = [keras.KerasTensor(shape, dtype=dtype) for shape, dtype in inputs]
             with own_classes.scope(plan.policy):
