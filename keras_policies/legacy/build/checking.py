@@ -161,17 +161,28 @@ class _Comparison:
         problems: list[_NotCalledError] = []
         for bound in (None, 2):  # numbers may be classes, and the layer knows how many
             try:
-                inputs, expected = _run(interpreter, self.trace, bound)
+                inputs, expected = _run(interpreter, self.trace, self._specs, bound)
                 return self._compared(interpreter, inputs, expected)
             except _NotCalledError as error:
                 problems.append(error)
         raise problems[0].reason from problems[0].__cause__
 
+    @property
+    def _specs(self) -> list[Spec]:
+        """The inputs of the graph, with the sizes that only the model knows."""
+        specs = traces.specs(self.trace.inputs)
+        shapes = [x.shape for x in getattr(self.model, "inputs", None) or ()]
+        if [len(spec.shape or ()) for spec in specs] != [*map(len, shapes)]:
+            return specs
+        return [
+            Spec(tuple(map(_known, spec.shape or (), shape)), spec.dtype, spec.name)
+            for spec, shape in zip(specs, shapes, strict=True)
+        ]
+
     def _compared(
         self, interpreter: Interpreter, inputs: list[Array], expected: list[Array]
     ) -> Check:
-        nest, specs = self._nest(inputs), traces.specs(self.trace.outputs)
-        expected = expected[: len(specs)]
+        nest = self._nest(inputs)
         found = _called(self.model, nest)
         if len(found) != len(expected):
             what = f"{len(found)} outputs, its own graph {len(expected)}"
@@ -276,6 +287,10 @@ def _rounding_of_products() -> float:
     return _share(found, np.matmul(x, x, dtype="float64"))
 
 
+def _known(size: int | None, other: int | None) -> int | None:
+    return other if size is None else size
+
+
 def _differs(path: str, layer: keras.Layer, what: str) -> LegacyModelError:
     where = f" The first layer that differs is {path!r}." if path else ""
     return LegacyModelError(
@@ -304,10 +319,9 @@ def _share(found: Array, expected: Array) -> float:
 
 
 def _run(
-    interpreter: Interpreter, trace: Trace, bound: int | None = None
+    interpreter: Interpreter, trace: Trace, specs: Sequence[Spec], bound: int | None
 ) -> tuple[list[Array], list[Array]]:
     """Return inputs that the graph takes, and its outputs for them."""
-    specs = traces.specs(trace.inputs)
     for kind in traces.composites(trace.inputs):
         raise _UnsuitableError(f"it takes a {kind}")
     for spec in specs:
@@ -320,7 +334,8 @@ def _run(
             inputs = _inputs(specs, lengths, bound)
             try:
                 with np.errstate(all="ignore"):
-                    return inputs, interpreter.run(trace, inputs)
+                    count = len(traces.specs(trace.outputs))
+                    return inputs, interpreter.run(trace, inputs, count)
             except OutOfRangeError as error:
                 if bound is not None and bound <= error.length:
                     raise NotInterpretedError(str(error)) from error

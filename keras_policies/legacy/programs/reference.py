@@ -8,10 +8,11 @@ nothing is traced into Keras, loops run. What is rebuilt is compared with this.
 Random draws are their mean, as in a rebuilt layer outside of training.
 """
 
+import collections
 import dataclasses
 import functools
 import graphlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -33,6 +34,7 @@ from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.programs import dropouts
 
+MAX_OUTPUTS = 2**31 - 1  # of a function: all
 MAX_DEPTH = 60  # of functions that call functions
 READING = "ReadVariableOp", "VariableV2"
 HALVES = "float16", "bfloat16"
@@ -87,8 +89,12 @@ class Interpreter:
         )
         self._order = functools.cache(_order)
 
-    def run(self, trace: Trace, inputs: Sequence[Array]) -> list[Array]:
+    def run(
+        self, trace: Trace, inputs: Sequence[Array], count: int | None = None
+    ) -> list[Array]:
         """Return the outputs of a trace for the tensors in its inputs, flat.
+
+        Only the first `count` are computed; those behind them may be losses.
 
         Raises:
             NotInterpretedError: if an op has no counterpart.
@@ -99,7 +105,9 @@ class Interpreter:
         self.calls, self.dropouts = [], []
         captured = [self._captured(number) for number in trace.captures]
         given = [self._widened(value) for value in inputs]
-        return self._function(trace.function, [*given, *captured], "", 0)
+        return self._function(
+            trace.function, [*given, *captured], "", 0, range(count or MAX_OUTPUTS)
+        )[:count]
 
     def _captured(self, number: int) -> Value:
         if number in self.recorded.constants:
@@ -113,8 +121,14 @@ class Interpreter:
         return value
 
     def _function(
-        self, name: str, arguments: Sequence[Value], scope: str, depth: int
+        self,
+        name: str,
+        arguments: Sequence[Value],
+        scope: str,
+        depth: int,
+        needed: Container[int] = range(MAX_OUTPUTS),
     ) -> list[Any]:
+        """Return the outputs of a function; those that are not needed are None."""
         if depth > MAX_DEPTH:
             raise NotInterpretedError(f"its functions call each other {depth} deep")
         if name not in self.recorded.functions:
@@ -126,15 +140,24 @@ class Interpreter:
             argument: [value]
             for argument, value in zip(function.arguments, arguments, strict=True)
         }
-        for node, unused in self._order(_ById(function)):
+        ends = frozenset(i for i in range(len(function.outputs)) if i in needed)
+        for node, unused, positions in self._order(_ById(function), ends):
             taken = [_taken(function, results, output) for output in node.inputs]
-            results[node.name] = self._node(node, taken, scope, depth)
+            results[node.name] = self._node(node, taken, scope, depth, positions)
             for other in unused:
                 del results[other]
-        return [_taken(function, results, output) for output in function.outputs]
+        return [
+            _taken(function, results, output) if i in ends else None
+            for i, output in enumerate(function.outputs)
+        ]
 
     def _node(
-        self, node: Node, inputs: Sequence[Value], scope: str, depth: int
+        self,
+        node: Node,
+        inputs: Sequence[Value],
+        scope: str,
+        depth: int,
+        positions: Container[int],
     ) -> Sequence[Any]:
         budget.work(budget.STEP)
         within = f"{scope}/{node.name.rpartition('/')[0]}".strip("/")
@@ -149,7 +172,8 @@ class Interpreter:
         if node.op in PASSING:
             return inputs
         if node.op in CALLS:
-            outputs = call(node.attributes.get("f"), inputs)
+            name = str(node.attributes.get("f"))
+            outputs = self._function(name, inputs, within, depth + 1, positions)
             self.calls.append(Call(within, outputs))
             return outputs
         if node.op in CONDITIONS:
@@ -194,10 +218,16 @@ class _ById:
         return isinstance(other, _ById) and self.function is other.function
 
 
-def _order(by_id: _ById) -> list[tuple[Node, list[str]]]:
-    """Return the nodes that the outputs need, with what each is the last to use."""
+def _order(
+    by_id: _ById, ends: Container[int]
+) -> list[tuple[Node, list[str], frozenset[int]]]:
+    """Return the nodes that some outputs of a function need, in order.
+
+    With each come what it is the last to use, and which of its own outputs are used.
+    """
     function, sorter = by_id.function, graphlib.TopologicalSorter[str]()
-    waiting = [output.node for output in function.outputs]
+    outputs = [output for i, output in enumerate(function.outputs) if i in ends]
+    waiting = [output.node for output in outputs]
     seen = set(waiting)
     while waiting:
         name = waiting.pop()
@@ -212,13 +242,17 @@ def _order(by_id: _ById) -> list[tuple[Node, list[str]]]:
     except graphlib.CycleError as error:
         reason = f"corrupt: {function.name} has a cycle at {error.args[1][0]!r}."
         raise LegacyModelError(reason) from None
-    kept = {output.node for output in function.outputs}
+    used: dict[str, set[int]] = collections.defaultdict(set)
+    for output in outputs:
+        used[output.node].add(output.position)
     found = []
     for name in reversed(order):
         node = function.nodes[name]
         inputs = dict.fromkeys(output.node for output in node.inputs)
-        found.append((node, [other for other in inputs if other not in kept]))
-        kept.update(inputs)
+        unused = [other for other in inputs if other not in used]
+        for output in node.inputs:
+            used[output.node].add(output.position)
+        found.append((node, unused, frozenset(used[name])))
     return found[::-1]
 
 
