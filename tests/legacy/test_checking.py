@@ -12,7 +12,17 @@ import pytest
 
 from keras_policies import LegacyModelError, convert_model, load_model
 from keras_policies.cli import main
+from keras_policies.legacy.base.errors import LimitError
+from keras_policies.legacy.base.recorded import (
+    Function,
+    Node,
+    Output,
+    Recorded,
+    Spec,
+    Trace,
+)
 from keras_policies.legacy.build import build, checking
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.lost import traces
 from keras_policies.legacy.programs.reference import Interpreter
@@ -194,9 +204,37 @@ def opened(path, **options):
 
 
 def test_a_graph_that_costs_too_much_is_not_checked(folder, monkeypatch):
-    monkeypatch.setattr(checking, "MAX_WORK", 10)
+    monkeypatch.setattr(budget, "NODE", 1e6)
     path = folder / NEWEST / "gated" / "model"
     assert "not checked against its own graph: its graph is too large" in opened(path)
+
+
+def test_a_loop_that_never_ends_costs_too_much():
+    loop = Node("loop", "While", (Output("x"),), {"cond": "yes", "body": "same"})
+    true = Node("true", "Const", (), {"value": np.array(True)})
+    functions = {
+        "main": Function("main", ("x",), {"loop": loop}, (Output("loop", "output"),)),
+        "yes": Function("yes", ("x",), {"true": true}, (Output("true", "output"),)),
+        "same": Function("same", ("x",), {}, (Output("x"),)),
+    }
+    interpreter = Interpreter(Recorded({}, {}, {}, functions, {}))
+    trace = Trace("main", ((Spec((), "float32", "x"),), {}), (), ())
+    with budget.anew(0), pytest.raises(LimitError, match="more work"):
+        interpreter.run(trace, [np.float32(1)])
+
+
+def test_what_is_no_longer_held_is_given_back():
+    double = {
+        f"x{n + 1}": Node(f"x{n + 1}", "AddV2", (Output(f"x{n}"), Output(f"x{n}")), {})
+        for n in range(100)
+    }
+    function = Function("main", ("x0",), double, (Output("x100"),))
+    interpreter = Interpreter(Recorded({}, {}, {}, {"main": function}, {}))
+    trace = Trace("main", ((Spec((), "float32", "x0"),), {}), (), ())
+    with budget.anew(0):
+        before = budget.left()
+        interpreter.run(trace, [np.zeros(1_000_000, "float32")])
+        assert before - budget.left() == 4_000_000
 
 
 def test_an_op_without_a_counterpart_is_named(folder, monkeypatch):

@@ -28,7 +28,7 @@ from keras_policies.legacy.base.recorded import (
     Trace,
 )
 from keras_policies.legacy.build import hints, own_classes
-from keras_policies.legacy.guards import budget
+from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.ops import op_layers
 from keras_policies.legacy.plan.lost import models, steps, traces
 from keras_policies.legacy.plan.plan import Plan
@@ -50,8 +50,6 @@ BOUND = 12
 TOLERANCES = {"float16": 2e-2, "bfloat16": 5e-2}
 TOLERANCE = 1e-4
 ROUNDINGS = 4  # times what rounding is seen to change
-# What the interpretation may cost, in bytes and in about microseconds.
-MAX_BYTES, MAX_WORK = 16e9, 100e6
 
 
 class Check(NamedTuple):
@@ -130,7 +128,7 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
         return Check(None, "only a SavedModel has one")
     tolerance = max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
     try:
-        with budget.limited(MAX_BYTES, MAX_WORK):
+        with budget.anew(paths.size(plan.legacy.path)):
             return _Comparison(model, recorded, trace, tolerance).made()
     except LimitError:
         return Check(None, "its graph is too large")

@@ -24,6 +24,7 @@ SMALL_WORK, WORK_PER_BYTE = 1_200_000, 0.7
 ITEM, STEP, OP = 0.5, 4, 450
 NUMBER = 0.005  # that numpy computes
 COMPILED = 150_000  # function of Keras on arrays of new shapes, which jax compiles
+NODE = 80  # of a graph, run on arrays
 COPY = 0.02  # of a value that is not looked at
 
 _left: contextvars.ContextVar[float] = contextvars.ContextVar("left", default=math.inf)
@@ -39,19 +40,31 @@ def of(size: int) -> Iterator[None]:
     if _left.get() < math.inf:
         yield
         return
-    with limited(TIMES * size + SMALL_BYTES, WORK_PER_BYTE * size + SMALL_WORK):
+    with anew(size):
         yield
 
 
 @contextlib.contextmanager
-def limited(bytes: float, work: float) -> Iterator[None]:
-    """Limit what `spend` and `work` allow in this context to bytes and microseconds."""
-    left, worked = _left.set(bytes), _work.set(work)
+def anew(size: int) -> Iterator[None]:
+    """Limit the same to as much again, inside such a context, too."""
+    left = _left.set(TIMES * size + SMALL_BYTES)
+    worked = _work.set(WORK_PER_BYTE * size + SMALL_WORK)
     try:
         yield
     finally:
         _left.reset(left)
         _work.reset(worked)
+
+
+def left() -> float:
+    """Return how many bytes may still be held."""
+    return _left.get()
+
+
+def free(size: float) -> None:
+    """Give back the bytes of arrays that were charged and are no longer held."""
+    if _left.get() < math.inf:
+        _left.set(_left.get() + size)
 
 
 def work(cost: float) -> None:

@@ -140,12 +140,16 @@ class Interpreter:
             argument: [value]
             for argument, value in zip(function.arguments, arguments, strict=True)
         }
+        held: dict[str, float] = {}  # bytes charged for the outputs of a node
         ends = frozenset(i for i in range(len(function.outputs)) if i in needed)
         for node, unused, positions in self._order(_ById(function), ends):
+            before = budget.left()
             taken = [_taken(function, results, output) for output in node.inputs]
             results[node.name] = self._node(node, taken, scope, depth, positions)
+            held[node.name] = before - budget.left()
             for other in unused:
                 del results[other]
+                budget.free(held.pop(other, 0))
         return [
             _taken(function, results, output) if i in ends else None
             for i, output in enumerate(function.outputs)
@@ -159,7 +163,7 @@ class Interpreter:
         depth: int,
         positions: Container[int],
     ) -> Sequence[Any]:
-        budget.work(budget.STEP)
+        budget.work(budget.NODE)
         within = f"{scope}/{node.name.rpartition('/')[0]}".strip("/")
 
         def call(name: object, arguments: Sequence[Value]) -> list[Any]:
