@@ -4,6 +4,7 @@ A SavedModel holds the function that computed its outputs. It is run on arrays, 
 model is called on the same: where their outputs differ, the model was rebuilt wrongly.
 """
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -127,9 +128,10 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
     if recorded is None or trace is None:
         return Check(None, "only a SavedModel has one")
     tolerance = max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
+    size = paths.size(plan.legacy.path)
     try:
-        with budget.anew(paths.size(plan.legacy.path)):
-            return _Comparison(model, recorded, trace, tolerance).made()
+        with budget.anew(size):
+            return _Comparison(model, recorded, trace, tolerance, size).made()
     except LimitError:
         return Check(None, "its graph is too large")
     except (NotInterpretedError, _UnsuitableError) as error:
@@ -153,6 +155,11 @@ class _Comparison:
     recorded: Recorded
     trace: Trace
     tolerance: float
+    size: int  # of the file, in bytes
+
+    def _budget(self) -> contextlib.AbstractContextManager[None]:
+        """Return the budget of another run of the graph."""
+        return budget.anew(self.size)
 
     def made(self) -> Check:
         interpreter = Interpreter(self.recorded)
@@ -195,7 +202,7 @@ class _Comparison:
         if problems and self.is_half and (fault := float16_products.problem()):
             return Check(None, fault)
         for number, problem in problems.items():
-            first = self._first_difference(interpreter, nest)
+            first = self._first_difference(inputs, nest)
             raise _differs(*first, f"{problem} for output {number}")
         self._check_regularizers(interpreter)
         difference = max([0.0, *(_share(*pair) for pair in pairs)])
@@ -245,7 +252,8 @@ class _Comparison:
         """
         if not self.is_half:
             return [ROUNDINGS * _rounding_of_products()] * len(expected)
-        wide = Interpreter(self.recorded, is_wide=True).run(self.trace, inputs)
+        with self._budget():
+            wide = Interpreter(self.recorded, is_wide=True).run(self.trace, inputs)
         pairs = zip(map(np.asarray, expected), map(np.asarray, wide), strict=False)
         return [ROUNDINGS * _share(*pair) for pair in pairs]
 
@@ -259,20 +267,25 @@ class _Comparison:
         return f"other numbers than its own graph (by {share:.1g} of the largest)"
 
     def _first_difference(
-        self, interpreter: Interpreter, nest: Nest
+        self, inputs: list[Array], nest: Nest
     ) -> tuple[str, keras.Layer]:
         """Return the first layer whose output differs, with its path."""
         with keras.StatelessScope(), keras_internals.layer_calls() as calls:
             self.model(nest, training=False)
+        interpreter = Interpreter(self.recorded, keeps_calls=True)
+        with self._budget(), contextlib.suppress(LimitError):
+            interpreter.run(self.trace, inputs)
         graph: dict[str, Sequence[Any]] = {}
         for call in interpreter.calls:
             graph.setdefault(call.scope, call.outputs)
         first = {path: (layer, found) for path, layer, found in reversed(calls)}
         for path, (layer, outputs) in reversed(first.items()):
             found = map(keras.ops.convert_to_numpy, keras.tree.flatten(outputs))
-            wanted = map(np.asarray, graph.get(path, ()))
-            pairs = zip(found, wanted, strict=False)
-            if path and any(self._problem(*pair) for pair in pairs):
+            pairs = zip(found, graph.get(path, ()), strict=False)
+            if path and any(
+                isinstance(wanted, np.ndarray) and self._problem(one, wanted)
+                for one, wanted in pairs
+            ):
                 return path, layer
         return "", self.model
 

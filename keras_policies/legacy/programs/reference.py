@@ -36,7 +36,6 @@ from keras_policies.legacy.programs import dropouts
 
 MAX_OUTPUTS = 2**31 - 1  # of a function: all
 MAX_DEPTH = 60  # of functions that call functions
-READING = "ReadVariableOp", "VariableV2"
 HALVES = "float16", "bfloat16"
 # Ops that take a variable itself, and their counterparts that take its value.
 OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
@@ -71,19 +70,24 @@ class Call(NamedTuple):
 
 
 class Interpreter:
-    """Runs the functions of a file; `calls` has the calls inside the last run.
+    """Runs the functions of a file.
+
+    `dropouts` has the scopes in which the last run would have dropped numbers, and
+    `calls` the calls of functions inside it.
 
     Args:
         is_wide: computes in float32 what the file computes in float16 or bfloat16.
+        keeps_calls: whether `calls` is filled. It holds all their outputs.
     """
 
-    def __init__(self, recorded: Recorded, *, is_wide: bool = False) -> None:
+    def __init__(
+        self, recorded: Recorded, *, is_wide: bool = False, keeps_calls: bool = False
+    ) -> None:
         self.recorded, self.is_wide = recorded, is_wide
+        self.keeps_calls = keeps_calls
         self.calls: list[Call] = []
         self._variables: dict[int, Array] = {}
-        self.dropouts: list[
-            str
-        ] = []  # where numbers are dropped, though nothing trains
+        self.dropouts: list[str] = []
         self._functions = functools.cache(
             functools.partial(dropouts.function, recorded)
         )
@@ -149,7 +153,8 @@ class Interpreter:
             held[node.name] = before - budget.left()
             for other in unused:
                 del results[other]
-                budget.free(held.pop(other, 0))
+                if not self.keeps_calls:
+                    budget.free(held.pop(other, 0))
         return [
             _taken(function, results, output) if i in ends else None
             for i, output in enumerate(function.outputs)
@@ -171,14 +176,15 @@ class Interpreter:
 
         if node.op == "Const":
             return [self._widened(node.attributes["value"])]
-        if node.op in READING:
+        if node.op == "ReadVariableOp":
             return [self._variable(inputs[0])]
         if node.op in PASSING:
             return inputs
         if node.op in CALLS:
             name = str(node.attributes.get("f"))
             outputs = self._function(name, inputs, within, depth + 1, positions)
-            self.calls.append(Call(within, outputs))
+            if self.keeps_calls:
+                self.calls.append(Call(within, outputs))
             return outputs
         if node.op in CONDITIONS:
             branch = "then_branch" if np.all(inputs[0]) else "else_branch"
