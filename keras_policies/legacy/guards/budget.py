@@ -24,7 +24,7 @@ SMALL_WORK, WORK_PER_BYTE = 1_200_000, 0.7
 ITEM, STEP, OP = 0.5, 4, 450
 NUMBER = 0.005  # that numpy computes
 COMPILED = 150_000  # function of Keras on arrays of new shapes, which jax compiles
-NODE = 80  # of a graph, run on arrays
+NODE = 500  # of a graph that is run on arrays, and of the model that is called
 COPY = 0.02  # of a value that is not looked at
 
 _left: contextvars.ContextVar[float] = contextvars.ContextVar("left", default=math.inf)

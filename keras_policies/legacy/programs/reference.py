@@ -146,7 +146,9 @@ class Interpreter:
         }
         held: dict[str, float] = {}  # bytes charged for the outputs of a node
         ends = frozenset(i for i in range(len(function.outputs)) if i in needed)
-        for node, unused, positions in self._order(_ById(function), ends):
+        order = self._order(_ById(function), ends)
+        budget.work(budget.NODE * (1 + len(order)))
+        for node, unused, positions in order:
             before = budget.left()
             taken = [_taken(function, results, output) for output in node.inputs]
             results[node.name] = self._node(node, taken, scope, depth, positions)
@@ -168,7 +170,6 @@ class Interpreter:
         depth: int,
         positions: Container[int],
     ) -> Sequence[Any]:
-        budget.work(budget.NODE)
         within = f"{scope}/{node.name.rpartition('/')[0]}".strip("/")
 
         def call(name: object, arguments: Sequence[Value]) -> list[Any]:
