@@ -150,6 +150,11 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
             f"training=True): {', '.join(built.check.dropouts)}. Keras "
             f"{keras.__version__} drops them in training only."
         )
+    if built.other_policies:
+        warn.warn(
+            f"{path}: your classes give these layers another policy than the file "
+            f"records: {', '.join(built.other_policies)}."
+        )
 
 
 def rebuild(
@@ -257,13 +262,15 @@ def load_weights(model: keras.Model, path: Path) -> None:
         pairs, left = weights.pair(model, by_name, "objects")
         # Read, with checksums, before anything is changed.
         found = [values.value_for(*pair) for pair in pairs]
-        for (variable, _), value in zip(pairs, found, strict=True):
-            variable.assign(value)
-        values.settle(model)
-        if state.iterations is not None and getattr(model, "optimizer", None):
-            problems = optimizer_state.restore(model, state, pairs)
-            left += [f"the state of the optimizer: {each}" for each in problems]
-            if isinstance(model.optimizer, LossScaleOptimizer):
-                optimizer_state.restore_loss_scale(model.optimizer, state)
+        restores = state.iterations is not None and getattr(model, "optimizer", None)
+        state = optimizer_state.held(state) if restores else state
+    for (variable, _), value in zip(pairs, found, strict=True):
+        variable.assign(value)
+    values.settle(model)
+    if restores:
+        problems = optimizer_state.restore(model, state, pairs)
+        left += [f"the state of the optimizer: {each}" for each in problems]
+        if isinstance(model.optimizer, LossScaleOptimizer):
+            optimizer_state.restore_loss_scale(model.optimizer, state)
     if left:
         warn.warn(f"{path}: the weights were loaded, without {'; '.join(left)}.")

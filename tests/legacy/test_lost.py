@@ -318,7 +318,7 @@ def test_what_cannot_be_had_is_named(of, name):
 
 @once
 def test_the_error_of_a_loop_says_what_to_do(of):
-    with pytest.raises(LegacyModelError, match="depend on the data") as caught:
+    with pytest.raises(LegacyModelError, match="how many rounds a While has") as caught:
         load_model(of("2.15.1/own_cell").model)
     told = "lost='refuse' (--lost refuse), the error names each"
     assert told in str(caught.value)

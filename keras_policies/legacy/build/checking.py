@@ -96,9 +96,15 @@ def is_due(plan: Plan) -> bool:
     """
     if plan.legacy.recorded is None:
         return False
-    if plan.lost.layers or plan.findings.rebuilt:
+    if plan.lost.layers:
         return True
-    return any(map(_is_uncertain, plan.legacy.recorded.layers.values()))
+    try:
+        if _trace(plan.legacy.recorded, None) is None:
+            return False
+        layers = plan.legacy.recorded.layers.values()
+        return bool(plan.findings.rebuilt) or any(map(_is_uncertain, layers))
+    except LegacyModelError:  # its functions were taken out of the file
+        return False
 
 
 def _is_uncertain(layer: RecordedLayer) -> bool:
@@ -124,9 +130,14 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
             something else.
     """
     recorded = plan.legacy.recorded
-    trace = None if recorded is None else _trace(recorded, signature)
-    if recorded is None or trace is None:
+    if recorded is None:
         return Check(None, "only a SavedModel has one")
+    try:
+        trace = _trace(recorded, signature)
+    except LegacyModelError as error:
+        return Check(None, error.reason)
+    if trace is None:
+        return Check(None, "the file holds no function of the model")
     tolerance = max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
     size = paths.size(plan.legacy.path)
     try:

@@ -1,5 +1,6 @@
 """Restores the state of a legacy optimizer in a Keras 3 optimizer, by variable."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 import keras
@@ -39,6 +40,17 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
         product = _nadam_product(inner.beta_1, state, state.iterations)
         keras_internals.nadam_product(inner).assign(product)
     return []
+
+
+def held(state: LegacyOptimizerState) -> LegacyOptimizerState:
+    """Return a state whose slots are read, with checksums."""
+
+    def read(slot: LegacySlot) -> LegacySlot:
+        array = slot.value.read()
+        value = dataclasses.replace(slot.value, read=lambda: array)
+        return dataclasses.replace(slot, value=value)
+
+    return dataclasses.replace(state, slots=tuple(map(read, state.slots)))
 
 
 def restore_loss_scale(own: LossScaleOptimizer, state: LegacyOptimizerState) -> None:

@@ -96,11 +96,11 @@ def plain(dtype: Any) -> PolicyLike | None:
 
 def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
     """Return the compute dtypes of a policy or a map; None if a dtype is not known."""
+    if isinstance(policy, str):
+        return {dtypes_of(policy)[0]}
     if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
         inner = [policy.default_policy, *policy.values()]
         return {dtype for one in inner for dtype in compute_dtypes(one)}
-    if isinstance(policy, str):
-        return {dtypes_of(policy)[0]}
     return {getattr(policy, "compute_dtype", None)}
 
 
