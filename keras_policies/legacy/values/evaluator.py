@@ -333,7 +333,7 @@ def _eagerly(
     if call not in _compiled:
         budget.work(budget.COMPILED)
         _compiled.add(call)
-    with keras.device("cpu"):
+    with keras.device("cpu:0"):
         found = function(*args, **kwargs)
         return keras.tree.map_structure(keras.ops.convert_to_numpy, found)
 
