@@ -25,6 +25,7 @@ from keras_policies.legacy.build import build, checking
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.lost import traces
+from keras_policies.legacy.programs import dropouts
 from keras_policies.legacy.programs.reference import Interpreter
 from keras_policies.legacy.readers import readers
 
@@ -265,3 +266,25 @@ def test_convert_says_how_it_was_checked(folder, tmp_path, capsys):
     assert main(["convert", str(h5), str(new), "--overwrite"]) == 0
     text = "not checked against its own graph: only a SavedModel has one"
     assert text in capsys.readouterr().out
+
+
+def test_an_unexpected_error_of_the_graph_is_no_error_of_the_model(folder, monkeypatch):
+    monkeypatch.setattr(Interpreter, "_node", lambda *args: {}["missing"])
+    path = folder / NEWEST / "gated" / "model"
+    assert "its own graph: KeyError: 'missing'" in opened(path)
+
+
+def test_a_draw_that_is_scaled_by_itself_ends():
+    nodes = {
+        "draw": Node("draw", "Mul", (Output("draw"), Output("draw")), {}),
+        "RandomUniform": Node("RandomUniform", "RandomUniform", (), {}),
+        "rate": Node("rate", "Const", (), {"value": np.array(0.5)}),
+        "kept": Node("kept", "GreaterEqual", (Output("draw"), Output("rate")), {}),
+        "cast": Node("cast", "Cast", (Output("kept"),), {}),
+        "two": Node("two", "Const", (), {"value": np.array(2.0)}),
+        "scaled": Node("scaled", "Mul", (Output("x"), Output("two")), {}),
+        "end": Node("end", "Mul", (Output("scaled"), Output("cast")), {}),
+    }
+    function = Function("f", ("x",), nodes, (Output("end"),))
+    recorded = Recorded({}, {}, {}, {"f": function}, {})
+    assert dropouts.function(recorded, "f").nodes["end"].op == "Mul"

@@ -19,7 +19,7 @@ import numpy as np
 from keras_policies import float16_products, keras_internals
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base import remedies
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.recorded import (
     Nest,
@@ -147,6 +147,10 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
         return Check(None, "its graph is too large")
     except (NotInterpretedError, _UnsuitableError) as error:
         return Check(None, str(error))
+    except LegacyModelError:
+        raise
+    except UNEXPECTED as error:
+        return Check(None, f"{type(error).__name__}: {error}")
 
 
 def _trace(recorded: Recorded, signature: str | None) -> Trace | None:

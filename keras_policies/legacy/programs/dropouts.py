@@ -16,6 +16,7 @@ from keras_policies.legacy.base.recorded import Function, Node, Output, Recorded
 
 DROPOUT = "_Dropout"
 SCALED = {"Add", "AddV2", "Mul"}  # a draw, in another range
+MAX_SCALED = 2  # ops between the two: it is multiplied, and something is added
 
 
 def function(recorded: Recorded, name: str) -> Function:
@@ -66,6 +67,7 @@ def _constant(node: Node | None) -> float | None:
 def _is_draw(output: Output, nodes: Mapping[str, Node]) -> bool:
     """Return whether a node gives uniform numbers."""
     node = nodes.get(output.node)
-    while node is not None and node.op in SCALED:
-        node = nodes.get(node.inputs[0].node)
+    for _ in range(MAX_SCALED):
+        if node is not None and node.op in SCALED:
+            node = nodes.get(node.inputs[0].node)
     return node is not None and node.op == "RandomUniform"
