@@ -44,6 +44,10 @@ SLOTS_OF_OPTIMIZERS = "optimizer slots"
 GRAPHS = "graphs of operations"
 WEIGHTS = "weights of layers"
 
+# `Trainer`; from Keras 3.16 on `BaseTrainer`.
+_TRAINERS = [c.__name__ for c in keras.Model.__mro__ if "trainers" in c.__module__]
+_TRAINER = _TRAINERS[-1] if _TRAINERS else "Trainer"
+
 PLACES = {
     POLICIES: (
         Place("layers.layer", "Layer._flatten_layers", takes="include_self recursive"),
@@ -98,7 +102,7 @@ PLACES = {
         Place("backend.common.variables", "Variable.value.fget", "_value", since="3.7"),
         Place(
             "trainers.trainer",
-            "Trainer._aggregate_additional_loss",
+            f"{_TRAINER}._aggregate_additional_loss",
             takes="loss",
             since="3.8",
         ),
