@@ -109,8 +109,8 @@ def problem(kind, mutation, found):
     checked = kind in hostile_worker.CHECKED and mutation in hostile_worker.CHECKSUMMED
     if found["outcome"] == "different" and checked:
         return f"another model than the original: {found['detail']}"
-    if mutation in COSTED and "processor" in found:
-        cost = {**found, "outcome": "opened", "seconds": found["processor"]}
+    if mutation in COSTED and "loops" in found:
+        cost = {**found, "outcome": "opened"}
         return hostile_costs.problem(cost, found["size"])
     if found["seconds"] > MAX_SECONDS or found["bytes"] > MAX_BYTES:
         return f"{found['seconds']:.1f} s, {found['bytes'] / 2**20:.0f} MiB"

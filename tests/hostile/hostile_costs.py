@@ -20,8 +20,9 @@ import warnings
 
 import hostile_worker
 
-# What an input may cost: the least, and for each byte of its files.
-SECONDS, SECONDS_PER_BYTE = 2, 1e-6  # of processor time
+# What an input may cost: the least, and for each byte of its files. A loop is a million
+# rounds of nothing, timed beside the input: a busy machine is slower at both.
+LOOPS, LOOPS_PER_BYTE = 200, 1e-4  # some 5 s, and 2.5 s for each megabyte
 BYTES, BYTES_PER_BYTE = 300e6, 10  # of memory
 # When a process is ended; the test then fails.
 MAX_SECONDS, MAX_WAIT, ADDRESS_SPACE = 40, 90, 24 * 1024**3
@@ -44,12 +45,12 @@ def problem(found, size):
     """Return what is wrong with a cost, or None; `size` is that of the input."""
     if found["outcome"] not in ("opened", "refused"):
         return f"{found['outcome']}: {found['detail']}"
-    seconds = SECONDS + SECONDS_PER_BYTE * size
+    loops = LOOPS + LOOPS_PER_BYTE * size
     most = BYTES + BYTES_PER_BYTE * size
-    if found["seconds"] > seconds or found["bytes"] > most:
+    if found["loops"] > loops or found["bytes"] > most:
         return (
-            f"{found['seconds']:.1f} s and {found['bytes'] / 1e6:.0f} MB, at most "
-            f"{seconds:.1f} s and {most / 1e6:.0f} MB: {found['detail']}"
+            f"{found['loops']:.0f} loops and {found['bytes'] / 1e6:.0f} MB, at most "
+            f"{loops:.0f} loops and {most / 1e6:.0f} MB: {found['detail']}"
         )
     return None
 
@@ -94,16 +95,18 @@ def open_small(action):
 
 
 def cost(action, path):
-    """Return `{outcome, detail, seconds, bytes}` of opening an input."""
+    """Return `{outcome, detail, loops, bytes}` of opening an input."""
     open_small(action)
+    before = hostile_worker.loop()
     hostile_worker.reset_peak()
     base, start = hostile_worker.peak(), _seconds()
     outcome, detail = attempt(action, path)
+    seconds, peak = _seconds() - start, hostile_worker.peak()
     return {
         "outcome": outcome,
         "detail": detail,
-        "seconds": _seconds() - start,
-        "bytes": hostile_worker.peak() - base,
+        "loops": seconds / max(before, hostile_worker.loop()),
+        "bytes": peak - base,
     }
 
 
