@@ -23,8 +23,8 @@ from keras_policies import (
 )
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import LegacyWeight
-from keras_policies.legacy.guards import attribute_texts, budget
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards import budget, hdf5_bytes
+from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.ops import array_creation, array_joining
 from keras_policies.legacy.readers.slot_names import SlotNames
 
@@ -226,4 +226,4 @@ def test_an_attribute_that_ends_with_its_file_is_left_to_hdf5():
     sizes = struct.pack("<HHH", len(b"keras_version\0"), 20, 0)
     text = struct.pack("<BBHIIIHH", 0x19, 1, 0, 16, 0x10, 1, 0, 8)
     data = bytes([1, 0]) + sizes + b"keras_version\0\0\0" + text + bytes(4)
-    attribute_texts.check(data, {})
+    hdf5_bytes.check_texts(data, {})

@@ -8,7 +8,7 @@ import pytest
 from keras_policies import LegacyModelError
 from keras_policies.legacy.base.recorded import Composite, Output, Spec
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers import readers
 from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.saved_model import constants, structures

@@ -31,7 +31,7 @@ from keras_policies import (
     load_weights,
 )
 from keras_policies.cli import main
-from keras_policies.legacy.guards import packed
+from keras_policies.legacy.guards import limits
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
 SAVED_MODEL, H5 = SOURCE / "saved_model", SOURCE / "model.h5"
@@ -232,7 +232,7 @@ HOSTILE = {
     ),
     "zip-many": (
         zip_with,
-        {"name": "{}.h5", "times": packed.MAX_ENTRIES + 1},
+        {"name": "{}.h5", "times": limits.ARCHIVE_ENTRIES + 1},
         "more than 10000 files and folders in the archive",
     ),
     "zip-deep": (zip_with, {"name": "a/" * 40 + "a.h5"}, "too long or too deep"),
@@ -246,7 +246,7 @@ HOSTILE = {
     "tar-bomb": (tar_with, {"name": "a.h5", "content": ZEROS}, "the archive claims"),
     "tar-many": (
         tar_with,
-        {"name": "{}.h5", "times": packed.MAX_ENTRIES + 1, "content": b""},
+        {"name": "{}.h5", "times": limits.ARCHIVE_ENTRIES + 1, "content": b""},
         "more than 10000 files and folders in the archive",
     ),
     "tar-header": (
@@ -281,7 +281,7 @@ def test_a_central_directory_that_would_fill_memory_is_refused(tmp_path):
 
 
 def test_the_sum_of_all_files_is_limited(tmp_path, monkeypatch):
-    monkeypatch.setattr(packed, "MAX_UNPACKED_BYTES", 1000)
+    monkeypatch.setattr(limits, "ARCHIVE_BYTES", 1000)
     path = packed_folder(tmp_path, ".zip", ".")
     with pytest.raises(LegacyModelError, match="at most 1000 are written"):
         load_model(path)

@@ -12,7 +12,7 @@ import pytest
 
 import keras_policies
 from keras_policies import backends, cli
-from keras_policies.legacy.guards import budget, expansion, packed
+from keras_policies.legacy.guards import limits
 
 ROOT = pathlib.Path(__file__).parents[2]
 # The pages whose examples run.
@@ -154,12 +154,23 @@ def test_the_reference_has_every_public_name():
 
 def test_the_limits_on_the_security_page_are_those_of_the_code():
     page = (ROOT / "docs" / "security.md").read_text("utf8")
-    gib, mib = packed.MAX_UNPACKED_BYTES // 2**30, expansion.SMALL_FILE_BYTES // 2**20
+    mib, million = limits.MIB, 1_000_000
     for limit in (
-        f"{packed.MAX_ENTRIES:,}, with paths of {packed.MAX_NAME_BYTES:,} bytes and "
-        f"{packed.MAX_DEPTH} levels, {gib} GiB in all",
-        f"{budget.TIMES} times the size of the file, and "
-        f"{budget.SMALL_BYTES // 2**20} MiB",
-        f"{expansion.MAX_EXPANSION} times its packed size, and {mib} MiB",
+        f"| {limits.MEMORY_PER_BYTE} times the size of the file, and "
+        f"{limits.SMALL_MEMORY_BYTES // mib} MiB, added up |",
+        f"| {limits.WORK_PER_BYTE} for each byte of the file, and "
+        f"{limits.SMALL_WORK / million} million, added up |",
+        f"| axes of a tensor | {limits.RANK} |",
+        f"| {limits.EXPANSION} times its packed size, and "
+        f"{limits.SMALL_FILE_BYTES // mib} MiB |",
+        f"| {limits.ARCHIVE_ENTRIES:,}, with paths of {limits.ARCHIVE_NAME_BYTES:,} "
+        f"bytes and {limits.ARCHIVE_DEPTH} levels, "
+        f"{limits.ARCHIVE_BYTES // limits.GIB} GiB in all",
+        f"| JSON | {limits.JSON_BYTES // mib} MiB, "
+        f"{limits.JSON_VALUES // million} million values |",
+        f"| vocabularies | {limits.VOCABULARY_BYTES // mib} MiB, "
+        f"{limits.VOCABULARY_TOKENS // million} million tokens |",
+        f"| {limits.INDEX_BYTES // mib} MiB, {limits.INDEX_ENTRIES:,} entries, with",
+        f"| protocol buffers | {limits.MESSAGES // million} million messages |",
     ):
         assert limit in page

@@ -3,9 +3,6 @@
 from typing import Any
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.errors import LegacyModelError
-
-MAX_PATH = 2000  # characters
 
 
 def name_of(config: Config) -> str:
@@ -13,16 +10,6 @@ def name_of(config: Config) -> str:
     inner = config.get("config")
     name = inner.get("name") if isinstance(inner, dict) else None
     return str(config.get("name") or name or config.get("class_name"))
-
-
-def path(prefix: str, name: str) -> str:
-    """Return the path of a layer; refuse a long one, which each layer below repeats."""
-    found = f"{prefix}{name}"
-    if len(found) > MAX_PATH:
-        raise LegacyModelError(
-            f"the name of a layer is longer than {MAX_PATH} characters: {found[:80]!r}."
-        )
-    return found
 
 
 def is_graph(config: Config) -> bool:

@@ -28,7 +28,6 @@ from keras_policies.legacy.build.values import assign, restore_states, settle
 from keras_policies.legacy.build.weights import ByLayer, pair
 from keras_policies.legacy.bytecode import layer as _calls  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.guards.limit import check_rank
 from keras_policies.legacy.ops import layer as _ops  # noqa: F401 (for Keras)
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
@@ -56,7 +55,7 @@ def build(
     """
     legacy = plan.legacy
     blank = keras_internals.blank_variables(backend.place, backend.zeros, budget.spend)
-    ranks = keras_internals.checking_shapes(check_rank)
+    ranks = keras_internals.checking_shapes(budget.check_rank)
     with located(legacy.path), blank, ranks:
         model = _make(plan)
         with corrupt(legacy.path):

@@ -9,11 +9,11 @@ from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.build import optimizer_state
 from keras_policies.legacy.build.targets import Pairs
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import graph, training
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
-MAX_REASON = 120  # characters of an error that Keras raised
 KEEPS_TRAINING = 3, 16  # the first Keras that obeys `training` in a graph
 OVERRIDING = {
     False: "when it trains (set trainable=False instead)",
@@ -84,7 +84,8 @@ class _Made:
         except LimitError:
             raise
         except Exception as error:  # Keras 3 may not take the arguments any more
-            reason = f"{type(error).__name__}: {error}".splitlines()[0][:MAX_REASON]
+            line = f"{type(error).__name__}: {error}".splitlines()[0]
+            reason = line[: limits.TOLD_REASON]
             name = nest.get("class_name")
             self.left_out.append(f"{kind}: {name!r} ({reason.rstrip(': ')})")
             return None

@@ -9,8 +9,8 @@ import keras
 
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards import limits
 
-MAX_MESSAGE = 2000  # characters; a file can put megabytes of its own into one
 REFUSED = (
     re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument"),
     re.compile(r"Unrecognized keyword arguments passed to (\w+)"),
@@ -39,7 +39,7 @@ def innermost(error: BaseException) -> str:
     """Return the error of a layer that Keras has wrapped, cut, without a full stop."""
     while cause := error.__cause__ or error.__context__:
         error = cause
-    return f"{type(error).__name__}: {error}"[:MAX_MESSAGE].rstrip(".: ")
+    return f"{type(error).__name__}: {error}"[: limits.TOLD_MESSAGE].rstrip(".: ")
 
 
 def explained(problem: str, error: BaseException) -> LegacyModelError:

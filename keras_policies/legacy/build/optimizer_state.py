@@ -11,9 +11,8 @@ from keras_policies.backends.running import backend
 from keras_policies.legacy.base.model import LegacyOptimizerState, LegacySlot
 from keras_policies.legacy.build.targets import Pairs
 from keras_policies.legacy.build.values import fits, value_for
+from keras_policies.legacy.guards import limits
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
-
-MAX_STEPS = 2**31  # Keras counts in int32
 
 
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
@@ -26,10 +25,10 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     if state.iterations == 0 and not state.slots:
         return []  # it was never trained
     slots, problems = _slot_values(inner, state.slots, pairs, trainable)
-    if type(state.iterations) is not int or not 0 <= state.iterations < MAX_STEPS:
-        problems.append(
-            f"it has made {state.iterations} iterations, expected 0 to {MAX_STEPS - 1}"
-        )
+    count = state.iterations
+    if type(count) is not int or not 0 <= count <= limits.ITERATIONS:
+        expected = f"expected 0 to {limits.ITERATIONS}"
+        problems.append(f"it has made {count} iterations, {expected}")
     if problems:
         return problems
     for slot, value in slots:

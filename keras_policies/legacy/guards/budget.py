@@ -1,27 +1,25 @@
-"""Limits the memory and the work that a file asks for to what its size explains.
+"""Counts what a file asks for: memory and work, which its size explains, and things.
 
 A config of a few bytes can ask for a layer of a billion units, and a graph of a few
 nodes for a product of matrices that takes an hour. Whatever a file makes this package
-compute is charged here before it is computed.
+compute is charged here before it is computed. The limits are in `limits`.
 """
 
 import contextlib
 import contextvars
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from keras_policies.legacy.base.errors import LimitError
+from keras_policies.annotations import Config
+from keras_policies.legacy.base.configs import inner_layers
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.guards import limits
 
-# A float16 weight as float32, with the slots of Adam.
-TIMES = 8
-SMALL_BYTES = 256 * 1024 * 1024
-MAX_TOLD = 2**64  # larger sizes are not written out: they may have any length
-
-# Work that a file may ask for, in about microseconds: the least, and for each byte of
-# it. Work is counted before it is done.
-SMALL_WORK, WORK_PER_BYTE = 1_200_000, 0.7
-# Of a value that is looked at, an instruction of code, an op that Keras makes.
-ITEM, STEP, OP = 0.5, 4, 450
+# Prices of work, in about microseconds. Work is counted before it is done.
+ITEM = 0.5  # value that is looked at
+STEP = 4  # instruction of code
+OP = 450  # that Keras makes
 NUMBER = 0.005  # that numpy computes
 COMPILED = 150_000  # function of Keras on arrays of new shapes, which jax compiles
 NODE = 500  # of a graph that is run on arrays, and of the model that is called
@@ -47,8 +45,8 @@ def of(size: int) -> Iterator[None]:
 @contextlib.contextmanager
 def anew(size: int) -> Iterator[None]:
     """Limit the same to as much again, inside such a context, too."""
-    left = _left.set(TIMES * size + SMALL_BYTES)
-    worked = _work.set(WORK_PER_BYTE * size + SMALL_WORK)
+    left = _left.set(limits.MEMORY_PER_BYTE * size + limits.SMALL_MEMORY_BYTES)
+    worked = _work.set(limits.WORK_PER_BYTE * size + limits.SMALL_WORK)
     try:
         yield
     finally:
@@ -92,7 +90,7 @@ def spend(count: float, itemsize: int = 4, computed: float = 0) -> None:
     if not 0 <= size < math.inf:  # NaN is neither
         raise LimitError(f"corrupt: the config asks for an array of {size} bytes.")
     if size > left:
-        told = size if size < MAX_TOLD else f"over {MAX_TOLD}"
+        told = size if size < limits.TOLD_BYTES else f"over {limits.TOLD_BYTES}"
         raise LimitError(
             f"corrupt: the config asks for an array of {told} bytes, more than the "
             "weights in the file explain."
@@ -100,3 +98,76 @@ def spend(count: float, itemsize: int = 4, computed: float = 0) -> None:
     if left < math.inf:
         _left.set(left - size)
     work(max(count, computed) * NUMBER)
+
+
+def check_rank(shape: Sequence[int | None]) -> None:
+    """Raise `LimitError` if a tensor of this shape has too many axes."""
+    if len(shape) > limits.RANK:
+        reason = f"a tensor of {len(shape)} axes, expected at most {limits.RANK}."
+        raise LimitError(reason)
+
+
+class Limit:
+    """Raises `LimitError` when a file asks for more of something than it may.
+
+    Args:
+        most: int, how many are allowed.
+        what: str, what is counted, in plural, as the error names it.
+
+    Example:
+        >>> nodes = Limit(2, "nodes in its functions")
+        >>> nodes.spend(2)
+        >>> try:
+        ...     nodes.spend()
+        ... except LimitError as error:
+        ...     print(error)
+        the file has more than 2 nodes in its functions, the safety limit.
+    """
+
+    def __init__(self, most: int, what: str) -> None:
+        self.most = most
+        self.what = what
+        self._left = most
+
+    def spend(self, count: int = 1) -> None:
+        """Count `count` more, which cannot be negative or NaN."""
+        if not 0 <= count <= self._left:
+            self._left = 0
+            reason = (
+                f"the file has more than {self.most} {self.what}, the safety limit."
+            )
+            raise LimitError(reason)
+        self._left -= count
+
+
+def layer_path(prefix: str, name: str) -> str:
+    """Return the path of a layer; refuse a long one, which each layer below repeats."""
+    path = f"{prefix}{name}"
+    if len(path) > limits.PATH_CHARACTERS:
+        raise LegacyModelError(
+            f"the name of a layer is longer than {limits.PATH_CHARACTERS} characters: "
+            f"{path[:80]!r}."
+        )
+    return path
+
+
+def check_runs(config: Any) -> None:
+    """Raise `LegacyModelError` if Keras would run the layers of a model too often.
+
+    Keras runs the layers of a model once to build it, and again for each call of it: 20
+    models in each other, each calling the next one twice, run a million layers.
+    """
+    if isinstance(config, dict):
+        what = "runs of layers in models that call each other"
+        _runs(config, Limit(limits.LAYER_RUNS, what))
+
+
+def _runs(layer: Config, left: Limit) -> int:
+    """Return how many layers all calls of a layer run, itself or those in it."""
+    config, nodes = layer.get("config"), layer.get("inbound_nodes")
+    wrapped = config.get("layer") if isinstance(config, dict) else None
+    inner = [wrapped] if isinstance(wrapped, dict) else inner_layers(layer)
+    size = sum(_runs(one, left) for one in inner)
+    left.spend(size)
+    calls = len(nodes) if isinstance(nodes, list) else 1
+    return max(1, calls) * max(1, size)

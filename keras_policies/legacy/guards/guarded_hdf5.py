@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import h5py
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
-from keras_policies.legacy.guards import attribute_texts, expansion, global_heap
+from keras_policies.legacy.guards import hdf5_bytes, limits, packed
 
 # Deflate, shuffle, Fletcher's checksum, szip, LZF: for others, HDF5 loads plugins.
 FILTERS = frozenset((1, 2, 3, 4, 32000))
@@ -39,7 +39,7 @@ def _check_bytes(file: FilePath | BinaryIO) -> None:
             file = stack.enter_context(open(file, "rb"))
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         stack.enter_context(data)
-        attribute_texts.check(data, global_heap.sizes(data))
+        hdf5_bytes.check(data)
 
 
 def _text(value: Any) -> str:
@@ -102,8 +102,8 @@ def dataset(group: h5py.Group, name: str) -> h5py.Dataset:
         raise LegacyModelError(f"{name!r} is of numbers no weight has: {found.dtype}.")
     _check_filters(found, name)
     claimed = math.prod(found.shape or ()) * found.dtype.itemsize
-    held = found.id.get_storage_size()
-    expansion.check(repr(name), claimed, held, expansion.SMALL_ARRAY_BYTES)
+    stored = found.id.get_storage_size()
+    packed.check_expansion(repr(name), claimed, stored, limits.SMALL_ARRAY_BYTES)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Limits for archives from strangers: names, kinds, counts and sizes."""
+"""Checks what is packed: names, kinds and sizes in archives, claims of any part."""
 
 import io
 import pathlib
@@ -6,32 +6,28 @@ import stat
 import sys
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.guards import expansion
+from keras_policies.legacy.guards import limits
 
-MAX_ENTRIES = 10_000  # files and folders; the largest of tf.keras's models have 100s
-MAX_NAME_BYTES, MAX_PART_BYTES, MAX_DEPTH = 1024, 255, 32
-MAX_UNPACKED_BYTES = 64 * 1024**3  # of all files
-# Of one read. Contents are copied in small pieces: what is larger is a header that
-# would be held in memory.
-MAX_READ_BYTES = 8 * 1024**2
 # What a path in an archive never contains: another drive, or a way of Windows.
 FORBIDDEN = "\0", "\\", ":"
 OUTSIDE = "its path leads out of the folder to unpack to, or is written as on Windows"
 
 
 class SmallReads(io.FileIO):
-    """A file that refuses reads of more than `MAX_READ_BYTES`."""
+    """A file that refuses reads of more than `limits.ARCHIVE_READ_BYTES`."""
 
     def read(self, size: int | None = -1) -> bytes:
         """Return at most `size` bytes, or the rest."""
         wanted = sys.maxsize if size is None or size < 0 else size
         left = pathlib.Path(self.name).stat().st_size - self.tell()
-        if min(wanted, left) > MAX_READ_BYTES:
+        if min(wanted, left) > limits.ARCHIVE_READ_BYTES:
             raise LegacyModelError(
                 f"a header of the archive has {min(wanted, left)} bytes: at most "
-                f"{MAX_READ_BYTES} are read."
+                f"{limits.ARCHIVE_READ_BYTES} are read."
             )
-        return super().read(wanted if wanted <= MAX_READ_BYTES else -1) or b""
+        return (
+            super().read(wanted if wanted <= limits.ARCHIVE_READ_BYTES else -1) or b""
+        )
 
 
 def check_entry(name: str, mode: int) -> None:
@@ -44,9 +40,11 @@ def check_entry(name: str, mode: int) -> None:
     if not is_inside or any(text in name for text in FORBIDDEN):
         raise _refused(name, OUTSIDE)
     sizes = [len(part.encode(errors="replace")) for part in parts]
-    is_short = sum(sizes) <= MAX_NAME_BYTES and max(sizes, default=0) <= MAX_PART_BYTES
-    if not is_short or len(parts) > MAX_DEPTH:
-        raise _refused(name[:MAX_PART_BYTES] + "…", "its path is too long or too deep")
+    is_long = sum(sizes) > limits.ARCHIVE_NAME_BYTES
+    is_long |= max(sizes, default=0) > limits.ARCHIVE_PART_BYTES
+    if is_long or len(parts) > limits.ARCHIVE_DEPTH:
+        start = name[: limits.ARCHIVE_PART_BYTES]
+        raise _refused(f"{start}…", "its path is too long or too deep")
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise _refused(name, "it is a link or a device, not a file or a folder")
 
@@ -60,9 +58,24 @@ def _refused(name: str, reason: str) -> LegacyModelError:
 
 def check_unpacked(claimed: int, packed: int) -> None:
     """Raise if an archive of `packed` bytes may not unpack to `claimed` bytes."""
-    expansion.check("the archive", claimed, packed, expansion.SMALL_FILE_BYTES)
-    if claimed > MAX_UNPACKED_BYTES:
+    check_expansion("the archive", claimed, packed, limits.SMALL_FILE_BYTES)
+    if claimed > limits.ARCHIVE_BYTES:
         raise LegacyModelError(
-            f"the archive unpacks to {claimed} bytes: at most {MAX_UNPACKED_BYTES} are "
-            "written."
+            f"the archive unpacks to {claimed} bytes: at most {limits.ARCHIVE_BYTES} "
+            "are written."
+        )
+
+
+def check_expansion(part: str, claimed: int, stored: int, small: int) -> None:
+    """Raise if a part of a file claims more bytes than those that are stored explain.
+
+    Bytes are `claimed` when unpacked, `stored` in the file; up to `small` more than
+    `limits.EXPANSION` explains are allowed.
+    """
+    if claimed > limits.EXPANSION * stored + small:
+        raise LegacyModelError(
+            f"{part} claims {claimed} bytes, and {stored} are there: at most "
+            f"{limits.EXPANSION} times as many are expected.",
+            "If you trust it, store it unpacked: HDF5 with `h5repack -f NONE`, a "
+            ".keras file with `zip -0`.",
         )

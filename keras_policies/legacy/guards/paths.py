@@ -9,10 +9,10 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
+from keras_policies.legacy.guards import limits
 
 FILES = "*.pb", "assets/*", "variables/*"
 INDEX = ".index"  # of a checkpoint
-MAX_FILES = 100_000
 KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFCHR: "a device",
@@ -49,7 +49,7 @@ def _files(path: pathlib.Path) -> Iterable[pathlib.Path]:
 
 def _stats(path: FilePath) -> dict[pathlib.Path, os.stat_result]:
     with contextlib.suppress(OSError):  # somebody deletes them
-        files = itertools.islice(_files(pathlib.Path(path)), MAX_FILES)
+        files = itertools.islice(_files(pathlib.Path(path)), limits.FOLDER_FILES)
         return {one: one.stat() for one in files if one.is_file()}
     return {}
 

@@ -16,10 +16,10 @@ from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.base.policies import policy_name
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import policies
 
 LOOPS = {"StatelessWhile", "While"}
-MAX_NAME = 80  # characters of a name that an error repeats
 Result = TypeVar("Result")
 Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 
@@ -100,7 +100,7 @@ class Findings:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
+    return name if len(name) <= limits.TOLD_NAME else f"{name[: limits.TOLD_NAME]}…"
 
 
 def _listed(named: Named) -> str:

@@ -8,7 +8,7 @@ from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.bytecode import lambda_configs as calls
 from keras_policies.legacy.bytecode.values import Program
-from keras_policies.legacy.guards import runs
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import op_layers
 from keras_policies.legacy.plan import (
     activations,
@@ -40,7 +40,7 @@ INNER_MODULES = {
 
 def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
     """Return the config, or raise LegacyModelError if a layer cannot be converted."""
-    runs.check(written)
+    budget.check_runs(written)
     return findings.collected(_keras_layer(written, settings, is_root=True))
 
 
@@ -58,7 +58,7 @@ def _keras_layer(
     class_name, config = written["class_name"], written.get("config") or {}
     if isinstance(config, list):  # a Sequential, up to Keras 2.2.2
         config = {"name": written.get("name") or "sequential", "layers": config}
-    path = configs.path(prefix, config.get("name") or class_name)
+    path = budget.layer_path(prefix, config.get("name") or class_name)
     with located(layer=None if is_root else path):
         if configs.is_graph(written):
             below = "" if is_root else f"{path}/"

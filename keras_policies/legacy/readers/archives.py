@@ -11,8 +11,8 @@ from typing import IO, NamedTuple
 
 from keras_policies.legacy.base import errors
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.guards import packed
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards import limits, packed
+from keras_policies.legacy.guards.budget import Limit
 
 ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"
 ENDINGS = ".zip", ".tar.gz", ".tgz"
@@ -105,7 +105,7 @@ def _tar(file: IO[bytes]) -> tarfile.TarFile:
 
 
 def _write(entries: Iterator[Entry], folder: pathlib.Path) -> None:
-    count = Limit(packed.MAX_ENTRIES, "files and folders in the archive")
+    count = Limit(limits.ARCHIVE_ENTRIES, "files and folders in the archive")
     for entry in entries:
         count.spend()
         packed.check_entry(entry.name, entry.mode)

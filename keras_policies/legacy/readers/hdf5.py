@@ -20,7 +20,7 @@ from keras_policies.legacy.base.model import (
     LegacyOptimizerState,
     LegacyWeight,
 )
-from keras_policies.legacy.guards import guarded_hdf5, json_text
+from keras_policies.legacy.guards import guarded_hdf5, texts
 from keras_policies.legacy.guards.guarded_hdf5 import attribute, member
 from keras_policies.legacy.readers import (
     hdf5_weights,
@@ -86,7 +86,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         group, slots = member(file, "model_weights"), member(file, "optimizer_weights")
         if not isinstance(group, h5py.Group):
             raise LegacyModelError("the group model_weights is missing.")
-        config = json_text.decode(text, MODEL)
+        config = texts.decode(text, MODEL)
         by_layer = hdf5_weights.by_layer(group)
         stored = hdf5_weights.named(slots) if isinstance(slots, h5py.Group) else ()
         hdf5_weights.check_total(path, by_layer, stored)
@@ -94,7 +94,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             config, by_layer = keras_1.as_keras_2(config, by_layer)
         found, weights = vocabularies.take(config, by_layer, {})
         compiled = attribute(file, TRAINING)
-        training = None if compiled is None else json_text.decode(compiled, TRAINING)
+        training = None if compiled is None else texts.decode(compiled, TRAINING)
         optimizer = _optimizer(stored, weights)
         if numbered_slots.is_written_by(version) and training is not None:
             settings = training.get("optimizer_config") or {}

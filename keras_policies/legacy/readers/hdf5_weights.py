@@ -11,7 +11,7 @@ import numpy as np
 from keras_policies import aligned
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import Array, LayerWeights, LegacyWeight
-from keras_policies.legacy.guards import expansion, paths
+from keras_policies.legacy.guards import limits, packed, paths
 from keras_policies.legacy.guards.guarded_hdf5 import dataset, member, names
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -37,7 +37,7 @@ def check_total(
     """
     every = itertools.chain(*weights.values(), others)
     total, held = sum(one.size for one in every), paths.size(path)
-    expansion.check("its weights together", total, held, expansion.SMALL_FILE_BYTES)
+    packed.check_expansion("its weights together", total, held, limits.SMALL_FILE_BYTES)
 
 
 def weight(group: h5py.Group, name: str, path: str = "") -> LegacyWeight:

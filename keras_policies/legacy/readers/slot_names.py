@@ -4,8 +4,7 @@ import collections
 from collections.abc import Iterable
 
 from keras_policies.legacy.base.model import LegacySlot, LegacyWeight
-
-MAX_PARTS = 100  # of a slot's name: scopes, layers, the variable, the slot
+from keras_policies.legacy.guards import limits
 
 
 class SlotNames:
@@ -23,7 +22,7 @@ class SlotNames:
 
     def slot(self, value: LegacyWeight) -> LegacySlot | None:
         """Return the `LegacySlot` of an optimizer's variable, or None."""
-        parts = value.name.split("/")[-MAX_PARTS:]
+        parts = value.name.split("/")[-limits.SLOT_PARTS :]
         for start in range(len(parts)):
             name, slot = "/".join(parts[start:-1]), parts[-1]
             if name not in self._weights and start:

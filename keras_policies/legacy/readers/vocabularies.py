@@ -13,6 +13,7 @@ from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs, lookups
 from keras_policies.legacy.base.model import LayerWeights, LegacyWeight, Vocabulary
 from keras_policies.legacy.base.names import beginnings, without_package
+from keras_policies.legacy.guards import budget
 
 STATEFUL = (*lookups.LOOKUPS, "CategoryEncoding", "Discretization")
 
@@ -20,7 +21,7 @@ STATEFUL = (*lookups.LOOKUPS, "CategoryEncoding", "Discretization")
 def _in_config(config: Config, prefix: str = "") -> Iterator[str]:
     """Yield the paths of the layers with a learned state, as plan/ names them."""
     for layer in configs.inner_layers(config):
-        path = configs.path(prefix, configs.name_of(layer))
+        path = budget.layer_path(prefix, configs.name_of(layer))
         if without_package(str(layer.get("class_name"))) in STATEFUL:
             yield path
         yield from _in_config(layer, f"{path}/")

@@ -8,6 +8,7 @@ from typing import Any
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Spec
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.ops.op_layers import GRAPH_OP
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
@@ -24,7 +25,6 @@ from keras_policies.legacy.plan.lost.steps import (
 )
 
 FUNCTIONAL = "Functional"
-MAX_NAME = 200  # characters
 
 
 class Names:
@@ -35,9 +35,9 @@ class Names:
 
     def take(self, wanted: str) -> str:
         """Return the name, with a number if it has been given out."""
-        start = wanted[: 2 * MAX_NAME]
+        start = wanted[: 2 * limits.NAME_CHARACTERS]
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", start).strip("_.") or "op"
-        name = start = plain[:MAX_NAME]
+        name = start = plain[: limits.NAME_CHARACTERS]
         while name in self._given:
             self._given[start] += 1
             name = f"{start}_{self._given[start]}"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.lost import made_layers
 from keras_policies.legacy.plan.lost.made_layers import Made
@@ -24,7 +25,6 @@ from keras_policies.legacy.plan.lost.uses import OUTPUT, Read, Use, Uses, is_zer
 
 ADDITIONS = "Add", "AddV2", "BiasAdd"
 ROWS = 1, -3  # the axis of the rows of images
-MAX_SIZES = 100  # steps that compute the sizes of a product
 
 
 def replaced(uses: Uses) -> tuple[list[Step | Result], dict[int, Part]]:
@@ -167,7 +167,7 @@ def _row(number: int, uses: Uses) -> tuple[Value, int] | None:
 def _has_sizes_of(value: Value, tensors: set[Value], steps: Sequence[Step]) -> bool:
     """Return whether sizes are computed from the shape of one of some tensors."""
     waiting, seen = [value], {value}
-    while waiting and len(seen) < MAX_SIZES:
+    while waiting and len(seen) < limits.SIZE_STEPS:
         step = op_of(waiting.pop(), steps)
         if step is None:
             continue

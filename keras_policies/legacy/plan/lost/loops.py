@@ -7,7 +7,7 @@ import numpy as np
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.recorded import Node, Spec
-from keras_policies.legacy.guards import budget
+from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
     Items,
@@ -21,8 +21,6 @@ from keras_policies.legacy.plan.lost.steps import (
     op_of,
 )
 
-MAX_ROUNDS = 200  # of a loop
-MAX_ITEMS = 10_000  # of a list
 Follow = Callable[[str, Sequence[Value]], list[Value]]
 Add = Callable[[Step], int]
 
@@ -33,7 +31,7 @@ def unrolled(node: Node, values: list[Value], follow: Follow) -> list[Value] | N
     None if the number of its rounds depends on the data.
     """
     condition, body = (str(node.attributes.get(name)) for name in ("cond", "body"))
-    for _ in range(MAX_ROUNDS + 1):
+    for _ in range(limits.LOOP_ROUNDS + 1):
         (goes_on,) = follow(condition, values)
         known = constant(goes_on)
         if known is None:
@@ -42,8 +40,8 @@ def unrolled(node: Node, values: list[Value], follow: Follow) -> list[Value] | N
             return values
         values = follow(body, values)
     raise LegacyModelError(
-        f"the loop {node.name!r} has more than {MAX_ROUNDS} rounds, too many to be "
-        "unrolled."
+        f"the loop {node.name!r} has more than {limits.LOOP_ROUNDS} rounds, too many "
+        "to be unrolled."
     )
 
 
@@ -125,7 +123,7 @@ def _row(name: str, tensor: Value, row: Array) -> OpStep:
 
 
 def _count(number: int) -> int:
-    if not 0 <= number <= MAX_ITEMS:
-        reason = f"a list of {number} tensors, expected at most {MAX_ITEMS}."
+    if not 0 <= number <= limits.LIST_ITEMS:
+        reason = f"a list of {number} tensors, expected at most {limits.LIST_ITEMS}."
         raise LegacyModelError(reason)
     return number

@@ -8,12 +8,12 @@ from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.names import beginnings
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import new_weights, vocabularies
 from keras_policies.legacy.plan.lost.replacing import Replacing, is_known
 
 NO_CLASS = "Signature"  # of a file without Keras metadata
-MAX_DEPTH = 400  # steps that Keras surely recurses through under Python's usual limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Rebuilt:
                 " Copied, since several of these layers shared them; each copy trains "
                 f"by itself now: {', '.join(self.copied)}."
             )
-        if self.depth > MAX_DEPTH:
+        if self.depth > limits.STEPS_IN_MODEL:
             text += (
                 f" One has {self.depth} steps, so a .keras file of this model opens "
                 f"only after sys.setrecursionlimit({2000 + 2 * self.depth})."

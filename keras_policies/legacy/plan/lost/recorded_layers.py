@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Recorded
-
-MAX_NAMESAKES = 8  # layers with the same name and the same variables
+from keras_policies.legacy.guards import limits
 
 
 def by_name(recorded: Recorded, number: int) -> dict[str, int]:
@@ -61,7 +60,7 @@ class Layers:
         )
         for number, layer in recorded.layers.items():
             found = self._numbers[frozenset(layer.variables), layer.name]
-            if len(found) < MAX_NAMESAKES:
+            if len(found) < limits.NAMESAKES:
                 found.append(number)
 
     def has_name(self, last: str) -> bool:
@@ -75,7 +74,7 @@ class Layers:
         """
         names = _names(scope.rpartition("/")[2])
         found = (self._numbers.get((variables, name), ()) for name in names)
-        return [number for numbers in found for number in numbers][:MAX_NAMESAKES]
+        return [number for numbers in found for number in numbers][: limits.NAMESAKES]
 
 
 def _names(last: str) -> Iterable[str]:

@@ -8,14 +8,12 @@ from typing import TypeAlias
 
 from keras_policies.legacy.base.lookups import LOOKUPS
 from keras_policies.legacy.base.recorded import CALLS, Output, RecordedLayer
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan.lost.bodies import Body, CycleError, ordered
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
 from keras_policies.legacy.plan.lost.steps import Part
 
 PartOf: TypeAlias = Callable[[int], Part | None]
-MAX_SCOPES = 30  # of a name
-MAX_SCOPE = 2000  # characters
-MAX_BROKEN = 20  # regions that turn out to be none
 # Layers without weights that do nothing in an inference function.
 IDLE = {
     *("ActivityRegularization", "AlphaDropout", "Dropout", "GaussianDropout"),
@@ -47,7 +45,7 @@ def scopes(name: str) -> Iterator[tuple[str, str]]:
 
     Those of `a/b/MatMul` are `("a", "a")` and `("a/b", "b")`.
     """
-    parts = name[:MAX_SCOPE].split("/")[:MAX_SCOPES]
+    parts = name[: limits.SCOPE_CHARACTERS].split("/")[: limits.SCOPES]
     for end in range(1, len(parts)):
         yield "/".join(parts[:end]), parts[end - 1]
 
@@ -180,7 +178,7 @@ def in_order(body: Body, found: Iterable[Region]) -> list[str | Region]:
     A region that would have to come before itself is taken apart.
     """
     kept = [*found]
-    for _ in range(MAX_BROKEN):
+    for _ in range(limits.BROKEN_CALLS):
         try:
             return _ordered(body, kept)
         except CycleError as cycle:  # which only a region can make

@@ -6,8 +6,8 @@ from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.base.recorded import Recorded, Trace
-from keras_policies.legacy.guards import budget
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards import budget, limits
+from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.plan import classes, layers
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import graphs, models, recorded_layers, traces
@@ -22,8 +22,6 @@ from keras_policies.legacy.plan.lost.steps import (
     Value,
 )
 from keras_policies.legacy.plan.lost.tracing import Tracing, limit, refuse_resources
-
-MAX_OPS = 12_000  # and layers that functions become; Keras makes each of them once
 
 
 def _is_own(written: Config) -> bool:
@@ -57,7 +55,7 @@ class Replacing:
         self.recorded, self.settings, self.signature = recorded, settings, signature
         self._layers = Layers(recorded)
         self._left = limit()
-        self._ops = Limit(MAX_OPS, "ops in the functions that it recorded")
+        self._ops = Limit(limits.OPS, "ops in the functions that it recorded")
         self._inside: dict[int, Part | None] = {}  # rebuilt layers, by number
         self._around: list[int] = []  # the lost layers that are being rebuilt
 

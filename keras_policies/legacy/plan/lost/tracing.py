@@ -17,7 +17,8 @@ from keras_policies.legacy.base.recorded import (
     Recorded,
     Spec,
 )
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.plan.lost import bodies, calls, loops, regions
 from keras_policies.legacy.plan.lost.bodies import Body
@@ -37,15 +38,13 @@ from keras_policies.legacy.programs import dropouts
 
 # How many nodes are followed for a model. A node counts once for each of its inputs, in
 # every call of its function.
-MAX_NODES = 30_000
-MAX_DEPTH = 60  # of functions that call functions
 # Ops that take a variable itself, and their counterparts that take its value.
 OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
 
 
 def limit() -> Limit:
     """Return the limit on the nodes that are followed for a whole model."""
-    return Limit(MAX_NODES, "nodes in the functions that it recorded")
+    return Limit(limits.NODES, "nodes in the functions that it recorded")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,9 +70,11 @@ class Tracing:
         """Add the steps of a function; return its outputs."""
         if name not in self.recorded.functions:
             raise LegacyModelError(f"corrupt: there is no function {name!r}.")
-        if depth > MAX_DEPTH:
-            reason = f"its functions call each other more than {MAX_DEPTH} times deep."
-            raise LegacyModelError(reason)
+        if depth > limits.CALL_DEPTH:
+            raise LegacyModelError(
+                f"its functions call each other more than {limits.CALL_DEPTH} times "
+                "deep."
+            )
         body = bodies.body(dropouts.function(self.recorded, name), given)
         return _Calling(self, body, given, depth).outputs()
 

@@ -10,17 +10,16 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Config, LegacyWeight
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards import budget, limits
+from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint.protos import Message
 
 Edges: TypeAlias = dict[str, int]  # name of the edge -> number of the object
 Weights: TypeAlias = Mapping[int, LegacyWeight]  # by object
 LAYER = "layer-"
 LAYER_WITH_WEIGHTS = "layer_with_weights-"
-MAX_STEPS = 3_000_000
 # Edges of a layer that lead to no weights of its own.
 NO_WEIGHTS = """
 _default_save_signature _self_saveable_object_factories __call__ keras_api optimizer
@@ -50,7 +49,7 @@ class ObjectGraph:
     variables: Weights  # those in the checkpoint
     metadata: Mapping[int, Config]  # what Keras wrote about its objects
     _steps: Limit = dataclasses.field(
-        default_factory=lambda: Limit(MAX_STEPS, "links between its objects"),
+        default_factory=lambda: Limit(limits.LINKS, "links between its objects"),
         init=False,
         repr=False,
     )
@@ -108,7 +107,7 @@ class ObjectGraph:
             for edge, child in edges(node).items():
                 if child in seen:
                     continue
-                path = configs.path(prefix, edge)
+                path = budget.layer_path(prefix, edge)
                 yield path, child
                 if not is_leaf(child):
                     seen.add(child)

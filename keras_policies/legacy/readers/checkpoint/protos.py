@@ -14,6 +14,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message, message_fa
 from google.protobuf.descriptor import Descriptor
 
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.readers.checkpoint.messages import MESSAGES
 from keras_policies.legacy.readers.checkpoint.wire import CorruptError, read_varint
 
@@ -22,8 +23,6 @@ PACKAGE = "keras_policies.legacy"
 MESSAGE = re.compile(r"message (\w+) \{(.*?)\}", re.DOTALL)
 FIELD = re.compile(r"(repeated |optional )?(\w+) (\w+) = (\d+);")
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5  # wire types
-MAX_MESSAGES = 3_000_000  # of which a small file can hold very many
-UNCOUNTED_BYTES = 1024 * 1024  # too few to hold a harmful number of messages
 
 
 @functools.cache
@@ -56,7 +55,7 @@ def _message_class(name: str) -> Any:
     return message_factory.GetMessageClass(described)
 
 
-def parse(name: str, data: bytes, most: int = MAX_MESSAGES) -> Message:
+def parse(name: str, data: bytes, most: int = limits.MESSAGES) -> Message:
     """Return the message `name` of messages.py, parsed from `data`.
 
     If there is much data, it may hold `most` messages.
@@ -67,7 +66,7 @@ def parse(name: str, data: bytes, most: int = MAX_MESSAGES) -> Message:
     """
     parsed = _message_class(name)()
     try:
-        if len(data) > UNCOUNTED_BYTES:
+        if len(data) > limits.UNCOUNTED_BYTES:
             _check_count(parsed.DESCRIPTOR, data, most)
         parsed.ParseFromString(data)
     except (CorruptError, message.DecodeError, UnicodeDecodeError) as error:

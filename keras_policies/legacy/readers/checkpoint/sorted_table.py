@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import google_crc32c
 
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.readers.checkpoint import wire
 from keras_policies.legacy.readers.checkpoint.wire import CorruptError, read_varint
 
@@ -19,11 +20,6 @@ FOOTER_BYTES = 48
 MAGIC = 0xDB4775248B80FB57
 TRAILER_BYTES = 5  # one byte of compression type, four of checksum
 NO_COMPRESSION = 0
-
-MAX_INDEX_BYTES = 512 * 1024 * 1024
-MAX_KEY_BYTES = 64 * 1024  # keys are object paths; prefix compression could bomb
-MAX_TOTAL_KEY_BYTES = 64 * 1024 * 1024
-MAX_ENTRIES = 250_000
 
 
 def _block(data: bytes, handle: bytes) -> bytes:
@@ -59,8 +55,8 @@ def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         size, position = read_varint(block, position)
         if shared > len(key) or position + added + size > end:
             raise CorruptError("an entry reaches past the end of its block")
-        if shared + added > MAX_KEY_BYTES:
-            raise CorruptError(f"a key is longer than {MAX_KEY_BYTES} bytes")
+        if shared + added > limits.KEY_BYTES:
+            raise CorruptError(f"a key is longer than {limits.KEY_BYTES} bytes")
         key = key[:shared] + block[position : position + added]
         position += added
         yield key, block[position : position + size]
@@ -83,9 +79,11 @@ def _read(data: bytes) -> dict[bytes, bytes]:
             if last is not None and key <= last:  # so no block is read twice either
                 raise CorruptError(f"the key {key[:80]!r} is not in its order")
             key_bytes += len(key)
-            if key_bytes > MAX_TOTAL_KEY_BYTES or len(table) == MAX_ENTRIES:
-                limits = f"{MAX_ENTRIES} keys, or {MAX_TOTAL_KEY_BYTES} bytes of them"
-                raise CorruptError(f"more than {limits}")
+            if key_bytes > limits.ALL_KEYS_BYTES or len(table) == limits.INDEX_ENTRIES:
+                raise CorruptError(
+                    f"more than {limits.INDEX_ENTRIES} keys, or "
+                    f"{limits.ALL_KEYS_BYTES} bytes of them"
+                )
             table[key], last = value, key
     return table
 
@@ -93,8 +91,8 @@ def _read(data: bytes) -> dict[bytes, bytes]:
 def read_table(path: pathlib.Path) -> dict[bytes, bytes]:
     """Return the table in a `.index` file, with about a hundred bytes for a tensor."""
     try:
-        if path.stat().st_size > MAX_INDEX_BYTES:
-            raise CorruptError(f"it is larger than {MAX_INDEX_BYTES} bytes")
+        if path.stat().st_size > limits.INDEX_BYTES:
+            raise CorruptError(f"it is larger than {limits.INDEX_BYTES} bytes")
         return _read(path.read_bytes())
     except (CorruptError, struct.error) as error:
         raise LegacyModelError(

@@ -16,6 +16,7 @@ import numpy as np
 from keras_policies import aligned
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.readers.checkpoint import wire
 from keras_policies.legacy.readers.checkpoint.protos import Message
 
@@ -29,7 +30,6 @@ DTYPES = {
     int(number): np.dtype(getattr(ml_dtypes, name, name))
     for number, name in re.findall(r"(\d+) (\w+)", TYPES)
 }
-MAX_DIMENSIONS = 254  # tensorflow/core/framework/tensor_shape.h
 CHECKSUM_CHUNK_BYTES = 16 * 1024 * 1024
 
 
@@ -61,10 +61,10 @@ def check_entry(key: str, parsed: Message, shape: tuple[int, ...]) -> None:
             "or newer than this reader."
         )
     sizes = min((*shape, parsed.offset, parsed.size))
-    if sizes < 0 or parsed.shape.unknown_rank or len(shape) > MAX_DIMENSIONS:
+    if sizes < 0 or parsed.shape.unknown_rank or len(shape) > limits.TENSOR_AXES:
         raise LegacyModelError(
-            f"{key!r} is corrupt: shape {shape[:MAX_DIMENSIONS]}, {parsed.size} bytes "
-            f"at {parsed.offset}."
+            f"{key!r} is corrupt: shape {shape[: limits.TENSOR_AXES]}, {parsed.size} "
+            f"bytes at {parsed.offset}."
         )
     dtype = DTYPES[parsed.dtype]
     expected = math.prod(shape) * dtype.itemsize

@@ -11,18 +11,24 @@ import zipfile
 from collections.abc import Iterator
 from typing import IO
 
-from keras_policies.legacy.base import configs, errors, lookups
+from keras_policies.legacy.base import errors
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Config, Inputs, LegacyModel
-from keras_policies.legacy.guards import expansion, guarded_hdf5, json_text, paths
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards import (
+    budget,
+    guarded_hdf5,
+    limits,
+    packed,
+    paths,
+    texts,
+)
+from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers import hdf5_weights, vocabularies
 from keras_policies.legacy.readers.keras_archive import optimizer, weights
 
 ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
 COMPILED = "loss", "loss_weights", "metrics", "weighted_metrics"
 METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
-MAX_METADATA_BYTES = 64 * 1024
 COPY_BYTES = 1024 * 1024
 SIZES = "file_size", "compress_size"  # of a member
 
@@ -58,8 +64,8 @@ def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
 def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
     """Copy the HDF5 file of the weights into an open file."""
     info = _info(archive, WEIGHTS)
-    left, small = info.file_size, expansion.SMALL_FILE_BYTES
-    expansion.check(WEIGHTS, left, info.compress_size, small)
+    left, small = info.file_size, limits.SMALL_FILE_BYTES
+    packed.check_expansion(WEIGHTS, left, info.compress_size, small)
     with errors.corrupt(str(archive.filename), WEIGHTS), archive.open(info) as member:
         while left and (chunk := member.read(min(left, COPY_BYTES))):
             unpacked.write(chunk)
@@ -74,15 +80,15 @@ def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, byt
     files = [info for info in every if info.filename.endswith(VOCABULARY)]
     claimed, held = (sum(getattr(info, of) for info in files) for of in SIZES)
     held = min(held, paths.size(str(archive.filename)))  # members may share bytes
-    expansion.check(ASSETS, claimed, held, expansion.SMALL_TEXT_BYTES)
-    left = Limit(lookups.MAX_TOKENS, "tokens in its vocabularies")
+    packed.check_expansion(ASSETS, claimed, held, limits.SMALL_TEXT_BYTES)
+    left = Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
     path_of = weights.layer_paths(config)
     for info in files:
         stored = info.filename.removeprefix(ASSETS).removesuffix(VOCABULARY)
-        text = _read_member(archive, info.filename, lookups.MAX_VOCABULARY_BYTES)
-        lines = lookups.lines(text.replace(b"\r\n", b"\n"))
+        text = _read_member(archive, info.filename, limits.VOCABULARY_BYTES)
+        lines = texts.vocabulary(text.replace(b"\r\n", b"\n"))
         left.spend(len(lines))
-        found[path_of(configs.path("", stored))] = dict(enumerate(lines))
+        found[path_of(budget.layer_path("", stored))] = dict(enumerate(lines))
     return found
 
 
@@ -117,13 +123,13 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     """
     with tempfile.TemporaryFile() as unpacked:
         with _open_archive(path) as archive:
-            metadata = _read_member(archive, METADATA, MAX_METADATA_BYTES)
-            decoded = json_text.decode(metadata, METADATA)
+            metadata = _read_member(archive, METADATA, limits.METADATA_BYTES)
+            decoded = texts.decode(metadata, METADATA)
             version = str(decoded.get("keras_version", "unknown"))
             errors.check_version(version)
-            text = _read_member(archive, CONFIG, json_text.MAX_JSON_BYTES)
+            text = _read_member(archive, CONFIG, limits.JSON_BYTES)
             _unpack_weights(archive, unpacked)
-            config = json_text.decode(text, CONFIG)
+            config = texts.decode(text, CONFIG)
             tokens = _tokens(archive, config)
         with guarded_hdf5.open_file(unpacked) as file:
             training = _training_config(config.get("compile_config"))

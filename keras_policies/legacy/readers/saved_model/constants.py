@@ -10,11 +10,10 @@ import numpy as np
 
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.guards import budget
+from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
 
-MAX_DIMENSIONS = 32  # of numpy 1
 LISTED_BYTES = 32  # of memory that each string or number in a list takes
 # Field of a message `Tensor` -> the dtypes whose values are in it, one for each element
 # but for complex numbers.
@@ -45,7 +44,7 @@ def read(name: str, tensor: Message) -> Array:
         reason = f"{name}: corrupt: a constant of the unknown type {tensor.dtype}."
         raise LegacyModelError(reason)
     found, count = _stored(tensor, dtype), math.prod(shape)
-    if min(shape, default=0) >= 0 and len(shape) <= MAX_DIMENSIONS:
+    if min(shape, default=0) >= 0 and len(shape) <= limits.CONSTANT_AXES:
         if len(found) == count:
             return found.reshape(shape)
         is_scalar = len(found) <= 1
@@ -55,7 +54,9 @@ def read(name: str, tensor: Message) -> Array:
             if not len(found):  # TensorFlow takes the default of the type
                 found = np.array([b""] if tensor.dtype == STRING else [0]).astype(dtype)
             return np.pad(found, (0, count - len(found)), "edge").reshape(shape)
-    reason = f"corrupt: {len(found)} values for the shape {shape[:MAX_DIMENSIONS]}."
+    reason = (
+        f"corrupt: {len(found)} values for the shape {shape[: limits.CONSTANT_AXES]}."
+    )
     raise LegacyModelError(f"{name}: {reason}")
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.recorded import Function, Trace
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model import constants
@@ -15,9 +16,7 @@ from keras_policies.legacy.readers.saved_model.functions import FunctionReader
 from keras_policies.legacy.readers.saved_model.lazy import Lazy
 from keras_policies.legacy.readers.saved_model.structures import StructureReader
 
-MAX_FUNCTIONS = 200_000
 # What is parsed takes hundreds of times the bytes in the file.
-MAX_VALUES = 500_000
 
 
 class Library:
@@ -29,7 +28,7 @@ class Library:
 
     def __init__(self, path: pathlib.Path, meta_graph: Message) -> None:
         self._meta_graph = meta_graph
-        self._values = Limit(MAX_VALUES, "nodes and values in its functions")
+        self._values = Limit(limits.GRAPH_VALUES, "nodes and values in its functions")
         self._functions = FunctionReader(self._values)
         self._structures = StructureReader(self._values)
         self.functions = Lazy(path, self._stored, self._function)
@@ -47,7 +46,9 @@ class Library:
         return dict(zip(names, stored, strict=True))
 
     def _function(self, data: bytes) -> Function:
-        return self._functions.read(protos.parse("FunctionDef", data, 2 * MAX_VALUES))
+        return self._functions.read(
+            protos.parse("FunctionDef", data, 2 * limits.GRAPH_VALUES)
+        )
 
     def _concrete(self) -> Mapping[str, Message]:
         stored = _counted(self._meta_graph.object_graph_def.concrete_functions)
@@ -90,5 +91,5 @@ class Library:
 
 
 def _counted(stored: Sequence[bytes]) -> Sequence[bytes]:
-    Limit(MAX_FUNCTIONS, "functions").spend(len(stored))
+    Limit(limits.GRAPH_FUNCTIONS, "functions").spend(len(stored))
     return stored

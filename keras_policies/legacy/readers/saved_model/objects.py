@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Config
-from keras_policies.legacy.guards import json_text
+from keras_policies.legacy.guards import limits, texts
 from keras_policies.legacy.guards.paths import check_inside
 from keras_policies.legacy.readers.checkpoint import object_graph, protos
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
@@ -27,7 +27,6 @@ MODEL_FILE = "saved_model.pb"
 METADATA_FILE = "keras_metadata.pb"
 VARIABLES = "variables/variables"
 SCHEMA_VERSION = 1
-MAX_MODEL_BYTES = 2 * 1024**3  # what a protocol buffer can be
 KERAS_OBJECT = "_tf_keras_"
 SIGNATURES, SERVING, CALL = "signatures", "serving_default", "__call__"
 # What stands for the JSON of a root that is no Keras object, but has a function.
@@ -95,8 +94,8 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
 
 def _parsed(kind: str, path: pathlib.Path) -> Message:
     check_inside(path, path.parent)
-    if path.stat().st_size > MAX_MODEL_BYTES:
-        raise LegacyModelError(f"larger than {MAX_MODEL_BYTES} bytes: no model.")
+    if path.stat().st_size > limits.MODEL_BYTES:
+        raise LegacyModelError(f"larger than {limits.MODEL_BYTES} bytes: no model.")
     return protos.parse(kind, path.read_bytes())
 
 
@@ -136,13 +135,13 @@ def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Confi
 
 def _decoded(objects: Iterable[tuple[int, Message]]) -> dict[int, Config]:
     """Return `{object: dict}` of those messages that Keras wrote."""
-    texts = {
+    metadata = {
         number: item.metadata
         for number, item in objects
         if item.metadata and item.identifier.startswith(KERAS_OBJECT)
     }
-    json_text.check_size(texts.values(), "the objects of Keras")
-    return {at: json_text.decode(text, f"object {at}") for at, text in texts.items()}
+    texts.check_size(metadata.values(), "the objects of Keras")
+    return {at: texts.decode(text, f"object {at}") for at, text in metadata.items()}
 
 
 def _no_objects(folder: pathlib.Path) -> LegacyModelError:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Container, Iterator
 
 from keras_policies.legacy.base.model import Array, Config, LegacyWeight
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint.object_graph import (
     BOOKKEEPING,
     LAYER_WITH_WEIGHTS,
@@ -21,7 +22,6 @@ from keras_policies.legacy.readers.saved_model.library import Library
 from keras_policies.legacy.readers.saved_model.objects import MODEL_FILE, SavedObjects
 from keras_policies.legacy.readers.saved_model.traces import Traces
 
-MAX_PATHS = 64 * 1024 * 1024
 METRIC = "_tf_keras_metric"
 WITHOUT_CONFIG = "layer was saved without config"
 IN_METADATA = "name", "trainable", "dtype"  # also where a layer has no config
@@ -58,7 +58,9 @@ class _Layers:
         self._graph = objects.graph
         self._weights = weights
         self._traces = Traces(objects)
-        self._paths = Limit(MAX_PATHS, "characters in the paths of its objects")
+        self._paths = Limit(
+            limits.CHILD_PATHS, "characters in the paths of its objects"
+        )
         self._trained: dict[int, frozenset[int]] = {}  # by the object that lists them
 
     def numbers(self) -> dict[int, int]:

@@ -6,7 +6,7 @@ Source: tensorflow/core/protobuf/struct.proto.
 from typing import Any
 
 from keras_policies.legacy.base.recorded import Composite, Nest, Spec
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model.functions import dtype_name, shape

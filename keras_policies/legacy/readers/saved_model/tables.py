@@ -9,8 +9,8 @@ tensorflow/core/protobuf/saved_object_graph.proto.
 import pathlib
 from typing import Any
 
-from keras_policies.legacy.base import lookups
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards import limits, texts
 from keras_policies.legacy.guards.paths import check_inside
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model.objects import SavedObjects
@@ -85,7 +85,7 @@ class Tables:
                 f"{name}: corrupt: values of type {values.dtype}, expected integers or "
                 "strings."
             )
-        if values.size > lookups.MAX_TOKENS:
+        if values.size > limits.VOCABULARY_TOKENS:
             reason = f"{name}: corrupt: {values.size} tokens in a vocabulary."
             raise LegacyModelError(reason)
         found: list[Any] = values.reshape(-1).tolist()
@@ -103,10 +103,10 @@ class Tables:
             raise LegacyModelError(reason, "Copy the whole folder.")
         check_inside(path, self._objects.folder)
         size = path.stat().st_size
-        if size > lookups.MAX_VOCABULARY_BYTES:
+        if size > limits.VOCABULARY_BYTES:
             raise LegacyModelError(
                 f"its vocabulary {ASSETS}/{name} has {size} bytes, expected at most "
-                f"{lookups.MAX_VOCABULARY_BYTES}."
+                f"{limits.VOCABULARY_BYTES}."
             )
-        lines = lookups.lines(path.read_bytes().replace(b"\r", b""))
+        lines = texts.vocabulary(path.read_bytes().replace(b"\r", b""))
         return lines[:-1] if lines[-1] == b"" else lines

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Iterator
 
 from keras_policies.legacy.base.recorded import Trace
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.object_graph import Edges
 from keras_policies.legacy.readers.saved_model.objects import (
@@ -17,7 +18,6 @@ from keras_policies.legacy.readers.saved_model.objects import (
 CALL_WITH_LOSSES = "call_and_return_conditional_losses"  # (outputs, losses)
 DEFAULT_CALL = "_default_save_signature"  # of the model alone
 REGULARIZERS = "regularization_losses"
-MAX_TRACES = 200_000
 
 
 class Traces:
@@ -25,7 +25,7 @@ class Traces:
 
     def __init__(self, objects: SavedObjects) -> None:
         self._objects = objects
-        self._listed = Limit(MAX_TRACES, "functions of its layers")
+        self._listed = Limit(limits.LAYER_FUNCTIONS, "functions of its layers")
 
     def signatures(self) -> dict[str, str]:
         """Return `{name of the signature: name of its function}`."""

@@ -1,20 +1,24 @@
-"""Checks that the texts in an HDF5 file's attributes are as long as they claim.
+"""Checks the bytes of an HDF5 file, before a defect of the library meets them.
 
-The defects, all in HDF5 1.14.6, where an attribute holds texts of variable length. The
-names in parentheses are files in tests/data/hostile:
-- the library takes as much memory as a text claims to need, up to 4 GiB, before it
-  looks for the text (text_of_four_gigabytes);
+All defects are in HDF5 1.14.6. The names in parentheses are files in
+tests/data/hostile:
+- a global heap holds values of variable length, such as a config. The library goes from
+  object to object by their sizes, and never ends where a size is zero (H5HGcache.c,
+  H5HG__cache_heap_deserialize; heap_without_end);
+- for a text in an attribute, the library takes as much memory as the text claims to
+  need, up to 4 GiB, before it looks for the text (text_of_four_gigabytes);
 - where a text is longer than it claims, the library writes past that memory before it
   reports an error, which may crash the process (text_longer_than_it_claims);
 - where a datatype of variable length is neither a text nor a sequence, the library
   crashes (text_of_no_kind).
 
 Remove this module once no HDF5 that h5py may come with has these defects: without this
-package, each of the three files must end in an error, in little memory, and without an
+package, each of the four files must end in an error, in little memory, and without an
 invalid write (valgrind shows one).
 
-Source: HDF5 File Format Specification 3.0, IV.A.2.m (the attribute message), IV.A.2.d
-(datatypes: 9 is of variable length), IV.A.2.b (dataspaces), VIII.B (global heap ids).
+Source: HDF5 File Format Specification 3.0, III.E (global heaps), IV.A.2.m (the
+attribute message), IV.A.2.d (datatypes: 9 is of variable length), IV.A.2.b
+(dataspaces), VIII.B (global heap ids).
 """
 
 import math
@@ -22,16 +26,25 @@ import mmap
 import re
 import struct
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.guards.global_heap import MOST, Sizes
-from keras_policies.legacy.guards.limit import Limit
+from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards.budget import Limit
+
+HEAP = b"GCOL"
+HEAP_HEADER, HEAP_OBJECT = struct.Struct("<4sB3xQ"), struct.Struct("<HH4xQ")
+HEAP_VERSION, MIN_HEAP_BYTES = 1, 4096
+# Version of the superblock -> where it says how many bytes an address and a size have.
+SIZES_AT = {0: 13, 1: 13, 2: 9, 3: 9}
+EIGHT = bytes((8, 8))
+Sizes: TypeAlias = dict[int, dict[int, int]]  # address -> {number: bytes}
 
 # The names of all attributes that are read; long lists are split into `layer_names0`
 # and so on. Searching for the ends, which share a first letter, is ten times faster.
 BEGINNINGS = b"keras", b"layer", b"model", b"training", b"weight"
 ENDS = re.compile(rb"_(?:config|names|version)[0-9]*\0")
-SIZES = struct.Struct("<HHH")  # of the name, the datatype, the dataspace
+PARTS = struct.Struct("<HHH")  # of the name, the datatype, the dataspace
 # Version of the message -> bytes before the name, and what its parts are padded to.
 LAYOUTS = {1: (8, 8), 2: (8, 1), 3: (9, 1)}
 SHARED = 1  # flag: the datatype is elsewhere, which tf.keras never does
@@ -42,38 +55,84 @@ DIMENSIONS_AT = {1: 8, 2: 4}  # in a dataspace, by its version
 TEXT = struct.Struct("<IQI")  # length, address of the heap, place in it
 
 
-def check(data: mmap.mmap | bytes, sizes: Sizes) -> None:
+def check(data: mmap.mmap) -> None:
+    """Raise if the HDF5 library would hang on a file, fill memory, or crash."""
+    check_texts(data, heap_sizes(data))
+
+
+def heap_sizes(data: mmap.mmap) -> Sizes:
+    """Return the sizes of the objects in each global heap of a file."""
+    at = SIZES_AT.get(data[8]) if len(data) > 16 else None
+    if at is None or data[at : at + 2] != EIGHT:
+        raise LegacyModelError(
+            "not an HDF5 file as tf.keras writes it: its superblock is of an unknown "
+            "kind. It is truncated or corrupt."
+        )
+    starts = [match.start() for match in re.finditer(HEAP, data)]
+    most = limits.HDF5_OVERLAP * len(data) // HEAP_OBJECT.size
+    left = Limit(most, "objects in its global heaps")
+    return {start: _objects(data, start, left) for start in starts}
+
+
+def _objects(data: mmap.mmap, start: int, left: Limit) -> dict[int, int]:
+    """Return `{number: bytes}` of a global heap, `{}` for a part of a tensor.
+
+    `left` counts objects: heaps may lie in each other.
+    """
+    if start + HEAP_HEADER.size > len(data):
+        return {}
+    _, version, size = HEAP_HEADER.unpack_from(data, start)
+    end = start + size
+    if version != HEAP_VERSION or size < MIN_HEAP_BYTES or end > len(data):
+        return {}  # the library refuses these itself
+    sizes, at = {}, start + HEAP_HEADER.size
+    while at + HEAP_OBJECT.size <= end:
+        left.spend()
+        number, _, size = HEAP_OBJECT.unpack_from(data, at)
+        sizes[number] = size
+        at += size if number == 0 else HEAP_OBJECT.size + (size + 7) // 8 * 8
+        if (number == 0 and size < HEAP_OBJECT.size) or at > end:
+            raise LegacyModelError(
+                f"corrupt: the global heap at byte {start} has an object without a "
+                "size.",
+                "Copy the file again from where it came from.",
+            )
+    return sizes
+
+
+def check_texts(data: mmap.mmap | bytes, sizes: Sizes) -> None:
     """Raise if a text in a file is longer or shorter than it claims.
 
     Several texts may be the same bytes: all together they take no more than the file.
     """
-    texts = Limit(MOST * len(data) // TEXT.size, "texts in the attributes of the file")
-    bytes = Limit(MOST * len(data), "bytes in the attributes of the file")
+    most = limits.HDF5_OVERLAP * len(data)
+    texts = Limit(most // TEXT.size, "texts in the attributes of the file")
+    bytes = Limit(most, "bytes in the attributes of the file")
     for begin, name in _names(data):
         for version, (before, padding) in LAYOUTS.items():
             start = begin - before
             if start < 0 or data[start] != version:
                 continue
-            parts = SIZES.unpack_from(data, start + 2)
+            parts = PARTS.unpack_from(data, start + 2)
             if parts[0] != len(name):
                 continue
             attribute = f"corrupt: the attribute {name[:-1].decode()!r}"
             if version > 1 and data[start + 1] & SHARED:
                 raise LegacyModelError(f"{attribute} is of a datatype kept elsewhere.")
             padded = [-(-size // padding) * padding for size in parts]
-            if not _is_known(data[begin + padded[0] : begin + padded[0] + parts[1]]):
+            if not _is_text(data[begin + padded[0] : begin + padded[0] + parts[1]]):
                 raise LegacyModelError(f"{attribute} is of a datatype that is no text.")
-            for claimed, held in _texts(data, begin, padded, sizes, texts):
-                if claimed != held:
+            for claimed, stored in _texts(data, begin, padded, sizes, texts):
+                if claimed != stored:
                     raise LegacyModelError(
                         f"{attribute} at byte {start} claims a text of {claimed} "
-                        f"bytes, and {held} are there.",
+                        f"bytes, and {stored} are there.",
                         "Copy the file again from where it came from.",
                     )
                 bytes.spend(claimed)
 
 
-def _is_known(datatype: bytes) -> bool:
+def _is_text(datatype: bytes) -> bool:
     """Return whether a datatype is of fixed length, or that of a text."""
     is_fixed = not datatype or datatype[0] & 15 != VARIABLE_LENGTH
     return is_fixed or TEXT_DATATYPE.fullmatch(datatype) is not None
@@ -91,7 +150,7 @@ def _names(data: mmap.mmap | bytes) -> Iterator[tuple[int, bytes]]:
 def _texts(
     data: mmap.mmap | bytes, start: int, parts: list[int], sizes: Sizes, left: Limit
 ) -> Iterator[tuple[int, int]]:
-    """Yield `(bytes claimed, bytes held)` for each text of an attribute.
+    """Yield `(bytes claimed, bytes stored)` for each text of an attribute.
 
     Its name begins at `start`; `parts` are the padded sizes of its name, its datatype
     and its dataspace.

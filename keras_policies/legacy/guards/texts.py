@@ -1,4 +1,7 @@
-"""Decodes the JSON that tf.keras wrote: plain JSON, with tuples and shapes tagged."""
+"""Decodes texts in a file: JSON as tf.keras wrote it, and vocabularies.
+
+The JSON is plain, with tuples and shapes tagged.
+"""
 
 import json
 import re
@@ -7,22 +10,18 @@ from typing import Any
 
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.base.model import Config
+from keras_policies.legacy.guards import limits
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-# Limits for one text, and for all in a file. A value takes up to 100 bytes of memory.
-MAX_JSON_BYTES = 32 * 1024 * 1024
-MAX_VALUES = 2_000_000
-# Arguments of which Keras makes lists, before it asks for memory.
-NUMBERS = {"num_oov_indices": 1_000_000, "num_thresholds": 100_000}
 
 
 def _untag(value: Config) -> Any:
     """Return the Python value of an object that tf.keras tagged (json_utils.py)."""
-    for key in NUMBERS.keys() & value.keys():
-        number = value[key]
-        if isinstance(number, int | float) and not -1 <= number <= NUMBERS[key]:
+    for key in limits.JSON_NUMBERS.keys() & value.keys():
+        number, most = value[key], limits.JSON_NUMBERS[key]
+        if isinstance(number, int | float) and not -1 <= number <= most:
             raise LimitError(
-                f"a config has {key}={number:.6g}, expected at most {NUMBERS[key]}."
+                f"a config has {key}={number:.6g}, expected at most {most}."
             )
     tag = value.get("class_name")
     if tag == "__tuple__":
@@ -44,10 +43,10 @@ def check_size(texts: Iterable[str | bytes], part: str) -> None:
             values += sum(map(text.count, ",[{"))
         else:
             values += sum(map(text.count, b",[{"))  # bytes count a byte by its number
-    if size > MAX_JSON_BYTES or values > MAX_VALUES:
+    if size > limits.JSON_BYTES or values > limits.JSON_VALUES:
         raise LegacyModelError(
             f"{part}: {size} bytes of JSON with {values} values, expected at most "
-            f"{MAX_JSON_BYTES} with {MAX_VALUES}."
+            f"{limits.JSON_BYTES} with {limits.JSON_VALUES}."
         )
 
 
@@ -72,3 +71,14 @@ def decode(text: str | bytes, part: str) -> Config:
         reason = f"{part}: expected a JSON object, found a {type(decoded).__name__}."
         raise LegacyModelError(reason)
     return decoded
+
+
+def vocabulary(text: bytes) -> list[bytes]:
+    r"""Return the lines of a vocabulary file, which end in `\n`, a token each."""
+    count = text.count(b"\n")
+    if count > limits.VOCABULARY_TOKENS:
+        raise LegacyModelError(
+            f"{count} tokens, expected at most {limits.VOCABULARY_TOKENS} in a "
+            "vocabulary."
+        )
+    return text.split(b"\n")
