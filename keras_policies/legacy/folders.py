@@ -7,8 +7,13 @@ import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.readers import archives, hub
-from keras_policies.legacy.readers.sources import ENDINGS, is_saved_model, models_in
+from keras_policies.legacy.readers import archives
+from keras_policies.legacy.readers.sources import (
+    ENDINGS,
+    HUB,
+    is_saved_model,
+    models_in,
+)
 
 
 def is_collection(path: str) -> bool:
@@ -105,7 +110,7 @@ def destinations(
 
 
 def _below(base: str, source: str) -> str:
-    path = os.path.abspath(source.removeprefix(hub.SCHEME))
+    path = os.path.abspath(source.removeprefix(HUB))
     found = os.path.relpath(path, os.path.abspath(base))
     if found.split(os.sep)[0] == os.pardir:
         raise LegacyModelError(f"it does not lie below {base!r}.", path=source)
@@ -126,6 +131,6 @@ def _folder(path: str) -> str:
     """Return the folder that models of a path lie in: of a glob, the part before it."""
     if os.path.isdir(path) and is_collection(path):
         return os.path.abspath(path)
-    parts = pathlib.Path(os.path.abspath(path.removeprefix(hub.SCHEME))).parts
+    parts = pathlib.Path(os.path.abspath(path.removeprefix(HUB))).parts
     fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), -1)
     return os.path.join(*parts[: fixed if is_collection(path) else -1])

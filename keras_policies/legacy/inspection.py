@@ -12,7 +12,7 @@ from keras_policies.legacy.base.model import is_unknown
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.plan import classes, layers, plan, policies, training
 from keras_policies.legacy.plan.findings import Findings
-from keras_policies.legacy.readers import near_misses, readers
+from keras_policies.legacy.readers import readers, sources
 from keras_policies.loss_scale import LossScale
 
 REBUILT = "rebuilt from its recorded function"  # what a layer becomes
@@ -241,6 +241,6 @@ def inspect_model(path: Path) -> ModelDescription:
         >>> found.written_by, found.policy, found.loss_scale
         ('TensorFlow 2.4.4', 'mixed_float16', FixedLossScale(128.0))
     """
-    near_misses.check(path)
+    sources.check_meant(path)
     with readers.read(path) as legacy, corrupt(path):
         return describe(plan.make(legacy))

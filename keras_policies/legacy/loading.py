@@ -23,7 +23,7 @@ from keras_policies.legacy.build import (
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
-from keras_policies.legacy.readers import near_misses, readers, sources, weights_only
+from keras_policies.legacy.readers import readers, sources, weights_only
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 LOST = "rebuild", "refuse"  # what happens to layers whose classes are lost
@@ -175,7 +175,7 @@ def rebuild(
     User-defined classes are those of the surrounding `custom_object_scope`. The errors
     are those of `load_model`, and Keras3ModelError.
     """
-    near_misses.check(path)
+    sources.check_meant(path)
     with readers.read(path) as legacy:
         namesakes, first = frozenset[str](), None
         while True:
@@ -256,7 +256,7 @@ def load_weights(model: keras.Model, path: Path) -> None:
             "Call it on a batch, or model.build(input_shape), first.",
             path=path,
         )
-    near_misses.check(path, weights=True)
+    sources.check_meant(path, weights=True)
     with weights_only.read(path) as (by_layer, state), errors.corrupt(path):
         by_name = weights.by_model_names(model, by_layer)
         pairs, left = weights.pair(model, by_name, "objects")

@@ -150,7 +150,7 @@ def main():
     import keras_policies.installed
     import keras_policies.legacy.conversion
     import keras_policies.legacy.readers.hdf5
-    import keras_policies.legacy.readers.keras_archive.keras_archive
+    import keras_policies.legacy.readers.keras_archive
     import keras_policies.legacy.readers.saved_model.saved_model  # noqa: F401
 
     for action, source in SMALL.items():

@@ -19,7 +19,7 @@ import hostile_worker
 import numpy as np
 from hostile_bytes import Link, Pipe
 
-from keras_policies.legacy.readers.checkpoint import wire
+from keras_policies.legacy.readers.checkpoint import protos
 
 MODULE = "lost/2.15.1.tar.xz/2.15.1/module_signatures/model"
 KERAS = "more/2.15.1/amsgrad/model.keras"
@@ -536,7 +536,7 @@ def _object_graph(change):
     shard = next(name for name in files if ".data-" in name)
     entry = structures.message("BundleEntry", entries[key])
     data = files[shard][entry.offset : entry.offset + entry.size]
-    _, start = wire.read_varint(data, 0)  # the length, which a checksum follows
+    _, start = protos.read_varint(data, 0)  # the length, which a checksum follows
     graph = structures.message("CheckpointGraph", data[start + 4 :])
     change(graph.nodes)
     return structures.with_string(files, entries, key, graph.SerializeToString())

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 from hostile_bytes import json_text
 
-from keras_policies.legacy.readers.checkpoint import protos, sorted_table, wire
+from keras_policies.legacy.readers.checkpoint import protos, sorted_table
 from keras_policies.legacy.readers.checkpoint.checkpoint import OBJECT_GRAPH_KEY
 
 INTEGERS = -1, 0, 1, 2, 3, 7, 255, 2**31 - 1, -(2**31), 10**6, 2**30
@@ -357,7 +357,7 @@ def block(entries):
 
 def sealed(data):
     data += b"\0"
-    return data + struct.pack("<I", wire.mask(google_crc32c.value(data)))
+    return data + struct.pack("<I", sorted_table.mask(google_crc32c.value(data)))
 
 
 def table(entries):
@@ -405,11 +405,11 @@ def with_string(files, entries, key, text):
     """Return the files with a string tensor appended to the first shard."""
     shard = next(name for name in sorted(files) if ".data-00000" in name)
     crc = google_crc32c.value(len(text).to_bytes(4, "little"))
-    lengths = struct.pack("<I", wire.mask(crc))
+    lengths = struct.pack("<I", sorted_table.mask(crc))
     data = varint(len(text)) + lengths + text
     entry = message("BundleEntry", entries[key])
     entry.offset, entry.size = len(files[shard]), len(data)
-    entry.crc32c = wire.mask(
+    entry.crc32c = sorted_table.mask(
         google_crc32c.extend(google_crc32c.extend(crc, lengths), text)
     )
     entries = {**entries, key: entry.SerializeToString()}
@@ -424,7 +424,7 @@ def object_graph(files):
         name for name in sorted(files) if f".data-{entry.shard_id:05d}" in name
     )
     data = files[shard][entry.offset : entry.offset + entry.size]
-    length, start = wire.read_varint(data, 0)
+    length, start = protos.read_varint(data, 0)
     return message("CheckpointGraph", data[start + 4 : start + 4 + length])
 
 

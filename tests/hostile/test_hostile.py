@@ -26,7 +26,7 @@ from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.guards import budget, hdf5_bytes
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.ops import array_creation, array_joining
-from keras_policies.legacy.readers.slot_names import SlotNames
+from keras_policies.legacy.readers.slots import SlotNames
 
 SAMPLE = 6  # seeds of each mutation; hostile.py tries many
 EVERY = [

@@ -1,4 +1,4 @@
-"""Reads whole models from HDF5 files that tf.keras 2.0 to 2.15 wrote.
+"""Reads whole models from HDF5 files that tf.keras 2.0 to 2.15 wrote, and weights.
 
 The configs are JSON in attributes of the root; the weights of a layer lie in the
 group of its name, in the order of the attribute `weight_names`. Source:
@@ -6,35 +6,37 @@ keras/saving/legacy/hdf5_format.py (in TensorFlow 2.0: saving/hdf5_format.py).
 """
 
 import contextlib
+import functools
+import itertools
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import h5py
+import ml_dtypes
+import numpy as np
 
+from keras_policies import aligned
 from keras_policies.legacy.base import errors, remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import (
+    Array,
     LayerWeights,
     LegacyModel,
     LegacyOptimizerState,
     LegacyWeight,
 )
-from keras_policies.legacy.guards import guarded_hdf5, texts
-from keras_policies.legacy.guards.guarded_hdf5 import attribute, member
-from keras_policies.legacy.readers import (
-    hdf5_weights,
-    keras_1,
-    numbered_slots,
-    vocabularies,
-)
-from keras_policies.legacy.readers.slot_names import SlotNames
+from keras_policies.legacy.guards import guarded_hdf5, limits, packed, paths, texts
+from keras_policies.legacy.guards.guarded_hdf5 import attribute, dataset, member, names
+from keras_policies.legacy.readers import keras_1, slots, vocabularies
 
 # TensorFlow 2.0 wrote keras_version 2.2.4-tf, and no policy into any config.
 WITHOUT_POLICIES = "2.2."
 MODEL, TRAINING = "model_config", "training_config"
 ITERATIONS = "iter", "iteration", "iterations"
 MOMENTA = "m_schedule", "momentum_cache", "u_product"  # their product, of Nadam
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+RAW_BFLOAT16 = np.dtype("V2")  # h5py knows no bfloat16 and stores its two bytes
 
 
 def is_mixed(path: FilePath) -> bool:
@@ -53,18 +55,18 @@ def _optimizer(
     stored: Sequence[LegacyWeight], weights: LayerWeights
 ) -> LegacyOptimizerState:
     """Return the state of an optimizer, of which a file holds these variables."""
-    slot_names = SlotNames(item for found in weights.values() for item in found)
-    iterations, slots, momenta = None, [], None
+    slot_names = slots.SlotNames(itertools.chain(*weights.values()))
+    iterations, matched, momenta = None, [], None
     for value in stored:
         leaf = value.name.rsplit("/", 1)[-1]
         slot = slot_names.slot(value)
         if slot is not None:
-            slots.append(slot)
+            matched.append(slot)
         elif leaf in ITERATIONS and not value.shape:
             iterations = value.read().item()
         elif leaf in MOMENTA and not value.shape:
             momenta = value.read().item()
-    return LegacyOptimizerState(iterations, tuple(slots), momenta)
+    return LegacyOptimizerState(iterations, tuple(matched), momenta)
 
 
 def _no_model(file: h5py.File, path: pathlib.Path) -> LegacyModelError:
@@ -83,23 +85,24 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         text = attribute(file, MODEL)
         if text is None:
             raise _no_model(file, path)
-        group, slots = member(file, "model_weights"), member(file, "optimizer_weights")
+        group = member(file, "model_weights")
+        states = member(file, "optimizer_weights")
         if not isinstance(group, h5py.Group):
             raise LegacyModelError("the group model_weights is missing.")
         config = texts.decode(text, MODEL)
-        by_layer = hdf5_weights.by_layer(group)
-        stored = hdf5_weights.named(slots) if isinstance(slots, h5py.Group) else ()
-        hdf5_weights.check_total(path, by_layer, stored)
+        by_layer = weights_by_layer(group)
+        stored = listed(states) if isinstance(states, h5py.Group) else ()
+        check_total(path, by_layer, stored)
         if keras_1.is_written_by(attribute(file, "keras_version")):
             config, by_layer = keras_1.as_keras_2(config, by_layer)
         found, weights = vocabularies.take(config, by_layer, {})
         compiled = attribute(file, TRAINING)
         training = None if compiled is None else texts.decode(compiled, TRAINING)
         optimizer = _optimizer(stored, weights)
-        if numbered_slots.is_written_by(version) and training is not None:
+        if slots.are_numbered(version) and training is not None:
             settings = training.get("optimizer_config") or {}
-            trained = [*numbered_slots.trained(config, weights)]
-            optimizer = numbered_slots.restored(optimizer, stored, settings, trained)
+            trained = [*slots.trained(config, weights)]
+            optimizer = slots.with_numbered(optimizer, stored, settings, trained)
         yield LegacyModel(
             path=str(path),
             format="H5",
@@ -111,3 +114,58 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             optimizer=optimizer,
             vocabularies=found,
         )
+
+
+def _read_dataset(stored: h5py.Dataset) -> Array:
+    try:
+        array = aligned.zeros(stored.shape, stored.dtype)
+        stored.read_direct(array)
+    except (OSError, RuntimeError, ValueError, TypeError) as error:
+        reason = f"the dataset {stored.name!r} cannot be read: {error}."
+        raise LegacyModelError(reason) from error
+    return array.view(BFLOAT16) if array.dtype == RAW_BFLOAT16 else array
+
+
+def check_total(
+    path: FilePath, weights: LayerWeights, others: Iterable[LegacyWeight]
+) -> None:
+    """Raise if weights, some of which may be the same bytes, are too many for a file.
+
+    `others` are those of the optimizer.
+    """
+    every = itertools.chain(*weights.values(), others)
+    total, size = sum(one.size for one in every), paths.size(path)
+    packed.check_expansion("its weights together", total, size, limits.SMALL_FILE_BYTES)
+
+
+def weight(group: h5py.Group, name: str, path: str = "") -> LegacyWeight:
+    """Return the `LegacyWeight` of a dataset, which goes by its path or by its name."""
+    stored = dataset(group, name)
+    dtype = stored.dtype
+    return LegacyWeight(
+        path=path,
+        name="" if path else name.removesuffix(":0"),
+        shape=tuple(stored.shape),
+        dtype=BFLOAT16 if dtype == RAW_BFLOAT16 else dtype,
+        read=functools.partial(_read_dataset, stored),
+    )
+
+
+def listed(group: h5py.Group) -> tuple[LegacyWeight, ...]:
+    """Return the weights that the attribute `weight_names` of a group lists."""
+    return tuple(weight(group, name) for name in names(group, "weight_names"))
+
+
+def weights_by_layer(group: h5py.Group) -> LayerWeights:
+    """Return `{layer: (LegacyWeight, ...)}` of a `model_weights` group, or a file."""
+    weights = {}
+    for layer in names(group, "layer_names"):
+        inner = member(group, layer)
+        if not isinstance(inner, h5py.Group):
+            raise LegacyModelError(f"the group of the layer {layer!r} is missing.")
+        weights[layer] = listed(inner)
+    # Variables of a subclassed model itself (2.7 and on).
+    top = member(group, "top_level_model_weights")
+    if isinstance(top, h5py.Group) and names(top, "weight_names"):
+        weights[""] = listed(top)
+    return weights

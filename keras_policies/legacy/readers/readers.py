@@ -12,11 +12,11 @@ from keras_policies.legacy.base import errors, remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.guards import budget, paths
-from keras_policies.legacy.readers import hub, near_misses, sources
+from keras_policies.legacy.readers import sources
 
 Reader: TypeAlias = AbstractContextManager[LegacyModel]
 # Readers, each imported when it is needed: they import h5py or protobuf, in 0.1 s.
-HDF5, ARCHIVE, FOLDER = "hdf5", "keras_archive.keras_archive", "saved_model.saved_model"
+HDF5, ARCHIVE, FOLDER = "hdf5", "keras_archive", "saved_model.saved_model"
 SIGNATURES = {b"\x89HDF\r\n\x1a\n": HDF5, b"PK\x03\x04": ARCHIVE}
 TF_LITE = b"TFL3"  # after four bytes
 EXPECTED = (
@@ -62,10 +62,10 @@ def _missing(path: pathlib.Path) -> LegacyModelError:
 
 def check(path: FilePath) -> None:
     """Raise if there is no model at `path`, as far as its first bytes tell."""
-    near_misses.check(path)
+    sources.check_meant(path)
     with located(path):
         if sources.is_hub(path):
-            hub.check()
+            sources.check_hub()
         elif not sources.is_archive(pathlib.Path(path)):
             _reader_name(sources.one_level_down(pathlib.Path(path)))
 

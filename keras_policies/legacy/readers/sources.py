@@ -1,13 +1,19 @@
-"""Finds the model that a path means: in an archive, in a folder, or on the hub."""
+"""Finds the model that a path means: in an archive, in a folder, or on the hub.
+
+A path to one part of a model is refused with the path that was meant. What is at
+`hf://user/model` is downloaded from the Hugging Face Hub, as Keras 3 itself does.
+"""
 
 import contextlib
 import os
 import pathlib
+import shutil
 import tempfile
 from collections.abc import Iterator
 
+from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
-from keras_policies.legacy.readers import archives, hub
+from keras_policies.legacy.readers import archives
 
 MODEL_FILE = "saved_model.pb"
 # What Keras 3 leaves when a .keras file is unpacked into a folder.
@@ -15,6 +21,16 @@ KERAS_3_FOLDER = "config.json", "metadata.json"
 ENDINGS = ".h5", ".hdf5", ".keras"
 BESIDE = "__MACOSX"  # where macOS puts its own files in a zip
 NAMED = 3  # models named in an error
+VARIABLES, LIST = "variables", "checkpoint"
+INDEX, DATA = ".index", ".data-"
+HUB = "hf://"
+# The files of a model in a repository that may have much else.
+PATTERNS = [
+    *("*.h5", "*.hdf5", "*.keras"),
+    *("*saved_model.pb", "*keras_metadata.pb", "*variables/*", "*assets/*"),
+    *("config.json", "metadata.json"),
+]
+CHECKPOINT = ["*.index", "*.data-*"]
 
 
 def is_saved_model(folder: FilePath) -> bool:
@@ -29,7 +45,7 @@ def is_keras_3(folder: pathlib.Path) -> bool:
 
 def is_hub(path: FilePath) -> bool:
     """Return whether a path is one on the Hugging Face Hub."""
-    return str(path).startswith(hub.SCHEME)
+    return str(path).startswith(HUB)
 
 
 def models_in(
@@ -75,7 +91,7 @@ def local(path: FilePath, weights: bool = False) -> Iterator[pathlib.Path]:
     with located(path):
         if is_hub(path):
             with _in_new_folder(path) as folder:
-                hub.download(str(path), folder, weights)
+                _download(str(path), folder, weights)
                 yield _only_model(folder, weights)
         elif is_archive(pathlib.Path(path)):
             with _in_new_folder(path) as folder:
@@ -149,3 +165,98 @@ def _in_new_folder(path: FilePath) -> Iterator[pathlib.Path]:
             if error.path is not None and str(error.path).startswith(folder):
                 error.path = str(path) + str(error.path).removeprefix(folder)
             raise
+
+
+def check_meant(path: FilePath, weights: bool = False) -> None:
+    """Raise an error that names the right path if `path` is only a part of a model.
+
+    `weights` says that weights without a model are enough.
+    """
+    with contextlib.suppress(PermissionError):  # opening it says so
+        _check_meant(pathlib.Path(path), weights)
+
+
+def is_prefix(path: pathlib.Path) -> bool:
+    """Return whether a path is a checkpoint's, which may be called `checkpoint`."""
+    return path.with_name(f"{path.name}{INDEX}").is_file()
+
+
+def _check_meant(path: pathlib.Path, weights: bool) -> None:
+    folder = _saved_model_around(path)
+    if folder is not None:
+        remedy = f"Pass the folder {str(folder)!r}."
+        raise LegacyModelError("a part of a SavedModel.", remedy, path=path)
+    prefixes = [path] if is_prefix(path) else _prefixes(path)
+    if prefixes and not (weights and prefixes == [path]):
+        named = " or ".join(repr(str(prefix)) for prefix in prefixes)
+        into_code = remedies.load_weights_into_code(prefixes[0])
+        raise LegacyModelError(
+            "a part of a checkpoint, which holds weights without a model, and is "
+            "named without an ending:",
+            f"did you mean {named}?" if weights else into_code,
+            path=path,
+        )
+
+
+def _saved_model_around(path: pathlib.Path) -> pathlib.Path | None:
+    """Return the folder of the SavedModel that a path is a part of, or None."""
+    if path.name == MODEL_FILE and path.is_file():
+        return path.parent
+    is_inside = path.name == VARIABLES and path.is_dir()
+    return path.parent if is_inside and is_saved_model(path.parent) else None
+
+
+def _prefixes(path: pathlib.Path) -> list[pathlib.Path]:
+    """Return the checkpoints that a path is a part of, or that lie in it."""
+    if path.is_dir() and not is_saved_model(path):
+        is_model = (path / VARIABLES / (VARIABLES + INDEX)).is_file()
+        return [] if is_model else _checkpoints_beside(path)
+    if not path.is_file():
+        return []
+    if path.name == LIST:
+        return _checkpoints_beside(path.parent)
+    name = path.name.removesuffix(INDEX).partition(DATA)[0]
+    prefix = path.with_name(name)
+    has_index = prefix.with_name(name + INDEX).is_file()
+    return [prefix] if name != path.name and has_index else []
+
+
+def _checkpoints_beside(folder: pathlib.Path) -> list[pathlib.Path]:
+    return [path.with_suffix("") for path in sorted(folder.glob(f"*{INDEX}"))]
+
+
+def check_hub() -> None:
+    """Raise if what downloads is not installed."""
+    try:
+        import huggingface_hub  # noqa: F401 (an extra)
+    except ImportError as error:
+        raise LegacyModelError(
+            f"{HUB} needs the package huggingface_hub, which is not installed.",
+            "Run pip install huggingface_hub.",
+        ) from error
+
+
+def _download(url: str, folder: pathlib.Path, weights: bool) -> None:
+    """Put the files of a repository into an empty folder, from the cache if it can.
+
+    The cache has links from its snapshots to its blobs, which the readers refuse. With
+    `weights`, checkpoints are downloaded, too.
+    """
+    check_hub()
+    import huggingface_hub
+
+    repository = url.removeprefix(HUB)
+    patterns = [*PATTERNS, *(CHECKPOINT if weights else [])]
+    try:
+        cached = huggingface_hub.snapshot_download(repository, allow_patterns=patterns)
+    except Exception as error:  # of the hub, of its network, of a wrong name
+        reason = f"it cannot be downloaded: {type(error).__name__}: {error}"
+        raise LegacyModelError(reason) from error
+    shutil.copytree(cached, folder, dirs_exist_ok=True, copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(os.path.realpath(source), target)
+    except OSError:  # on another disk
+        shutil.copyfile(source, target)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, entering
 from keras_policies.legacy.base.model import LayerWeights, LegacyOptimizerState
 from keras_policies.legacy.guards import guarded_hdf5, paths
-from keras_policies.legacy.readers import hdf5_weights, near_misses, sources
+from keras_policies.legacy.readers import hdf5, sources
 from keras_policies.legacy.readers.checkpoint import object_graph
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import Edges, ObjectGraph
@@ -109,7 +109,7 @@ def _read(path: pathlib.Path) -> Iterator[Weights]:
         path = path / objects.VARIABLES
     elif path.exists():
         paths.check_regular(path)
-    if near_misses.is_prefix(path) or not path.is_file():
+    if sources.is_prefix(path) or not path.is_file():
         yield _of_checkpoint(path.with_name(path.name.removesuffix(".index")))
         return
     if zipfile.is_zipfile(path):
@@ -122,6 +122,6 @@ def _read(path: pathlib.Path) -> Iterator[Weights]:
         if not guarded_hdf5.names(group, "layer_names"):
             reason = "an HDF5 file without weights of tf.keras (no layer_names)."
             raise LegacyModelError(reason)
-        found = hdf5_weights.by_layer(group)
-        hdf5_weights.check_total(path, found, ())
+        found = hdf5.weights_by_layer(group)
+        hdf5.check_total(path, found, ())
         yield Weights(found)

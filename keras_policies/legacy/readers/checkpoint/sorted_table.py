@@ -13,13 +13,17 @@ import google_crc32c
 
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits
-from keras_policies.legacy.readers.checkpoint import wire
-from keras_policies.legacy.readers.checkpoint.wire import CorruptError, read_varint
+from keras_policies.legacy.readers.checkpoint.protos import CorruptError, read_varint
 
 FOOTER_BYTES = 48
 MAGIC = 0xDB4775248B80FB57
 TRAILER_BYTES = 5  # one byte of compression type, four of checksum
 NO_COMPRESSION = 0
+
+
+def mask(crc: int) -> int:
+    """Return the masked form of a CRC-32C, as stored (leveldb util/crc32c.h)."""
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def _block(data: bytes, handle: bytes) -> bytes:
@@ -30,7 +34,7 @@ def _block(data: bytes, handle: bytes) -> bytes:
     if end + TRAILER_BYTES > len(data) - FOOTER_BYTES:
         raise CorruptError(f"a block of {size} bytes at {offset} reaches past the end")
     compression, stored = struct.unpack_from("<BI", data, end)
-    if wire.mask(google_crc32c.value(data[offset : end + 1])) != stored:
+    if mask(google_crc32c.value(data[offset : end + 1])) != stored:
         raise CorruptError(f"the checksum of the block at byte {offset} does not match")
     if compression != NO_COMPRESSION:
         raise CorruptError(

@@ -11,8 +11,8 @@ import numpy as np
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.guards import budget, limits
+from keras_policies.legacy.readers.checkpoint.checkpoint import DTYPES, STRING
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
 
 LISTED_BYTES = 32  # of memory that each string or number in a list takes
 # Field of a message `Tensor` -> the dtypes whose values are in it, one for each element

@@ -10,8 +10,8 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.recorded import Function, Node, Output
 from keras_policies.legacy.guards.budget import Limit
+from keras_policies.legacy.readers.checkpoint.checkpoint import DTYPES, STRING
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
 from keras_policies.legacy.readers.saved_model import constants
 
 CONTROL = "^"

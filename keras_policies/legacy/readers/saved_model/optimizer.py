@@ -9,7 +9,7 @@ from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model.objects import SavedObjects
-from keras_policies.legacy.readers.slot_names import SlotNames
+from keras_policies.legacy.readers.slots import SlotNames
 
 
 def _scalar(graph: ObjectGraph, node: int, *edges: str) -> Any:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from keras_policies.legacy.base.model import Inputs, LegacyModel, LegacyWeight
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.readers import vocabularies
+from keras_policies.legacy.readers.checkpoint.checkpoint import DTYPES, STRING
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.checkpoint.tensors import DTYPES, STRING
 from keras_policies.legacy.readers.saved_model import (
     objects,
     optimizer,

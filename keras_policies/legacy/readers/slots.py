@@ -1,14 +1,16 @@
-"""Finds the variables that the slots of Keras 2.0 to 2.3 belong to, by their order.
+"""Finds the variables that the slots of an optimizer belong to.
 
-These releases, no part of TensorFlow yet, numbered the variables of an optimizer:
-`Variable_3`, from 2.3 on `m_3`. They wrote those of one slot for all trained weights,
-then those of the next. Source: keras/optimizers.py, `weights` of each class.
+They are found by the names of the slots. Keras 2.0 to 2.3, no part of TensorFlow yet,
+numbered the variables of an optimizer: `Variable_3`, from 2.3 on `m_3`. They wrote
+those of one slot for all trained weights, then those of the next; there the order
+tells. Source: keras/optimizers.py, `weights` of each class.
 """
 
+import collections
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs
@@ -18,6 +20,7 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
     LegacyWeight,
 )
+from keras_policies.legacy.guards import limits
 
 RELEASES = r"2\.[0-3]\.\d+"  # tf.keras wrote 2.2.4-tf, and from 2.4.0 on its own
 SLOTS = {
@@ -33,12 +36,43 @@ STATISTICS = "moving_mean", "moving_variance"
 NO_SLOT = (1,)  # the shape of Adam's vhat, without amsgrad
 
 
-def is_written_by(version: str) -> bool:
+class SlotNames:
+    """Matches slots with variables by name; equal names are matched in order.
+
+    Up to 2.10 a slot is called `Adam/dense/kernel/m`, from 2.11 on
+    `Adam/m/dense/kernel`; a graph's own scopes, such as `training/`, may come first.
+    """
+
+    def __init__(self, weights: Iterable[LegacyWeight]) -> None:
+        self._weights = collections.defaultdict(list)
+        for weight in weights:
+            self._weights[weight.name].append(weight)
+        self._seen: collections.Counter[tuple[str, str]] = collections.Counter()
+
+    def slot(self, value: LegacyWeight) -> LegacySlot | None:
+        """Return the `LegacySlot` of an optimizer's variable, or None."""
+        parts = value.name.split("/")[-limits.SLOT_PARTS :]
+        for start in range(len(parts)):
+            name, slot = "/".join(parts[start:-1]), parts[-1]
+            if name not in self._weights and start:
+                name, slot = "/".join(parts[start:]), parts[start - 1]
+            if name in self._weights:
+                return self._next(name, slot, value)
+        return None
+
+    def _next(self, name: str, slot: str, value: LegacyWeight) -> LegacySlot | None:
+        number = self._seen[name, slot]
+        self._seen[name, slot] += 1
+        named = self._weights[name]
+        return LegacySlot(slot, named[number], value) if number < len(named) else None
+
+
+def are_numbered(version: str) -> bool:
     """Return whether a release of Keras numbered the variables of optimizers."""
     return re.fullmatch(RELEASES, version) is not None
 
 
-def restored(
+def with_numbered(
     state: LegacyOptimizerState,
     stored: Sequence[LegacyWeight],
     optimizer: Config,
@@ -60,8 +94,8 @@ def restored(
     left = [NO_SLOT] * (len(arrays) - len(places))
     if [value.shape for value in arrays] != [w.shape for _, w in places] + left:
         return state
-    found = zip(places, arrays, strict=False)
-    slots = tuple(LegacySlot(*place, value) for place, value in found)
+    pairs = zip(places, arrays, strict=False)
+    slots = tuple(LegacySlot(*place, value) for place, value in pairs)
     # RMSprop, Adagrad and Adadelta did not write the iterations before 2.3.
     iterations = state.iterations or 0
     return dataclasses.replace(state, iterations=iterations, slots=slots)
@@ -70,10 +104,10 @@ def restored(
 def trained(model: Config, weights: LayerWeights) -> Iterator[LegacyWeight]:
     """Yield the weights that are trained, by the config of a model."""
     layers = {configs.name_of(layer): layer for layer in configs.inner_layers(model)}
-    for name, own in weights.items():
+    for name, layer_weights in weights.items():
         settings = (layers.get(name) or {}).get("config")
         if isinstance(settings, dict) and settings.get("trainable") is False:
             continue
-        for weight in own:
+        for weight in layer_weights:
             if weight.name.rpartition("/")[2] not in STATISTICS:
                 yield weight

@@ -1,0 +1,323 @@
+"""Reads the `.keras` files of Keras 2.11 to 2.15.
+
+A zip of `metadata.json`, `config.json` and `model.weights.h5`, with the vocabularies of
+lookup layers in `assets/`. The weights go by attributes and positions,
+`layers/dense_1/vars/0`: no variable has a name, and a layer goes by its class and a
+counter. Sources: keras/saving/saving_lib.py of 2.15, keras/optimizers/*.py of 2.11 to
+2.15, `build`.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import pathlib
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO
+
+import h5py
+
+from keras_policies.legacy.base import configs, errors
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.model import (
+    Config,
+    Inputs,
+    LayerWeights,
+    LegacyModel,
+    LegacyOptimizerState,
+    LegacySlot,
+    LegacyWeight,
+)
+from keras_policies.legacy.base.names import numbered
+from keras_policies.legacy.guards import (
+    budget,
+    guarded_hdf5,
+    limits,
+    packed,
+    paths,
+    texts,
+)
+from keras_policies.legacy.guards.budget import Limit
+from keras_policies.legacy.guards.guarded_hdf5 import member
+from keras_policies.legacy.readers import hdf5, vocabularies
+
+ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
+COMPILED = "loss", "loss_weights", "metrics", "weighted_metrics"
+METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
+COPY_BYTES = 1024 * 1024
+SIZES = "file_size", "compress_size"  # of a member
+LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
+NOT_LAYERS = "optimizer/", "metrics/"
+VARIABLES = "vars"
+GROUP, INNER_GROUP = "optimizer", "optimizer/inner_optimizer"
+# Class -> its slots in the order in which Keras 2.11 to 2.15 creates them: one group
+# after the other, each variable by variable. A group after a setting and a colon is
+# there only if the setting is true.
+SLOT_GROUPS = {
+    "SGD": ("m",),
+    "RMSprop": ("velocity", "momentum: momentum", "centered: average_gradient"),
+    "Adam": ("m v", "amsgrad: vhat"),
+    "AdamW": ("m v", "amsgrad: vhat"),
+    "Adagrad": ("accumulator",),
+    "Adadelta": ("accumulated_grad accumulated_delta_var",),
+    "Adamax": ("m u",),
+    "Nadam": ("m v",),
+    "Ftrl": ("accumulator linear",),
+    "Lion": ("m",),
+}
+
+
+def _open_archive(path: pathlib.Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        reason = (
+            f"not a readable .zip or .keras file: {error}. It is truncated or corrupt."
+        )
+        raise LegacyModelError(reason) from error
+
+
+def _info(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    try:
+        return archive.getinfo(name)
+    except KeyError:
+        reason = f"a zip file, but no Keras model: {name} is missing."
+        raise LegacyModelError(reason) from None
+
+
+def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+    """Return a member that must have at most `limit` bytes."""
+    info = _info(archive, name)
+    if info.file_size > limit:
+        reason = f"{name}: {info.file_size} bytes, expected at most {limit}."
+        raise LegacyModelError(reason)
+    with errors.corrupt(str(archive.filename), name), archive.open(info) as member:
+        return member.read(limit)
+
+
+def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
+    """Copy the HDF5 file of the weights into an open file."""
+    info = _info(archive, WEIGHTS)
+    left, small = info.file_size, limits.SMALL_FILE_BYTES
+    packed.check_expansion(WEIGHTS, left, info.compress_size, small)
+    with errors.corrupt(str(archive.filename), WEIGHTS), archive.open(info) as member:
+        while left and (chunk := member.read(min(left, COPY_BYTES))):
+            unpacked.write(chunk)
+            left -= len(chunk)
+    unpacked.seek(0)
+
+
+def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, bytes]]:
+    """Return `{layer path: {index: token}}` from the vocabularies in the archive."""
+    found = {}
+    every = (info for info in archive.infolist() if info.filename.startswith(ASSETS))
+    files = [info for info in every if info.filename.endswith(VOCABULARY)]
+    claimed, held = (sum(getattr(info, of) for info in files) for of in SIZES)
+    held = min(held, paths.size(str(archive.filename)))  # members may share bytes
+    packed.check_expansion(ASSETS, claimed, held, limits.SMALL_TEXT_BYTES)
+    left = Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
+    path_of = layer_paths(config)
+    for info in files:
+        stored = info.filename.removeprefix(ASSETS).removesuffix(VOCABULARY)
+        text = _read_member(archive, info.filename, limits.VOCABULARY_BYTES)
+        lines = texts.vocabulary(text.replace(b"\r\n", b"\n"))
+        left.spend(len(lines))
+        found[path_of(budget.layer_path("", stored))] = dict(enumerate(lines))
+    return found
+
+
+def _training_config(compiled: object) -> Config | None:
+    """Return a `compile_config` in the form of the older `training_config`, or None."""
+    if not isinstance(compiled, dict) or not compiled.get("optimizer"):
+        return None
+    found = compiled["optimizer"]
+    if isinstance(found, str):
+        found = {"class_name": _optimizer_class(found), "config": {}}
+    if isinstance(found, list):  # one for each part of a WideDeepModel
+        return None
+    others = {name: compiled.get(name) for name in COMPILED}
+    return {"optimizer_config": found, **others}
+
+
+def _inputs(config: Config) -> Inputs:
+    """Return `{name: (shape, dtype)}` that a subclassed model was built for, or {}."""
+    build_config = config.get("build_config")
+    shape = build_config.get("input_shape") if isinstance(build_config, dict) else None
+    if not isinstance(shape, list | tuple):
+        return {}
+    is_one = all(size is None or isinstance(size, int) for size in shape)
+    return {"inputs": (tuple(shape), "float32")} if is_one else {}
+
+
+@contextlib.contextmanager
+def read(path: pathlib.Path) -> Iterator[LegacyModel]:
+    """Yield the `LegacyModel` in the Keras-2 `.keras` file at `path`.
+
+    Its weights are unpacked into a nameless file for as long as this context is open.
+    """
+    with tempfile.TemporaryFile() as unpacked:
+        with _open_archive(path) as archive:
+            metadata = _read_member(archive, METADATA, limits.METADATA_BYTES)
+            decoded = texts.decode(metadata, METADATA)
+            version = str(decoded.get("keras_version", "unknown"))
+            errors.check_version(version)
+            text = _read_member(archive, CONFIG, limits.JSON_BYTES)
+            _unpack_weights(archive, unpacked)
+            config = texts.decode(text, CONFIG)
+            tokens = _tokens(archive, config)
+        with guarded_hdf5.open_file(unpacked) as file:
+            training = _training_config(config.get("compile_config"))
+            written = training["optimizer_config"] if training else {}
+            is_wrapped = _has_inner(file) and _inner(written) is None
+            every = _by_layer(file, config)
+            state = _state(file, written)
+            slots = (slot.value for slot in state.slots)
+            hdf5.check_total(path, every, slots)
+            found, kept = vocabularies.take(config, every, tokens)
+            yield LegacyModel(
+                path=str(path),
+                format="Keras 2 .keras",
+                written_by=f"Keras {version}",
+                config=config,
+                records_policies=True,
+                weights=kept,
+                inputs=_inputs(config),
+                training_config=training,
+                is_optimizer_wrapped=is_wrapped,
+                optimizer=state,
+                vocabularies=found,
+            )
+
+
+def _by_layer(file: h5py.File, config: Config) -> LayerWeights:
+    """Return the weights of a model with a config; paths begin below the layer."""
+    if not configs.is_graph(config):
+        every = _below(file, "", set())
+        return {"": tuple(w for w in every if not w.path.startswith(NOT_LAYERS))}
+    grouped = collections.defaultdict(list)
+    for name, weight in _of_layers(file, configs.inner_layers(config), ""):
+        below = weight.path.removeprefix(f"{name}/")
+        grouped[name].append(dataclasses.replace(weight, path=below))
+    return {name: tuple(found) for name, found in grouped.items()}
+
+
+def _in_order(group: h5py.Group) -> list[str]:
+    """Return the names in a group of numbered variables, `"2"` before `"10"`."""
+    return sorted(group, key=lambda name: (len(name), name))
+
+
+def _stored_names(layers: Sequence[Config]) -> list[str]:
+    """Return the names that the file gives to the layers of a model."""
+    return numbered(str(layer.get("class_name")) for layer in layers)
+
+
+def layer_paths(root: Config) -> Callable[[str], str]:
+    """Return a function that translates the path of a layer in the file.
+
+    It returns the path as `LegacyModel` has it.
+    """
+    known: dict[int, dict[str, Config]] = {}  # of a model, its layers
+
+    def layer_path(stored: str) -> str:
+        parts, path, config = stored.split("/"), [], root
+        while len(parts) > 1 and parts[0] in LAYER_GROUPS:
+            layers = configs.inner_layers(config)
+            if id(config) not in known:
+                named = zip(_stored_names(layers), layers, strict=True)
+                known[id(config)] = dict(named)
+            found = known[id(config)].get(parts[1])
+            if found is None:
+                break
+            config = found
+            path.append(configs.name_of(config))
+            parts = parts[2:]
+        return "/".join([*path, *(part.lstrip("_") for part in parts)])
+
+    return layer_path
+
+
+def _below(group: h5py.Group, prefix: str, seen: set[int]) -> Iterator[LegacyWeight]:
+    """Yield the weights in a layer's group and in the groups below it.
+
+    The addresses of groups that were met are added to `seen`: a group in two places
+    could be in very many.
+    """
+    for name in group:
+        inner = member(group, name)
+        if not isinstance(inner, h5py.Group):
+            continue
+        address = h5py.h5o.get_info(inner.id).addr
+        if address in seen:
+            raise LegacyModelError(f"corrupt: {prefix}{name} is met twice.")
+        seen.add(address)
+        if name != VARIABLES:
+            yield from _below(inner, f"{prefix}{name}/", seen)
+            continue
+        for number in _in_order(inner):
+            yield hdf5.weight(inner, number, f"{prefix}{VARIABLES}/{number}")
+
+
+def _of_layers(
+    group: h5py.Group, layers: Sequence[Config], prefix: str
+) -> Iterator[tuple[str, LegacyWeight]]:
+    """Yield `(layer name, LegacyWeight)`, nested models with their layers' names."""
+    groups = (member(group, name) for name in LAYER_GROUPS)
+    group = next((found for found in groups if found is not None), None)
+    for stored, layer in zip(_stored_names(layers), layers, strict=True):
+        inner = None if group is None else member(group, stored)
+        if inner is None or not isinstance(layer.get("config"), dict):
+            continue
+        own = configs.name_of(layer)
+        below = f"{prefix}{own}/"
+        if configs.is_graph(layer):
+            nested = _of_layers(inner, configs.inner_layers(layer), below)
+            yield from ((own, weight) for _, weight in nested)
+        else:
+            yield from ((own, w) for w in _below(inner, below, set()))
+
+
+def _optimizer_class(name: str) -> str:
+    """Return the class of an optimizer that was given to `compile` as a string."""
+    by_string = {each.lower(): each for each in SLOT_GROUPS}
+    return by_string.get(name.lower(), name)
+
+
+def _inner(optimizer: Config) -> Config | None:
+    """Return the config of the optimizer in a LossScaleOptimizer; None of any other."""
+    config = (optimizer.get("config") or {}).get("inner_optimizer")
+    return config if isinstance(config, dict) else None
+
+
+def _has_inner(file: h5py.File) -> bool:
+    """Return whether the variables are those of an optimizer in another."""
+    return member(file, INNER_GROUP) is not None
+
+
+def _state(file: h5py.File, optimizer: Config) -> LegacyOptimizerState:
+    """Return the _state of an optimizer from its config and the HDF5 file."""
+    is_inner = _inner(optimizer) is not None or _has_inner(file)
+    group = member(file, f"{INNER_GROUP if is_inner else GROUP}/{VARIABLES}")
+    stored = [] if group is None else _in_order(group)
+    values = [hdf5.weight(group, name, f"vars/{name}") for name in stored]
+    names = _slots(_inner(optimizer) or optimizer, len(values) - 1)
+    if not values or values[0].shape or names is None:
+        return LegacyOptimizerState()
+    pairs = zip(names, values[1:], strict=True)
+    slots = tuple(LegacySlot(*place, value) for place, value in pairs)
+    return LegacyOptimizerState(values[0].read().item(), slots)
+
+
+def _slots(optimizer: Config, count: int) -> list[tuple[str, int]] | None:
+    """Return `[(slot, variable number)]` for `count` tensors, or None if unknown."""
+    config = optimizer.get("config") or {}
+    if config.get("is_legacy_optimizer") or "legacy" in str(optimizer.get("module")):
+        return None  # their files hold no slots that can be told apart
+    listed = SLOT_GROUPS.get(optimizer.get("class_name", ""), ())
+    parts = (group.rpartition(":") for group in listed)
+    groups = [names.split() for key, _, names in parts if not key or config.get(key)]
+    variables, rest = divmod(count, sum(map(len, groups)) or 1)
+    if rest or not groups:
+        return None
+    numbers = range(variables)
+    return [(name, number) for names in groups for number in numbers for name in names]
