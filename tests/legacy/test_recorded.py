@@ -11,7 +11,7 @@ from keras_policies.legacy.guards import budget
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers import readers
 from keras_policies.legacy.readers.checkpoint import protos
-from keras_policies.legacy.readers.saved_model import constants, structures
+from keras_policies.legacy.readers.saved_model import functions
 
 pytestmark = legacy_files.once
 LOST = legacy_files.FOLDER / "lost"
@@ -184,7 +184,7 @@ def tensor(number, shape, **values):
     ],
 )
 def test_a_constant_is_what_tensorflow_makes_of_it(message, expected):
-    found = constants.read("Const", message)
+    found = functions.constant("Const", message)
     assert found.tolist() == expected
 
 
@@ -202,7 +202,7 @@ def test_a_constant_is_what_tensorflow_makes_of_it(message, expected):
 )
 def test_a_constant_that_lies_is_refused(message, match):
     with budget.of(0), pytest.raises(LegacyModelError, match=match):
-        constants.read("Const", message)
+        functions.constant("Const", message)
 
 
 def structure(**value):
@@ -215,7 +215,7 @@ def structure(**value):
 
 def test_plain_values_are_told_from_nothing():
     def read(message):
-        return structures.StructureReader(Limit(99, "values")).read(
+        return functions.FunctionReader(Limit(99, "values")).structure(
             message.SerializeToString()
         )
 

@@ -9,7 +9,7 @@ import contextlib
 import pathlib
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, entering
@@ -19,7 +19,8 @@ from keras_policies.legacy.readers import hdf5, sources
 from keras_policies.legacy.readers.checkpoint import object_graph
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import Edges, ObjectGraph
-from keras_policies.legacy.readers.saved_model import objects, optimizer
+from keras_policies.legacy.readers.checkpoint.protos import Message
+from keras_policies.legacy.readers.saved_model import objects, saved_model
 
 NUMBERED = object_graph.LAYER_WITH_WEIGHTS
 # Edges of a root that lead to something else than a model.
@@ -33,8 +34,7 @@ class Weights(NamedTuple):
     optimizer: LegacyOptimizerState = LegacyOptimizerState()
 
 
-def _graph(checkpoint: Checkpoint) -> ObjectGraph:
-    nodes = checkpoint.nodes()
+def _graph(checkpoint: Checkpoint, nodes: Sequence[Message]) -> ObjectGraph:
     if not nodes:
         raise LegacyModelError(
             "a checkpoint by names alone (of TensorFlow 1, or of an estimator): it "
@@ -69,21 +69,23 @@ def _has_layers(edges: Edges) -> bool:
 def _of_checkpoint(prefix: pathlib.Path) -> Weights:
     """Return the weights by layer, layers numbered where they have no name."""
     checkpoint = Checkpoint(prefix)
-    graph = _graph(checkpoint)
+    nodes = checkpoint.nodes()
+    graph = _graph(checkpoint, nodes)
     model = _model_node(graph)
     layers = {
         int(edge.removeprefix(NUMBERED)): node
         for edge, node in graph.children[model].items()
         if re.fullmatch(rf"{NUMBERED}[0-9]+", edge)
     }
-    nodes = {f"{NUMBERED}{number}": node for number, node in sorted(layers.items())}
-    by_node = {
-        name: graph.weights(node) for name, node in (nodes or {"": model}).items()
+    named = {f"{NUMBERED}{number}": node for number, node in sorted(layers.items())}
+    variables = {
+        name: graph.weights(node) for name, node in (named or {"": model}).items()
     }
-    every = {node: item for found in by_node.values() for node, item in found.items()}
+    every = {node: item for own in variables.values() for node, item in own.items()}
     edges = {**graph.children[model], **graph.children[0]}
-    state = optimizer.of_checkpoint(graph, checkpoint, edges.get("optimizer"), every)
-    by_layer = {name: tuple(found.values()) for name, found in by_node.items()}
+    slots = saved_model.slot_variables(checkpoint, nodes, every)
+    state = saved_model.optimizer_state(graph, edges.get("optimizer"), every, slots)
+    by_layer = {name: tuple(own.values()) for name, own in variables.items()}
     return Weights(by_layer, state)
 
 

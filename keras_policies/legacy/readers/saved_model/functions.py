@@ -1,23 +1,102 @@
-"""Reads a function of a graph's library.
+"""Reads the functions of a graph: their nodes, arguments, results and constants.
 
-Sources: tensorflow/core/framework/{function, node_def, attr_value}.proto.
+Sources: tensorflow/core/framework/{function, node_def, attr_value}.proto,
+tensorflow/core/framework/tensor.cc, `Tensor::FromProto`,
+tensorflow/core/protobuf/struct.proto.
 """
 
-from collections.abc import Callable, Container, Iterable
+import math
+from collections.abc import Callable, Container
 from typing import Any
+
+import numpy as np
 
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.base.recorded import Function, Node, Output
+from keras_policies.legacy.base.recorded import (
+    Composite,
+    Function,
+    Nest,
+    Node,
+    Output,
+    Spec,
+)
+from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
+from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.checkpoint import DTYPES, STRING
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.saved_model import constants
 
+LISTED_BYTES = 32  # of memory that each string or number in a list takes
+# Field of a message `Tensor` -> the dtypes whose values are in it, one for each element
+# but for complex numbers.
+FIELDS = {
+    "bool_val": "bool",
+    "dcomplex_val": "complex128",
+    "double_val": "float64",
+    "float_val": "float32",
+    "half_val": "float16 bfloat16",
+    "int64_val": "int64",
+    "int_val": "int8 int16 int32 uint8 uint16",
+    "scomplex_val": "complex64",
+    "string_val": "object",
+    "uint32_val": "uint32",
+    "uint64_val": "uint64",
+}
+FIELD_OF = {name: field for field, names in FIELDS.items() for name in names.split()}
 CONTROL = "^"
 HIDDEN = "_"  # attributes of TensorFlow's own, such as _output_shapes
 DTYPE_NAMES: dict[int, str] = {number: dtype.name for number, dtype in DTYPES.items()}
 DTYPE_NAMES |= {STRING: "string", 20: "resource", 21: "variant"}
+
+
+def constant(name: str, tensor: Message) -> Array:
+    """Return the constant `name` as an array, strings as objects; it may be read-only.
+
+    If the message `Tensor` has no raw bytes, those of the array are charged.
+    """
+    shape = tuple(dim.size for dim in tensor.tensor_shape.dim)
+    dtype = DTYPES.get(tensor.dtype)
+    if dtype is None:
+        reason = f"{name}: corrupt: a constant of the unknown type {tensor.dtype}."
+        raise LegacyModelError(reason)
+    values, count = _stored(tensor, dtype), math.prod(shape)
+    if min(shape, default=0) >= 0 and len(shape) <= limits.CONSTANT_AXES:
+        if len(values) == count:
+            return values.reshape(shape)
+        is_scalar = len(values) <= 1
+        repeats = not tensor.tensor_content and (is_scalar or tensor.dtype != STRING)
+        if repeats and len(values) < count:
+            budget.spend(count, dtype.itemsize)
+            if not len(values):  # TensorFlow takes the default of the type
+                default = b"" if tensor.dtype == STRING else 0
+                values = np.array([default]).astype(dtype)
+            return np.pad(values, (0, count - len(values)), "edge").reshape(shape)
+    cut = shape[: limits.CONSTANT_AXES]
+    reason = f"{name}: corrupt: {len(values)} values for the shape {cut}."
+    raise LegacyModelError(reason)
+
+
+def _stored(tensor: Message, dtype: np.dtype[Any]) -> Array:
+    """Return the values that a message holds, as a flat array."""
+    if tensor.tensor_content and tensor.dtype != STRING:
+        data = tensor.tensor_content
+        if len(data) % dtype.itemsize:
+            return np.empty(0, dtype)
+        return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False)
+    values = getattr(tensor, FIELD_OF[dtype.name])
+    budget.spend(len(values), LISTED_BYTES)
+    if tensor.dtype == STRING:
+        strings = np.empty(len(values), object)
+        strings[:] = list(values)
+        return strings
+    if dtype.name in FIELDS["half_val"]:
+        return np.array(values, "int64").astype("uint16").view(dtype)
+    if dtype.kind == "c":
+        pairs = np.array(values[: len(values) // 2 * 2], f"f{dtype.itemsize // 2}")
+        return pairs.view(dtype)
+    wide = "int64" if dtype.kind in "iu" and dtype.itemsize < 8 else dtype
+    return np.array(values, wide).astype(dtype)
 
 
 def dtype_name(number: int) -> str:
@@ -33,16 +112,16 @@ def shape(message: Message) -> tuple[int | None, ...] | None:
 
 
 class FunctionReader:
-    """Reads functions.
+    """Reads functions, and the structures of their arguments and results.
 
     Args:
-        values: counts nodes, and what is in them.
+        values: counts nodes and structures, and what is in them.
     """
 
     def __init__(self, values: Limit) -> None:
         self._values = values
 
-    def read(self, parsed: Message) -> Function:
+    def function(self, parsed: Message) -> Function:
         """Return the `Function` in a message `FunctionDef`."""
         signature = parsed.signature
         arguments = tuple(argument.name for argument in signature.input_arg)
@@ -72,26 +151,47 @@ class FunctionReader:
         fields = value.ListFields()
         if not fields:
             return None
-        field, held = fields[0]
-        if field.name == "list":
-            return tuple(
-                self._converted(name, kind.name, item)
-                for kind, items in held.ListFields()
-                for item in self._counted(items)
-            )
-        return self._converted(name, field.name, held)
+        field, content = fields[0]
+        if field.name != "list":
+            return _plain(name, field.name, content)
+        lists = content.ListFields()
+        self._values.spend(sum(len(items) for _, items in lists))
+        return tuple(
+            _plain(name, kind.name, item) for kind, items in lists for item in items
+        )
 
-    def _counted(self, items: Any) -> Iterable[Any]:
-        self._values.spend(len(items))
-        return items  # type: ignore[no-any-return]
+    def structure(self, data: bytes) -> Nest:
+        """Return the nest in an encoded `StructuredValue`."""
+        return self._structure(protos.parse("StructuredValue", data))
 
-    def _converted(self, name: str, kind: str, held: Any) -> Any:
-        if kind == "tensor":
-            return self._tensor(name, held)
-        return CONVERTERS[kind](held) if kind in CONVERTERS else held
-
-    def _tensor(self, name: str, held: Message) -> Array:
-        return constants.read(name, held)
+    def _structure(self, value: Message) -> Nest:
+        self._values.spend()
+        fields = value.ListFields()
+        if not fields:
+            return None
+        field, content = fields[0]
+        match field.name:
+            case "list_value":
+                return [self._structure(item) for item in content.values]
+            case "tuple_value":
+                return tuple(self._structure(item) for item in content.values)
+            case "named_tuple_value":
+                return tuple(self._structure(item.value) for item in content.values)
+            case "dict_value":
+                items = content.fields
+                return {item.key: self._structure(item.value) for item in items}
+            case "tensor_spec_value" | "bounded_tensor_spec_value":
+                dtype = dtype_name(content.dtype)
+                return Spec(shape(content.shape), dtype, content.name)
+            case "type_spec_value":
+                return Composite(content.type_spec_class_name)
+            case "tensor_shape_value":
+                return shape(content)
+            case "tensor_dtype_value":
+                return dtype_name(content)
+            case "none_value":
+                return None
+        return content
 
 
 def _text(value: bytes) -> str | bytes:
@@ -108,6 +208,13 @@ CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "shape": shape,
     "func": lambda function: function.name,
 }
+
+
+def _plain(name: str, kind: str, content: Any) -> Any:
+    """Return the content of a field of an `AttrValue` as a plain value."""
+    if kind == "tensor":
+        return constant(name, content)
+    return CONVERTERS[kind](content) if kind in CONVERTERS else content
 
 
 def _output(text: str, names: Container[str]) -> Output:

@@ -2,21 +2,67 @@
 
 import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
 
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import LegacyModelError, corrupt
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.recorded import Function, Trace
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.saved_model import constants
+from keras_policies.legacy.readers.saved_model import functions
 from keras_policies.legacy.readers.saved_model.functions import FunctionReader
-from keras_policies.legacy.readers.saved_model.lazy import Lazy
-from keras_policies.legacy.readers.saved_model.structures import StructureReader
 
+K = TypeVar("K")
+S = TypeVar("S")
+V = TypeVar("V")
 # What is parsed takes hundreds of times the bytes in the file.
+
+
+class Lazy(Mapping[K, V], Generic[K, S, V]):
+    """A mapping that makes each value once, from a source with the same key.
+
+    Errors are those of the file at `path`.
+
+    Example:
+        >>> lengths = Lazy(pathlib.Path("model.pb"), lambda: {"a": [1, 2]}, len)
+        >>> lengths["a"]
+        2
+    """
+
+    def __init__(
+        self,
+        path: pathlib.Path,
+        sources: Callable[[], Mapping[K, S]],
+        make: Callable[[S], V],
+    ) -> None:
+        self._path = path
+        self._find_sources = sources
+        self._make = make
+        self._made: dict[K, V] = {}
+
+    @functools.cached_property
+    def _sources(self) -> Mapping[K, S]:
+        with corrupt(self._path):
+            return self._find_sources()
+
+    def __getitem__(self, key: K) -> V:
+        if key not in self._made:
+            source = self._sources[key]
+            with corrupt(self._path):
+                self._made[key] = self._make(source)
+        return self._made[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._sources
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
 
 
 class Library:
@@ -29,8 +75,7 @@ class Library:
     def __init__(self, path: pathlib.Path, meta_graph: Message) -> None:
         self._meta_graph = meta_graph
         self._values = Limit(limits.GRAPH_VALUES, "nodes and values in its functions")
-        self._functions = FunctionReader(self._values)
-        self._structures = StructureReader(self._values)
+        self._reader = FunctionReader(self._values)
         self.functions = Lazy(path, self._stored, self._function)
         self.traces = Lazy(path, self._concrete, self._trace)
         self._constants = Lazy(path, self._nodes, self._constant)
@@ -46,7 +91,7 @@ class Library:
         return dict(zip(names, stored, strict=True))
 
     def _function(self, data: bytes) -> Function:
-        return self._functions.read(
+        return self._reader.function(
             protos.parse("FunctionDef", data, 2 * limits.GRAPH_VALUES)
         )
 
@@ -63,11 +108,11 @@ class Library:
         if any(not 0 <= number < objects for number in captures):
             reason = f"corrupt: the function {name!r} captures what is not in the file."
             raise LegacyModelError(reason)
-        inputs = self._structures.read(concrete.canonicalized_input_signature)
+        inputs = self._reader.structure(concrete.canonicalized_input_signature)
         if not isinstance(inputs, tuple) or len(inputs) != 2:
             reason = f"corrupt: the function {name!r} does not say what it takes."
             raise LegacyModelError(reason)
-        outputs = self._structures.read(concrete.output_signature)
+        outputs = self._reader.structure(concrete.output_signature)
         return Trace(name, inputs, outputs, captures)
 
     def trace(self, name: str) -> Trace:
@@ -81,7 +126,7 @@ class Library:
 
     def _constant(self, node: Message) -> Array:
         values = (attr.value.tensor for attr in node.attr if attr.key == "value")
-        return constants.read(node.name, next(values))
+        return functions.constant(node.name, next(values))
 
     def constant(self, name: str) -> Array:
         """Return a constant of the graph."""

@@ -4,49 +4,58 @@ Sources: keras/saving/legacy/saved_model/{save_impl,load}.py,
 tensorflow/core/protobuf/saved_object_graph.proto.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Container, Iterator
 
 from keras_policies.legacy.base.model import Array, Config, LegacyWeight
-from keras_policies.legacy.base.recorded import Recorded, RecordedLayer
+from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Trace
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
+from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.object_graph import (
     BOOKKEEPING,
     LAYER_WITH_WEIGHTS,
     Edges,
     Weights,
 )
-from keras_policies.legacy.readers.saved_model.lazy import Lazy
-from keras_policies.legacy.readers.saved_model.library import Library
-from keras_policies.legacy.readers.saved_model.objects import MODEL_FILE, SavedObjects
-from keras_policies.legacy.readers.saved_model.traces import Traces
+from keras_policies.legacy.readers.saved_model.library import Lazy
+from keras_policies.legacy.readers.saved_model.objects import (
+    CALL,
+    MODEL_FILE,
+    SERVING,
+    SIGNATURES,
+    SavedObjects,
+)
 
 METRIC = "_tf_keras_metric"
 WITHOUT_CONFIG = "layer was saved without config"
 IN_METADATA = "name", "trainable", "dtype"  # also where a layer has no config
+CALL_WITH_LOSSES = "call_and_return_conditional_losses"  # (outputs, losses)
+DEFAULT_CALL = "_default_save_signature"  # of the model alone
+REGULARIZERS = "regularization_losses"
 
 
 def read(objects: SavedObjects, weights: Weights) -> Recorded:
     """Return what is recorded; `weights` are those of the model, with their paths."""
-    layers, traces = _Layers(objects, weights), Traces(objects)
+    layers, traces = _Layers(objects, weights), _Traces(objects)
     path, library = objects.folder / MODEL_FILE, objects.library
+
+    def constant(name: str) -> Callable[[], Array]:
+        return functools.partial(library.constant, name)
+
     return Recorded(
         layers=Lazy(path, layers.numbers, layers.layer),
         variables={**objects.graph.variables, **weights},
-        constants=Lazy(path, layers.constants, _constant(library)),
+        constants=Lazy(path, layers.constants, constant),
         functions=library.functions,
         signatures=Lazy(path, traces.signatures, library.trace),
     )
 
 
-def _constant(library: Library) -> Callable[[str], Callable[[], Array]]:
-    return lambda name: functools.partial(library.constant, name)
-
-
 def weights_of_signature(objects: SavedObjects) -> dict[int, LegacyWeight]:
     """Return the variables that a root without Keras metadata uses."""
-    graph, traces = objects.graph, [*Traces(objects).of_signature()]
+    graph, traces = objects.graph, [*_Traces(objects).of_signature()]
     variables = {**graph.variables, **graph.weights(0)}
     used = dict.fromkeys(number for trace in traces for number in trace.captures)
     return {number: variables[number] for number in used if number in variables}
@@ -57,7 +66,7 @@ class _Layers:
         self._objects = objects
         self._graph = objects.graph
         self._weights = weights
-        self._traces = Traces(objects)
+        self._traces = _Traces(objects)
         self._paths = Limit(
             limits.CHILD_PATHS, "characters in the paths of its objects"
         )
@@ -139,3 +148,61 @@ class _Layers:
             if child in variables or child in self._graph.metadata:
                 self._paths.spend(len(path))
                 yield path, child
+
+
+class _Traces:
+    """The functions of a SavedModel's objects."""
+
+    def __init__(self, objects: SavedObjects) -> None:
+        self._objects = objects
+        self._listed = Limit(limits.LAYER_FUNCTIONS, "functions of its layers")
+
+    def signatures(self) -> dict[str, str]:
+        """Return `{name of the signature: name of its function}`."""
+        children = self._objects.graph.children
+        listed = children[0].get(SIGNATURES)
+        named = {} if listed is None else children[listed]
+        functions = ((name, self._functions(node)) for name, node in named.items())
+        return {name: names[0] for name, names in functions if names}
+
+    def of_signature(self) -> Iterator[Trace]:
+        """Yield the traces of a root without Keras metadata: its serving signature's.
+
+        If it has no signature of that name, its first one; if it has none, `__call__`.
+        """
+        named = self.signatures()
+        if named:
+            name = named.get(SERVING, next(iter(named.values())))
+            yield self._objects.library.trace(name)
+        else:
+            yield from self.of_layer(self._objects.graph.children[0])
+
+    def of_layer(self, edges: Edges) -> Iterator[Trace]:
+        """Yield the traces of the `call` of a layer, whose edges are given."""
+        for edge in (CALL, CALL_WITH_LOSSES, DEFAULT_CALL):
+            names = self._functions(edges[edge]) if edge in edges else []
+            for name in names:
+                trace = self._objects.library.trace(name)
+                if edge == CALL_WITH_LOSSES and trace.outputs:
+                    trace = dataclasses.replace(trace, outputs=trace.outputs[0])
+                yield trace
+            if names:
+                return
+
+    def of_regularizers(self, edges: Edges) -> Iterator[Trace]:
+        """Yield the functions of weights whose results are losses of a layer."""
+        listed = edges.get(REGULARIZERS)
+        nodes = {} if listed is None else self._objects.graph.children[listed]
+        for node in nodes.values():
+            for name in self._functions(node):
+                yield self._objects.library.trace(name)
+
+    def _functions(self, node: int) -> list[str]:
+        """Return the names of the functions that an object stands for."""
+        item = self._objects.nodes[node]
+        names = list(item.function.concrete_functions)
+        if item.bare_concrete_function:
+            bare = protos.parse("SavedBareFunction", item.bare_concrete_function)
+            names = [bare.concrete_function_name]
+        self._listed.spend(len(names))
+        return names

@@ -1,24 +1,32 @@
-"""Reads a SavedModel folder that tf.keras 2.0 to 2.15 wrote.
+"""Reads a SavedModel folder that tf.keras 2.0 to 2.15 wrote, and optimizers in one.
 
 Source: keras/saving/legacy/saved_model/load.py.
 """
 
 import contextlib
+import itertools
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from keras_policies.legacy.base.model import Inputs, LegacyModel, LegacyWeight
+from keras_policies.legacy.base.model import (
+    Inputs,
+    LegacyModel,
+    LegacyOptimizerState,
+    LegacySlot,
+    LegacyWeight,
+)
 from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.readers import vocabularies
-from keras_policies.legacy.readers.checkpoint.checkpoint import DTYPES, STRING
-from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.saved_model import (
-    objects,
-    optimizer,
-    recorded,
-    saved_states,
-    tokens,
+from keras_policies.legacy.readers.checkpoint.checkpoint import (
+    DTYPES,
+    STRING,
+    Checkpoint,
 )
+from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
+from keras_policies.legacy.readers.checkpoint.protos import Message
+from keras_policies.legacy.readers.saved_model import objects, recorded, tables
+from keras_policies.legacy.readers.slots import SlotNames
 
 # The releases that wrote the dtypes of variables, but no policies.
 WITHOUT_POLICIES = "1.", "2.0."
@@ -51,21 +59,23 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     if opened.is_signature:
         by_layer = {"": recorded.weights_of_signature(opened)}
     every: dict[int, LegacyWeight] = {}  # of layers that share one, the first has it
-    for own in by_layer.values():
-        every |= {node: item for node, item in own.items() if node not in every}
+    for variables in by_layer.values():
+        every |= {node: w for node, w in variables.items() if node not in every}
     config = root.get("config")
     if isinstance(config, dict) and config.get(recorded.WITHOUT_CONFIG):
         config = None
     config = {"class_name": root.get("class_name"), "config": config}
-    found, weights = vocabularies.take(
+    learned, weights = vocabularies.take(
         config,
-        {name: tuple(found.values()) for name, found in by_layer.items()},
-        tokens.by_layer(opened),
+        {name: tuple(variables.values()) for name, variables in by_layer.items()},
+        tables.tokens_by_layer(opened),
     )
     walk = graph.walk(0, graph.inner_layers)
     dtypes = ((at, graph.metadata.get(node, {}).get("dtype")) for at, node in walk)
     inner = {at: dtype for at, dtype in dtypes if policy_name(dtype) is not None}
     version = opened.meta_graph.meta_info_def.tensorflow_version
+    there = {opened.in_checkpoint[node]: item for node, item in every.items()}
+    slots = slot_variables(opened.checkpoint, opened.checkpoint_nodes, there)
     yield LegacyModel(
         path=str(path),
         format="SavedModel",
@@ -76,9 +86,104 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         weights=weights,
         inputs=_inputs(opened.meta_graph),
         training_config=root.get("training_config"),
-        optimizer=optimizer.read(opened, every),
-        vocabularies=found,
+        optimizer=optimizer_state(
+            graph, graph.children[0].get("optimizer"), every, slots
+        ),
+        vocabularies=learned,
         inner_policies=inner,
-        states=saved_states.by_layer(graph),
+        states=_states(graph),
         recorded=recorded.read(opened, every),
     )
+
+
+def _scalar(graph: ObjectGraph, node: int, *edges: str) -> Any:
+    """Return the scalar at the end of `edges` as a Python number, or None."""
+    for edge in edges:
+        if edge not in graph.children[node]:
+            return None
+        node = graph.children[node][edge]
+    weight = graph.variables.get(node)
+    return None if weight is None or weight.shape else weight.read().item()
+
+
+def slot_variables(
+    checkpoint: Checkpoint, nodes: Sequence[Message], weights: Weights
+) -> Iterator[LegacySlot]:
+    """Yield the slots of the optimizers up to 2.10, which a checkpoint lists as such.
+
+    `nodes` are the objects in its graph, `weights` the variables of the model there.
+    """
+    for node in nodes:
+        for slot in node.slot_variables:
+            variable = weights.get(slot.original_variable_node_id)
+            if variable is None or not 0 <= slot.slot_variable_node_id < len(nodes):
+                continue
+            there, name = nodes[slot.slot_variable_node_id], slot.slot_name
+            value = checkpoint.variable(there, name)
+            if value is not None:
+                yield LegacySlot(name, variable, value)
+
+
+def _slots_by_name(
+    graph: ObjectGraph, node: int, weights: Weights
+) -> Iterator[LegacySlot]:
+    """Yield the slots of the optimizers of 2.11 and on: `Adam/m/dense/kernel`."""
+    listed = graph.children[node].get("_variables")
+    names = SlotNames(weights.values())
+    for variable in () if listed is None else graph.children[listed].values():
+        value = graph.variables.get(variable)
+        slot = None if value is None else names.slot(value)
+        if slot is not None:
+            yield slot
+
+
+def optimizer_state(
+    graph: ObjectGraph,
+    optimizer: int | None,
+    weights: Weights,
+    slots: Iterable[LegacySlot],
+) -> LegacyOptimizerState:
+    """Return the state of the optimizer that is an object of a graph, if any.
+
+    Args:
+        graph: that of a SavedModel, or of a checkpoint by itself.
+        optimizer: its number there.
+        weights: those of the whole model.
+        slots: those that `slot_variables` finds.
+    """
+    if optimizer is None:
+        return LegacyOptimizerState()
+    inner = graph.children[optimizer].get("base_optimizer", optimizer)
+    places = itertools.product((inner, optimizer), ("iter", "_iterations"))
+    iterations = [_scalar(graph, *place) for place in places]
+    return LegacyOptimizerState(
+        iterations=next((item for item in iterations if item is not None), None),
+        slots=tuple(slots) or tuple(_slots_by_name(graph, optimizer, weights)),
+        momenta=_scalar(graph, inner, "momentum_cache"),
+        loss_scale=_scalar(graph, optimizer, "loss_scale", "current_loss_scale"),
+        good_steps=_scalar(graph, optimizer, "loss_scale", "good_steps"),
+    )
+
+
+def _states(graph: ObjectGraph) -> dict[str, tuple[LegacyWeight, ...]]:
+    """Return `{layer path: states}`, in the order of the layer's cells."""
+    by_layer = {}
+    for path, node in graph.walk(0, graph.inner_layers):
+        keras_api = graph.children[node].get("keras_api")
+        states = None if keras_api is None else graph.children[keras_api].get("states")
+        if states is not None:
+            in_order = _in_order(graph, states)
+            if in_order:
+                by_layer[path] = in_order
+    return by_layer
+
+
+def _in_order(graph: ObjectGraph, states: int) -> tuple[LegacyWeight, ...]:
+    """Return the variables in nested lists, whose edges are positions."""
+    walk = graph.walk(states, graph.children.__getitem__, graph.variables.__contains__)
+    by_position = {
+        tuple(map(int, path.split("/"))): graph.variables[node]
+        for path, node in walk
+        if node in graph.variables and path.replace("/", "").isdecimal()
+    }
+    return tuple(by_position[position] for position in sorted(by_position))

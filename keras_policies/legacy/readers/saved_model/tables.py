@@ -1,4 +1,4 @@
-"""Reads the lookup tables of a SavedModel: tokens and their indices.
+"""Reads the lookup tables of a SavedModel, and so the vocabularies of its layers.
 
 A table that can change lies in the checkpoint (up to 2.5). A static one is filled, when
 TensorFlow loads it, by a function of the graph: its inputs are two constants of the
@@ -9,9 +9,12 @@ tensorflow/core/protobuf/saved_object_graph.proto.
 import pathlib
 from typing import Any
 
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base import lookups
+from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.names import without_package
 from keras_policies.legacy.guards import limits, texts
 from keras_policies.legacy.guards.paths import check_inside
+from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model.objects import SavedObjects
 
@@ -88,8 +91,8 @@ class Tables:
         if values.size > limits.VOCABULARY_TOKENS:
             reason = f"{name}: corrupt: {values.size} tokens in a vocabulary."
             raise LegacyModelError(reason)
-        found: list[Any] = values.reshape(-1).tolist()
-        return found
+        listed: list[Any] = values.reshape(-1).tolist()
+        return listed
 
     def _lines(self, number: int) -> list[bytes]:
         """Return the lines of an asset, as TensorFlow reads them."""
@@ -110,3 +113,43 @@ class Tables:
             )
         lines = texts.vocabulary(path.read_bytes().replace(b"\r", b""))
         return lines[:-1] if lines[-1] == b"" else lines
+
+
+def tokens_by_layer(objects: SavedObjects) -> dict[str, dict[int, Any]]:
+    """Return `{path: {index: token}}` of the lookup layers of a SavedModel."""
+    graph, tables = objects.graph, Tables(objects)
+    tokens: dict[str, dict[int, Any]] = {}
+    walk = graph.walk(0, graph.inner_layers, lambda node: _is_lookup(graph, node))
+    for path, node in walk:
+        if _is_lookup(graph, node) and path not in tokens:
+            with located(layer=path):
+                table = tables.read(node)
+                if table is not None:
+                    tokens[path] = _by_index(graph, node, *table)
+    return tokens
+
+
+def _class_name(graph: ObjectGraph, node: int) -> str:
+    return without_package(str(graph.metadata.get(node, {}).get("class_name")))
+
+
+def _is_lookup(graph: ObjectGraph, node: int) -> bool:
+    return _class_name(graph, node) in lookups.LOOKUPS
+
+
+def _by_index(
+    graph: ObjectGraph, node: int, keys: list[Any], values: list[Any] | None
+) -> dict[int, Any]:
+    """Return `{index: token}` from what `Tables.read` returns for a layer."""
+    config = graph.metadata[node].get("config")
+    config = config if isinstance(config, dict) else {}
+    if values is None:  # the lines of a file
+        start = len(lookups.special_tokens(_class_name(graph, node), config))
+        return dict(enumerate(keys, start))
+    tokens, indices = (values, keys) if config.get("invert") else (keys, values)
+    by_index = dict(zip(indices, tokens, strict=False))
+    are_numbers = all(isinstance(index, int) for index in indices)
+    if not are_numbers or not len(tokens) == len(indices) == len(by_index):
+        reason = f"corrupt: {len(tokens)} tokens for {len(by_index)} indices."
+        raise LegacyModelError(reason)
+    return by_index
