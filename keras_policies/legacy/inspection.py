@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from keras_policies.annotations import Config, Path
 from keras_policies.legacy.base import configs, remedies
+from keras_policies.legacy.base.configs import LOOKUPS, policy_name
 from keras_policies.legacy.base.errors import corrupt
-from keras_policies.legacy.base.lookups import LOOKUPS
 from keras_policies.legacy.base.model import is_unknown
-from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.plan import classes, layers, plan, policies, training
 from keras_policies.legacy.plan.findings import Findings
 from keras_policies.legacy.readers import readers, sources

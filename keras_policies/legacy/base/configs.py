@@ -1,8 +1,14 @@
-"""Reads the structure of legacy configs, and writes the objects of Keras 3."""
+"""Legacy configs: their structure, the names in them, and the objects of Keras 3."""
 
+import collections
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from keras_policies.annotations import Config
+
+LOOKUPS = "StringLookup", "IntegerLookup", "TextVectorization"
 
 
 def name_of(config: Config) -> str:
@@ -58,3 +64,62 @@ def keras_object(
 def keras_function(registered_name: str) -> Config:
     """Return the dict from which Keras 3 takes a function in the registry."""
     return keras_object("builtins", "function", registered_name, registered_name)
+
+
+def layer_name(name: str) -> str:
+    """Return a layer's name as Keras 3 accepts it: `conv1/bn` becomes `conv1_bn`."""
+    return name.replace("/", "_")
+
+
+def beginnings(path: str) -> Iterator[str]:
+    """Return `a`, `a/b`, `a/b/c` of a path, in which a name may have a `/` itself."""
+    return itertools.accumulate(path.split("/"), "{}/{}".format)
+
+
+def without_package(class_name: str) -> str:
+    """Return a class name without its package: `package>Dense` becomes `Dense`."""
+    return class_name.rpartition(">")[2]
+
+
+def snake_case(class_name: str) -> str:
+    """Return the name that Keras gives to an object of a class in a container."""
+    name = re.sub(r"\W+", "", without_package(class_name))
+    name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
+    return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
+
+
+def numbered(class_names: Iterable[str]) -> list[str]:
+    """Return the names of a container's members: `dense`, `dense_1`."""
+    seen: collections.Counter[str] = collections.Counter()
+    names = []
+    for class_name in class_names:
+        name = snake_case(class_name)
+        names.append(f"{name}_{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return names
+
+
+def policy_name(dtype: Any) -> str | None:
+    """Return a policy's name from the `dtype` of a legacy config, None without one."""
+    if isinstance(dtype, dict):
+        name: str | None = (dtype.get("config") or {}).get("name")
+        return name
+    return dtype if isinstance(dtype, str) else None
+
+
+def special_tokens(class_name: str, config: Mapping[str, Any]) -> list[Any]:
+    """Return the tokens before a vocabulary: the mask, then those for unknown words.
+
+    The config of the class, one of `LOOKUPS`, has the names of Keras 3.
+    """
+    settings: Mapping[str, Any] = config
+    if class_name == "TextVectorization":
+        settings = {"mask_token": "", "oov_token": "[UNK]", "num_oov_indices": 1}
+    has_mask = settings["mask_token"] is not None and output_mode(config) == "int"
+    mask = [settings["mask_token"]] if has_mask else []
+    return mask + [settings["oov_token"]] * settings["num_oov_indices"]
+
+
+def output_mode(config: Mapping[str, Any]) -> str:
+    """Return what a lookup layer outputs: `"int"` where its config does not say."""
+    return str(config.get("output_mode") or "int")

@@ -126,5 +126,5 @@ def entering(
     """Yield what `reader` yields, entered inside `corrupt`; the block's errors pass."""
     with contextlib.ExitStack() as stack:
         with corrupt(path):
-            found = stack.enter_context(reader)
-        yield found
+            opened = stack.enter_context(reader)
+        yield opened

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from keras_policies.legacy.base.model import Array, Config, LegacyWeight
+from keras_policies.legacy.base.trees import Tree
 
 # Ops that run a function, ...
 CALLS = "PartitionedCall", "StatefulPartitionedCall"
@@ -24,8 +25,8 @@ PASSING = {
     *("PlaceholderWithDefault", "ReadVariableOp", "Snapshot"),
 }
 
-# Lists, tuples and dicts of `Spec`s, `Composite`s and plain values.
-Nest: TypeAlias = Any
+# Of `Spec`s, `Composite`s and plain values.
+Nest: TypeAlias = Tree
 
 
 class Spec(NamedTuple):

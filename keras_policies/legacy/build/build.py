@@ -14,8 +14,8 @@ import keras
 from keras_policies import keras_internals, origins
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.backends.running import backend
+from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
-from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.build import (
     compiling,
     extra_axes,

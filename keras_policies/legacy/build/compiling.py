@@ -1,10 +1,11 @@
 """Compiles a model as it was in tf.keras, with the state of its optimizer."""
 
+from functools import partial
 from typing import Any
 
 import keras
 
-from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base import remedies, trees
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.build import optimizer_state
@@ -65,28 +66,25 @@ class _Made:
 
     def objects(self, kind: str, nest: Any) -> Any:
         """Return a nest of configs as one of objects, None where one was left out."""
-        if isinstance(nest, dict) and "class_name" not in nest:
-            return {key: self.objects(kind, item) for key, item in nest.items()}
-        if isinstance(nest, list):
-            return [self.objects(kind, item) for item in nest]
-        if nest is None:
-            return None
-        unknown = training.unknown(kind, nest)
+        return trees.mapped(partial(self._object, kind), nest, training.is_config)
+
+    def _object(self, kind: str, config: Any) -> Any:
+        unknown = training.unknown(kind, config)
         if unknown is not None:
             self.left_out.append(
                 f"{kind}: {unknown!r}, pass {remedies.custom_object(unknown)}"
             )
             return None
-        if isinstance(nest, str):
-            return keras.saving.get_registered_object(nest) or nest
+        if isinstance(config, str):
+            return keras.saving.get_registered_object(config) or config
         try:
-            return keras.saving.deserialize_keras_object(nest)
+            return keras.saving.deserialize_keras_object(config)
         except LimitError:
             raise
         except Exception as error:  # Keras 3 may not take the arguments any more
             line = f"{type(error).__name__}: {error}".splitlines()[0]
             reason = line[: limits.TOLD_REASON]
-            name = nest.get("class_name")
+            name = config.get("class_name")
             self.left_out.append(f"{kind}: {name!r} ({reason.rstrip(': ')})")
             return None
 
@@ -99,7 +97,7 @@ class _Made:
 def _without_none(metrics: Any) -> Any:
     if isinstance(metrics, dict):
         return {key: _without_none(item) for key, item in metrics.items()}
-    if isinstance(metrics, list):
+    if isinstance(metrics, list | tuple):
         return [_without_none(item) for item in metrics if item is not None]
     return metrics
 

@@ -11,10 +11,9 @@ import keras
 
 from keras_policies import keras_internals, origins
 from keras_policies.annotations import PolicyLike
+from keras_policies.legacy.base.configs import LOOKUPS, layer_name, special_tokens
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.base.lookups import LOOKUPS, special_tokens
 from keras_policies.legacy.base.model import Vocabulary
-from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.own_classes import is_stock
 from keras_policies.legacy.plan import lookups

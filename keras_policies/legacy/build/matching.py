@@ -13,9 +13,9 @@ from typing import Any
 
 import keras
 
+from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight
-from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.build.targets import Pairs, Target
 from keras_policies.legacy.build.values import fits
 

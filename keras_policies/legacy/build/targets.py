@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 
 from keras_policies import keras_internals
+from keras_policies.legacy.base.configs import numbered
 from keras_policies.legacy.base.model import LegacyWeight
-from keras_policies.legacy.base.names import numbered
 
 # Variables, each with the weight in the file that becomes its value.
 Pairs: TypeAlias = list[tuple[keras.Variable, LegacyWeight]]

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import keras
 
 from keras_policies import keras_internals
+from keras_policies.legacy.base.configs import layer_name, numbered
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight, is_unknown
-from keras_policies.legacy.base.names import layer_name, numbered
 from keras_policies.legacy.build import cudnn, matching, own_classes
 from keras_policies.legacy.build.targets import Pairs, Target, targets
 

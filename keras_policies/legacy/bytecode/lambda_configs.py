@@ -3,8 +3,7 @@
 from typing import Any
 
 from keras_policies.annotations import Config, PolicyLike
-from keras_policies.legacy.base.configs import keras_object
-from keras_policies.legacy.base.names import layer_name
+from keras_policies.legacy.base.configs import keras_object, layer_name
 from keras_policies.legacy.bytecode.values import Program
 
 # `keras.saving` finds the classes of layer.py under these names.

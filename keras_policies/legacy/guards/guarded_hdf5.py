@@ -76,39 +76,39 @@ def member(group: h5py.Group, path: str) -> h5py.Group | h5py.Dataset | None:
 
     Even asking whether a name is `in` a group would open the file that it links to.
     """
-    found = group
+    item = group
     for part in filter(None, path.split("/")):
-        link = found.get(part, getlink=True) if isinstance(found, h5py.Group) else None
+        link = item.get(part, getlink=True) if isinstance(item, h5py.Group) else None
         if link is None:
             return None
         if not isinstance(link, h5py.HardLink):
             reason = f"{path!r} is a link to somewhere else, and no link is followed."
             raise LegacyModelError(reason)
-        found = found[part]
-    return found
+        item = item[part]
+    return item
 
 
 def dataset(group: h5py.Group, name: str) -> h5py.Dataset:
     """Return the dataset `name`, numbers that must lie in this file itself."""
-    found = member(group, name)
-    if found is None:
+    stored = member(group, name)
+    if stored is None:
         raise LegacyModelError(f"the dataset {name!r} is missing.")
-    if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
+    if not isinstance(stored, h5py.Dataset) or stored.external or stored.is_virtual:
         raise LegacyModelError(
             f"{name!r} is no dataset of this file; data kept in other files is not "
             "read."
         )
-    if found.dtype.kind not in NUMBERS:
-        raise LegacyModelError(f"{name!r} is of numbers no weight has: {found.dtype}.")
-    _check_filters(found, name)
-    claimed = math.prod(found.shape or ()) * found.dtype.itemsize
-    stored = found.id.get_storage_size()
-    packed.check_expansion(repr(name), claimed, stored, limits.SMALL_ARRAY_BYTES)
-    return found
+    if stored.dtype.kind not in NUMBERS:
+        raise LegacyModelError(f"{name!r} is of numbers no weight has: {stored.dtype}.")
+    _check_filters(stored, name)
+    claimed = math.prod(stored.shape or ()) * stored.dtype.itemsize
+    size = stored.id.get_storage_size()
+    packed.check_expansion(repr(name), claimed, size, limits.SMALL_ARRAY_BYTES)
+    return stored
 
 
-def _check_filters(found: h5py.Dataset, name: str) -> None:
-    plist = found.id.get_create_plist()
+def _check_filters(stored: h5py.Dataset, name: str) -> None:
+    plist = stored.id.get_create_plist()
     filters = {plist.get_filter(n)[0] for n in range(plist.get_nfilters())}
     if not filters <= FILTERS:
         raise LegacyModelError(

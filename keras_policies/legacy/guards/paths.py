@@ -56,7 +56,7 @@ def _stats(path: FilePath) -> dict[pathlib.Path, os.stat_result]:
 
 def size(path: FilePath) -> int:
     """Return the bytes of a file, or of those of a SavedModel in a folder."""
-    return sum(found.st_size for found in _stats(path).values())
+    return sum(stat.st_size for stat in _stats(path).values())
 
 
 @contextlib.contextmanager
@@ -83,8 +83,8 @@ def unchanged(path: FilePath) -> Iterator[None]:
 
 def _stamps(path: FilePath) -> dict[pathlib.Path, tuple[int, int, int]]:
     return {
-        one: (found.st_ino, found.st_size, found.st_mtime_ns)
-        for one, found in _stats(path).items()
+        one: (status.st_ino, status.st_size, status.st_mtime_ns)
+        for one, status in _stats(path).items()
     }
 
 

@@ -90,12 +90,12 @@ def _check_object(config: Config, safe_mode: bool) -> None:
 def _name(config: Config) -> str | None:
     """Return the name that Keras looks up in the registry, or None."""
     if config["class_name"] == "function":
-        found = config.get("config")
+        name = config.get("config")
     elif config["class_name"] == TYPE_SPEC:  # Keras takes any class by this name
-        found = config.get("registered_name") or config.get("spec_name")
+        name = config.get("registered_name") or config.get("spec_name")
     else:
-        found = config.get("registered_name", config["class_name"])
-    return found if isinstance(found, str) else None
+        name = config.get("registered_name", config["class_name"])
+    return name if isinstance(name, str) else None
 
 
 def _is_of_keras(config: Config) -> bool:
@@ -110,7 +110,7 @@ def _is_of_keras(config: Config) -> bool:
         return False
     if module == "builtins":
         return any(keras_names.kind(functions, name) for functions in FUNCTIONS)
-    found = keras_names.kind(module, name)
-    if found is None:  # Keras reports a class that a module of its own does not have
+    kind = keras_names.kind(module, name)
+    if kind is None:  # Keras reports a class that a module of its own does not have
         return keras_names.kind(*module.rpartition(".")[::2]) is not None
-    return found == keras_names.CLASS or module in FUNCTIONS
+    return kind == keras_names.CLASS or module in FUNCTIONS

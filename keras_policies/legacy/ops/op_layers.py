@@ -6,8 +6,7 @@ ClassMethod, InstanceMethod, InstanceProperty (2.4 on, with the function's name)
 """
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.configs import keras_object
-from keras_policies.legacy.base.names import layer_name
+from keras_policies.legacy.base.configs import keras_object, layer_name
 
 GRAPH_OP = "TensorFlowOpLayer"
 FUNCTIONS = "TFOpLambda", "SlicingOpLambda"

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 from keras_policies import keras_names
 from keras_policies.annotations import Config, CustomObjects
 from keras_policies.legacy.base import remedies
-from keras_policies.legacy.base.configs import keras_object
+from keras_policies.legacy.base.configs import keras_object, without_package
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.names import without_package
 from keras_policies.legacy.plan.findings import Converting, Findings
 
 RENAMED_CLASSES = {

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.configs import policy_name
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import Vocabulary
-from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import policies
 

@@ -14,9 +14,8 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.configs import inner_layers, name_of
+from keras_policies.legacy.base.configs import inner_layers, layer_name, name_of
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.ops import op_layers
 from keras_policies.legacy.plan.arguments import OF_CALLS
 

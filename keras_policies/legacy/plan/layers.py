@@ -4,8 +4,8 @@ from typing import Any
 
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import configs
+from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.bytecode import lambda_configs as calls
 from keras_policies.legacy.bytecode.values import Program
 from keras_policies.legacy.guards import budget

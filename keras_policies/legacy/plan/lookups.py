@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_policies.annotations import Config
+from keras_policies.legacy.base.configs import output_mode, special_tokens
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.lookups import output_mode, special_tokens
 from keras_policies.legacy.base.model import Vocabulary
 
 TF_IDF = "tf_idf", "tf-idf"

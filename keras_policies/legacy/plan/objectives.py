@@ -9,7 +9,7 @@ from keras_policies import keras_names
 from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config
 from keras_policies.late import keras
-from keras_policies.legacy.base.names import snake_case, without_package
+from keras_policies.legacy.base.configs import snake_case, without_package
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
 

@@ -10,6 +10,7 @@ from typing import Any
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.late import keras, keras_internals
 from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.configs import layer_name, policy_name
 from keras_policies.legacy.base.errors import (
     LegacyModelError,
     LimitError,
@@ -17,8 +18,6 @@ from keras_policies.legacy.base.errors import (
     located,
 )
 from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.legacy.base.names import layer_name
-from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import input_sizes, layers, policies
 from keras_policies.legacy.plan.findings import Findings, Settings

@@ -15,7 +15,7 @@ from keras_policies import keras_names, policy_names
 from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import PolicyLike
 from keras_policies.late import keras
-from keras_policies.legacy.base.policies import policy_name
+from keras_policies.legacy.base.configs import policy_name
 from keras_policies.loss_scale import LossScale
 
 if TYPE_CHECKING:

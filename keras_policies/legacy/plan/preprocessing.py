@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.configs import keras_function
-from keras_policies.legacy.base.lookups import LOOKUPS, output_mode
+from keras_policies.legacy.base.configs import (
+    LOOKUPS,
+    keras_function,
+    output_mode,
+    policy_name,
+)
 from keras_policies.legacy.base.model import Array, Vocabulary
-from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes, lookups
 from keras_policies.legacy.plan.classes import KerasClass

@@ -1,20 +1,21 @@
 """Converts a legacy `training_config` into the arguments of `Model.compile`."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
 from keras_policies import keras_names
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.policies import policy_name
+from keras_policies.legacy.base import trees
+from keras_policies.legacy.base.configs import policy_name
 from keras_policies.legacy.plan import classes, objectives, policies
 from keras_policies.legacy.plan.objectives import keras_objective
 from keras_policies.loss_scale import DynamicLossScale, LossScale
 
 # Names that compile turns into a metric by the loss and the shape of the output.
 CHOSEN_BY_COMPILE = "accuracy", "acc", "crossentropy", "ce"
-Nest: TypeAlias = Any  # dicts and lists of configs, names and None
+Nest: TypeAlias = trees.Tree  # of configs, names and None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,9 +49,10 @@ def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training
     if is_optimizer_wrapped:
         loss_scale = DynamicLossScale()
     metrics, weighted = (
-        mapped(
+        trees.mapped(
             partial(keras_objective, "keras.metrics"),
             objectives.without_outer_list(nest),
+            is_config,
         )
         for nest in (written.get("metrics"), written.get("weighted_metrics"))
     )
@@ -58,27 +60,18 @@ def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training
         optimizer=objectives.keras_optimizer(inner),
         loss_scale=loss_scale,
         is_experimental=is_experimental,
-        losses=mapped(partial(keras_objective, "keras.losses"), written.get("loss")),
+        losses=trees.mapped(
+            partial(keras_objective, "keras.losses"), written.get("loss"), is_config
+        ),
         loss_weights=written.get("loss_weights"),
         metrics=metrics,
         weighted_metrics=weighted,
     )
 
 
-def mapped(change: Callable[[Any], Any], nest: Nest) -> Nest:
-    """Return a nest with `change` applied to each config and name in it."""
-    if isinstance(nest, dict) and "class_name" not in nest:
-        return {key: mapped(change, item) for key, item in nest.items()}
-    if isinstance(nest, list | tuple):
-        return [mapped(change, item) for item in nest]
-    return None if nest is None else change(nest)
-
-
-def leaves(nest: Nest) -> list[Any]:
-    """Return the configs and names in a nest."""
-    found: list[Any] = []
-    mapped(found.append, nest)
-    return found
+def is_config(nest: Nest) -> bool:
+    """Return whether a nest is the config of one object."""
+    return isinstance(nest, dict) and "class_name" in nest
 
 
 def unknown(kind: str, value: str | Config) -> str | None:
@@ -100,10 +93,14 @@ def missing(training: Training | None) -> list[str]:
     """Return the names of losses and metrics that `custom_objects` has to give."""
     if training is None:
         return []
-    found = [unknown("losses", loss) for loss in leaves(training.losses)]
-    metrics = [training.metrics, training.weighted_metrics]
-    found += [unknown("metrics", metric) for metric in leaves(metrics)]
-    return sorted({name for name in found if name is not None})
+
+    def names(kind: str, *nests: Nest) -> set[str | None]:
+        leaves = trees.leaves(nests, is_config)
+        return {unknown(kind, leaf) for leaf in leaves if leaf is not None}
+
+    found = names("losses", training.losses)
+    found |= names("metrics", training.metrics, training.weighted_metrics)
+    return sorted(name for name in found if name is not None)
 
 
 def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:
@@ -112,13 +109,13 @@ def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:
         return metrics
     if isinstance(metrics, dict):
         return {name: _unprefixed(item, name) for name, item in metrics.items()}
-    if not isinstance(metrics, list) or len(metrics) != len(output_names):
+    if not isinstance(metrics, list | tuple) or len(metrics) != len(output_names):
         return metrics
     return list(map(_unprefixed, metrics, output_names))
 
 
 def _unprefixed(metric: Nest, output_name: str) -> Nest:
-    if isinstance(metric, list):
+    if isinstance(metric, list | tuple):
         return [_unprefixed(item, output_name) for item in metric]
     config = metric["config"] if isinstance(metric, dict) else {}
     if not isinstance(config.get("name"), str):

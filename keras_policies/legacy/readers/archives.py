@@ -59,10 +59,10 @@ def is_keras_file(path: pathlib.Path) -> bool:
 
 def _in_zip(path: pathlib.Path) -> Iterator[Entry]:
     with packed.SmallReads(path) as file, zipfile.ZipFile(file) as archive:
-        found = archive.infolist()
-        size = sum(info.file_size for info in found)
+        members = archive.infolist()
+        size = sum(info.file_size for info in members)
         packed.check_unpacked(size, path.stat().st_size)
-        for info in found:
+        for info in members:
             if info.flag_bits & ENCRYPTED:
                 raise LegacyModelError("encrypted.", "Unpack it with its password.")
             mode = info.external_attr >> 16

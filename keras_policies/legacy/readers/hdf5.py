@@ -95,7 +95,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         check_total(path, by_layer, stored)
         if keras_1.is_written_by(attribute(file, "keras_version")):
             config, by_layer = keras_1.as_keras_2(config, by_layer)
-        found, weights = vocabularies.take(config, by_layer, {})
+        learned, weights = vocabularies.take(config, by_layer, {})
         compiled = attribute(file, TRAINING)
         training = None if compiled is None else texts.decode(compiled, TRAINING)
         optimizer = _optimizer(stored, weights)
@@ -112,7 +112,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             weights=weights,
             training_config=training,
             optimizer=optimizer,
-            vocabularies=found,
+            vocabularies=learned,
         )
 
 

@@ -158,8 +158,8 @@ def _merge(config: Config) -> Config:
             f"{sorted(MERGES)} and layers of the model around it."
         )
     axes = {"Concatenate": {"axis": "concat_axis"}, "Dot": {"axes": "dot_axes"}}
-    own = axes.get(MERGES[mode], {})
-    settings = {new: config[old] for new, old in own.items() if old in config}
+    renamed = axes.get(MERGES[mode], {})
+    settings = {new: config[old] for new, old in renamed.items() if old in config}
     return {"class_name": MERGES[mode], "config": {"name": name, **settings}}
 
 
@@ -168,8 +168,8 @@ def _config(class_name: str, config: Config) -> Config:
     if class_name == "BatchNormalization" and config.get("mode"):
         reason = f"it normalizes in the mode {config['mode']}, which Keras 2 dropped."
         raise LegacyModelError(reason)
-    own = OF_CLASS.get(class_name, {})
-    renamed = {"input_dtype": ""} if class_name == "Lambda" else ARGUMENTS | own
+    of_class = OF_CLASS.get(class_name, {})
+    renamed = {"input_dtype": ""} if class_name == "Lambda" else ARGUMENTS | of_class
     new = {
         renamed.get(key, key): _value(renamed.get(key, key), value)
         for key, value in config.items()
@@ -191,9 +191,10 @@ def _value(key: str, value: Any) -> Any:
         return INITIALIZERS.get(value, value)
     if not isinstance(value, dict) or "name" not in value:
         return value
-    own = {CONSTRAINT_ARGUMENTS.get(k, k): v for k, v in value.items() if k != "name"}
-    is_regularizer = key.endswith("_regularizer")
-    return {"class_name": "L1L2" if is_regularizer else value["name"], "config": own}
+    config = {CONSTRAINT_ARGUMENTS.get(k, k): v for k, v in value.items()}
+    name = config.pop("name")
+    class_name = "L1L2" if key.endswith("_regularizer") else name
+    return {"class_name": class_name, "config": config}
 
 
 def _weights(

@@ -19,6 +19,7 @@ from typing import IO
 import h5py
 
 from keras_policies.legacy.base import configs, errors
+from keras_policies.legacy.base.configs import numbered
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import (
     Config,
@@ -29,7 +30,6 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
     LegacyWeight,
 )
-from keras_policies.legacy.base.names import numbered
 from keras_policies.legacy.guards import (
     budget,
     guarded_hdf5,
@@ -110,12 +110,12 @@ def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
 
 def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, bytes]]:
     """Return `{layer path: {index: token}}` from the vocabularies in the archive."""
-    found = {}
+    tokens = {}
     every = (info for info in archive.infolist() if info.filename.startswith(ASSETS))
     files = [info for info in every if info.filename.endswith(VOCABULARY)]
-    claimed, held = (sum(getattr(info, of) for info in files) for of in SIZES)
-    held = min(held, paths.size(str(archive.filename)))  # members may share bytes
-    packed.check_expansion(ASSETS, claimed, held, limits.SMALL_TEXT_BYTES)
+    claimed, size = (sum(getattr(info, of) for info in files) for of in SIZES)
+    size = min(size, paths.size(str(archive.filename)))  # members may share bytes
+    packed.check_expansion(ASSETS, claimed, size, limits.SMALL_TEXT_BYTES)
     left = Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
     path_of = layer_paths(config)
     for info in files:
@@ -123,21 +123,21 @@ def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, byt
         text = _read_member(archive, info.filename, limits.VOCABULARY_BYTES)
         lines = texts.vocabulary(text.replace(b"\r\n", b"\n"))
         left.spend(len(lines))
-        found[path_of(budget.layer_path("", stored))] = dict(enumerate(lines))
-    return found
+        tokens[path_of(budget.layer_path("", stored))] = dict(enumerate(lines))
+    return tokens
 
 
 def _training_config(compiled: object) -> Config | None:
     """Return a `compile_config` in the form of the older `training_config`, or None."""
     if not isinstance(compiled, dict) or not compiled.get("optimizer"):
         return None
-    found = compiled["optimizer"]
-    if isinstance(found, str):
-        found = {"class_name": _optimizer_class(found), "config": {}}
-    if isinstance(found, list):  # one for each part of a WideDeepModel
+    optimizer = compiled["optimizer"]
+    if isinstance(optimizer, str):
+        optimizer = {"class_name": _optimizer_class(optimizer), "config": {}}
+    if isinstance(optimizer, list):  # one for each part of a WideDeepModel
         return None
     others = {name: compiled.get(name) for name in COMPILED}
-    return {"optimizer_config": found, **others}
+    return {"optimizer_config": optimizer, **others}
 
 
 def _inputs(config: Config) -> Inputs:
@@ -174,7 +174,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             state = _state(file, written)
             slots = (slot.value for slot in state.slots)
             hdf5.check_total(path, every, slots)
-            found, kept = vocabularies.take(config, every, tokens)
+            learned, kept = vocabularies.take(config, every, tokens)
             yield LegacyModel(
                 path=str(path),
                 format="Keras 2 .keras",
@@ -186,7 +186,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
                 training_config=training,
                 is_optimizer_wrapped=is_wrapped,
                 optimizer=state,
-                vocabularies=found,
+                vocabularies=learned,
             )
 
 
@@ -199,7 +199,7 @@ def _by_layer(file: h5py.File, config: Config) -> LayerWeights:
     for name, weight in _of_layers(file, configs.inner_layers(config), ""):
         below = weight.path.removeprefix(f"{name}/")
         grouped[name].append(dataclasses.replace(weight, path=below))
-    return {name: tuple(found) for name, found in grouped.items()}
+    return {name: tuple(weights) for name, weights in grouped.items()}
 
 
 def _in_order(group: h5py.Group) -> list[str]:
@@ -217,19 +217,19 @@ def layer_paths(root: Config) -> Callable[[str], str]:
 
     It returns the path as `LegacyModel` has it.
     """
-    known: dict[int, dict[str, Config]] = {}  # of a model, its layers
+    by_model: dict[int, dict[str, Config]] = {}  # of a model, its layers
 
     def layer_path(stored: str) -> str:
         parts, path, config = stored.split("/"), [], root
         while len(parts) > 1 and parts[0] in LAYER_GROUPS:
             layers = configs.inner_layers(config)
-            if id(config) not in known:
+            if id(config) not in by_model:
                 named = zip(_stored_names(layers), layers, strict=True)
-                known[id(config)] = dict(named)
-            found = known[id(config)].get(parts[1])
-            if found is None:
+                by_model[id(config)] = dict(named)
+            layer = by_model[id(config)].get(parts[1])
+            if layer is None:
                 break
-            config = found
+            config = layer
             path.append(configs.name_of(config))
             parts = parts[2:]
         return "/".join([*path, *(part.lstrip("_") for part in parts)])
@@ -263,18 +263,18 @@ def _of_layers(
 ) -> Iterator[tuple[str, LegacyWeight]]:
     """Yield `(layer name, LegacyWeight)`, nested models with their layers' names."""
     groups = (member(group, name) for name in LAYER_GROUPS)
-    group = next((found for found in groups if found is not None), None)
+    group = next((each for each in groups if each is not None), None)
     for stored, layer in zip(_stored_names(layers), layers, strict=True):
         inner = None if group is None else member(group, stored)
         if inner is None or not isinstance(layer.get("config"), dict):
             continue
-        own = configs.name_of(layer)
-        below = f"{prefix}{own}/"
+        layer_name = configs.name_of(layer)
+        below = f"{prefix}{layer_name}/"
         if configs.is_graph(layer):
             nested = _of_layers(inner, configs.inner_layers(layer), below)
-            yield from ((own, weight) for _, weight in nested)
+            yield from ((layer_name, weight) for _, weight in nested)
         else:
-            yield from ((own, w) for w in _below(inner, below, set()))
+            yield from ((layer_name, w) for w in _below(inner, below, set()))
 
 
 def _optimizer_class(name: str) -> str:

@@ -90,8 +90,8 @@ def read(path: FilePath) -> Iterator[LegacyModel]:
 
 def _reader(path: pathlib.Path) -> Reader:
     name = f"keras_policies.legacy.readers.{_reader_name(path)}"
-    found: Reader = importlib.import_module(name).read(path)
-    return found
+    reader: Reader = importlib.import_module(name).read(path)
+    return reader
 
 
 def _reader_name(path: pathlib.Path) -> str:

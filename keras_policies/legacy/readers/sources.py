@@ -119,39 +119,39 @@ def one_level_down(path: pathlib.Path) -> pathlib.Path:
     """Return a path, or that of the only model in a folder or one level below."""
     with contextlib.suppress(PermissionError):  # opening it says so
         if path.is_dir() and not is_saved_model(path) and not is_keras_3(path):
-            found = list(models_in(str(path), levels=1))
-            if len(found) == 1:
-                return pathlib.Path(found[0])
+            models = list(models_in(str(path), levels=1))
+            if len(models) == 1:
+                return pathlib.Path(models[0])
     return path
 
 
 def check_folder(path: pathlib.Path) -> None:
     """Raise if a folder, which is no model itself, has several models."""
-    found = [] if is_saved_model(path) else list(models_in(str(path), levels=1))
-    if len(found) > 1:
+    models = [] if is_saved_model(path) else list(models_in(str(path), levels=1))
+    if len(models) > 1:
         remedy = "Pass the path of one; convert --output-dir DIR converts all."
-        raise _several(found, path, remedy)
+        raise _several(models, path, remedy)
 
 
 def _only_model(folder: pathlib.Path, weights: bool) -> pathlib.Path:
     if is_saved_model(folder) or is_keras_3(folder):
         return folder
-    found = list(models_in(str(folder), levels=float("inf")))
-    found += checkpoints_in(folder) if weights else []
-    if len(found) > 1:
-        raise _several(found, folder, "Unpack it, and pass the path of one.")
-    if not found:
+    models = list(models_in(str(folder), levels=float("inf")))
+    models += checkpoints_in(folder) if weights else []
+    if len(models) > 1:
+        raise _several(models, folder, "Unpack it, and pass the path of one.")
+    if not models:
         raise LegacyModelError(
             f"no model in it: no {MODEL_FILE}, and no file that ends in "
             f"{', '.join(ENDINGS)}."
         )
-    return pathlib.Path(found[0])
+    return pathlib.Path(models[0])
 
 
-def _several(found: list[str], folder: pathlib.Path, remedy: str) -> LegacyModelError:
-    named = ", ".join(repr(os.path.relpath(each, folder)) for each in found[:NAMED])
-    more = ", …" if len(found) > NAMED else ""
-    reason = f"{len(found)} models in it, expected one: {named}{more}."
+def _several(models: list[str], folder: pathlib.Path, remedy: str) -> LegacyModelError:
+    named = ", ".join(repr(os.path.relpath(each, folder)) for each in models[:NAMED])
+    more = ", …" if len(models) > NAMED else ""
+    reason = f"{len(models)} models in it, expected one: {named}{more}."
     return LegacyModelError(reason, remedy)
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base import configs, lookups
+from keras_policies.legacy.base import configs
+from keras_policies.legacy.base.configs import beginnings, without_package
 from keras_policies.legacy.base.model import LayerWeights, LegacyWeight, Vocabulary
-from keras_policies.legacy.base.names import beginnings, without_package
 from keras_policies.legacy.guards import budget
 
-STATEFUL = (*lookups.LOOKUPS, "CategoryEncoding", "Discretization")
+STATEFUL = (*configs.LOOKUPS, "CategoryEncoding", "Discretization")
 
 
 def _in_config(config: Config, prefix: str = "") -> Iterator[str]:
@@ -34,7 +34,7 @@ def take(
 
     The keys of `tokens` are paths of layers, `{path: {index: token}}`.
     """
-    found = {}
+    learned = {}
     taken: set[int] = set()
     below: dict[str, dict[str, list[LegacyWeight]]] = {}
     for path in dict.fromkeys((*_in_config(config), *tokens)):
@@ -42,22 +42,22 @@ def take(
         if layer not in below:
             below[layer] = _by_beginning(weights.get(layer, ()))
         inner = path.removeprefix(layer).lstrip("/")
-        own = [item for item in below[layer][inner] if id(item) not in taken]
-        taken.update(map(id, own))
-        found[path] = Vocabulary(tokens.get(path, {}), tuple(own))
+        weights_below = [item for item in below[layer][inner] if id(item) not in taken]
+        taken.update(map(id, weights_below))
+        learned[path] = Vocabulary(tokens.get(path, {}), tuple(weights_below))
     left = {
         name: tuple(item for item in items if id(item) not in taken)
         for name, items in weights.items()
     }
-    return found, left
+    return learned, left
 
 
 def _by_beginning(weights: Iterable[LegacyWeight]) -> dict[str, list[LegacyWeight]]:
     """Return `{path: weights below it}`, by attributes without leading underscores."""
-    found = collections.defaultdict(list, {"": list(weights)})
+    below = collections.defaultdict(list, {"": list(weights)})
     for weight in weights:
         parts = [part.lstrip("_") for part in weight.path.split("/")]
         for beginning in beginnings("/".join(parts[:-1])):
             if beginning:
-                found[beginning].append(weight)
-    return found
+                below[beginning].append(weight)
+    return below

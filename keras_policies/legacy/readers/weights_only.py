@@ -81,11 +81,11 @@ def _of_checkpoint(prefix: pathlib.Path) -> Weights:
     variables = {
         name: graph.weights(node) for name, node in (named or {"": model}).items()
     }
-    every = {node: item for own in variables.values() for node, item in own.items()}
+    every = {node: item for layer in variables.values() for node, item in layer.items()}
     edges = {**graph.children[model], **graph.children[0]}
     slots = saved_model.slot_variables(checkpoint, nodes, every)
     state = saved_model.optimizer_state(graph, edges.get("optimizer"), every, slots)
-    by_layer = {name: tuple(own.values()) for name, own in variables.items()}
+    by_layer = {name: tuple(layer.values()) for name, layer in variables.items()}
     return Weights(by_layer, state)
 
 
@@ -99,9 +99,9 @@ def read(path: FilePath) -> Iterator[Weights]:
     with (
         sources.local(path, weights=True) as here,
         paths.unchanged(here),
-        entering(_read(here), here) as found,
+        entering(_read(here), here) as weights,
     ):
-        yield found
+        yield weights
 
 
 @contextlib.contextmanager
@@ -124,6 +124,6 @@ def _read(path: pathlib.Path) -> Iterator[Weights]:
         if not guarded_hdf5.names(group, "layer_names"):
             reason = "an HDF5 file without weights of tf.keras (no layer_names)."
             raise LegacyModelError(reason)
-        found = hdf5.weights_by_layer(group)
-        hdf5.check_total(path, found, ())
-        yield Weights(found)
+        by_layer = hdf5.weights_by_layer(group)
+        hdf5.check_total(path, by_layer, ())
+        yield Weights(by_layer)

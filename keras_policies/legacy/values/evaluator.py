@@ -12,7 +12,7 @@ import functools
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes  # noqa: F401 (numpy knows bfloat16 by it)
@@ -22,6 +22,7 @@ import numpy.typing as npt
 from keras_policies.annotations import Tensor
 from keras_policies.late import keras
 from keras_policies.late import ops as keras_ops
+from keras_policies.legacy.base import trees
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.values import convolutions, dims
 from keras_policies.legacy.values.dims import Dim, Ratio, UndecidedError
@@ -100,17 +101,6 @@ def has_dims(value: object) -> bool:
     )
 
 
-def leaves(value: Any) -> Iterator[Any]:
-    """Yield what is in lists, tuples and dicts."""
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    if not isinstance(value, list | tuple):
-        yield value
-        return
-    for item in value:
-        yield from leaves(item)
-
-
 def array(value: Any, dtype: str | None = None) -> Any:
     """Return a value as a tensor, an array or a dimension.
 
@@ -118,9 +108,9 @@ def array(value: Any, dtype: str | None = None) -> Any:
     """
     if is_tensor(value) or isinstance(value, Dim | Ratio):
         return value if dtype is None else ops.cast(value, dtype)
-    if isinstance(value, list | tuple) and any(map(is_tensor, leaves(value))):
+    if isinstance(value, list | tuple) and any(map(is_tensor, trees.leaves(value))):
         return ops.stack([array(item, dtype) for item in value])
-    if isinstance(value, list | tuple) and any(map(has_dims, leaves(value))):
+    if isinstance(value, list | tuple) and any(map(has_dims, trees.leaves(value))):
         return np.array(value, dtype=object)
     found = np.asarray(value)
     if found.dtype == object and not has_dims(value):
@@ -184,7 +174,7 @@ def evaluate(name: str, *args: Any, **kwargs: Any) -> Any:
         ValueError: if it cannot be computed.
         LimitError: if the size of the file does not explain what it costs.
     """
-    values = [*leaves((args, kwargs))]
+    values = [*trees.leaves((args, kwargs))]
     if name in RESULTS:
         budget.work(RESULTS[name](*args, **kwargs) * budget.STEP)
     if any(map(is_tensor, values)):
@@ -213,14 +203,8 @@ def get_op(name: str) -> Callable[..., Any]:
 def _node(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     function = NODES.get(name) or get_op(name)
     args = _promoted(name, args)
-    named = {key: _mapped(tensor, value) for key, value in kwargs.items()}
-    return function(*[_mapped(tensor, value) for value in args], **named)
-
-
-def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return type(value)(_mapped(function, item) for item in value)
-    return function(value)
+    named = {key: trees.mapped(tensor, value) for key, value in kwargs.items()}
+    return function(*[trees.mapped(tensor, value) for value in args], **named)
 
 
 def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -242,7 +226,7 @@ def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return _of_arrays(name, [np.zeros(np.shape(args[0]), "int32")], kwargs)
     if name == "cast":
         return _cast_dims(args[0], args[1])
-    converted = [_mapped(tensor, value) for value in args]
+    converted = [trees.mapped(tensor, value) for value in args]
     return _node(name, converted, kwargs)
 
 
@@ -296,10 +280,12 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
         return _eagerly(name, get_op(name), args, kwargs)
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
     if name in WIDE and (half := _half(args)):  # added up as the backends do
-        args = _mapped(lambda x: _cast(x, "float32") if _is_half(x) else x, [*args])
-        return _mapped(lambda x: _cast(x, half), function(*args, **named))
+        args = trees.mapped(
+            lambda x: _cast(x, "float32") if _is_half(x) else x, [*args]
+        )
+        return trees.mapped(lambda x: _cast(x, half), function(*args, **named))
     found = function(*args, **named)
-    first = next((x for x in leaves(args) if isinstance(x, np.ndarray)), None)
+    first = next((x for x in trees.leaves(args) if isinstance(x, np.ndarray)), None)
     if name in AS_WIDE and first is not None and first.dtype.kind in "iu":
         return found.astype(first.dtype)
     return tuple(found) if isinstance(found, list) else found
@@ -311,7 +297,7 @@ def _is_half(x: object) -> bool:
 
 def _half(args: Sequence[Any]) -> str | None:
     """Return the dtype of half precision among arguments, or None."""
-    return next((str(x.dtype) for x in leaves(args) if _is_half(x)), None)
+    return next((str(x.dtype) for x in trees.leaves(args) if _is_half(x)), None)
 
 
 def _numpy(name: str) -> Callable[..., Any] | None:
@@ -329,7 +315,7 @@ def _eagerly(
     kwargs: Mapping[str, Any],
 ) -> Any:
     """Call a function of Keras, or a layer, on arrays; return arrays."""
-    call = name, *(str(getattr(x, "shape", x)) for x in leaves((args, kwargs)))
+    call = name, *(str(getattr(x, "shape", x)) for x in trees.leaves((args, kwargs)))
     if call not in _compiled:
         budget.work(budget.COMPILED)
         _compiled.add(call)
@@ -340,8 +326,8 @@ def _eagerly(
 
 def call_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a layer on tensors of the model, or at once on constants."""
-    args = tuple(_mapped(tensor, value) for value in args)
-    if any(map(is_tensor, leaves(args))):
+    args = tuple(trees.mapped(tensor, value) for value in args)
+    if any(map(is_tensor, trees.leaves(args))):
         return layer(*args, **kwargs)
     _charge("layer", [layer, *args], kwargs)
     return _eagerly(layer.name, layer, args, kwargs)
@@ -416,7 +402,7 @@ def _beside(value: Any, dtype: str) -> Any:
 
 def _charge(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Charge the cost of a function of arrays, before it is computed."""
-    arrays = [x for x in leaves(args) if isinstance(x, np.ndarray)]
+    arrays = [x for x in trees.leaves(args) if isinstance(x, np.ndarray)]
     total = sum(x.size for x in arrays)
     size = max((x.itemsize for x in arrays), default=8)
     if name == "cast":

@@ -5,9 +5,9 @@ import dataclasses
 from collections.abc import Mapping
 
 from keras_policies.legacy.base import configs, remedies
+from keras_policies.legacy.base.configs import beginnings
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.legacy.base.names import beginnings
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import new_weights, vocabularies

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from keras_policies.legacy.base.lookups import LOOKUPS
+from keras_policies.legacy.base.configs import LOOKUPS
 from keras_policies.legacy.base.recorded import CALLS, Output, RecordedLayer
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan.lost.bodies import Body, CycleError, ordered

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
+from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.model import Array, Config
 
-Nest: TypeAlias = Any  # lists and dicts of values
+Nest: TypeAlias = trees.Tree  # lists and dicts of values
 
 
 class Argument(NamedTuple):
@@ -125,18 +126,12 @@ Step: TypeAlias = OpStep | CallStep
 
 def mapped(function: Callable[[Value], Any], nest: Nest) -> Nest:
     """Return a nest of values with `function` applied to each."""
-    if isinstance(nest, dict):
-        return {key: mapped(function, item) for key, item in nest.items()}
-    if isinstance(nest, list):
-        return [mapped(function, item) for item in nest]
-    return function(nest) if isinstance(nest, Value) else nest
+    return trees.mapped(lambda x: function(x) if isinstance(x, Value) else x, nest)
 
 
 def values_in(nest: Nest) -> list[Value]:
-    """Return the values in a nest, those of dicts in the order of the keys."""
-    found: list[Value] = []
-    mapped(found.append, nest)
-    return found
+    """Return the values in a nest, those of dicts in the order of sorted keys."""
+    return [leaf for leaf in trees.leaves(nest) if isinstance(leaf, Value)]
 
 
 def inputs_of(step: Step) -> list[Value]:

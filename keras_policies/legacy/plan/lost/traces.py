@@ -4,29 +4,19 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.recorded import Composite, Nest, Spec, Trace
 from keras_policies.legacy.plan.lost.steps import Argument, Held, Known, Result
 
 
-def _leaves(nest: Nest) -> Iterator[Any]:
-    """Yield what is in a nest, the items of dicts in the order of sorted keys."""
-    if isinstance(nest, dict):
-        nest = [nest[key] for key in sorted(nest)]
-    if not isinstance(nest, list | tuple) or isinstance(nest, Spec | Composite):
-        yield nest
-        return
-    for item in nest:
-        yield from _leaves(item)
-
-
 def specs(nest: Nest) -> list[Spec]:
     """Return the specs in a nest, those of dicts in the order of sorted keys."""
-    return [leaf for leaf in _leaves(nest) if isinstance(leaf, Spec)]
+    return [leaf for leaf in trees.leaves(nest) if isinstance(leaf, Spec)]
 
 
 def composites(nest: Nest) -> list[str]:
     """Return the kinds of arguments in a nest that are several tensors each."""
-    return [leaf.kind for leaf in _leaves(nest) if isinstance(leaf, Composite)]
+    return [leaf.kind for leaf in trees.leaves(nest) if isinstance(leaf, Composite)]
 
 
 def filled(nest: Nest, values: Iterator[Any]) -> Nest:
@@ -108,5 +98,5 @@ def merged(traces: Sequence[Trace]) -> list[Spec]:
 def _rank(trace: Trace) -> tuple[bool, bool, int]:
     shapes = [spec.shape for spec in specs(trace.inputs)]
     unknown = sum(size is None for shape in shapes for size in shape or ())
-    trains = any(leaf is True for leaf in _leaves(trace.inputs))
+    trains = any(leaf is True for leaf in trees.leaves(trace.inputs))
     return not trains, None not in shapes, unknown

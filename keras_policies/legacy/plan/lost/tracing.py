@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from keras_policies.legacy.base import lookups, remedies
+from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.recorded import (
     CALLS,
@@ -218,7 +218,7 @@ def refuse_resources(values: Iterable[Value], recorded: Recorded) -> None:
     """Raise an error if a value is a table, which only a lookup layer can take."""
     if any(isinstance(value, Resource) for value in values):
         every = recorded.layers.values()
-        named = [layer.name for layer in every if layer.class_name in lookups.LOOKUPS]
+        named = [layer.name for layer in every if layer.class_name in configs.LOOKUPS]
         raise LegacyModelError(
             "the function that it recorded looks words up in a table, or uses another "
             f"resource that is no variable. Its lookup layers: {named or 'none'}.",

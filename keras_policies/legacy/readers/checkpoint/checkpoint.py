@@ -155,9 +155,10 @@ class Checkpoint:
         entry = self.entries[OBJECT_GRAPH_KEY]
         with located(self._index):
             if entry.shape or entry.dtype != DTYPES[STRING]:
-                found = f"{entry.dtype} of shape {entry.shape}"
-                reason = f"corrupt: the object graph is {found}, expected one string."
-                raise LegacyModelError(reason)
+                raise LegacyModelError(
+                    f"corrupt: the object graph is {entry.dtype} of shape "
+                    f"{entry.shape}, expected one string."
+                )
             data: bytes = _read_tensor(entry).item()
             nodes: Sequence[Message] = protos.parse("CheckpointGraph", data).nodes
             return nodes
@@ -169,8 +170,8 @@ class Checkpoint:
             if attribute.name == "VARIABLE_VALUE" and entry is not None:
                 name = attribute.full_name if name is None else name
                 read = functools.partial(_read_tensor, entry)
-                own = name.removesuffix(":0")
-                return LegacyWeight("", own, entry.shape, entry.dtype, read)
+                name = name.removesuffix(":0")
+                return LegacyWeight("", name, entry.shape, entry.dtype, read)
         return None
 
 

@@ -119,13 +119,13 @@ class ObjectGraph:
         A path is made of attribute names; a layer of a nested Sequential or
         Functional model goes by its own name instead.
         """
-        found: dict[int, LegacyWeight] = {}
+        weights: dict[int, LegacyWeight] = {}
         is_variable = self.variables.__contains__
         for path, child in self.walk(node, self._attributes, is_variable):
-            if is_variable(child) and child not in found:
-                found[child] = dataclasses.replace(self.variables[child], path=path)
+            if is_variable(child) and child not in weights:
+                weights[child] = dataclasses.replace(self.variables[child], path=path)
         listed = self.children[node].get("variables")
         order = [] if listed is None else self.children[listed].values()
         self._steps.spend(len(order))
-        every = dict.fromkeys((*order, *found))
-        return {child: found[child] for child in every if child in found}
+        every = dict.fromkeys((*order, *weights))
+        return {child: weights[child] for child in every if child in weights}

@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from keras_policies.legacy.base.configs import policy_name
 from keras_policies.legacy.base.model import (
     Inputs,
     LegacyModel,
@@ -16,7 +17,6 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
     LegacyWeight,
 )
-from keras_policies.legacy.base.policies import policy_name
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.checkpoint import (
     DTYPES,

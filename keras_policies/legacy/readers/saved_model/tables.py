@@ -9,9 +9,9 @@ tensorflow/core/protobuf/saved_object_graph.proto.
 import pathlib
 from typing import Any
 
-from keras_policies.legacy.base import lookups
+from keras_policies.legacy.base import configs
+from keras_policies.legacy.base.configs import without_package
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.base.names import without_package
 from keras_policies.legacy.guards import limits, texts
 from keras_policies.legacy.guards.paths import check_inside
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph
@@ -134,7 +134,7 @@ def _class_name(graph: ObjectGraph, node: int) -> str:
 
 
 def _is_lookup(graph: ObjectGraph, node: int) -> bool:
-    return _class_name(graph, node) in lookups.LOOKUPS
+    return _class_name(graph, node) in configs.LOOKUPS
 
 
 def _by_index(
@@ -144,7 +144,7 @@ def _by_index(
     config = graph.metadata[node].get("config")
     config = config if isinstance(config, dict) else {}
     if values is None:  # the lines of a file
-        start = len(lookups.special_tokens(_class_name(graph, node), config))
+        start = len(configs.special_tokens(_class_name(graph, node), config))
         return dict(enumerate(keys, start))
     tokens, indices = (values, keys) if config.get("invert") else (keys, values)
     by_index = dict(zip(indices, tokens, strict=False))
