@@ -1,4 +1,4 @@
-"""Nodes that rebuilt functions need beside those that ValueFlow recorded.
+"""Nodes that rebuilt functions need beside those that TensorFlow recorded.
 
 Every tensor of a Functional model comes from its inputs. A weight in plain arithmetic,
 and a constant on which a layer is called, have no input: they are computed from a zero

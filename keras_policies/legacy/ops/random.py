@@ -13,7 +13,7 @@ from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import call_layer, dtype_of, has_dims, ops
 
 SHAPE = Raw("shape", "dtype")
-# What a normal distribution has below -2, where ValueFlow cuts it off.
+# What a normal distribution has below -2, where TensorFlow cuts it off.
 BELOW = 0.022750132
 
 

@@ -52,15 +52,13 @@ def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
         return broadcast_to(ops.cast(array(number), dtype), lengths)
     known = [1 if isinstance(n, Dim) else n for n in lengths]
     budget.spend(math.prod(known), np.dtype(dtype).itemsize)
-    found = keras_ops.full(known, np.asarray(number).item(), dtype=dtype)
+    value = keras_ops.full(known, np.asarray(number).item(), dtype=dtype)
     join = ops.logical_or if dtype == "bool" else ops.add
     for axis, length in enumerate(lengths):
         if isinstance(length, Dim):
-            line = [1] * len(lengths)
-            line[axis] = -1
             zeros = keras_ops.zeros_like(dims.ones(length, dtype))
-            found = join(keras_ops.reshape(zeros, line), found)
-    return found
+            value = join(along(zeros, axis, len(lengths)), value)
+    return value
 
 
 def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
@@ -74,6 +72,11 @@ def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
     count = (stop - start + step - (1 if step > 0 else -1)) // step
     numbers = ops.subtract(keras_ops.cumsum(dims.ones(count, dtype), axis=0), 1)
     return ops.add(ops.multiply(numbers, step), start)
+
+
+def along(line: Any, axis: int, axes: int) -> Any:
+    """Return a vector as a value of `axes` axes, of which the others have length 1."""
+    return ops.reshape(line, [-1 if i == axis else 1 for i in range(axes)])
 
 
 def broadcast_to(value: Any, lengths: Sequence[DimLike]) -> Any:
@@ -127,14 +130,12 @@ def _number(length: DimLike) -> int:
 
 def _grid(lengths: Sequence[DimLike]) -> Tensor:
     """Return the positions 0, 1, ... in a tensor of this shape."""
-    found: Any = 0
+    grid: Any = 0
     for axis, length in enumerate(lengths):
-        line = [1] * len(lengths)
-        line[axis] = -1
         step = math.prod(lengths[axis + 1 :])
-        numbers = keras_ops.reshape(arange(0, length), line)
-        found = ops.add(ops.multiply(numbers, step), found)
-    return found
+        numbers = along(arange(0, length), axis, len(lengths))
+        grid = ops.add(ops.multiply(numbers, step), grid)
+    return grid
 
 
 def index(value: Any, spec: Sequence[Item]) -> Any:
