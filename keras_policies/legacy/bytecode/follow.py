@@ -8,14 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
-from keras_policies.legacy.bytecode import (  # noqa: F401 (three enter their handlers)
-    containers,
-    functions,
-    machine,
-    names,
-    stack,
-    values,
-)
+from keras_policies.legacy.bytecode import machine, program, values
 from keras_policies.legacy.bytecode.code import VERSIONS, Code
 from keras_policies.legacy.bytecode.values import (
     Call,
@@ -104,7 +97,7 @@ class Follower:
         if depth > values.MAX_DEPTH:
             raise LegacyModelError(f"its code nests {values.MAX_DEPTH} values.")
         if isinstance(value, Name):
-            value = names.constant(value)
+            value = program.constant(value)
         if isinstance(value, Name | Method | Given | Function | Cell | Code):
             raise NotUnderstoodError(f"{_described(value)} as a value")
         if isinstance(value, tuple):
@@ -119,7 +112,7 @@ class Follower:
         values.check_size((given, named))
         is_python = isinstance(function, str) and function.startswith("python.")
         if is_python and values.is_known((given, named)):
-            found = names.run(str(function), given, named)
+            found = program.call(str(function), given, named)
             values.check_size(found)
             return found
         budget.work(budget.OP)
@@ -129,7 +122,7 @@ class Follower:
     def attribute(self, owner: Any, name: str) -> Any:
         """Return `owner.name`."""
         if isinstance(owner, Name):
-            return names.attribute(owner, name)
+            return program.attribute(owner, name)
         is_value = not isinstance(owner, Function | Method | Given)
         if name in METHODS and is_value:
             return Method(owner, name)
@@ -154,7 +147,7 @@ class Follower:
             raise NotUnderstoodError(f"a call of {_described(function)}")
         if function.path in SETTINGS:
             return SETTINGS[function.path]
-        return self.emit(names.function(function), *args, **kwargs)
+        return self.emit(program.function(function), *args, **kwargs)
 
     def _inside(
         self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]
