@@ -61,10 +61,10 @@ def follow(
     """
     cells = tuple(Cell(values.plain(value)) for value in closure)
     function = Function(code, tuple(map(values.plain, defaults)), {}, cells)
-    given = {name: values.plain(value) for name, value in arguments.items()}
+    plain = {name: values.plain(value) for name, value in arguments.items()}
     follower = Follower(code.python)
     try:
-        result = follower.call(function, (Ref(0),), given)
+        result = follower.call(function, (Ref(0),), plain)
         result = follower.known(result)
     except LegacyModelError:
         raise
@@ -108,15 +108,16 @@ class Follower:
 
     def emit(self, function: str | Given, *args: Any, **kwargs: Any) -> Any:
         """Return what a function returns: a plain value, or a `Ref` to a new call."""
-        given, named = self.known(args), {k: self.known(v) for k, v in kwargs.items()}
-        values.check_size((given, named))
+        positional = self.known(args)
+        named = {key: self.known(value) for key, value in kwargs.items()}
+        values.check_size((positional, named))
         is_python = isinstance(function, str) and function.startswith("python.")
-        if is_python and values.is_known((given, named)):
-            found = program.call(str(function), given, named)
-            values.check_size(found)
-            return found
+        if is_python and values.is_known((positional, named)):
+            result = program.call(str(function), positional, named)
+            values.check_size(result)
+            return result
         budget.work(budget.OP)
-        self.calls.append(Call(function, given, named))
+        self.calls.append(Call(function, positional, named))
         return Ref(len(self.calls))
 
     def attribute(self, owner: Any, name: str) -> Any:
@@ -157,9 +158,9 @@ class Follower:
         if self.depth > MAX_CALLS:
             raise LegacyModelError(f"its code calls {MAX_CALLS} functions in a row.")
         local = bound(function, args, kwargs)
-        found = machine.Frame(self, function, local).run()
+        result = machine.Frame(self, function, local).run()
         self.depth -= 1
-        return found
+        return result
 
 
 def bound(

@@ -78,9 +78,9 @@ def global_name(name: str) -> object:
 
     A function or a constant of this name in `custom_objects` comes first.
     """
-    given = keras_names.registered(name)
-    if given is not None:
-        return Given(given) if callable(given) else plain(given)
+    registered = keras_names.registered(name)
+    if registered is not None:
+        return Given(registered) if callable(registered) else plain(registered)
     if name in MODULES:
         return Name(MODULES[name])
     if name in python_ops.BUILTINS:
@@ -93,10 +93,10 @@ def global_name(name: str) -> object:
 
 def module(path: str) -> Name:
     """Return a module that code imports, or raise ValueError if it means nothing."""
-    found = Name(_canonical(path))
-    if found.path.partition(".")[0] not in ("tf", "keras", "numpy", "math"):
+    name = Name(_canonical(path))
+    if name.path.partition(".")[0] not in ("tf", "keras", "numpy", "math"):
         raise ValueError(f"the module {path!r}")
-    return found
+    return name
 
 
 def attribute(name: Name, inner: str) -> Name:

@@ -52,15 +52,15 @@ class Op:
         rule = complex_pairs.RULES.get(self.name)
         if rule is not None and complex_pairs.among(bound.arguments.values()):
             return rule(self._of_real, bound.arguments)
-        given = {}
+        checked = {}
         for name, value in bound.arguments.items():
             if value is None:  # tf.keras records None for what was not given
                 continue
             try:
-                given[name] = self.checks[name](value)
+                checked[name] = self.checks[name](value)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
-        return self.function(**given)
+        return self.function(**checked)
 
     def _of_real(self, **kwargs: object) -> Any:
         return self.call((), kwargs)
@@ -100,14 +100,14 @@ class Raw:
 
     def arguments(self, values: Sequence[object]) -> dict[str, object]:
         """Return the inputs by parameter; raise ValueError if their number is wrong."""
-        names, given, values = self.inputs.split(), {}, list(values)
+        names, taken, values = self.inputs.split(), {}, list(values)
         if names[0].startswith("*"):
             end = len(values) - len(names) + 1
-            given[names.pop(0)[1:]] = values[:end]
+            taken[names.pop(0)[1:]] = values[:end]
             values = values[end:]
         if len(names) != len(values):
             raise ValueError(f"expected the inputs {names}, found {len(values)} values")
-        return {**given, **dict(zip(names, values, strict=True))}
+        return {**taken, **dict(zip(names, values, strict=True))}
 
 
 # Name in TensorFlow, without "tf." -> its function.
@@ -139,9 +139,9 @@ def op(
     """
 
     def decorate(function: Function) -> Function:
-        known = [*names, *(f"compat.v1.{name}" for name in names if v1)]
-        name = next(iter(known), "")
-        enter(Op(name, function, renamed or {}), known, raw)
+        all_names = [*names, *(f"compat.v1.{name}" for name in names if v1)]
+        name = next(iter(all_names), "")
+        enter(Op(name, function, renamed or {}), all_names, raw)
         return function
 
     return decorate

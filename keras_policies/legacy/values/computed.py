@@ -50,9 +50,9 @@ def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
     """Return a value of a shape, full of a number."""
     if is_tensor(number) or not any(map(has_dims, lengths)):
         return broadcast_to(ops.cast(array(number), dtype), lengths)
-    known = [1 if isinstance(n, Dim) else n for n in lengths]
-    budget.spend(math.prod(known), np.dtype(dtype).itemsize)
-    value = keras_ops.full(known, np.asarray(number).item(), dtype=dtype)
+    shape_of_ones = [1 if isinstance(n, Dim) else n for n in lengths]
+    budget.spend(math.prod(shape_of_ones), np.dtype(dtype).itemsize)
+    value = keras_ops.full(shape_of_ones, np.asarray(number).item(), dtype=dtype)
     join = ops.logical_or if dtype == "bool" else ops.add
     for axis, length in enumerate(lengths):
         if isinstance(length, Dim):
@@ -99,8 +99,8 @@ def reshape(value: Any, lengths: Sequence[DimLike]) -> Any:
     of positions that has the shape.
     """
     if not is_tensor(value):
-        found = np.reshape(value, [*map(_number, lengths)])
-        return simplified(found) if has_dims(value) else found
+        array = np.reshape(value, [*map(_number, lengths)])
+        return simplified(array) if has_dims(value) else array
     old = shape(value)
     if -1 in lengths:
         others = math.prod(n for n in lengths if not _is_rest(n))
@@ -142,8 +142,8 @@ def index(value: Any, spec: Sequence[Item]) -> Any:
     """Index by numbers, dimensions, scalar tensors, slices, None and `...`."""
     items = _without_ellipsis(spec, rank(value))
     if not is_tensor(value) and not any(map(_is_computed, items)):
-        found = np.asarray(value)[tuple(items)]
-        return simplified(found) if has_dims(value) else found
+        result = np.asarray(value)[tuple(items)]
+        return simplified(result) if has_dims(value) else result
     lengths = iter(shape(value))
     plain: list[Any] = []
     later: list[tuple[int, Any]] = []  # axis of the result, positions
@@ -159,10 +159,10 @@ def index(value: Any, spec: Sequence[Item]) -> Any:
         later.append((axis, _positions(item, length)))
         plain.append(slice(None))
         axis += 1
-    found = _sliced(value, plain)
+    result = _sliced(value, plain)
     for place, positions in reversed(later):
-        found = ops.take(found, positions, axis=place)
-    return found
+        result = ops.take(result, positions, axis=place)
+    return result
 
 
 def _is_computed(item: Item) -> bool:
@@ -249,12 +249,12 @@ def tile(value: Any, multiples: Sequence[DimLike]) -> Any:
     """Repeat a value along its axes."""
     lengths = shape(value)
     times = [1 if isinstance(n, Dim) else n for n in multiples]
-    found = ops.tile(value, times) if set(times) != {1} else value
+    tiled = ops.tile(value, times) if set(times) != {1} else value
     for axis, (length, count) in enumerate(zip(lengths, multiples, strict=True)):
         if isinstance(count, Dim):
             every = ops.mod(arange(0, count * length), length)
-            found = ops.take(found, every, axis=axis)
-    return found
+            tiled = ops.take(tiled, every, axis=axis)
+    return tiled
 
 
 def repeat(value: Any, times: DimLike, axis: int | None) -> Any:
