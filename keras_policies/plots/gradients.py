@@ -1,6 +1,7 @@
 """`plot_gradients`: the gradients of a model on a batch, over the range of float16."""
 
 import numbers
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -9,11 +10,11 @@ import numpy as np
 from keras_policies import finite
 from keras_policies.annotations import Arrays
 from keras_policies.loss_scale import FLOAT32_MAX
-from keras_policies.plots import figures, float16_range, layers
-from keras_policies.plots.loss_gradients import gradients_of
-from keras_policies.plots.magnitudes import (
+from keras_policies.plots import figures
+from keras_policies.plots.loss_gradients import (
     Floats,
     Magnitudes,
+    gradients_of,
     magnitudes,
     zeros_in_both,
 )
@@ -22,6 +23,8 @@ from keras_policies.scaling import scaling_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+HIGHEST = 0.85  # of the bars of a layer, of the distance between two layers
+INCHES = 0.4  # between two layers
 BARS: tuple[dict[str, Any], ...] = (
     {"facecolor": figures.LIGHT, "edgecolor": figures.EDGE, "hatch": "////"},
     {"facecolor": figures.DARK, "alpha": 0.85},
@@ -86,9 +89,10 @@ def plot_gradients(
     if by_layer:
         return _by_layer(figure, model, gradients_of(model, x, y, scale), scale)
     factors = [1.0] if scale == 1 else [1.0, scale]
-    found = {factor: gradients_of(model, x, y, factor) for factor in factors}
-    sizes = {factor: magnitudes(arrays) for factor, arrays in found.items()}
-    _draw(figure, sizes, _labels(sizes, zeros_in_both(found[1.0], found[scale])))
+    gradients = {factor: gradients_of(model, x, y, factor) for factor in factors}
+    sizes = {factor: magnitudes(arrays) for factor, arrays in gradients.items()}
+    stay_zero = zeros_in_both(gradients[1.0], gradients[scale])
+    _draw(figure, sizes, _labels(sizes, stay_zero))
     _set_title(figure, model, sizes[1.0].total)
     return figure
 
@@ -100,9 +104,9 @@ def _by_layer(
     for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
         path = variable.path.rpartition("/")[0].removeprefix(f"{model.name}/")
         of_layers.setdefault(path or variable.name, []).append(gradient)
-    found = {path: magnitudes(arrays) for path, arrays in of_layers.items()}
-    layers.draw(figure, found, f"loss{_factor(scale)}")
-    _set_title(figure, model, sum(sizes.total for sizes in found.values()))
+    by_layer = {path: magnitudes(arrays) for path, arrays in of_layers.items()}
+    _draw_layers(figure, by_layer, f"loss{_factor(scale)}")
+    _set_title(figure, model, sum(sizes.total for sizes in by_layer.values()))
     return figure
 
 
@@ -118,41 +122,51 @@ def _factor(scale: float) -> str:
     return f" times {figures.scale_text(scale)}"
 
 
-def _scale(model: keras.Model, given: float | None) -> float:
-    """Return the loss scale to draw: the given one, or the model's, or 1."""
-    if given is None:
+def _scale(model: keras.Model, loss_scale: float | None) -> float:
+    """Return the loss scale to draw: the argument, or the model's, or 1."""
+    if loss_scale is None:
         return scaling_of(model).value or 1.0
-    is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
-    if not is_number or not 0 < given <= FLOAT32_MAX:
+    is_bool = isinstance(loss_scale, bool)
+    is_number = isinstance(loss_scale, numbers.Real) and not is_bool
+    if not is_number or not 0 < loss_scale <= FLOAT32_MAX:
         raise ValueError(
             "loss_scale must be a number, positive and finite in float32, or None for "
-            f"the one that applies to the model. Received: loss_scale={given!r}."
+            f"the one that applies to the model. Received: loss_scale={loss_scale!r}."
         )
-    return float(given)
+    return float(loss_scale)
 
 
 def _labels(sizes: dict[float, Magnitudes], stay_zero: int) -> list[str]:
     """Return the label of each series; `stay_zero` gradients are zero in all series."""
     labels = []
-    for scale, found in sizes.items():
-        is_compared = scale == 1 and len(sizes) > 1 and found.zeros
+    for scale, one in sizes.items():
+        is_compared = scale == 1 and len(sizes) > 1 and one.zeros
         stay = f" ({stay_zero:,} with the scale too)" if is_compared else ""
-        counts = f"{found.zeros:,} zero{stay}, {found.non_finite:,} inf or NaN"
+        counts = f"{one.zeros:,} zero{stay}, {one.non_finite:,} inf or NaN"
         labels.append(f"loss{_factor(scale)}: {counts}")
     return labels
 
 
-def _draw(figure: Any, found: dict[float, Magnitudes], labels: list[str]) -> None:
+def _subplots(figure: Any, magnitudes: Collection[Magnitudes]) -> tuple[Any, Any, Any]:
+    """Return axes for zeros, for numbers over float16's range, and for inf and NaN."""
+    zero, middle, infinite = figure.subplots(1, 3, sharey=True, width_ratios=[1, 12, 1])
+    figures.draw_float16(middle, [n for sizes in magnitudes for n in sizes.counts])
+    for side, name in (zero, "zero"), (infinite, "inf,\nNaN"):
+        side.set_xlim(-0.2, 1.2)
+        side.set_xticks([0.5], [name])
+    for axes in zero, middle, infinite:
+        axes.set_axisbelow(True)
+        axes.grid(axis="y", alpha=0.4)
+    return zero, middle, infinite
+
+
+def _draw(figure: Any, series: dict[float, Magnitudes], labels: list[str]) -> None:
     """Draw each series: zeros, a histogram, and numbers that are not finite."""
     from matplotlib.patches import Patch
 
-    zero, middle, infinite = axes = figure.subplots(
-        1, 3, sharey=True, width_ratios=[1, 12, 1]
-    )
-    shown = [n for sizes in found.values() for n in sizes.counts]
-    float16_range.draw(middle, shown)
-    width = 1 / len(found)
-    for i, sizes in enumerate(found.values()):
+    zero, middle, infinite = _subplots(figure, series.values())
+    width = 1 / len(series)
+    for i, sizes in enumerate(series.values()):
         style = {"width": width, "align": "edge", **BARS[i]}
         at = np.array([*sizes.counts]) + i * width
         middle.bar(at, [*sizes.counts.values()], **style)
@@ -162,12 +176,25 @@ def _draw(figure: Any, found: dict[float, Magnitudes], labels: list[str]) -> Non
     zero.set_yscale("log")
     zero.set_ylim(0.7, max(10, zero.get_ylim()[1]))
     middle.set_xlabel("absolute value (log scale), over the range of float16")
-    for side, name in (zero, "zero"), (infinite, "inf,\nNaN"):
-        side.set_xlim(-0.2, 1.2)
-        side.set_xticks([0.5], [name])
-    for each in axes:
-        each.set_axisbelow(True)
-        each.grid(axis="y", alpha=0.4)
     # The legend is not made from the bars: a series without finite numbers has none.
     patches = [Patch(label=label, **BARS[i]) for i, label in enumerate(labels)]
     figure.legend(handles=patches, loc="outside lower center")
+
+
+def _draw_layers(figure: Any, layers: Mapping[str, Magnitudes], label: str) -> None:
+    """Draw the shares of each layer's gradients, by layer and by their size."""
+    height = max(figures.SIZE[1], INCHES * len(layers) + 2)
+    figure.set_size_inches(figures.SIZE[0], height)
+    zero, middle, infinite = _subplots(figure, layers.values())
+    from_below = list(layers.items())[::-1]
+    for row, (_, sizes) in enumerate(from_below):
+        style = {"align": "edge", "bottom": row, "color": figures.DARK, "zorder": 3}
+        shares = [count / sizes.total for count in sizes.counts.values()]
+        most = max([*shares, sizes.zeros / sizes.total, sizes.non_finite / sizes.total])
+        heights = [HIGHEST * share / most for share in shares]
+        middle.bar([*sizes.counts], heights, width=1, **style)
+        for axes, count in (zero, sizes.zeros), (infinite, sizes.non_finite):
+            axes.bar([0], [HIGHEST * count / sizes.total / most], width=1, **style)
+    zero.set_yticks(range(len(layers)), [path for path, _ in from_below], va="bottom")
+    zero.set_ylim(-0.2, len(layers))
+    middle.set_xlabel(f"absolute value (log scale), {label}")

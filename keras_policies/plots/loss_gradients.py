@@ -1,14 +1,20 @@
-"""The gradients of a compiled model's loss on one batch, which is checked first."""
+"""The gradients of a compiled model's loss on one batch, and how large they are."""
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import keras
+import numpy as np
+import numpy.typing as npt
 from keras import ops
 
 from keras_policies.annotations import Arrays, Tensor
 from keras_policies.backends.running import backend
-from keras_policies.plots.magnitudes import Floats
 
+LARGEST = 1100  # more than any exponent of a float64
+
+Floats = npt.NDArray[np.floating[Any]]
 ONE_BATCH = (
     "Pass arrays, of one batch; of a dataset take one: x, y = next(iter(dataset))."
 )
@@ -23,14 +29,14 @@ def _check(x: Arrays, y: Arrays, needs_y: bool) -> None:
             f"targets y. {ONE_BATCH}"
         )
     sizes = dict((*_sizes("x", x), *_sizes("y", y)))
-    found = ", ".join(f"{size} in {name}" for name, size in sizes.items())
+    counts = ", ".join(f"{size} in {name}" for name, size in sizes.items())
     if len(set(sizes.values())) > 1:
         raise ValueError(
-            f"Expected as many samples in x as in y, but got {found}. Pass the targets "
-            "of the same batch."
+            f"Expected as many samples in x as in y, but got {counts}. Pass the "
+            "targets of the same batch."
         )
     if not sizes or 0 in sizes.values():
-        raise ValueError(f"The batch is empty: {found or 'no arrays'}. {ONE_BATCH}")
+        raise ValueError(f"The batch is empty: {counts or 'no arrays'}. {ONE_BATCH}")
 
 
 def _sizes(name: str, structure: Arrays) -> Iterator[tuple[str, int]]:
@@ -41,9 +47,9 @@ def _sizes(name: str, structure: Arrays) -> Iterator[tuple[str, int]]:
         place = name + "".join(f"[{key!r}]" for key in path)
         shape = getattr(array, "shape", None)
         if shape is None or len(shape) == 0:
-            found = "no array" if shape is None else "a single number"
+            kind = "no array" if shape is None else "a single number"
             raise ValueError(
-                f"Expected arrays, but {place} is {found}, of type "
+                f"Expected arrays, but {place} is {kind}, of type "
                 f"{type(array).__name__}. {ONE_BATCH}"
             )
         yield place, int(shape[0])
@@ -100,3 +106,49 @@ def gradients_of(
             return ops.multiply(ops.cast(total, "float32"), scale)
 
     return backend.gradients(loss, [v.value for v in variables])
+
+
+@dataclasses.dataclass(frozen=True)
+class Magnitudes:
+    """How large the numbers in some arrays are."""
+
+    counts: dict[int, int]  # {n: how many x have 2**n <= abs(x) < 2**(n + 1)}
+    zeros: int
+    non_finite: int  # how many are infinite or NaN
+
+    @property
+    def total(self) -> int:
+        """int, how many numbers there are."""
+        return sum(self.counts.values()) + self.zeros + self.non_finite
+
+
+def magnitudes(arrays: Iterable[Floats]) -> Magnitudes:
+    """Return the `Magnitudes` of the numbers in some numpy arrays.
+
+    Example:
+        >>> magnitudes([np.array([0.0, 0.75, -3.0, np.inf]), np.array([2.0])])
+        Magnitudes(counts={-1: 1, 1: 2}, zeros=1, non_finite=1)
+    """
+    counts = np.zeros(2 * LARGEST, np.int64)
+    zeros = non_finite = 0
+    for array in arrays:
+        finite = array[np.isfinite(array)]
+        non_finite += array.size - finite.size
+        other = finite[finite != 0]
+        zeros += finite.size - other.size
+        # frexp returns fractions between a half and one.
+        exponents = np.frexp(other)[1] - 1 + LARGEST
+        counts += np.bincount(exponents, minlength=counts.size)
+    by_exponent = {int(n) - LARGEST: int(counts[n]) for n in np.flatnonzero(counts)}
+    return Magnitudes(by_exponent, zeros, non_finite)
+
+
+def zeros_in_both(first: Iterable[Floats], second: Iterable[Floats]) -> int:
+    """Return how many numbers are zero in some arrays and in others of their shapes.
+
+    Example:
+        >>> zeros_in_both([np.array([0.0, 0.0, 1.0])], [np.array([0.0, 2.0, 0.0])])
+        1
+    """
+    pairs = zip(first, second, strict=True)
+    return sum(int(np.count_nonzero((a == 0) & (b == 0))) for a, b in pairs)

@@ -52,31 +52,31 @@ def plot_loss_scale(
         >>> plot_loss_scale(history).get_suptitle()
         'Loss scale after each epoch: 32768 to 8192; epochs: 2; steps skipped: 2'
     """
-    found = _logged(history, by_step)
+    logged = _logged(history, by_step)
     unit = "step" if by_step else "epoch"
     figure = figures.new_figure()
     upper, lower = figure.subplots(2, sharex=True, height_ratios=[2, 1])
-    _draw_scales(upper, found, unit)
-    lower.bar(found.at, found.skipped, color=figures.LIGHT, edgecolor=figures.EDGE)
+    _draw_scales(upper, logged, unit)
+    lower.bar(logged.at, logged.skipped, color=figures.LIGHT, edgecolor=figures.EDGE)
     lower.set_ylabel("skipped steps")
-    lower.set_ylim(0, max(1, *found.skipped) * 1.1)
+    lower.set_ylim(0, max(1, *logged.skipped) * 1.1)
     lower.set_xlabel(unit)
     _count_by_ones(lower)
-    first = found.scales[0] if found.start is None else found.start
-    ends = " to ".join(map(figures.scale_text, (first, found.scales[-1])))
+    first = logged.scales[0] if logged.start is None else logged.start
+    ends = " to ".join(map(figures.scale_text, (first, logged.scales[-1])))
     figure.suptitle(
-        f"Loss scale after each {unit}: {ends}; {unit}s: {len(found.scales)}; "
-        f"steps skipped: {sum(found.skipped)}"
+        f"Loss scale after each {unit}: {ends}; {unit}s: {len(logged.scales)}; "
+        f"steps skipped: {sum(logged.skipped)}"
     )
     return figure
 
 
-def _draw_scales(axes: Any, found: Logged, unit: str) -> None:
-    has_start = found.start is not None
-    at = [found.at[0] - 1, *found.at] if has_start else found.at
-    scales = [found.start, *found.scales] if has_start else found.scales
+def _draw_scales(axes: Any, logged: Logged, unit: str) -> None:
+    has_start = logged.start is not None
+    at = [logged.at[0] - 1, *logged.at] if has_start else logged.at
+    scales = [logged.start, *logged.scales] if has_start else logged.scales
     axes.plot(at, scales, color=figures.DARK, marker="o", markersize=4)
-    marked = zip(found.at, found.scales, found.lost, strict=True)
+    marked = zip(logged.at, logged.scales, logged.lost, strict=True)
     lost = [(x, y) for x, y, is_lost in marked if is_lost]
     if lost:
         cross = {"marker": "X", "s": 90, "color": "black", "zorder": 3}
@@ -106,11 +106,11 @@ def _logged(history: keras.callbacks.History | Config, by_step: bool) -> Logged:
     params = getattr(history, "params", None) or {}
     logs = params.get(BY_STEP) if by_step else getattr(history, "history", history)
     if not isinstance(logs, dict) or not logs.get("loss_scale"):
-        found = sorted(logs) if isinstance(logs, dict) else repr(history)
+        content = sorted(logs) if isinstance(logs, dict) else repr(history)
         logger = f"LossScaleLogger({'every_step=True' if by_step else ''})"
         of_steps = " of each step" if by_step else ""
         raise ValueError(
-            f"The history has no loss scale{of_steps}; it has {found}. Pass what "
+            f"The history has no loss scale{of_steps}; it has {content}. Pass what "
             f"model.fit(..., callbacks=[keras_policies.{logger}]) returned."
         )
     scales = logs["loss_scale"]

@@ -1,7 +1,7 @@
 """What the policies of a model are, and which of its numerics are at risk.
 
-`rows` collects the facts, layer by layer; `risks` has the warnings; `table` and
-`printing` turn them into text; `overflow` runs the model.
+`rows` collects the facts, layer by layer; `risks` has the warnings; `printing` turns
+them into text; `overflow` runs the model.
 """
 
 from keras_policies.summaries.overflow import Overflow, first_overflow

@@ -51,9 +51,9 @@ def first_overflow(model: keras.Model, x: Arrays) -> Overflow | None:
         >>> str(first_overflow(model, np.ones((1, 1)))).partition(": ")[2]
         'raw (Rescaling), in float32, up to 1e+06; float16 ends at 65504.'
     """
-    found = _outside("", "", x)
-    if found is not None:
-        return found
+    inputs = _outside("", "", x)
+    if inputs is not None:
+        return inputs
     seen: list[Overflow] = []
 
     def check(path: str, layer: keras.Layer, outputs: Any) -> None:
@@ -95,13 +95,13 @@ def _watched(
 ) -> Iterator[None]:
     """Call `check(path, layer, outputs)` after each call of a layer in the model."""
     paths = _paths(model)
-    own = [(layer, vars(layer).get("call")) for layer, _ in paths]
+    calls = [(layer, vars(layer).get("call")) for layer, _ in paths]
     for layer, path in paths:
         vars(layer)["call"] = _checked(layer, path, check)
     try:
         yield
     finally:
-        for layer, call in own:
+        for layer, call in calls:
             del vars(layer)["call"]
             if call is not None:
                 vars(layer)["call"] = call
@@ -122,13 +122,13 @@ def _checked(
 
 def _paths(model: keras.Model) -> list[tuple[keras.Layer, str]]:
     """Return each layer of a model, with its name after those of the layers around."""
-    found: dict[int, tuple[keras.Layer, str]] = {}
+    paths: dict[int, tuple[keras.Layer, str]] = {}
 
     def add(layer: keras.Layer, prefix: str) -> None:
         for part in keras_internals.parts(layer):
-            if id(part) not in found:
-                found[id(part)] = part, f"{prefix}{part.name}"
+            if id(part) not in paths:
+                paths[id(part)] = part, f"{prefix}{part.name}"
                 add(part, f"{prefix}{part.name}/")
 
     add(model, "")
-    return list(found.values())
+    return list(paths.values())

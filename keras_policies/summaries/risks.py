@@ -45,19 +45,19 @@ def of_layer(
     dtype = policy.compute_dtype
     if dtype is None:
         return ("waits for its first input",)
-    found = []
+    warnings = []
     if dtype in NARROW:
         place = f"{dtype}{_condition(parent)}"
-        found = [f"{name} in {place}; {USE_FLOAT32}" for name in _activations(layer)]
+        warnings = [f"{name} in {place}; {USE_FLOAT32}" for name in _activations(layer)]
     if dtype == "float16" and isinstance(layer, EINSUM):
-        found += filter(None, [float16_products.problem()])
-    found += [*filter(None, _failing(layer)), *_ops(layer), *_weights(layer)]
+        warnings += filter(None, [float16_products.problem()])
+    warnings += [*filter(None, _failing(layer)), *_ops(layer), *_weights(layer)]
     origin = origins.origin_of(layer, parent)
     if dtype == "float16" and _is_ignored(policy, origin, scale):
-        found.append(
+        warnings.append(
             f"its policy's {policy.loss_scale!r} is not used: the optimizer's counts"
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def _failing(layer: keras.Layer) -> Iterator[str]:
@@ -65,12 +65,9 @@ def _failing(layer: keras.Layer) -> Iterator[str]:
     policy = keras_internals.own_policy(layer)
     if policy.compute_dtype == "float16" and _is_computed_whole(layer):
         yield float16_products.attention_problem()
-    initializers = [
-        value
-        for value in vars(layer).values()
-        if isinstance(value, keras.initializers.Orthogonal)
-    ]
-    if policy.variable_dtype in NARROW and initializers and not layer.built:
+    orthogonal = keras.initializers.Orthogonal
+    has_one = any(isinstance(value, orthogonal) for value in vars(layer).values())
+    if policy.variable_dtype in NARROW and has_one and not layer.built:
         yield float16_products.orthogonal_problem(policy.variable_dtype)
 
 
@@ -90,12 +87,8 @@ def _activations(layer: keras.Layer) -> list[str]:
     if isinstance(layer, (keras.layers.Softmax, *ATTENTION)):
         return ["softmax"]
     # Under any attribute. (An LSTM's `activation` is a property, its cell's attribute.)
-    held = list(vars(layer).values())
-    return [
-        name
-        for name, function in ACTIVATIONS.items()
-        if any(value is function for value in held)
-    ]
+    values = {id(value) for value in vars(layer).values()}
+    return [name for name, one in ACTIVATIONS.items() if id(one) in values]
 
 
 def _condition(parent: keras.Layer) -> str:
@@ -130,9 +123,9 @@ def _is_ignored(
     policy: keras.DTypePolicy, origin: str, scale: LossScale | None
 ) -> bool:
     """Return whether a user gave a layer a loss scale that does not apply."""
-    own = policy.loss_scale if isinstance(policy, Policy) else None
-    is_given = origin.startswith("own") and own != loss_scales.get(auto(policy.name))
-    return is_given and own not in (None, scale)
+    rule = policy.loss_scale if isinstance(policy, Policy) else None
+    is_users = origin.startswith("own") and rule != loss_scales.get(auto(policy.name))
+    return is_users and rule not in (None, scale)
 
 
 def of_model(
@@ -142,14 +135,14 @@ def of_model(
 
     `computes` are the compute dtypes of its layers that have weights.
     """
-    found = [*_ops(model), *_outputs(model), *_losses(model)]
+    warnings = [*_ops(model), *_outputs(model), *_losses(model)]
     if "float16" in computes and scale is None:
-        found.append(
+        warnings.append(
             "float16 without a loss scale: small gradients become zero; "
             "set_policy('mixed_float16') before the model is made or read, or compile "
             "with a LossScaleOptimizer"
         )
-    return (*found, *_epsilon(model))
+    return (*warnings, *_epsilon(model))
 
 
 def _outputs(model: keras.Model) -> Iterator[str]:
@@ -166,12 +159,11 @@ def _outputs(model: keras.Model) -> Iterator[str]:
 
 def _losses(model: keras.Model) -> Iterator[str]:
     """Yield a warning for each narrow dtype in which a model's losses are computed."""
-    losses = [
-        loss
-        for loss in keras.tree.flatten(getattr(model, "loss", None))
-        if loss is not None
-    ]
-    dtypes = {getattr(loss, "dtype", None) or keras.config.floatx() for loss in losses}
+    losses = keras.tree.flatten(getattr(model, "loss", None))
+    floatx = keras.config.floatx()
+    dtypes = {
+        getattr(loss, "dtype", None) or floatx for loss in losses if loss is not None
+    }
     for dtype in sorted(dtypes & NARROW):
         yield f"loss computed in {dtype}; give the loss dtype='float32'"
 

@@ -43,8 +43,8 @@ def rows_of(model: keras.Model) -> list[Row]:
     scaling = scaling_of(model)
     rows = list(_rows_of_parts(model, (), scaling, {id(model)}))
     computes = {row.compute_dtype for row in rows if row.loss_scale is not None}
-    found = risks.of_model(model, computes, scaling.rule)
-    return [_row(model, (), scaling, found), *rows]
+    warnings = risks.of_model(model, computes, scaling.rule)
+    return [_row(model, (), scaling, warnings), *rows]
 
 
 def _rows_of_parts(
@@ -58,8 +58,8 @@ def _rows_of_parts(
         if id(part) not in seen:
             seen.add(id(part))
             within = (*around, layer)
-            found = risks.of_layer(part, layer, scaling.rule)
-            yield _row(part, within, scaling, found)
+            warnings = risks.of_layer(part, layer, scaling.rule)
+            yield _row(part, within, scaling, warnings)
             yield from _rows_of_parts(part, within, scaling, seen)
 
 
@@ -67,7 +67,7 @@ def _row(
     layer: keras.Layer,
     around: tuple[keras.Layer, ...],
     scaling: Scaling,
-    found: tuple[str, ...],
+    warnings: tuple[str, ...],
 ) -> Row:
     parent = around[-1] if around else None
     policy = keras_internals.own_policy(layer)
@@ -82,5 +82,5 @@ def _row(
         compute_dtype=policy.compute_dtype,
         variable_dtype=policy.variable_dtype,
         loss_scale=scaling if layer.trainable_variables or not around else None,
-        risks=found,
+        risks=warnings,
     )

@@ -25,8 +25,9 @@ from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.guards import budget, hdf5_bytes
 from keras_policies.legacy.guards.budget import Limit
-from keras_policies.legacy.ops import array_creation, array_joining
+from keras_policies.legacy.ops import array_values
 from keras_policies.legacy.readers.slots import SlotNames
+from keras_policies.legacy.values import computed
 
 SAMPLE = 6  # seeds of each mutation; hostile.py tries many
 EVERY = [
@@ -175,11 +176,11 @@ def test_a_name_of_a_million_parts_is_no_slot_and_takes_no_time():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: array_creation.fill([10**6, 10**6], 0.5),
-        lambda: array_creation.arange(0, 10**12),
-        lambda: array_creation.eye(10**6),
-        lambda: array_creation.linspace(0, 1, 10**12),
-        lambda: array_joining.tile(np.zeros(10), [10**12]),
+        lambda: array_values.fill([10**6, 10**6], 0.5),
+        lambda: array_values.arange(0, 10**12),
+        lambda: array_values.eye(10**6),
+        lambda: array_values.linspace(0, 1, 10**12),
+        lambda: computed.tile(np.zeros(10), [10**12]),
     ],
     ids=["fill", "range", "eye", "linspace", "tile"],
 )

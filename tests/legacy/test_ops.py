@@ -314,12 +314,12 @@ def test_nodes_set_parameters_that_their_functions_have():
         assert inputs | raw.parameters().keys() <= op.checks.keys(), name
 
 
-# Names directly under tf, and those of two namespaces too small for a module.
-IN_ARRAY = {"", "__operators__", "dtypes"}
+# Names directly under tf, and those of namespaces too small for a module.
+IN_ARRAY = {"", "__operators__", "bitwise", "dtypes", "quantization"}
 
 
-# The first name in `op("nn.softmax", ...)`, or in the row of a table.
-FIRST_NAME = re.compile(r'\bop\(\s*"([\w.]+)|\("\w+", (?:[^"]+, )?"([a-z]\w+\.\w+)')
+# The first name in `op("nn.softmax", ...)`, or in a row, `("relu", "nn.relu", ...`.
+FIRST_NAME = re.compile(r'\bop\(\s*"([\w.]+)|\([\w"]+, "([a-z]\w+\.[\w.]+)')
 
 
 @pytest.mark.parametrize(

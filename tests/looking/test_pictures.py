@@ -8,7 +8,7 @@ from keras import layers
 
 import keras_policies as mp
 from keras_policies.backends.running import EagerBackend
-from keras_policies.plots import figures, float16_range, loss_gradients, magnitudes
+from keras_policies.plots import figures, loss_gradients
 
 ONE = np.ones((1, 1), "float32")
 
@@ -33,8 +33,8 @@ def one_weight(dtype="float32", value=2.0):
     ],
 )
 def test_magnitudes_are_counted_by_powers_of_two(values, expected):
-    found = magnitudes.magnitudes([np.array(values, "float32")])
-    assert found == magnitudes.Magnitudes(*expected)
+    found = loss_gradients.magnitudes([np.array(values, "float32")])
+    assert found == loss_gradients.Magnitudes(*expected)
     assert found.total == len(values)
 
 
@@ -306,7 +306,7 @@ def test_weights_that_are_not_finite_are_told_in_the_title():
     ],
 )
 def test_ticks_are_apart(low, high, expected):
-    assert float16_range.ticks(low, high) == expected
+    assert figures.ticks(low, high) == expected
 
 
 def test_without_a_loss_scale_one_loss_is_drawn():

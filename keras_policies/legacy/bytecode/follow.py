@@ -8,14 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
-from keras_policies.legacy.bytecode import (  # noqa: F401 (three enter their handlers)
-    containers,
-    functions,
-    machine,
-    names,
-    stack,
-    values,
-)
+from keras_policies.legacy.bytecode import machine, program, values
 from keras_policies.legacy.bytecode.code import VERSIONS, Code
 from keras_policies.legacy.bytecode.values import (
     Call,
@@ -68,10 +61,10 @@ def follow(
     """
     cells = tuple(Cell(values.plain(value)) for value in closure)
     function = Function(code, tuple(map(values.plain, defaults)), {}, cells)
-    given = {name: values.plain(value) for name, value in arguments.items()}
+    plain = {name: values.plain(value) for name, value in arguments.items()}
     follower = Follower(code.python)
     try:
-        result = follower.call(function, (Ref(0),), given)
+        result = follower.call(function, (Ref(0),), plain)
         result = follower.known(result)
     except LegacyModelError:
         raise
@@ -104,7 +97,7 @@ class Follower:
         if depth > values.MAX_DEPTH:
             raise LegacyModelError(f"its code nests {values.MAX_DEPTH} values.")
         if isinstance(value, Name):
-            value = names.constant(value)
+            value = program.constant(value)
         if isinstance(value, Name | Method | Given | Function | Cell | Code):
             raise NotUnderstoodError(f"{_described(value)} as a value")
         if isinstance(value, tuple):
@@ -115,21 +108,22 @@ class Follower:
 
     def emit(self, function: str | Given, *args: Any, **kwargs: Any) -> Any:
         """Return what a function returns: a plain value, or a `Ref` to a new call."""
-        given, named = self.known(args), {k: self.known(v) for k, v in kwargs.items()}
-        values.check_size((given, named))
+        positional = self.known(args)
+        named = {key: self.known(value) for key, value in kwargs.items()}
+        values.check_size((positional, named))
         is_python = isinstance(function, str) and function.startswith("python.")
-        if is_python and values.is_known((given, named)):
-            found = names.run(str(function), given, named)
-            values.check_size(found)
-            return found
+        if is_python and values.is_known((positional, named)):
+            result = program.call(str(function), positional, named)
+            values.check_size(result)
+            return result
         budget.work(budget.OP)
-        self.calls.append(Call(function, given, named))
+        self.calls.append(Call(function, positional, named))
         return Ref(len(self.calls))
 
     def attribute(self, owner: Any, name: str) -> Any:
         """Return `owner.name`."""
         if isinstance(owner, Name):
-            return names.attribute(owner, name)
+            return program.attribute(owner, name)
         is_value = not isinstance(owner, Function | Method | Given)
         if name in METHODS and is_value:
             return Method(owner, name)
@@ -154,7 +148,7 @@ class Follower:
             raise NotUnderstoodError(f"a call of {_described(function)}")
         if function.path in SETTINGS:
             return SETTINGS[function.path]
-        return self.emit(names.function(function), *args, **kwargs)
+        return self.emit(program.function(function), *args, **kwargs)
 
     def _inside(
         self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -164,9 +158,9 @@ class Follower:
         if self.depth > MAX_CALLS:
             raise LegacyModelError(f"its code calls {MAX_CALLS} functions in a row.")
         local = bound(function, args, kwargs)
-        found = machine.Frame(self, function, local).run()
+        result = machine.Frame(self, function, local).run()
         self.depth -= 1
-        return found
+        return result
 
 
 def bound(

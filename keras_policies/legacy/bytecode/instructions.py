@@ -185,8 +185,8 @@ def _instruction(name: str, argument: int, after: int, python: str) -> Instructi
         name, symbol = "BINARY", BINARY_OPS[argument % len(BINARY_OPS)]
     if name == "COMPARE":
         number = argument >> 4 if python == "3.12" else argument
-        known = COMPARISONS[number : number + 1]
-        symbol = known[0] if known else "exception match"
+        symbols = COMPARISONS[number : number + 1]
+        symbol = symbols[0] if symbols else "exception match"
     return Instruction(name, argument, symbol, _target(name, argument, after, python))
 
 

@@ -1,4 +1,4 @@
-"""The stack machine of Python; `stack`, `containers` and `functions` handle its steps.
+"""The stack machine of Python: a frame, and what each instruction does to it.
 
 Source: CPython, Python/ceval.c and Python/bytecodes.c.
 """
@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from keras_policies.legacy.bytecode import values
-from keras_policies.legacy.bytecode.code import VERSIONS
+from keras_policies.legacy.bytecode import program, values
+from keras_policies.legacy.bytecode.code import VERSIONS, Code
 from keras_policies.legacy.bytecode.instructions import Instruction, decoded
-from keras_policies.legacy.bytecode.values import Cell, Function
+from keras_policies.legacy.bytecode.values import Cell, Function, Name
 
 if TYPE_CHECKING:
     from keras_policies.legacy.bytecode.follow import Follower
 
 NULL = object()  # what Python 3.11 puts below a function that is called
+OLD = "2.7", "3.5"
+CONSTANTS = {"True": True, "False": False, "None": None}  # names in Python 2
 
 
 class Frame:
@@ -39,15 +41,16 @@ class Frame:
         self.position = 0
         self.cells = {name: Cell(local.get(name)) for name in code.cells}
         self.cells |= dict(zip(code.free, function.closure, strict=False))
-        self.result: Any = None
 
     def run(self) -> Any:
         """Return what the function returns, or raise ValueError."""
         while True:
             self.follower.step()
             instruction, self.position = decoded(self.code, self.position)
-            if instruction.name in ("RETURN_VALUE", "RETURN_CONST"):
-                return self._returned(instruction)
+            if instruction.name == "RETURN_VALUE":
+                return self.stack.pop()
+            if instruction.name == "RETURN_CONST":
+                return self.code.constants[instruction.argument]
             handler = HANDLERS.get(instruction.name)
             if handler is None:
                 raise ValueError(
@@ -55,11 +58,6 @@ class Frame:
                     "which is not followed"
                 )
             handler(self, instruction)
-
-    def _returned(self, instruction: Instruction) -> Any:
-        if instruction.name == "RETURN_CONST":
-            return self.code.constants[instruction.argument]
-        return self.stack.pop()
 
     def pop(self, count: int) -> tuple[Any, ...]:
         """Return the topmost values, the last one first pushed last."""
@@ -82,26 +80,288 @@ class Frame:
         """Return a name of the code by its number."""
         return self.code.names[number]
 
-    def jump_if(self, wanted: bool, instruction: Instruction, keep: bool) -> None:
-        """Jump if the topmost value is true, or false; it must be known."""
+    def cell(self, number: int) -> Cell:
+        """Return a variable that functions share, by its number."""
+        if self.code.python in ("3.11", "3.12"):
+            return self.cells[self.code.local[number]]
+        return self.cells[(*self.code.cells, *self.code.free)[number]]
+
+    def push_item(self, value: Any, start: Any, stop: Any) -> None:
+        """Push `value[start:stop]`."""
+        self.emit("subscript", value, slice(start, stop))
+
+    def extend(self, place: int, items: tuple[Any, ...]) -> None:
+        """Add items to a list, which is a tuple here, below the top of the stack."""
+        target = self.stack[-place]
+        if not isinstance(target, tuple):
+            raise ValueError("items added to what is no list")
+        self.stack[-place] = (*target, *items)
+        values.check_size(self.stack[-place])
+
+    def jump_if(self, wanted: bool, instruction: Instruction) -> None:
+        """Jump if the topmost value, which must be known, is true, or false."""
         value = self.stack.pop()
         if not values.is_known(value):
             raise ValueError("a branch on a value that is computed")
         if bool(value) is wanted:
             self.position = instruction.target or 0
-            if keep:
+            if instruction.name.startswith("JUMP"):  # `..._OR_POP`
                 self.stack.append(value)
 
+    def call(self, items: tuple[Any, ...], keywords: tuple[str, ...]) -> None:
+        """Push what a function returns; `items` are it, and its arguments."""
+        function, *args = items
+        first = len(args) - len(keywords)
+        named = dict(zip(keywords, args[first:], strict=True))
+        self.push(self.follower.call(function, tuple(args[:first]), named))
 
-Handler = Callable[[Frame, Instruction], None]
-HANDLERS: dict[str, Handler] = {}
+
+Handler = Callable[[Frame, Instruction], object]
 
 
-def handles(*instructions: str) -> Callable[[Handler], Handler]:
-    """Return a decorator that enters the handler of instructions."""
+def _load(frame: Frame, one: Instruction) -> None:
+    name = frame.code.local[one.argument]
+    is_cell = name in frame.cells
+    frame.stack.append(frame.cells[name].value if is_cell else frame.local.get(name))
 
-    def enter(handler: Handler) -> Handler:
-        HANDLERS.update(dict.fromkeys(instructions, handler))
-        return handler
 
-    return enter
+def _store(frame: Frame, one: Instruction) -> None:
+    frame.local[frame.code.local[one.argument]] = frame.stack.pop()
+
+
+def _store_cell(frame: Frame, one: Instruction) -> None:
+    frame.cell(one.argument).value = frame.stack.pop()
+
+
+def _global(frame: Frame, one: Instruction) -> None:
+    number, is_called = one.argument, False
+    if frame.code.python in ("3.11", "3.12"):
+        number, is_called = number >> 1, bool(number & 1)
+    frame.stack += [NULL] * is_called
+    name = frame.name(number)
+    frame.push(CONSTANTS[name] if name in CONSTANTS else program.global_name(name))
+
+
+def _attribute(frame: Frame, one: Instruction) -> None:
+    number, is_called = one.argument, one.name == "LOAD_METHOD"
+    if frame.code.python == "3.12":
+        number, is_called = number >> 1, bool(number & 1)
+    owner = frame.stack.pop()
+    frame.stack += [NULL] * is_called
+    frame.push(frame.follower.attribute(owner, frame.name(number)))
+
+
+def _rotate(frame: Frame, one: Instruction) -> None:
+    *below, top = frame.pop(one.argument)
+    frame.stack += [top, *below]
+
+
+def _swap(frame: Frame, one: Instruction) -> None:
+    first, *between, last = frame.pop(one.argument)
+    frame.stack += [last, *between, first]
+
+
+def _copy_many(frame: Frame, one: Instruction) -> None:
+    frame.stack += frame.stack[-(one.argument or 2) :]
+
+
+def _is_or_in(frame: Frame, one: Instruction) -> None:
+    symbols = {"IS": ("is", "is not"), "CONTAINS": ("in", "not in")}[one.name]
+    frame.emit("binary", symbols[bool(one.argument)], *frame.pop(2))
+
+
+def _jump(frame: Frame, one: Instruction) -> None:
+    frame.position = one.target or 0
+
+
+def _check_iterable(frame: Frame) -> None:
+    if not isinstance(frame.stack[-1], tuple):
+        raise ValueError("a loop over values whose number is not known")
+
+
+def _next(frame: Frame, one: Instruction) -> None:
+    """Take the next item; what is left of a tuple stands for its iterator."""
+    _check_iterable(frame)
+    left = frame.stack.pop()
+    if left:
+        frame.stack += [left[1:], left[0]]
+    else:
+        frame.position = one.target or 0
+
+
+def _slice_of_2(frame: Frame, one: Instruction) -> None:
+    """Take `x[:]`, `x[a:]`, `x[:b]` or `x[a:b]`, as only Python 2 has it."""
+    has_start, has_stop = one.argument & 1, one.argument & 2
+    value, *bounds = frame.pop(1 + bool(has_start) + bool(has_stop))
+    start = bounds[0] if has_start else None
+    frame.push_item(value, start, bounds[-1] if has_stop else None)
+
+
+def _list_extend(frame: Frame, one: Instruction) -> None:
+    items = frame.stack.pop()
+    if not isinstance(items, tuple):
+        raise ValueError("a list extended by a value that is computed")
+    frame.extend(one.argument, items)
+
+
+def _dict_of(keys: tuple[Any, ...], items: tuple[Any, ...]) -> dict[str, Any]:
+    """Return a dict, or raise ValueError if a key is no text."""
+    if not all(isinstance(key, str) for key in keys):
+        raise ValueError("a dict whose keys are no texts")
+    return dict(zip(keys, items, strict=True))
+
+
+def _map(frame: Frame, one: Instruction) -> None:
+    items = () if frame.code.python == "2.7" else frame.pop(2 * one.argument)
+    frame.push(_dict_of(items[::2], items[1::2]))
+
+
+def _map_of_keys(frame: Frame, one: Instruction) -> None:
+    keys = frame.stack.pop()
+    frame.push(_dict_of(keys, frame.pop(one.argument)))
+
+
+def _store_map(frame: Frame, one: Instruction) -> None:
+    target, value, key = frame.pop(3)
+    frame.push({**target, **_dict_of((key,), (value,))})
+
+
+def _unpack(frame: Frame, one: Instruction) -> None:
+    value, count = frame.stack.pop(), one.argument
+    if not isinstance(value, tuple):
+        if count > values.MAX_ITEMS:
+            raise ValueError(f"{count} values unpacked")
+        emit = frame.follower.emit
+        items = emit("python.unpack", value, count)
+        value = tuple(emit("python.subscript", items, i) for i in range(count))
+    if len(value) != count:
+        raise ValueError(f"{len(value)} values, where {count} are expected")
+    frame.stack += reversed(value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
+        raise ValueError("keyword names that are not strings")
+    return value
+
+
+def _keywords(frame: Frame, one: Instruction) -> None:
+    frame.keywords = _names(frame.code.constants[one.argument])
+
+
+def _call_function(frame: Frame, one: Instruction) -> None:
+    count = one.argument
+    if frame.code.python not in OLD:
+        return frame.call(frame.pop(count + 1), ())
+    pairs = frame.pop(2 * (count >> 8))
+    items = (*frame.pop((count & 0xFF) + 1), *pairs[1::2])
+    return frame.call(items, _names(pairs[::2]))
+
+
+def _call_keywords(frame: Frame, one: Instruction) -> None:
+    keywords = _names(frame.stack.pop())
+    frame.call(frame.pop(one.argument + 1), keywords)
+
+
+def _call(frame: Frame, one: Instruction) -> None:
+    """Call what Python 3.7 and later have below two values, the first often NULL."""
+    items = frame.pop(one.argument + 2)
+    keywords, frame.keywords = frame.keywords, ()
+    frame.call(items[1:] if items[0] is NULL else items, keywords)
+
+
+def _function(frame: Frame, one: Instruction) -> None:
+    python, count = frame.code.python, one.argument
+    if python not in ("2.7", "3.11", "3.12"):
+        frame.stack.pop()  # its qualified name
+    code = frame.stack.pop()
+    if not isinstance(code, Code):
+        raise ValueError("a function without code")
+    if python not in OLD:
+        return frame.push(_with_parts(frame, code, count))
+    closure = frame.stack.pop() if one.name == "MAKE_CLOSURE" else ()
+    pairs = frame.pop(2 * (count >> 8 & 0xFF))
+    named = _dict_of(pairs[::2], pairs[1::2])
+    return frame.push(Function(code, frame.pop(count & 0xFF), named, closure))
+
+
+def _with_parts(frame: Frame, code: Code, flags: int) -> Function:
+    """Return a function with the parts that the bits of a number say are there."""
+    closure = frame.stack.pop() if flags & 8 else ()
+    if flags & 4:
+        frame.stack.pop()  # annotations
+    named = frame.stack.pop() if flags & 2 else {}
+    defaults = frame.stack.pop() if flags & 1 else ()
+    return Function(code, defaults, named, closure)
+
+
+def _import(frame: Frame, one: Instruction) -> None:
+    (_, wanted), path = frame.pop(2), frame.name(one.argument)
+    module = program.module(path)
+    frame.push(module if wanted else program.module(path.partition(".")[0]))
+
+
+def _import_from(frame: Frame, one: Instruction) -> None:
+    module = frame.stack[-1]
+    if not isinstance(module, Name):
+        raise ValueError("IMPORT_FROM on a value that is not a module")
+    frame.push(program.attribute(module, frame.name(one.argument)))
+
+
+# Instruction -> what it does; see `instructions.py` for the names.
+HANDLERS: Mapping[str, Handler] = {
+    **dict.fromkeys(("NOP", "MAKE_CELL"), lambda frame, one: None),
+    # The stack and variables.
+    "POP_TOP": lambda frame, one: frame.stack.pop(),
+    "ROT": _rotate,
+    "SWAP": _swap,
+    "COPY": lambda frame, one: frame.stack.append(frame.stack[-one.argument]),
+    **dict.fromkeys(("COPY_TWO", "COPY_MANY"), _copy_many),
+    "PUSH_NULL": lambda frame, one: frame.stack.append(NULL),
+    "LOAD_CONST": lambda frame, one: frame.push(frame.code.constants[one.argument]),
+    "LOAD_FAST": _load,
+    "STORE_FAST": _store,
+    "LOAD_GLOBAL": _global,
+    "LOAD_DEREF": lambda frame, one: frame.stack.append(frame.cell(one.argument).value),
+    "LOAD_CLOSURE": lambda frame, one: frame.stack.append(frame.cell(one.argument)),
+    "STORE_DEREF": _store_cell,
+    # Operators and jumps.
+    "UNARY": lambda frame, one: frame.emit("unary", one.symbol, frame.stack.pop()),
+    **dict.fromkeys(
+        ("BINARY", "COMPARE"),
+        lambda frame, one: frame.emit("binary", one.symbol, *frame.pop(2)),
+    ),
+    **dict.fromkeys(("IS", "CONTAINS"), _is_or_in),
+    **dict.fromkeys(("JUMP_FORWARD", "JUMP_ABSOLUTE", "JUMP_BACKWARD"), _jump),
+    **dict.fromkeys(
+        ("POP_JUMP_IF_FALSE", "JUMP_IF_FALSE_OR_POP"),
+        lambda frame, one: frame.jump_if(False, one),
+    ),
+    **dict.fromkeys(
+        ("POP_JUMP_IF_TRUE", "JUMP_IF_TRUE_OR_POP"),
+        lambda frame, one: frame.jump_if(True, one),
+    ),
+    "GET_ITER": lambda frame, one: _check_iterable(frame),
+    "FOR_ITER": _next,
+    # Tuples, dicts and slices.
+    "SUBSCRIPT": lambda frame, one: frame.emit("subscript", *frame.pop(2)),
+    "BINARY_SLICE": lambda frame, one: frame.push_item(*frame.pop(3)),
+    "SLICE": _slice_of_2,
+    "BUILD_SLICE": lambda frame, one: frame.push(slice(*frame.pop(one.argument))),
+    "BUILD_TUPLE": lambda frame, one: frame.push(frame.pop(one.argument)),
+    "LIST_APPEND": lambda frame, one: frame.extend(one.argument, frame.pop(1)),
+    "LIST_EXTEND": _list_extend,
+    "BUILD_MAP": _map,
+    "BUILD_CONST_KEY_MAP": _map_of_keys,
+    "STORE_MAP": _store_map,
+    "UNPACK_SEQUENCE": _unpack,
+    # Functions and modules.
+    **dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD"), _attribute),
+    "KW_NAMES": _keywords,
+    "CALL_FUNCTION": _call_function,
+    "CALL_FUNCTION_KW": _call_keywords,
+    "CALL": _call,
+    **dict.fromkeys(("MAKE_FUNCTION", "MAKE_CLOSURE"), _function),
+    "IMPORT_NAME": _import,
+    "IMPORT_FROM": _import_from,
+}

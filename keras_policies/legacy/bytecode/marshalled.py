@@ -57,11 +57,11 @@ def read(data: bytes) -> Code:
         )
     for layout in LAYOUTS:
         try:
-            found = _Reader(data, layout).whole()
+            code = _Reader(data, layout).whole()
         except (ValueError, struct.error, UnicodeDecodeError):
             continue
-        if isinstance(found, Code):
-            return found
+        if isinstance(code, Code):
+            return code
     raise LegacyModelError(
         f"corrupt: its code: expected a marshalled code object, found {data[:8]!r}."
     )
@@ -84,10 +84,10 @@ class _Reader:
 
     def whole(self) -> object:
         """Return the object that the bytes hold, all of them."""
-        found = self.next()
+        value = self.next()
         if self.position != len(self.data):
             raise ValueError("bytes are left")
-        return found
+        return value
 
     def take(self, count: int) -> bytes:
         start, self.position = self.position, self.position + count
@@ -117,11 +117,11 @@ class _Reader:
             self.references.append(None)
         self.depth += 1
         self.spend()
-        found = self.value(kind)
+        value = self.value(kind)
         self.depth -= 1
         if is_kept:
-            self.references[place] = found, self.objects - before
-        return found
+            self.references[place] = value, self.objects - before
+        return value
 
     def referred(self) -> object:
         number = self.integer()
@@ -157,15 +157,15 @@ class _Reader:
 
     def count(self, size: int = 4) -> int:
         """Return the length of a sequence, each item of which has at least a byte."""
-        found = self.integer(size)
-        if not 0 <= found <= len(self.data) - self.position:
-            raise ValueError(f"a sequence of {found} items")
-        return found
+        length = self.integer(size)
+        if not 0 <= length <= len(self.data) - self.position:
+            raise ValueError(f"a sequence of {length} items")
+        return length
 
     def string(self) -> object:
         """Return bytes, or the `str` that they are in Python 2."""
-        found = self.take(self.integer())
-        return found.decode("latin-1") if self.layout == "2.7" else found
+        text = self.take(self.integer())
+        return text.decode("latin-1") if self.layout == "2.7" else text
 
     def long(self) -> int:
         """Return an integer of any size, in digits of 15 bits."""

@@ -1,10 +1,153 @@
-"""Runs a `Program` on tensors of a model: its calls become nodes of `keras.ops`."""
+"""What the names in a Lambda layer's code mean, and running a `Program` of them.
+
+An author's own import statements are not in the file, so a global name is taken for the
+module that everybody calls so.
+"""
 
 from typing import Any
 
+from keras_policies import keras_names
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
-from keras_policies.legacy.bytecode import names, values
-from keras_policies.legacy.bytecode.values import Call, Given, Program, Ref
+from keras_policies.legacy.bytecode import python_ops, values
+from keras_policies.legacy.bytecode.values import Call, Given, Name, Program, Ref, plain
+from keras_policies.legacy.ops import kinds, table
+
+# Global name -> the module that it stands for.
+MODULES = {
+    **dict.fromkeys(("tf", "tensorflow", "TF"), "tf"),
+    **dict.fromkeys(("K", "backend", "KB", "kb", "keras_backend"), "keras.backend"),
+    **dict.fromkeys(("ktf", "KTF", "array_ops", "math_ops"), "tf"),
+    **dict.fromkeys(("np", "numpy"), "numpy"),
+    "keras": "keras",
+    "math": "math",
+}
+# Other paths of a module -> the one used here; the first that fits is taken.
+SAME_MODULE = {
+    "tensorflow": "tf",
+    "tf.compat.v2": "tf",
+    "tf.python": "tf",
+    "tf.contrib.keras": "keras",
+    "tf.keras": "keras",
+    "tf_keras": "keras",
+    "keras.backend.tf": "tf",
+    "keras.backend.math_ops": "tf.math",
+    "keras.activations": "keras.backend",
+}
+# Where a name directly under `tf`, or under a module of TensorFlow 1, is now.
+PLACES = "", "math.", "linalg.", "nn.", "image.", "compat.v1.", "compat.v1.image."
+# Names that TensorFlow gave up -> the function that they were.
+RENAMED = {
+    "batch_matmul": "linalg.matmul",
+    "div": "compat.v1.div",
+    "image.resize_bilinear": "compat.v1.image.resize_bilinear",
+    "image.resize_image_with_crop_or_pad": "image.resize_with_crop_or_pad",
+    "image.resize_images": "compat.v1.image.resize_images",
+    "image.resize_nearest_neighbor": "compat.v1.image.resize_nearest_neighbor",
+    "matrix_band_part": "linalg.band_part",
+    "matrix_diag": "linalg.diag",
+    "matrix_transpose": "linalg.matrix_transpose",
+    "mul": "math.multiply",
+    "neg": "math.negative",
+    "pack": "stack",
+    "select": "where",
+    "sub": "math.subtract",
+    "unpack": "unstack",
+    "where_v2": "where",
+}
+# Functions of `(text, *tensors)`, which the table has as `(text, tensors)`.
+VARIADIC = "einsum", "linalg.einsum"
+RESIZE_METHODS = {
+    "BILINEAR": "bilinear",
+    "NEAREST_NEIGHBOR": "nearest",
+    "BICUBIC": "bicubic",
+    "AREA": "area",
+}
+CONSTANTS = {
+    "tf.newaxis": None,
+    **{f"tf.{name}": name for name in kinds.DTYPES.values()},
+    **{f"tf.dtypes.{name}": name for name in kinds.DTYPES.values()},
+    **{f"tf.image.ResizeMethod.{key}": v for key, v in RESIZE_METHODS.items()},
+    "tf.double": "float64",
+    "tf.half": "float16",
+    **python_ops.CONSTANTS,
+}
+
+
+def global_name(name: str) -> object:
+    """Return what a global name stands for, or raise ValueError if nobody knows.
+
+    A function or a constant of this name in `custom_objects` comes first.
+    """
+    registered = keras_names.registered(name)
+    if registered is not None:
+        return Given(registered) if callable(registered) else plain(registered)
+    if name in MODULES:
+        return Name(MODULES[name])
+    if name in python_ops.BUILTINS:
+        return Name(f"python.{name}")
+    raise ValueError(
+        f"the name {name!r}, which its author's program defined and the file does not "
+        "hold"
+    )
+
+
+def module(path: str) -> Name:
+    """Return a module that code imports, or raise ValueError if it means nothing."""
+    name = Name(_canonical(path))
+    if name.path.partition(".")[0] not in ("tf", "keras", "numpy", "math"):
+        raise ValueError(f"the module {path!r}")
+    return name
+
+
+def attribute(name: Name, inner: str) -> Name:
+    """Return what is in a module under a name."""
+    return Name(_canonical(f"{name.path}.{inner}"))
+
+
+def _canonical(path: str) -> str:
+    for other, here in SAME_MODULE.items():
+        if path == other or path.startswith(f"{other}."):
+            return _canonical(here + path[len(other) :])
+    return path
+
+
+def constant(name: Name) -> object:
+    """Return the constant of a name, or the name itself if it is a function.
+
+    Raises:
+        ValueError: if it is neither.
+    """
+    if name.path in CONSTANTS:
+        return CONSTANTS[name.path]
+    if name.path.removeprefix("numpy.") in python_ops.DTYPES:
+        return name.path.removeprefix("numpy.")
+    return Name(function(name))
+
+
+def function(name: Name) -> str:
+    """Return the function of a name as `Call` has it, or raise ValueError."""
+    root, _, rest = name.path.partition(".")
+    if root == "python":
+        return name.path
+    if root in ("numpy", "math") and name.path in python_ops.FUNCTIONS:
+        return name.path
+    if name.path in table.FUNCTIONS and root == "keras":
+        return f"tf.{name.path}"
+    if root == "tf":
+        for place in (RENAMED.get(rest, rest), *(place + rest for place in PLACES)):
+            if place in table.FUNCTIONS:
+                return f"tf.{place}"
+    raise ValueError(f"{name.path!r}, which has no counterpart in keras.ops")
+
+
+def call(called: str, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Call the function that `function` returned."""
+    root, _, rest = called.partition(".")
+    if rest in VARIADIC:
+        args = args[0], args[1:]
+    if root == "tf":
+        return table.call(rest, args, kwargs)
+    return python_ops.FUNCTIONS[called](*args, **kwargs)
 
 
 def run(program: Program, inputs: Any) -> Any:
@@ -14,21 +157,20 @@ def run(program: Program, inputs: Any) -> Any:
         LegacyModelError: if `keras.ops` has no counterpart for one of its calls.
     """
     results = [tuple(inputs) if isinstance(inputs, list) else inputs]
-    for call in program.calls:
-        args = _filled(call.args, results)
-        kwargs = {key: _filled(value, results) for key, value in call.kwargs.items()}
+    for step in program.calls:
+        args = _filled(step.args, results)
+        kwargs = {key: _filled(value, results) for key, value in step.kwargs.items()}
         try:
-            if isinstance(call.function, Given):
-                results.append(call.function.function(*args, **kwargs))
+            if isinstance(step.function, Given):
+                results.append(step.function.function(*args, **kwargs))
             else:
-                found = names.run(call.function, args, kwargs)
-                values.check_size(found)
-                results.append(found)
+                results.append(call(step.function, args, kwargs))
+                values.check_size(results[-1])
         except LegacyModelError:
             raise
         except UNEXPECTED as error:
             raise LegacyModelError(
-                f"its code calls {_described(call)} in a way that keras.ops has no "
+                f"its code calls {_described(step)} in a way that keras.ops has no "
                 f"counterpart for: {error}."
             ) from error
     return _filled(program.result, results)
@@ -48,12 +190,12 @@ def _filled(value: Any, results: list[Any]) -> Any:
     return value
 
 
-def _described(call: Call) -> str:
+def _described(step: Call) -> str:
     """Return what a user calls the function of a call."""
-    if isinstance(call.function, Given):
-        return repr(call.function.function)
-    name = call.function.removeprefix("python.")
+    if isinstance(step.function, Given):
+        return repr(step.function.function)
+    name = step.function.removeprefix("python.")
     is_operator = name in ("attribute", "binary", "method", "unary")
     return (
-        repr(next(a for a in call.args if isinstance(a, str))) if is_operator else name
+        repr(next(a for a in step.args if isinstance(a, str))) if is_operator else name
     )

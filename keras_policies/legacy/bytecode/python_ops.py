@@ -99,9 +99,9 @@ def binary(symbol: str, x: Any, y: Any) -> Any:
             name = f"{'logical' if is_bool else 'bitwise'}_{name}"
         return evaluate(name, _numbers(x), _numbers(y))
     _check_growth(symbol, x, y)
-    found = on_numbers(x, y)
-    values.check_size(found)
-    return found
+    result = on_numbers(x, y)
+    values.check_size(result)
+    return result
 
 
 def _is_integer(value: Any) -> bool:
@@ -176,8 +176,8 @@ def unpack(value: Any, count: int) -> tuple[Any, ...]:
 def attribute(value: Any, name: str) -> Any:
     """Return an attribute of a tensor, or of its shape."""
     if is_tensor(value) and name in ("shape", "dtype", "ndim"):
-        found = {"shape": tuple(value.shape), "ndim": len(value.shape)}
-        return {**found, "dtype": value.dtype}[name]
+        sizes = {"shape": tuple(value.shape), "ndim": len(value.shape)}
+        return {**sizes, "dtype": value.dtype}[name]
     if name == "T" and is_value(value):
         return evaluate("transpose", value, axes=[*range(computed.rank(value))][::-1])
     if isinstance(value, tuple) and name in ("ndims", "rank"):
@@ -289,8 +289,8 @@ def _cast(dtype: str) -> Callable[..., Any]:
 
 def _of_math(name: str) -> Callable[..., float]:
     def function(*args: float) -> float:
-        found = getattr(math, name)(*map(kinds.number, args))
-        return float(found) if name != "floor" and name != "ceil" else int(found)
+        result = getattr(math, name)(*map(kinds.number, args))
+        return float(result) if name != "floor" and name != "ceil" else int(result)
 
     return function
 

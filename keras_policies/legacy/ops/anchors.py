@@ -1,4 +1,4 @@
-"""Nodes that rebuilt functions need beside those that ValueFlow recorded.
+"""Nodes that rebuilt functions need beside those that TensorFlow recorded.
 
 Every tensor of a Functional model comes from its inputs. A weight in plain arithmetic,
 and a constant on which a layer is called, have no input: they are computed from a zero
@@ -22,8 +22,8 @@ def zero(x: Value) -> Value:
 @op(_Mask=Raw("x"))
 def mask(x: Value) -> Value:
     """Return the mask of a sequence; without one, all of its steps count."""
-    found = keras_internals.mask_of(x)
-    return ops.ones_like(x[:, :, 0], dtype="bool") if found is None else found
+    mask_of_x = keras_internals.mask_of(x)
+    return ops.ones_like(x[:, :, 0], dtype="bool") if mask_of_x is None else mask_of_x
 
 
 @op(_Tensor=Raw("value zero"))

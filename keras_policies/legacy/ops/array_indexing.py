@@ -1,22 +1,25 @@
-"""Functions directly under `tf` that pick items: slices, gathering, sorting.
+"""Functions directly under `tf` that take items out, reorder them or put them in.
 
 Slices come as `slice_spec` in SlicingOpLambda layers, as masks in NodeDefs.
 """
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.kinds import Lengths, Value
-from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.kinds import Lengths, Value, Values
+from keras_policies.legacy.ops.math_reductions import SEGMENTS
+from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.computed import Item
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import (
     dtype_of,
+    evaluate,
+    has_dims,
     is_integer_dtype,
     is_tensor,
     ops,
@@ -33,7 +36,7 @@ def getitem(tensor: Value, slice_spec: object = None) -> Value:
     return computed.index(tensor, [_item(item) for item in spec])
 
 
-def _item(item: Any) -> Item:
+def _item(item: Any) -> computed.Item:
     if item is None or item is Ellipsis:
         return item
     if isinstance(item, dict) and set(item) == {"start", "stop", "step"}:
@@ -62,7 +65,7 @@ def strided_slice(
     shrink_axis_mask: int = 0,
 ) -> Value:
     """Index a tensor; the bits of the masks say what each position means."""
-    spec: list[Item] = []
+    spec: list[computed.Item] = []
     ends = _ends(end)
     for i, start in enumerate(_ends(begin)):
         bit, step = 1 << i, 1 if strides is None else kinds.integer(strides[i])
@@ -122,10 +125,10 @@ def _gathered(params: Any, indices: Any, axis: int) -> Any:
     flat = computed.reshape(indices, [*shape[:axis], math.prod(shape[axis:])])
     for _ in range(rest):
         flat = ops.expand_dims(flat, -1)
-    found = ops.take_along_axis(params, flat, axis=axis)
+    items = ops.take_along_axis(params, flat, axis=axis)
     if len(shape) == axis + 1:
-        return found
-    return computed.reshape(found, [*shape, *computed.shape(params)[axis + 1 :]])
+        return items
+    return computed.reshape(items, [*shape, *computed.shape(params)[axis + 1 :]])
 
 
 @op(
@@ -136,20 +139,22 @@ def _gathered(params: Any, indices: Any, axis: int) -> Any:
 )
 def gather_nd(params: Value, indices: Value, batch_dims: int = 0) -> Value:
     """Take the items at positions that index the first axes together."""
-    depth = kinds.integer(computed.shape(indices)[-1])
-    lengths = computed.shape(params)
     if batch_dims:
         raise ValueError(f"batch_dims: expected 0, found {batch_dims}")
-    lines = computed.reshape(params, [-1, *lengths[depth:]])
-    return ops.take(lines, flat_positions(indices, lengths[:depth]), axis=0)
+    at, _, rest = _flat_positions(indices, computed.shape(params))
+    return ops.take(computed.reshape(params, [-1, *rest]), at, axis=0)
 
 
-def flat_positions(indices: Any, lengths: Sequence[DimLike]) -> Any:
-    """Return positions on axes of these lengths as positions on one axis."""
+def _flat_positions(
+    indices: Any, lengths: Sequence[DimLike]
+) -> tuple[Any, DimLike, Sequence[DimLike]]:
+    """Return positions on the first axes, merged; their length; those of the others."""
+    depth = kinds.integer(computed.shape(indices)[-1])
+    lengths, rest = lengths[:depth], lengths[depth:]
     steps = computed.vector([math.prod(lengths[i + 1 :]) for i in range(len(lengths))])
     if not any(isinstance(length, Dim) for length in lengths[1:]):
         steps = steps.astype(dtype_of(indices))
-    return ops.sum(ops.multiply(indices, steps), axis=-1)
+    return ops.sum(ops.multiply(indices, steps), axis=-1), math.prod(lengths), rest
 
 
 @op(Where=Raw("condition"))
@@ -184,8 +189,8 @@ def boolean_mask_v1(
 @op("sort")
 def sort(values: Value, axis: int = -1, direction: str = "ASCENDING") -> Value:
     """Sort along an axis."""
-    found = ops.sort(values, axis=axis)
-    return ops.flip(found, axis) if _is_descending(direction) else found
+    ascending = ops.sort(values, axis=axis)
+    return ops.flip(ascending, axis) if _is_descending(direction) else ascending
 
 
 @op("argsort")
@@ -202,3 +207,100 @@ def _is_descending(direction: str) -> bool:
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(f"direction: expected ASCENDING, found {direction!r}")
     return direction == "DESCENDING"
+
+
+@op(
+    "reverse_sequence",
+    v1=True,
+    ReverseSequence=Raw("input seq_lengths", "seq_axis=seq_dim batch_axis=batch_dim"),
+    renamed={"seq_dim": "seq_axis", "batch_dim": "batch_axis"},
+)
+def reverse_sequence(
+    input: Value, seq_lengths: Value, seq_axis: int, batch_axis: int = 0
+) -> Value:
+    """Reverse the first items of each sequence, as many as its length says."""
+    axes = batch_axis, seq_axis
+    sequences = ops.moveaxis(input, axes, (0, 1))
+    numbers = computed.arange(0, computed.shape(sequences)[1])
+    ends = ops.expand_dims(ops.cast(seq_lengths, "int32"), -1)
+    backwards = ops.subtract(ops.subtract(ends, 1), numbers)
+    places = ops.where(ops.less(numbers, ends), backwards, numbers)
+    return ops.moveaxis(gather(sequences, places, batch_dims=1), (0, 1), axes)
+
+
+@op(
+    "dynamic_partition",
+    v1=True,
+    DynamicPartition=Raw("data partitions", "num_partitions"),
+)
+def dynamic_partition(
+    data: Value, partitions: Value, num_partitions: int
+) -> tuple[Value, ...]:
+    """Return the items of each partition; the partitions have to be known."""
+    if is_tensor(partitions):
+        raise ValueError("partitions: a tensor; the sizes depend on the data")
+    rest = computed.shape(data)[computed.rank(partitions) :]
+    if computed.rank(partitions) != 1:
+        data = computed.reshape(data, [-1, *rest])
+    chosen = (np.flatnonzero(partitions == i) for i in range(num_partitions))
+    return tuple(ops.take(data, each, axis=0) for each in chosen)
+
+
+@op("dynamic_stitch", v1=True)
+def dynamic_stitch(indices: Values, data: Values) -> Value:
+    """Return rows at their positions, which have to be known; the last one counts."""
+    if any(map(is_tensor, indices)):
+        raise ValueError("indices: a tensor; the positions depend on the data")
+    parts = [
+        computed.reshape(part, [-1, *computed.shape(part)[computed.rank(at) :]])
+        for at, part in zip(indices, data, strict=True)
+    ]
+    at = np.concatenate([np.ravel(each) for each in indices])
+    row_of = np.full(max(at) + 1, -1, "int32")
+    row_of[at] = np.arange(len(at))
+    if -1 in row_of:
+        raise ValueError(f"indices: none is {row_of.tolist().index(-1)}")
+    return ops.take(ops.concatenate(parts, axis=0), row_of, axis=0)
+
+
+STITCH = Raw("*values")
+
+
+@op(DynamicStitch=STITCH, ParallelDynamicStitch=STITCH)
+def dynamic_stitch_node(values: Values) -> Value:
+    """Do the same; first come the positions, then the rows."""
+    half = len(values) // 2
+    return dynamic_stitch(values[:half], values[half:])
+
+
+@op("scatter_nd", v1=True, ScatterNd=Raw("indices updates shape"))
+def scatter_nd(indices: Value, updates: Value, shape: Lengths) -> Value:
+    """Return zeros with `updates` added at the positions `indices`."""
+    if not any(map(has_dims, shape)):
+        return ops.scatter(indices, updates, tuple(shape))
+    at, count, _ = _flat_positions(indices, shape)
+    return computed.reshape(SEGMENTS["sum"](updates, at, count), shape)
+
+
+def _scattered(
+    reduction: str, combine: str, tensor: Any, indices: Any, updates: Any
+) -> Any:
+    """Reduce the updates of each position, then combine them with the item there."""
+    lengths = computed.shape(tensor)
+    at, count, _ = _flat_positions(indices, lengths)
+    reduced = computed.reshape(SEGMENTS[reduction](updates, at, count), lengths)
+    return evaluate(combine, tensor, reduced)
+
+
+# Ending of the name in TensorFlow -> the function in keras.ops, or a formula.
+SCATTERED: Mapping[str, str | Callable[..., Any]] = {
+    "update": "scatter_update",
+    "add": functools.partial(_scattered, "sum", "add"),
+    "sub": functools.partial(_scattered, "sum", "subtract"),
+    "max": functools.partial(_scattered, "max", "maximum"),
+    "min": functools.partial(_scattered, "min", "minimum"),
+}
+for _end, _function in SCATTERED.items():
+    _name = f"tensor_scatter_nd_{_end}"
+    _row = _function, f"{_name} compat.v1.{_name}", f"TensorScatter{_end.title()}"
+    functions("tensor indices updates", _row)

@@ -1,13 +1,14 @@
-"""Functions directly under `tf` on shapes, and to reshape and pad."""
+"""Functions directly under `tf` on shapes: reshaping, padding, joining, splitting."""
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 
 from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.kinds import Axes, DType, Lengths, Value
-from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.kinds import Axes, DType, Lengths, Pairs, Value, Values
+from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import DimLike, UndecidedError
 from keras_policies.legacy.values.evaluator import dtype_of, has_dims, ops
@@ -15,6 +16,13 @@ from keras_policies.legacy.values.evaluator import dtype_of, has_dims, ops
 SQUEEZE = Raw("input", "axis=squeeze_dims")
 PAD_V2 = Raw("tensor paddings constant_values")
 MIRROR_PAD = Raw("tensor paddings", "mode")
+SPLIT = Raw("axis value", "num_or_size_splits=num_split")
+BATCHES = Raw("input block_shape paddings")
+
+functions("tensor shape:Lengths", (computed.reshape, "reshape", "Reshape"))
+functions("input shape:Lengths", (computed.broadcast_to, "broadcast_to", "BroadcastTo"))
+functions("input multiples:Lengths", (computed.tile, "tile", "Tile"))
+functions("input shift:Axes axis:Axes", ("roll", "roll", "Roll"))
 
 
 @op("shape", v1=True, Shape=Raw("input", "out_type"))
@@ -24,9 +32,9 @@ def shape(input: Value, out_type: DType = "int32") -> Value:
 
 
 @op("shape_n", ShapeN=Raw("*input", "out_type"))
-def shape_n(input: kinds.Values, out_type: DType = "int32") -> tuple[Value, ...]:
+def shape_n(input: Values, out_type: DType = "int32") -> tuple[Value, ...]:
     """Return the shapes of several values."""
-    return tuple(shape(one, out_type) for one in input)
+    return tuple(shape(value, out_type) for value in input)
 
 
 @op("size", v1=True, Size=Raw("input", "out_type"))
@@ -62,12 +70,6 @@ def _broadcast(one: DimLike, other: DimLike) -> DimLike:
     return one
 
 
-@op("reshape", Reshape=Raw("tensor shape"))
-def reshape(tensor: Value, shape: Lengths) -> Value:
-    """Reshape a value."""
-    return computed.reshape(tensor, shape)
-
-
 @op("transpose", v1=True, Transpose=Raw("a perm"))
 def transpose(
     a: Value, perm: tuple[int, ...] | None = None, conjugate: bool = False
@@ -90,19 +92,13 @@ def squeeze(input: Value, axis: Axes | None = None) -> Value:
     lengths = computed.shape(input)
     if axis is None or axis == ():
         axis = tuple(i for i, length in enumerate(lengths) if length == 1)
-    many = axis if isinstance(axis, tuple) else (axis,)
-    for one in sorted((i % len(lengths) for i in many), reverse=True):
-        if has_dims(lengths[one]):  # Keras refuses it; TensorFlow found one item
-            input = computed.index(input, [*[slice(None)] * one, 0])
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    for i in sorted((i % len(lengths) for i in axes), reverse=True):
+        if has_dims(lengths[i]):  # Keras refuses it; TensorFlow found one item
+            input = computed.index(input, [*[slice(None)] * i, 0])
         else:
-            input = ops.squeeze(input, one)
+            input = ops.squeeze(input, i)
     return input
-
-
-@op("broadcast_to", BroadcastTo=Raw("input shape"))
-def broadcast_to(input: Value, shape: Lengths) -> Value:
-    """Broadcast to a shape."""
-    return computed.broadcast_to(input, shape)
 
 
 @op("pad", v1=True, Pad=Raw("tensor paddings"), PadV2=PAD_V2, MirrorPad=MIRROR_PAD)
@@ -110,10 +106,10 @@ def pad(
     tensor: Value, paddings: object, mode: str = "constant", constant_values: Value = 0
 ) -> Value:
     """Pad with a number, or with the items near the edge."""
-    rows = np.asarray(paddings, dtype=object)
-    if rows.ndim != 2 or rows.shape[1] != 2:
+    widths = np.asarray(paddings, dtype=object)
+    if widths.ndim != 2 or widths.shape[1] != 2:
         raise ValueError(f"expected a list of pairs of integers, found {paddings!r}")
-    pairs = [tuple(map(kinds.length, row)) for row in rows]
+    pairs = [tuple(map(kinds.length, pair)) for pair in widths]
     if mode.lower() not in ("constant", "reflect", "symmetric"):
         raise ValueError(f"mode: expected REFLECT or SYMMETRIC, found {mode!r}")
     if mode.lower() == "constant":
@@ -131,10 +127,10 @@ def pad(
 
 def _padded(tensor: Any, pairs: list[tuple[DimLike, ...]], number: Any) -> Any:
     """Pad with a number, by as many items as may be known when the model runs."""
-    known = [[0 if has_dims(n) else n for n in pair] for pair in pairs]
-    if any(n for pair in known for n in pair):
+    widths = [[0 if has_dims(n) else n for n in pair] for pair in pairs]
+    if any(n for pair in widths for n in pair):
         value = np.asarray(number).item()
-        tensor = ops.pad(tensor, known, "constant", constant_values=value)
+        tensor = ops.pad(tensor, widths, "constant", constant_values=value)
     for axis, pair in enumerate(pairs):
         for end, count in enumerate(pair):
             if has_dims(count):
@@ -144,3 +140,96 @@ def _padded(tensor: Any, pairs: list[tuple[DimLike, ...]], number: Any) -> Any:
                 parts = [more, tensor] if end == 0 else [tensor, more]
                 tensor = ops.concatenate(parts, axis=axis)
     return tensor
+
+
+@op("concat", ConcatV2=Raw("*values axis"))
+def concat(values: Values, axis: int) -> Value:
+    """Join values along an axis."""
+    return ops.concatenate(values, axis=axis)
+
+
+@op("stack", Pack=Raw("*values", "axis"))
+def stack(values: Values, axis: int = 0) -> Value:
+    """Join values along a new axis."""
+    return ops.stack(values, axis=axis)
+
+
+@op("unstack", Unpack=Raw("value", "num axis"))
+def unstack(value: Value, num: int | None = None, axis: int = 0) -> tuple[Value, ...]:
+    """Split along an axis into values without it."""
+    return tuple(ops.unstack(value, num=num, axis=axis))
+
+
+@op("split", Split=SPLIT, SplitV=Raw("value num_or_size_splits axis"))
+def split(
+    value: Value, num_or_size_splits: object, axis: int = 0, num: int | None = None
+) -> tuple[Value, ...]:
+    """Split into equal parts, or into parts of these sizes, one of which may be -1."""
+    if np.ndim(num_or_size_splits) == 0:  # type: ignore[arg-type]
+        return tuple(ops.split(value, kinds.integer(num_or_size_splits), axis=axis))
+    sizes = kinds.lengths(num_or_size_splits)
+    if -1 in sizes:
+        rest = sizes.index(-1)
+        others = sum(sizes[:rest] + sizes[rest + 1 :])
+        sizes[rest] = computed.shape(value)[axis] - others
+    ends = [*itertools.accumulate(sizes)]
+    if not any(map(has_dims, ends[:-1])):
+        return tuple(ops.split(value, ends[:-1], axis=axis))
+    whole = [slice(None)] * (axis % computed.rank(value))
+    bounds = itertools.pairwise([0, *ends])
+    return tuple(computed.index(value, [*whole, slice(a, b)]) for a, b in bounds)
+
+
+@op("repeat")
+def repeat(input: Value, repeats: Lengths, axis: int | None = None) -> Value:
+    """Repeat each item, all the same number of times or each its own."""
+    if len(repeats) == 1:
+        return computed.repeat(input, repeats[0], axis)
+    times = kinds.integers(repeats)
+    positions = ops.repeat(computed.arange(0, len(times)), np.asarray(times))
+    return ops.take(input, positions, axis=axis)
+
+
+@op("reverse", ReverseV2=Raw("tensor axis"))
+def reverse(tensor: Value, axis: Axes) -> Value:
+    """Reverse the order of the items along axes."""
+    return ops.flip(tensor, axis=[*axis] if isinstance(axis, tuple) else axis)
+
+
+@op("space_to_batch", "space_to_batch_nd", "nn.space_to_batch", SpaceToBatchND=BATCHES)
+def space_to_batch(
+    input: Value, block_shape: tuple[int, ...], paddings: Pairs
+) -> Value:
+    """Make an image of each of the positions in a block."""
+    rank = len(block_shape)
+    rest = computed.rank(input) - rank - 1
+    padded = pad(input, ((0, 0), *paddings, *[(0, 0)] * rest))
+    batch, *lengths = computed.shape(padded)
+    pairs = list(zip(lengths[:rank], block_shape, strict=True))
+    parts = [size for length, block in pairs for size in (length // block, block)]
+    x = computed.reshape(padded, [batch, *parts, *lengths[rank:]])
+    inner = range(2, 2 * rank + 1, 2)
+    outer = range(1, 2 * rank, 2)
+    last = range(2 * rank + 1, 2 * rank + 1 + rest)
+    x = ops.transpose(x, [*inner, 0, *outer, *last])
+    count = batch * math.prod(block_shape)
+    return computed.reshape(x, [count, *parts[::2], *lengths[rank:]])
+
+
+@op(
+    "batch_to_space",
+    "compat.v1.batch_to_space_nd",
+    BatchToSpaceND=Raw("input block_shape crops"),
+)
+def batch_to_space(input: Value, block_shape: tuple[int, ...], crops: Pairs) -> Value:
+    """Undo `space_to_batch`, and cut the edges."""
+    rank = len(block_shape)
+    batch, *lengths = computed.shape(input)
+    count = batch // math.prod(block_shape)
+    x = computed.reshape(input, [*block_shape, count, *lengths])
+    pairs = [axis for i in range(rank) for axis in (rank + 1 + i, i)]
+    x = ops.transpose(x, [rank, *pairs, *range(2 * rank + 1, rank + 1 + len(lengths))])
+    sizes = [n * block for n, block in zip(lengths, block_shape, strict=False)]
+    x = computed.reshape(x, [count, *sizes, *lengths[rank:]])
+    cuts = [slice(a or None, -b or None) for a, b in crops]
+    return computed.index(x, [slice(None), *cuts, ...])

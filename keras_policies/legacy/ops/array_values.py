@@ -1,18 +1,24 @@
-"""Functions directly under `tf` on values: casts, bounds, choices, and identities."""
+"""Functions directly under `tf` on values: constants, casts, bounds and choices.
 
+Those of `tf.bitwise` and `tf.quantization`, which are few, are here as well.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.ops import elementwise
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.complex_pairs import PARTS, Complex
-from keras_policies.legacy.ops.elementwise import of_values
-from keras_policies.legacy.ops.kinds import Axes, DType, Value, Values
+from keras_policies.legacy.ops.kinds import Axes, DType, Length, Lengths, Value, Values
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
-from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.dims import Dim, Ratio
 from keras_policies.legacy.values.evaluator import (
     dtype_of,
+    has_dims,
     is_integer_dtype,
     is_tensor,
     ops,
@@ -20,21 +26,131 @@ from keras_policies.legacy.values.evaluator import (
 )
 
 CHOICE = Raw("condition x y")
-SAME = Raw("input")
-elementwise.register("x", ("stop_gradient", "stop_gradient", "StopGradient"))
+FAKE_QUANT = Raw("inputs min max", "num_bits narrow_range")
 
-
-@op(
-    "identity",
-    CheckNumerics=SAME,
-    Identity=SAME,
-    PlaceholderWithDefault=SAME,
-    PreventGradient=SAME,
-    Snapshot=SAME,
+functions(
+    "input dtype:DType=None",
+    ("zeros_like", "zeros_like compat.v1.zeros_like", "ZerosLike"),
+    ("ones_like", "ones_like compat.v1.ones_like", "OnesLike"),
 )
-def identity(input: Value) -> Value:
-    """Return what it is given."""
-    return input
+functions("t clip_value_min clip_value_max", ("clip", "clip_by_value", "ClipByValue"))
+functions(
+    "input",
+    (
+        lambda value: value,
+        "identity",
+        "CheckNumerics Identity PlaceholderWithDefault PreventGradient Snapshot",
+    ),
+)
+functions("x", ("stop_gradient", "stop_gradient", "StopGradient"))
+functions("x", ("bitwise_invert", "bitwise.invert", "Invert"))
+functions(
+    "x y",
+    ("bitwise_and", "bitwise.bitwise_and", "BitwiseAnd"),
+    ("bitwise_or", "bitwise.bitwise_or", "BitwiseOr"),
+    ("bitwise_xor", "bitwise.bitwise_xor", "BitwiseXor"),
+)
+
+
+@op("fill", Fill=Raw("dims value"))
+def fill(dims: Lengths, value: Value) -> Value:
+    """Return a value of a shape, full of a number."""
+    return computed.full(dims, value, dtype_of(value))
+
+
+def _full(number: int) -> Callable[..., Any]:
+    def function(shape: Lengths, dtype: DType = "float32") -> Value:
+        return computed.full(shape, number, dtype)
+
+    return function
+
+
+op("zeros")(_full(0))
+op("ones")(_full(1))
+
+
+@op("eye")
+def eye(
+    num_rows: Length,
+    num_columns: Length | None = None,
+    batch_shape: object = None,
+    dtype: DType = "float32",
+) -> Value:
+    """Return an identity matrix."""
+    if batch_shape is not None:
+        raise ValueError("batch_shape: expected None")
+    columns = num_rows if num_columns is None else num_columns
+    budget.spend(1 if has_dims(num_rows * columns) else num_rows * columns, 8)
+    row_numbers = ops.expand_dims(computed.arange(0, num_rows), -1)
+    return ops.cast(ops.equal(row_numbers, computed.arange(0, columns)), dtype)
+
+
+@op("linspace", LinSpace=Raw("start stop num"))
+def linspace(start: Value, stop: Value, num: Length) -> Value:
+    """Return evenly spaced numbers, along a new first axis."""
+    dtype = dtype_of(start) if "float" in dtype_of(start) else "float32"
+    count = computed.arange(0, num)
+    for _ in range(computed.rank(start)):
+        count = ops.expand_dims(count, -1)
+    share = ops.divide(ops.cast(count, dtype), ops.cast(ops.maximum(num - 1, 1), dtype))
+    return ops.add(start, ops.multiply(ops.subtract(stop, start), share))
+
+
+@op("range", Range=Raw("start limit delta"))
+def arange(
+    start: Value,
+    limit: Value | None = None,
+    delta: Value = 1,
+    dtype: DType | None = None,
+) -> Value:
+    """Return numbers from `start` to `limit`."""
+    start, limit = (np.zeros_like(start), start) if limit is None else (start, limit)
+    bounds = start, limit, np.asarray(delta)
+    has_float = any("float" in dtype_of(bound) for bound in bounds)
+    first, last, step = map(_bound, bounds)
+    if any(map(has_dims, (first, last))):
+        first, last, step = map(kinds.length, map(_whole, (first, last, step)))
+    return computed.arange(
+        first, last, step, dtype or ("float32" if has_float else "int32")
+    )
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _bound(value: Any) -> Any:
+    """Return a bound of a range: a number or a dimension."""
+    if isinstance(value, Ratio) and value.divisor == 1:
+        return value.dividend
+    return value if isinstance(value, Dim) else kinds.number(value)
+
+
+@op("sequence_mask")
+def sequence_mask(lengths: Value, maxlen: Length, dtype: DType = "bool") -> Value:
+    """Return which of `maxlen` positions are within each length."""
+    numbers = computed.arange(0, maxlen, dtype=dtype_of(lengths))
+    return ops.cast(ops.less(numbers, ops.expand_dims(lengths, -1)), dtype)
+
+
+@op("one_hot", OneHot=Raw("indices depth on_value off_value", "axis dtype=T"))
+def one_hot(
+    indices: Value,
+    depth: Length,
+    on_value: Value = 1,
+    off_value: Value = 0,
+    axis: int = -1,
+    dtype: DType = "float32",
+) -> Value:
+    """Return `on_value` at each index and `off_value` elsewhere.
+
+    An index that is out of range, such as -1, has no `on_value`.
+    """
+    rank = computed.rank(indices) + 1
+    numbers = computed.arange(0, depth, dtype=dtype_of(indices))
+    numbers = computed.along(numbers, axis % rank, rank)
+    is_hot = ops.equal(ops.expand_dims(indices, axis % rank), numbers)
+    return ops.where(is_hot, ops.cast(on_value, dtype), ops.cast(off_value, dtype))
 
 
 @op("identity_n", IdentityN=Raw("*input"))
@@ -79,12 +195,6 @@ def saturate_cast(value: Value, dtype: DType) -> Value:
     return ops.cast(ops.clip(value, number(ends.min), number(ends.max)), dtype)
 
 
-@op("clip_by_value", ClipByValue=Raw("t clip_value_min clip_value_max"))
-def clip_by_value(t: Value, clip_value_min: Value, clip_value_max: Value) -> Value:
-    """Limit values to a range."""
-    return ops.clip(t, clip_value_min, clip_value_max)
-
-
 @op("clip_by_norm")
 def clip_by_norm(t: Value, clip_norm: Value, axes: Axes | None = None) -> Value:
     """Shorten vectors to a norm of at most `clip_norm`."""
@@ -114,19 +224,67 @@ def _truncated_quotient(x: Any, y: Any) -> Any:
     return ops.cast(ops.trunc(ops.true_divide(x, y)), dtype_of(x))
 
 
-@op("compat.v1.div", Div=Raw("x y"))
-def div(x: Value, y: Value) -> Value:
-    """Divide as TensorFlow 1: whole numbers give whole numbers."""
-    is_whole = is_integer_dtype(dtype_of(x))
-    return _truncated_quotient(x, y) if is_whole else ops.true_divide(x, y)
-
-
-op("truncatediv", TruncateDiv=Raw("x y"))(of_values(_truncated_quotient))
-
-
 def _remainder(x: Any, y: Any) -> Any:
     """Return the remainder that has the sign of `x`."""
     return ops.subtract(x, ops.multiply(_truncated_quotient(x, y), y))
 
 
-op("truncatemod", TruncateMod=Raw("x y"))(of_values(_remainder))
+def _quotient_of_1(x: Any, y: Any) -> Any:
+    """Divide as TensorFlow 1: whole numbers give whole numbers."""
+    is_whole = is_integer_dtype(dtype_of(x))
+    return _truncated_quotient(x, y) if is_whole else ops.true_divide(x, y)
+
+
+functions(
+    "x y",
+    (_quotient_of_1, "compat.v1.div", "Div"),
+    (_truncated_quotient, "truncatediv", "TruncateDiv"),
+    (_remainder, "truncatemod", "TruncateMod"),
+)
+
+
+@op(
+    "quantization.fake_quant_with_min_max_vars",
+    "quantization.fake_quant_with_min_max_vars_per_channel",
+    v1=True,
+    FakeQuantWithMinMaxVars=FAKE_QUANT,
+    FakeQuantWithMinMaxVarsPerChannel=FAKE_QUANT,
+)
+def fake_quantization(
+    inputs: Value,
+    min: Value,
+    max: Value,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+) -> Value:
+    """Round to `2**num_bits` values between two bounds, one of them exactly zero.
+
+    Source: Nudge in tensorflow/core/kernels/fake_quant_ops_functor.h.
+    """
+    lowest, highest = int(narrow_range), 2**num_bits - 1
+    scale = ops.divide(ops.subtract(max, min), highest - lowest)
+    zero = ops.subtract(lowest, ops.divide(min, scale))
+    zero = ops.clip(ops.floor(ops.add(zero, 0.5)), lowest, highest)
+    first, last = (
+        ops.multiply(ops.subtract(bound, zero), scale) for bound in (lowest, highest)
+    )
+    bounded = ops.minimum(ops.maximum(inputs, first), last)
+    steps = ops.floor(ops.add(ops.divide(ops.subtract(bounded, first), scale), 0.5))
+    return ops.add(ops.multiply(steps, scale), first)
+
+
+@op(
+    "quantization.fake_quant_with_min_max_args",
+    v1=True,
+    FakeQuantWithMinMaxArgs=Raw("inputs", "min max num_bits narrow_range"),
+)
+def fake_quantization_between(
+    inputs: Value,
+    min: float = -6.0,
+    max: float = 6.0,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+) -> Value:
+    """Do the same between two numbers."""
+    bounds = np.float32(min), np.float32(max)
+    return fake_quantization(inputs, *bounds, num_bits, narrow_range)

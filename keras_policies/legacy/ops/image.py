@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.array_shapes import pad
-from keras_policies.legacy.ops.elementwise import of_values
-from keras_policies.legacy.ops.kinds import DType, Length, Value
-from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.kinds import DType, Length, Padding, Value
+from keras_policies.legacy.ops.nn_convolutions import LAST, one, spatial
+from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.dims import DimLike
+from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import (
     dtype_of,
     evaluate,
@@ -25,9 +26,13 @@ RGB_WEIGHTS = 0.2989, 0.587, 0.114
 AXES = -3, -2, -1
 
 
-def image_size(images: Any) -> Sequence[DimLike]:
-    """Return rows and columns."""
-    return computed.shape(images)[-3:-1]
+functions(
+    "image",
+    (lambda image: ops.swapaxes(image, -3, -2), "image.transpose", ""),
+    (lambda image: ops.flip(image, -2), "image.flip_left_right", ""),
+    (lambda image: ops.flip(image, -3), "image.flip_up_down", ""),
+)
+functions("image delta", ("add", "image.adjust_brightness", ""))
 
 
 @op("image.crop_to_bounding_box")
@@ -53,7 +58,7 @@ def pad_to_bounding_box(
     target_width: Length,
 ) -> Value:
     """Put an image into a larger one of zeros."""
-    rows, columns = image_size(image)
+    rows, columns = computed.shape(image)[-3:-1]
     below = target_height - offset_height - rows
     right = target_width - offset_width - columns
     widths = [[offset_height, below], [offset_width, right], [0, 0]]
@@ -63,7 +68,7 @@ def pad_to_bounding_box(
 @op("image.resize_with_crop_or_pad")
 def crop_or_pad(image: Value, target_height: int, target_width: int) -> Value:
     """Crop or pad on all sides, so that the center stays."""
-    rows, columns = kinds.integers(image_size(image))
+    rows, columns = kinds.integers(computed.shape(image)[-3:-1])
     height, width = min(rows, target_height), min(columns, target_width)
     top, left = (rows - height) // 2, (columns - width) // 2
     image = crop_to_bounding_box(image, top, left, height, width)
@@ -74,7 +79,7 @@ def crop_or_pad(image: Value, target_height: int, target_width: int) -> Value:
 @op("image.central_crop")
 def central_crop(image: Value, central_fraction: float) -> Value:
     """Cut out the center."""
-    rows, columns = kinds.integers(image_size(image))
+    rows, columns = kinds.integers(computed.shape(image)[-3:-1])
     top, left = (int((n - n * central_fraction) / 2) for n in (rows, columns))
     return crop_to_bounding_box(image, top, left, rows - 2 * top, columns - 2 * left)
 
@@ -85,11 +90,6 @@ def rot90(image: Value, k: int = 1) -> Value:
     for _ in range(k % 4):
         image = ops.flip(ops.swapaxes(image, -3, -2), -3)
     return image
-
-
-op("image.transpose")(of_values(lambda image: ops.swapaxes(image, -3, -2)))
-op("image.flip_left_right")(of_values(lambda image: ops.flip(image, -2)))
-op("image.flip_up_down")(of_values(lambda image: ops.flip(image, -3)))
 
 
 @op("image.adjust_gamma")
@@ -105,21 +105,15 @@ def adjust_contrast(images: Value, contrast_factor: Value) -> Value:
     return ops.add(ops.multiply(ops.subtract(images, mean), contrast_factor), mean)
 
 
-@op("image.adjust_brightness")
-def adjust_brightness(image: Value, delta: Value) -> Value:
-    """Add a number to floating images."""
-    return ops.add(image, delta)
-
-
 @op("image.convert_image_dtype")
 def convert_image_dtype(image: Value, dtype: DType, saturate: bool = False) -> Value:
     """Change the dtype to a floating one; integers are scaled to [0, 1]."""
     if "int" in dtype:
         raise ValueError(f"dtype: expected a floating dtype, found {dtype!r}")
-    found = ops.cast(image, dtype)
+    cast = ops.cast(image, dtype)
     if not is_integer_dtype(dtype_of(image)):
-        return found
-    return ops.multiply(found, 1 / np.iinfo(dtype_of(image)).max)
+        return cast
+    return ops.multiply(cast, 1 / np.iinfo(dtype_of(image)).max)
 
 
 @op("image.per_image_standardization")
@@ -140,34 +134,36 @@ def rgb_to_grayscale(images: Value) -> Value:
     return ops.sum(ops.multiply(images, weights), axis=-1, keepdims=True)
 
 
-def _colors(name: str) -> Callable[..., Any]:
-    def function(images: Value) -> Value:
-        return evaluate(f"image.{name}", images, data_format="channels_last")
-
-    return function
+def _to_hsv(images: Any) -> Any:
+    return evaluate("image.rgb_to_hsv", images, data_format=LAST)
 
 
-op("image.grayscale_to_rgb")(of_values(lambda images: ops.repeat(images, 3, axis=-1)))
-op("image.rgb_to_hsv", RGBToHSV=Raw("images"))(_colors("rgb_to_hsv"))
-op("image.hsv_to_rgb", HSVToRGB=Raw("images"))(_colors("hsv_to_rgb"))
+def _to_rgb(images: Any) -> Any:
+    return evaluate("image.hsv_to_rgb", images, data_format=LAST)
 
 
 def _with_hsv(images: Any, change: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
     """Return images whose hue, saturation and value are changed."""
     if is_integer_dtype(dtype_of(images)):
         raise ValueError("images: expected a floating dtype")
-    last = {"data_format": "channels_last"}
-    parts = ops.split(evaluate("image.rgb_to_hsv", images, **last), 3, axis=-1)
-    joined = ops.concatenate([*change(parts)], axis=-1)
-    return evaluate("image.hsv_to_rgb", joined, **last)
+    parts = ops.split(_to_hsv(images), 3, axis=-1)
+    return _to_rgb(ops.concatenate([*change(parts)], axis=-1))
 
 
-@op("image.adjust_hue", AdjustHue=Raw("image delta"))
-def adjust_hue(image: Value, delta: Value) -> Value:
+def _with_hue(image: Any, delta: Any) -> Any:
     """Turn the hue, whose circle is 1 long."""
     return _with_hsv(
         image, lambda hsv: (ops.mod(ops.add(hsv[0], delta), 1.0), *hsv[1:])
     )
+
+
+functions(
+    "images",
+    (_to_hsv, "image.rgb_to_hsv", "RGBToHSV"),
+    (_to_rgb, "image.hsv_to_rgb", "HSVToRGB"),
+    (lambda images: ops.repeat(images, 3, axis=-1), "image.grayscale_to_rgb", ""),
+)
+functions("image delta", (_with_hue, "image.adjust_hue", "AdjustHue"))
 
 
 @op("image.adjust_saturation", AdjustSaturation=Raw("image saturation_factor"))
@@ -179,3 +175,95 @@ def adjust_saturation(image: Value, saturation_factor: Value) -> Value:
         return hsv[0], ops.clip(scaled, 0.0, 1.0), hsv[2]
 
     return _with_hsv(image, change)
+
+
+METHODS = "bilinear", "nearest"
+
+
+def _weights(
+    first: Any, last: Any, length: DimLike, count: int, method: str
+) -> tuple[Any, Any]:
+    """Return the weights of pixels for `count` positions, and which are inside.
+
+    `first` and `last` say where a crop begins and ends, as shares of the axis. The
+    shapes are `(boxes, count, length)` and `(boxes, count)`.
+    """
+    end = ops.cast(length - 1, "float32") if isinstance(length, Dim) else length - 1.0
+    share = ops.cast(computed.arange(0, count), "float32")
+    share = ops.divide(share, count - 1.0) if count > 1 else ops.add(share, 0.5)
+    size = ops.expand_dims(ops.subtract(last, first), -1)
+    at = ops.add(ops.expand_dims(first, -1), ops.multiply(size, share))
+    at = ops.multiply(at, end)
+    is_inside = ops.logical_and(ops.greater_equal(at, 0.0), ops.less_equal(at, end))
+    if method == "nearest":
+        at = ops.floor(ops.add(at, 0.5))
+    pixels = ops.cast(computed.arange(0, length), "float32")
+    distance = ops.abs(ops.subtract(ops.expand_dims(at, -1), pixels))
+    return ops.maximum(ops.subtract(1.0, distance), 0.0), is_inside
+
+
+@op(
+    "image.crop_and_resize",
+    CropAndResize=Raw(
+        "image boxes box_indices crop_size", "method extrapolation_value"
+    ),
+)
+def crop_and_resize(
+    image: Value,
+    boxes: Value,
+    box_indices: Value,
+    crop_size: tuple[int, ...],
+    method: str = "bilinear",
+    extrapolation_value: float = 0.0,
+) -> Value:
+    """Return the part of an image in each box, in one size."""
+    if method not in METHODS:
+        raise ValueError(f"method: expected one of {METHODS}, found {method!r}")
+    edges = (computed.index(boxes, [slice(None), side]) for side in range(4))
+    top, left, bottom, right = edges
+    height, width = computed.shape(image)[1:3]
+    rows, is_row = _weights(top, bottom, height, crop_size[0], method)
+    columns, is_column = _weights(left, right, width, crop_size[1], method)
+    images = ops.take(ops.cast(image, "float32"), box_indices, axis=0)
+    crops = ops.matmul(ops.expand_dims(columns, 1), images)
+    crops = ops.matmul(ops.expand_dims(rows, 1), ops.swapaxes(crops, 1, 2))
+    is_inside = ops.logical_and(
+        ops.expand_dims(is_row, -1), ops.expand_dims(is_column, -2)
+    )
+    return ops.where(
+        ops.expand_dims(is_inside, -1), ops.swapaxes(crops, 1, 2), extrapolation_value
+    )
+
+
+@op(
+    "image.extract_patches",
+    "compat.v1.extract_image_patches",
+    "compat.v1.image.extract_image_patches",
+    ExtractImagePatches=Raw("images", "sizes=ksizes strides rates padding"),
+    renamed={"ksizes": "sizes"},
+)
+def extract_patches(
+    images: Value,
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    rates: tuple[int, ...],
+    padding: Padding,
+) -> Value:
+    """Return the patch around each position as its channels, row by row.
+
+    This is a convolution with one filter for each item of a patch, as
+    `ops.image.extract_patches` is; that of Keras 3.8 takes no pairs of strides.
+    """
+    rows, columns = spatial(sizes, 2, LAST)
+    channels = kinds.integer(computed.shape(images)[-1])
+    size = rows * columns * channels
+    budget.spend(size**2, 4)
+    each = np.eye(size, dtype=dtype_of(images))
+    return ops.conv(
+        images,
+        each.reshape(rows, columns, channels, size),
+        strides=one(spatial(strides, 2, LAST)),
+        padding=padding,
+        data_format=LAST,
+        dilation_rate=one(spatial(rates, 2, LAST)),
+    )

@@ -10,13 +10,16 @@ import numpy as np
 
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.kinds import Value
-from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import ops
 
 MAX_ROUNDS = 200
 LOWEST = np.float32(np.finfo("float32").min)  # the score of a box that is out
 NODE = "boxes scores max_output_size iou_threshold score_threshold"
+OUTPUTS = (
+    "selected_indices selected_scores valid_outputs"  # V4 does not tell the scores
+)
 
 
 def _edges(boxes: Any) -> tuple[Any, ...]:
@@ -55,12 +58,12 @@ def _chosen(
     for _ in range(count):
         best = ops.cast(ops.argmax(left, axis=-1), "int32")
         is_best = ops.equal(numbers, ops.expand_dims(best, -1))
-        own = tuple(
-            ops.sum(ops.where(is_best, each, 0.0), axis=-1, keepdims=True)
-            for each in edges
+        best_edges = tuple(
+            ops.sum(ops.where(is_best, edge, 0.0), axis=-1, keepdims=True)
+            for edge in edges
         )
-        common = _common(edges, own)
-        union = ops.subtract(ops.add(areas, _area(*own)), common)
+        common = _common(edges, best_edges)
+        union = ops.subtract(ops.add(areas, _area(*best_edges)), common)
         is_out = ops.logical_or(
             is_best, ops.greater(common, ops.multiply(union, overlap))
         )
@@ -77,8 +80,10 @@ def _chosen(
 
 
 @op(
-    NonMaxSuppressionV4=Raw(
-        NODE, "pad_to_max_output_size", "selected_indices valid_outputs"
+    NonMaxSuppressionV5=Raw(
+        f"{NODE} soft_nms_sigma",
+        "pad_to_max_output_size",
+        "selected_indices selected_scores valid_outputs",
     )
 )
 def non_max_suppression(
@@ -87,37 +92,10 @@ def non_max_suppression(
     max_output_size: int,
     iou_threshold: Value,
     score_threshold: Value,
-    pad_to_max_output_size: bool = False,
-) -> tuple[Value, ...]:
-    """Return the positions of the chosen boxes, filled up with 0, and their number."""
-    positions, _, count = non_max_suppression_with_scores(
-        boxes,
-        scores,
-        max_output_size,
-        iou_threshold,
-        score_threshold,
-        pad_to_max_output_size=pad_to_max_output_size,
-    )
-    return positions, count
-
-
-@op(
-    NonMaxSuppressionV5=Raw(
-        f"{NODE} soft_nms_sigma",
-        "pad_to_max_output_size",
-        "selected_indices selected_scores valid_outputs",
-    )
-)
-def non_max_suppression_with_scores(
-    boxes: Value,
-    scores: Value,
-    max_output_size: int,
-    iou_threshold: Value,
-    score_threshold: Value,
     soft_nms_sigma: float = 0.0,
     pad_to_max_output_size: bool = False,
 ) -> tuple[Value, ...]:
-    """Return the scores, too."""
+    """Return positions and scores of the chosen, filled up with 0, and their number."""
     if not pad_to_max_output_size:
         raise ValueError("how many boxes are chosen depends on the data: pad them")
     if soft_nms_sigma:
@@ -130,6 +108,18 @@ def non_max_suppression_with_scores(
         ops.where(is_box, values, 0.0),
         ops.sum(ops.cast(is_box, "int32"), axis=-1),
     )
+
+
+def _without_scores(*args: Any, **settings: Any) -> tuple[Value, ...]:
+    return non_max_suppression(*args, **settings)[::2]
+
+
+functions(
+    "boxes scores max_output_size:int iou_threshold score_threshold "
+    "pad_to_max_output_size:bool=False",
+    (_without_scores, "", "NonMaxSuppressionV4"),
+    raw=Raw(NODE, "pad_to_max_output_size", "selected_indices valid_outputs"),
+)
 
 
 @op(
@@ -156,13 +146,9 @@ def combined_non_max_suppression(
         kinds.integer(computed.shape(scores)[-1]),
         max_output_size_per_class,
     )
-    _, values, rows = _chosen(
-        ops.swapaxes(boxes, 1, 2),
-        ops.swapaxes(scores, 1, 2),
-        count,
-        iou_threshold,
-        score_threshold,
-    )
+    boxes, by_class = ops.swapaxes(boxes, 1, 2), ops.swapaxes(scores, 1, 2)
+    thresholds = iou_threshold, score_threshold
+    _, values, rows = _chosen(boxes, by_class, count, *thresholds)
     size = min(max_total_size, classes * count)
     values = computed.reshape(values, [-1, classes * count])
     rows = computed.reshape(rows, [-1, classes * count, 4])
@@ -172,13 +158,13 @@ def combined_non_max_suppression(
     class_of = ops.cast(ops.floor_divide(at, count), "float32")
     rows = ops.clip(rows, 0.0, 1.0) if clip_boxes else rows
     missing = 0 if pad_per_class else max_total_size - size
-    found = (
+    outputs = (
         ops.where(ops.expand_dims(is_box, -1), rows, 0.0),
         ops.where(is_box, values, 0.0),
         ops.where(is_box, class_of, 0.0),
     )
     padded = (
         ops.pad(each, [[0, 0], [0, missing], [0, 0]][: computed.rank(each)])
-        for each in found
+        for each in outputs
     )
     return *padded, ops.sum(ops.cast(is_box, "int32"), axis=-1)

@@ -1,24 +1,159 @@
 """`tf.image`: resizing, as a product with a matrix of weights for rows and columns.
 
-The backends of Keras agree with TensorFlow on bilinear resizing alone.
+The backends of Keras agree with TensorFlow on bilinear resizing alone. Source:
+tensorflow/core/kernels/image/{resize_*_op,scale_and_translate_op,sampling_kernels}.
 """
 
+import dataclasses
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import kinds, resampling
+from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.kinds import Lengths, Value
-from keras_policies.legacy.ops.registry import Raw, op
-from keras_policies.legacy.ops.resampling import METHODS, Centers
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.dims import DimLike
+from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import has_dims, ops
+
+
+def _cubic(b: float, c: float) -> Callable[[Any], Any]:
+    """Return a kernel of the family of Mitchell and Netravali (1988)."""
+
+    def polynomial(x: Any, *factors: float) -> Any:
+        total: Any = 0.0
+        for factor in factors:
+            total = ops.add(ops.multiply(total, x), factor)
+        return ops.divide(total, 6.0)
+
+    def kernel(x: Any) -> Any:
+        x = ops.abs(x)
+        near = polynomial(x, 12 - 9 * b - 6 * c, 12 * b + 6 * c - 18, 0.0, 6 - 2 * b)
+        factors = -b - 6 * c, 6 * b + 30 * c, -12 * b - 48 * c, 8 * b + 24 * c
+        far = polynomial(x, *factors)
+        far = ops.where(ops.less(x, 2.0), far, ops.zeros_like(x))
+        return ops.where(ops.less(x, 1.0), near, far)
+
+    return kernel
+
+
+def _sinc(x: Any) -> Any:
+    x = ops.multiply(x, math.pi)
+    divisor = ops.where(ops.equal(x, 0.0), ops.ones_like(x), x)
+    ratio = ops.divide(ops.sin(x), divisor)
+    return ops.where(ops.equal(x, 0.0), ops.ones_like(x), ratio)
+
+
+def _lanczos(radius: float) -> Callable[[Any], Any]:
+    def kernel(x: Any) -> Any:
+        weight = ops.multiply(_sinc(x), _sinc(ops.divide(x, radius)))
+        return ops.where(ops.less(ops.abs(x), radius), weight, ops.zeros_like(x))
+
+    return kernel
+
+
+def _bilinear(x: Any) -> Any:
+    return ops.maximum(ops.subtract(1.0, ops.abs(x)), 0.0)
+
+
+def _gaussian(x: Any) -> Any:
+    weight = ops.exp(ops.multiply(ops.square(x), -2.0))
+    return ops.where(ops.less(ops.abs(x), 1.5), weight, ops.zeros_like(x))
+
+
+# Method -> the weight of a pixel by its distance in pixels.
+KERNELS: dict[str, Callable[[Any], Any]] = {
+    "bilinear": _bilinear,
+    "bicubic": _cubic(0, 1 / 2),  # of Keys
+    "mitchellcubic": _cubic(1 / 3, 1 / 3),
+    "lanczos3": _lanczos(3.0),
+    "lanczos5": _lanczos(5.0),
+    "gaussian": _gaussian,
+}
+METHODS = "nearest", "area", *KERNELS
+
+
+def _dtype(*lengths: DimLike) -> str:
+    """Return the dtype to compute positions in: nodes are computed in float32."""
+    return "float32" if any(map(has_dims, lengths)) else "float64"
+
+
+def _float(length: DimLike) -> Any:
+    return ops.cast(length, "float32") if isinstance(length, Dim) else float(length)
+
+
+def _numbers(count: DimLike, dtype: str) -> Any:
+    return ops.cast(computed.arange(0, count), dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class Centers:
+    """Where in the input the centers of the output's pixels lie."""
+
+    align_corners: bool = False  # the first and last pixels keep their places
+    half_pixels: bool = True  # the center of a pixel is half a pixel from its edge
+
+    def positions(self, length: DimLike, wanted: DimLike) -> Any:
+        """Return the positions of `wanted` pixels among `length`."""
+        number = _numbers(wanted, _dtype(length, wanted))
+        if self.align_corners and wanted != 1:
+            step = ops.divide(_float(length - 1), ops.maximum(_float(wanted - 1), 1.0))
+            return ops.multiply(number, step)
+        step = ops.divide(_float(length), _float(wanted))
+        if self.half_pixels and not self.align_corners:
+            return ops.subtract(ops.multiply(ops.add(number, 0.5), step), 0.5)
+        return ops.multiply(number, step)
+
+    def nearest(self, length: DimLike, wanted: DimLike) -> Any:
+        """Return the numbers of the pixels nearest to these positions.
+
+        TensorFlow rounds half up with either setting, and else takes the floor.
+        """
+        half = 0.5 if self.align_corners or self.half_pixels else 0.0
+        at = ops.floor(ops.add(self.positions(length, wanted), half + 1e-9))
+        last = ops.subtract(_float(length), 1.0)
+        return ops.cast(ops.maximum(ops.minimum(at, last), 0.0), "int32")
+
+
+def _area(length: DimLike, wanted: DimLike) -> Any:
+    dtype = _dtype(length, wanted)
+    step = ops.divide(_float(length), _float(wanted))
+    ends = ops.multiply(_numbers(wanted + 1, dtype), step)
+    start, stop = (
+        ops.expand_dims(computed.index(ends, [part]), -1)
+        for part in (slice(None, -1), slice(1, None))
+    )
+    pixels = ops.expand_dims(_numbers(length, dtype), 0)
+    last, first = ops.minimum(stop, ops.add(pixels, 1.0)), ops.maximum(start, pixels)
+    return ops.maximum(ops.subtract(last, first), 0.0)
+
+
+def _matrix(
+    length: DimLike, wanted: DimLike, method: str, centers: Centers, antialias: bool
+) -> Any:
+    """Return the weights of input pixels for each output pixel: `(wanted, length)`."""
+    if method == "area":
+        weights = _area(length, wanted)
+    else:
+        at = ops.expand_dims(centers.positions(length, wanted), -1)
+        if method == "bilinear" and not antialias:
+            last = ops.subtract(_float(length), 1.0)
+            at = ops.maximum(ops.minimum(at, last), 0.0)
+        pixels = ops.expand_dims(_numbers(length, _dtype(length, wanted)), 0)
+        distance = ops.subtract(at, pixels)
+        if antialias:
+            stretch = ops.divide(_float(length), _float(wanted))
+            distance = ops.divide(distance, ops.maximum(stretch, 1.0))
+        weights = KERNELS[method](distance)
+    total = ops.sum(weights, axis=1, keepdims=True)
+    return ops.cast(ops.divide(weights, total), "float32")
+
 
 # A matrix of weights and its intermediate results, in arrays of its size.
 COPIES = 4
 METHODS_OF_1 = "bilinear", "nearest", "bicubic", "area"
-RESIZE = Raw("images size", "align_corners half_pixel_centers")
 
 
 def _resized(
@@ -34,7 +169,7 @@ def _resized(
         if method == "nearest":
             images = ops.take(images, centers.nearest(length, wanted), axis=axis)
             continue
-        weights = resampling.matrix(length, wanted, method, centers, antialias)
+        weights = _matrix(length, wanted, method, centers, antialias)
         last = ops.moveaxis(ops.cast(images, "float32"), axis, -1)
         weights = ops.transpose(weights, axes=(1, 0))
         images = ops.moveaxis(ops.matmul(last, weights), -1, axis)
@@ -58,26 +193,28 @@ def resize(
     return _resized(images, size, method.lower(), Centers(), antialias)
 
 
-def _of_graph(method: str) -> Callable[..., Any]:
-    """Return a resizing function of TensorFlow 1."""
-
-    def function(
-        images: Value,
-        size: Lengths,
-        align_corners: bool = False,
-        half_pixel_centers: bool = False,
-    ) -> Value:
-        centers = Centers(align_corners, half_pixel_centers)
-        return _resized(images, size, method, centers, False)
-
-    return function
+def _resized_by_1(
+    method: str,
+    images: Any,
+    size: Sequence[DimLike],
+    align_corners: bool = False,
+    half_pixel_centers: bool = False,
+) -> Any:
+    """Resize as TensorFlow 1."""
+    centers = Centers(align_corners, half_pixel_centers)
+    return _resized(images, size, method, centers, False)
 
 
-BILINEAR, NEAREST = _of_graph("bilinear"), _of_graph("nearest")
-op("compat.v1.image.resize_bilinear", ResizeBilinear=RESIZE)(BILINEAR)
-op("compat.v1.image.resize_nearest_neighbor", ResizeNearestNeighbor=RESIZE)(NEAREST)
-op(ResizeArea=Raw("images size"))(_of_graph("area"))
-op(ResizeBicubic=RESIZE)(_of_graph("bicubic"))
+for _method, _name, _node in (
+    ("bilinear", "compat.v1.image.resize_bilinear", "ResizeBilinear"),
+    ("nearest", "compat.v1.image.resize_nearest_neighbor", "ResizeNearestNeighbor"),
+    ("area", "", "ResizeArea"),
+    ("bicubic", "", "ResizeBicubic"),
+):
+    functions(
+        "images size:Lengths align_corners:bool=False half_pixel_centers:bool=False",
+        (functools.partial(_resized_by_1, _method), _name, _node),
+    )
 
 
 @op("compat.v1.image.resize_images")
@@ -92,4 +229,4 @@ def resize_images(
     if preserve_aspect_ratio or method not in (*METHODS_OF_1, *range(4)):
         raise ValueError(f"method: {method} with preserve_aspect_ratio")
     name = METHODS_OF_1[method] if isinstance(method, int) else str(method)
-    return _of_graph(name)(images, size, align_corners)
+    return _resized_by_1(name, images, size, align_corners)

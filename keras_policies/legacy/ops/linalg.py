@@ -1,17 +1,15 @@
 """`tf.linalg`: products of matrices, their parts, and norms."""
 
 import string
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.array_creation import eye
-from keras_policies.legacy.ops.elementwise import of_values
+from keras_policies.legacy.ops.array_values import eye
 from keras_policies.legacy.ops.kinds import Axes, DType, Value, Values
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
-from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
@@ -19,6 +17,14 @@ MATMUL = Raw("a b", "transpose_a transpose_b")
 BATCHED = Raw("a b", "adjoint_a=adj_x adjoint_b=adj_y")
 DIAG = Raw("diagonal k num_rows num_cols padding_value")
 DIAG_PART = Raw("input k padding_value")
+
+
+def _swapped(x: Any) -> Any:
+    return ops.swapaxes(x, -1, -2)
+
+
+def _matvec(a: Any, b: Any) -> Any:
+    return ops.squeeze(ops.matmul(a, ops.expand_dims(b, -1)), -1)
 
 
 @op(
@@ -43,15 +49,6 @@ def matmul(
     return ops.matmul(a, b)
 
 
-op("linalg.matvec")(
-    of_values(lambda a, b: ops.squeeze(ops.matmul(a, ops.expand_dims(b, -1)), -1))
-)
-
-
-def _swapped(x: Value) -> Value:
-    return ops.swapaxes(x, -1, -2)
-
-
 @op("linalg.tensordot", "tensordot")
 def tensordot(a: Value, b: Value, axes: Any) -> Value:
     """Return the product along pairs of axes, or along a number of axes."""
@@ -69,7 +66,7 @@ def einsum(equation: str, inputs: Values | None = None) -> Value:
     """Return a sum of products; TFOpLambda layers do not record its inputs."""
     if inputs is None:
         raise ValueError("tf.keras did not record the tensors it was called on")
-    # Keras takes small letters; its ValueFlow backend writes "BTNH,BSNH->BNTS".
+    # Keras takes small letters; its TensorFlow backend writes "BTNH,BSNH->BNTS".
     letters = dict.fromkeys(filter(str.isalpha, equation))
     small = dict(zip(letters, string.ascii_lowercase, strict=False))
     equation = "".join(small.get(letter, letter) for letter in equation)
@@ -95,9 +92,6 @@ def diag(
 def diag_part(input: Value, k: int = 0, padding_value: float = 0) -> Value:
     """Return one diagonal."""
     return ops.diagonal(input, offset=k, axis1=-2, axis2=-1)
-
-
-op("linalg.trace")(of_values(lambda x: ops.trace(x, axis1=-2, axis2=-1)))
 
 
 @op("linalg.band_part", MatrixBandPart=Raw("input num_lower num_upper"))
@@ -147,22 +141,24 @@ def solve(matrix: Value, rhs: Value, adjoint: bool = False) -> Value:
     return evaluate("linalg.solve", matrix, rhs)
 
 
-def _turned(x: Value, y: Value) -> Value:
+def _turned(x: Any, y: Any) -> Any:
     return ops.multiply(ops.roll(x, -1, axis=-1), ops.roll(y, -2, axis=-1))
 
 
-op("linalg.cross", Cross=Raw("a b"))(  # torch's `ops.cross` differs
-    of_values(lambda a, b: ops.subtract(_turned(a, b), _turned(b, a)))
+def _cross(a: Any, b: Any) -> Any:
+    """Return the cross product: torch's `ops.cross` differs."""
+    return ops.subtract(_turned(a, b), _turned(b, a))
+
+
+def _inverse(input: Any, adjoint: bool = False) -> Any:
+    return evaluate("linalg.inv", _swapped(input) if adjoint else input)
+
+
+functions("x", (lambda x: ops.trace(x, axis1=-2, axis2=-1), "linalg.trace", ""))
+functions("a b", (_matvec, "linalg.matvec", ""), (_cross, "linalg.cross", "Cross"))
+functions("input adjoint:bool=False", (_inverse, "linalg.inv", "MatrixInverse"))
+functions(
+    "input",
+    ("linalg.det", "linalg.det", "MatrixDeterminant"),
+    ("linalg.cholesky", "linalg.cholesky", "Cholesky"),
 )
-
-
-def _of_matrix(name: str) -> Callable[..., Any]:
-    def function(input: Value, adjoint: bool = False) -> Value:
-        return evaluate(f"linalg.{name}", _swapped(input) if adjoint else input)
-
-    return function
-
-
-op("linalg.inv", MatrixInverse=Raw("input", "adjoint"))(_of_matrix("inv"))
-op("linalg.det", MatrixDeterminant=Raw("input"))(_of_matrix("det"))
-op("linalg.cholesky", Cholesky=Raw("input"))(_of_matrix("cholesky"))

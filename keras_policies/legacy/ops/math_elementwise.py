@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from keras_policies.legacy.ops import elementwise
-from keras_policies.legacy.ops.elementwise import of_values
 from keras_policies.legacy.ops.kinds import Value, Values
-from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values.evaluator import ops
 
 # keras.ops and tf.math give these one name; graphs write it with a capital.
@@ -16,7 +14,7 @@ SAME_NAME = {
 # Their inverses: `arcsin` in keras.ops, `asin` in tf.math, `Asin` in graphs.
 INVERTED = "sin", "cos", "tan", "sinh", "cosh", "tanh"
 
-elementwise.register(
+functions(
     "x y",
     ("add", "math.add __operators__.add", "Add AddV2"),
     ("subtract", "math.subtract", "Sub"),
@@ -38,7 +36,7 @@ elementwise.register(
     ("logical_or", "math.logical_or", "LogicalOr"),
     ("logical_xor", "math.logical_xor", ""),
 )
-elementwise.register(
+functions(
     "x",
     ("abs", "math.abs", "Abs ComplexAbs"),
     ("negative", "math.negative", "Neg"),
@@ -75,17 +73,24 @@ def _zero_where_zero(x: Any, value: Any) -> Any:
     return ops.where(ops.equal(x, 0), ops.zeros_like(value), value)
 
 
-op("math.atan2", Atan2=Raw("y x"))(of_values(lambda y, x: ops.arctan2(y, x)))
-op("math.scalar_mul", v1=True)(of_values(lambda scalar, x: ops.multiply(scalar, x)))
-op("math.squared_difference", SquaredDifference=Raw("x y"))(
-    of_values(lambda x, y: ops.square(ops.subtract(x, y)))
-)
-op("math.xlogy", Xlogy=Raw("x y"))(
-    of_values(lambda x, y: _zero_where_zero(x, ops.multiply(x, ops.log(y))))
-)
-op("math.xdivy", Xdivy=Raw("x y"))(
-    of_values(lambda x, y: _zero_where_zero(x, ops.divide(x, y)))
-)
-op("math.multiply_no_nan", MulNoNan=Raw("x y"))(
-    of_values(lambda x, y: _zero_where_zero(y, ops.multiply(x, y)))
+def _xlogy(x: Any, y: Any) -> Any:
+    return _zero_where_zero(x, ops.multiply(x, ops.log(y)))
+
+
+def _squared_difference(x: Any, y: Any) -> Any:
+    return ops.square(ops.subtract(x, y))
+
+
+functions("y x", ("arctan2", "math.atan2", "Atan2"))
+functions("scalar x", ("multiply", "math.scalar_mul compat.v1.math.scalar_mul", ""))
+functions(
+    "x y",
+    (_squared_difference, "math.squared_difference", "SquaredDifference"),
+    (_xlogy, "math.xlogy", "Xlogy"),
+    (lambda x, y: _zero_where_zero(x, ops.divide(x, y)), "math.xdivy", "Xdivy"),
+    (
+        lambda x, y: _zero_where_zero(y, ops.multiply(x, y)),
+        "math.multiply_no_nan",
+        "MulNoNan",
+    ),
 )

@@ -1,46 +1,48 @@
-"""`tf.math`: functions along axes, such as sums, norms and sorted positions."""
+"""`tf.math`: reductions along axes and of segments, counts and positions."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from keras_policies.legacy.ops.kinds import Axes, DType, Value
-from keras_policies.legacy.ops.registry import Op, Raw, enter, op
+from keras_policies.legacy.ops.kinds import Axes, DType, Length, Value
+from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
-
-# Name in keras.ops, name in TensorFlow, op in a graph or "".
-SAME_NAME = "all", "any", "max", "mean", "min", "prod", "sum"
-REDUCTIONS = (
-    *((name, f"math.reduce_{name}", name.capitalize()) for name in SAME_NAME),
-    ("std", "math.reduce_std", ""),
-    ("var", "math.reduce_variance", ""),
-    ("logsumexp", "math.reduce_logsumexp", ""),
+from keras_policies.legacy.values.dims import Dim, DimLike
+from keras_policies.legacy.values.evaluator import (
+    dtype_of,
+    evaluate,
+    is_integer_dtype,
+    ops,
 )
+
 ALONG_AXES = Raw("input_tensor axis", "keepdims=keep_dims")
-EXTREME = Raw("input axis", "output_type")
 DIM = {"dim": "axis"}
-OF_TENSORFLOW_1 = {"keep_dims": "keepdims", "reduction_indices": "axis"}
-CUMULATIVE = Raw("x axis", "exclusive reverse")
+SEGMENTED = "data segment_ids num_segments:Length"
 
 
-def _reduction(name: str) -> Callable[..., Any]:
-    def function(
-        input_tensor: Value, axis: Axes | None = None, keepdims: bool = False
-    ) -> Value:
-        if axis == ():  # of no axis: TensorFlow changes nothing
-            return input_tensor
-        is_one = name == "logsumexp" and isinstance(axis, int)
-        along = [axis] if is_one else axis  # Keras 3.8 takes no int there
-        return evaluate(name, input_tensor, axis=along, keepdims=keepdims)
-
-    return function
+def _reduced(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    if axis == ():  # of no axis: TensorFlow changes nothing
+        return x
+    is_one = name == "logsumexp" and isinstance(axis, int)
+    along = [axis] if is_one else axis  # Keras 3.8 takes no int there
+    return evaluate(name, x, axis=along, keepdims=keepdims)
 
 
-for _name, _function, _node in REDUCTIONS:
-    _raw = dict.fromkeys(_node.split(), ALONG_AXES)
-    enter(Op(_function, _reduction(_name), OF_TENSORFLOW_1), [_function], _raw)
+# Functions of keras.ops that graphs have as well, and others.
+IN_GRAPHS = "all", "any", "max", "mean", "min", "prod", "sum"
+for _name in (*IN_GRAPHS, "std", "var", "logsumexp"):
+    _reduce = functools.partial(_reduced, _name)
+    _other = {"var": "variance"}.get(_name, _name)
+    _node = _name.capitalize() if _name in IN_GRAPHS else ""
+    functions(
+        "input_tensor axis:Axes=None keepdims:bool=False",
+        (_reduce, f"math.reduce_{_other}", _node),
+        raw=ALONG_AXES,
+        renamed={"keep_dims": "keepdims", "reduction_indices": "axis"},
+    )
 
 
 @op("math.reduce_euclidean_norm", EuclideanNorm=ALONG_AXES)
@@ -76,43 +78,51 @@ def l2_normalize(x: Value, axis: Axes | None = None, epsilon: float = 1e-12) -> 
     return ops.multiply(x, ops.rsqrt(ops.maximum(total, epsilon)))
 
 
-def _cumulative(name: str) -> Callable[..., Any]:
-    def function(
-        x: Value, axis: int = 0, exclusive: bool = False, reverse: bool = False
-    ) -> Value:
-        x = ops.flip(x, axis) if reverse else x
-        if exclusive:
-            x = _moved_by_one(x, axis, 0 if name == "cumsum" else 1)
-        total = evaluate(name, x, axis=axis)
-        return ops.flip(total, axis) if reverse else total
-
-    return function
+def _cumulated(
+    name: str, x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False
+) -> Any:
+    x = ops.flip(x, axis) if reverse else x
+    if exclusive:
+        x = _moved_by_one(x, axis, 0 if name == "cumsum" else 1)
+    total = evaluate(name, x, axis=axis)
+    return ops.flip(total, axis) if reverse else total
 
 
 def _moved_by_one(x: Any, axis: int, first: int) -> Any:
     """Return a value whose items along an axis come one later, after a number."""
     axis %= computed.rank(x)
-    kept = [slice(None)] * axis
+    before = [slice(None)] * axis
     number = np.asarray(first, dtype_of(x))
-    start = ops.full_like(computed.index(x, [*kept, slice(0, 1)]), number)
-    return ops.concatenate([start, computed.index(x, [*kept, slice(0, -1)])], axis=axis)
+    start = ops.full_like(computed.index(x, [*before, slice(0, 1)]), number)
+    rest = computed.index(x, [*before, slice(0, -1)])
+    return ops.concatenate([start, rest], axis=axis)
 
 
-op("math.cumsum", Cumsum=CUMULATIVE)(_cumulative("cumsum"))
-op("math.cumprod", Cumprod=CUMULATIVE)(_cumulative("cumprod"))
+def _extreme(name: str, x: Any, axis: int = 0, output_type: str = "int64") -> Any:
+    at = evaluate(name, x, axis=axis)
+    # Where int64, the default, is asked for, a backend's own integers will do.
+    return at if output_type == "int64" else ops.cast(at, output_type)
 
 
-def _extreme(name: str) -> Callable[..., Any]:
-    def function(input: Value, axis: int = 0, output_type: DType = "int64") -> Value:
-        found = evaluate(name, input, axis=axis)
-        # Where int64, the default, is asked for, a backend's own integers will do.
-        return found if output_type == "int64" else ops.cast(found, output_type)
+functions(
+    "x axis:int=0 exclusive:bool=False reverse:bool=False",
+    (functools.partial(_cumulated, "cumsum"), "math.cumsum", "Cumsum"),
+    (functools.partial(_cumulated, "cumprod"), "math.cumprod", "Cumprod"),
+    raw=Raw("x axis", "exclusive reverse"),
+)
+functions(
+    "input axis:int=0 output_type:DType='int64'",
+    (functools.partial(_extreme, "argmax"), "math.argmax", "ArgMax"),
+    (functools.partial(_extreme, "argmin"), "math.argmin", "ArgMin"),
+    raw=Raw("input axis", "output_type"),
+)
+functions("targets predictions k:int", ("in_top_k", "math.in_top_k", ""))
 
-    return function
 
-
-op("math.argmax", ArgMax=EXTREME)(_extreme("argmax"))
-op("math.argmin", ArgMin=EXTREME)(_extreme("argmin"))
+@op("compat.v1.math.in_top_k", InTopKV2=Raw("predictions targets k"))
+def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
+    """Return what `in_top_k` does: TensorFlow 2 swapped the first two."""
+    return ops.in_top_k(targets, predictions, k)
 
 
 @op("math.top_k", "nn.top_k", TopKV2=Raw("input k", "sorted", "values indices"))
@@ -123,13 +133,162 @@ def top_k(
     return tuple(ops.top_k(input, k, sorted=sorted))
 
 
-@op("compat.v1.math.in_top_k", InTopKV2=Raw("predictions targets k"))
-def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
-    """Return whether each target is among the `k` largest predictions."""
-    return ops.in_top_k(targets, predictions, k)
+def _lines(data: Any, segment_ids: Any) -> tuple[Any, Any]:
+    """Return items and segments as one axis: the segments may have several."""
+    axes = computed.rank(segment_ids)
+    if axes < 2:
+        return data, segment_ids
+    rest = computed.shape(data)[axes:]
+    return computed.reshape(data, [-1, *rest]), computed.reshape(segment_ids, [-1])
 
 
-@op("math.in_top_k")
-def in_top_k(targets: Value, predictions: Value, k: int) -> Value:
-    """Return what `in_top_k_v1` does: TensorFlow 2 swapped the first two."""
-    return ops.in_top_k(targets, predictions, k)
+def _membership(segment_ids: Any, num_segments: DimLike) -> Any:
+    """Return which items are in which segment: `(segments, items)`."""
+    numbers = ops.expand_dims(computed.arange(0, num_segments), -1)
+    return ops.equal(numbers, ops.expand_dims(ops.cast(segment_ids, "int32"), 0))
+
+
+def _apart(data: Any, segment_ids: Any, num_segments: DimLike, neutral: Any) -> Any:
+    """Return `(segments, items, ...)`, with a number where an item is elsewhere."""
+    is_in = _membership(segment_ids, num_segments)
+    for _ in range(computed.rank(data) - 1):
+        is_in = ops.expand_dims(is_in, -1)
+    other = np.asarray(neutral, dtype_of(data))
+    return ops.where(is_in, ops.expand_dims(data, 0), other)
+
+
+def _segment_sum(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
+    """Add up the items of each of `num_segments` segments."""
+    data, segment_ids = _lines(data, segment_ids)
+    if not isinstance(num_segments, Dim):
+        return ops.segment_sum(data, segment_ids, num_segments=num_segments)
+    is_in = _membership(segment_ids, num_segments)
+    rest = computed.shape(data)[1:]
+    matrix = computed.reshape(data, [computed.shape(data)[0], -1] if rest else [-1, 1])
+    sums = ops.matmul(ops.cast(is_in, dtype_of(data)), matrix)
+    return computed.reshape(sums, [num_segments, *rest])
+
+
+def _segment_prod(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
+    apart = _apart(*_lines(data, segment_ids), num_segments, 1)
+    return ops.prod(apart, axis=1)
+
+
+def _segment_max(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
+    """Return the largest of each segment, of an empty one the lowest number."""
+    data, segment_ids = _lines(data, segment_ids)
+    dtype = dtype_of(data)
+    lowest = (ml_dtypes.finfo if "float" in dtype else np.iinfo)(dtype).min
+    if isinstance(num_segments, Dim):
+        return ops.max(_apart(data, segment_ids, num_segments, lowest), axis=1)
+    largest = ops.segment_max(data, segment_ids, num_segments=num_segments)
+    return ops.maximum(largest, np.asarray(lowest, dtype))
+
+
+def _segment_min(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
+    """Return the smallest of each segment, of an empty one the highest number."""
+    # -1 - x of the lowest integer is the highest; its negative would not fit.
+    turn = -1 if is_integer_dtype(dtype_of(data)) else 0
+    turned = _segment_max(ops.subtract(turn, data), segment_ids, num_segments)
+    return ops.subtract(turn, turned)
+
+
+# Name of a reduction -> its function of segments in any order.
+SEGMENTS: dict[str, Callable[..., Any]] = {
+    "max": _segment_max,
+    "min": _segment_min,
+    "prod": _segment_prod,
+    "sum": _segment_sum,
+}
+
+
+def _sorted(name: str, data: Any, segment_ids: tuple[int, ...]) -> Any:
+    """Reduce segments that are numbered in order, which are known."""
+    ids = np.asarray(segment_ids, "int32")
+    counts = np.bincount(ids)
+    counts = counts.reshape(-1, *[1] * (computed.rank(data) - 1))
+    reduced = SEGMENTS["sum" if name == "mean" else name](data, ids, len(counts))
+    if name == "mean":
+        return ops.divide(reduced, np.maximum(counts, 1).astype(dtype_of(data)))
+    if name in ("max", "min") and not counts.all():  # an empty segment has 0
+        return ops.where(counts > 0, reduced, np.asarray(0, dtype_of(data)))
+    return reduced
+
+
+def _both(name: str) -> str:
+    return f"math.{name} compat.v1.math.{name}"
+
+
+for _name, _function in SEGMENTS.items():
+    _node = f"UnsortedSegment{_name.title()}"
+    functions(SEGMENTED, (_function, _both(f"unsorted_segment_{_name}"), _node))
+for _name in (*SEGMENTS, "mean"):
+    _reduce, _node = functools.partial(_sorted, _name), f"Segment{_name.title()}"
+    functions("data segment_ids:ints", (_reduce, _both(f"segment_{_name}"), _node))
+
+
+@op(DenseBincount=Raw("input size weights", "binary_output dtype=T"))
+def dense_bincount(
+    input: Value,
+    size: Length,
+    weights: Value,
+    binary_output: bool = False,
+    dtype: DType = "float32",
+) -> Value:
+    """Count the numbers below `size` in each row, or add up their weights."""
+    numbers = computed.arange(0, size, dtype=dtype_of(input))
+    is_number = ops.equal(ops.expand_dims(input, -1), numbers)
+    if binary_output:
+        return ops.cast(ops.any(is_number, axis=-2), dtype)
+    counts = ops.cast(is_number, dtype)
+    if 0 not in computed.shape(weights):
+        counts = ops.multiply(counts, ops.expand_dims(weights, -1))
+    return ops.sum(counts, axis=-2)
+
+
+@op(Bincount=Raw("arr size weights", "dtype=T"))
+def bincount_node(
+    arr: Value, size: Length, weights: Value, dtype: DType = "float32"
+) -> Value:
+    """Do the same for all rows together."""
+    if 0 not in computed.shape(weights):
+        weights = computed.reshape(weights, [-1])
+    return dense_bincount(computed.reshape(arr, [-1]), size, weights, False, dtype)
+
+
+@op("math.bincount", v1=True)
+def bincount(
+    arr: Value,
+    weights: Value | None = None,
+    minlength: int | None = None,
+    maxlength: int | None = None,
+    dtype: DType = "int32",
+    name: object = None,
+    axis: int | None = None,
+    binary_output: bool = False,
+) -> Value:
+    """Count numbers; how many there can be has to be known."""
+    if minlength is None or minlength != maxlength:
+        raise ValueError(
+            "the largest number decides on the size: pass minlength and "
+            "maxlength that are equal"
+        )
+    if weights is None:
+        weights = np.zeros(0, dtype)
+    if axis is None:
+        arr = computed.reshape(arr, [-1])
+    dtype = dtype_of(weights) if 0 not in computed.shape(weights) else dtype
+    return dense_bincount(arr, maxlength, weights, binary_output, dtype)
+
+
+@op(Bucketize=Raw("input", "boundaries"))
+def bucketize(input: Value, boundaries: Value) -> Value:
+    """Return how many of the boundaries each number has reached."""
+    number = ops.expand_dims(ops.cast(input, "float32"), -1)
+    return ops.sum(ops.cast(ops.greater_equal(number, boundaries), "int32"), axis=-1)
+
+
+@op("math.invert_permutation", v1=True, InvertPermutation=Raw("x"))
+def invert_permutation(x: Value) -> Value:
+    """Return the position of each number in a permutation."""
+    return ops.cast(ops.argsort(x), dtype_of(x))

@@ -1,13 +1,25 @@
 """`tf.nn`: activations, losses, normalization and embeddings."""
 
-from keras_policies.legacy.ops import elementwise, keras_backend
-from keras_policies.legacy.ops.array_indexing import gather
-from keras_policies.legacy.ops.elementwise import of_values
-from keras_policies.legacy.ops.kinds import Axes, Value
-from keras_policies.legacy.ops.registry import Raw, op
-from keras_policies.legacy.values.evaluator import ops
+from typing import Any
 
-elementwise.register(
+from keras_policies.legacy.ops.array_indexing import gather
+from keras_policies.legacy.ops.kinds import Axes, Layout, Value
+from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.values import computed
+from keras_policies.legacy.values.evaluator import dtype_of, ops
+
+FUSED = Raw(
+    "x scale offset mean variance",
+    "epsilon data_format is_training",
+    "y batch_mean batch_variance",
+)
+
+
+def _l2_loss(t: Any) -> Any:
+    return ops.multiply(ops.sum(ops.square(t)), 0.5)
+
+
+functions(
     "x",
     ("relu", "nn.relu", "Relu"),
     ("relu6", "nn.relu6", "Relu6"),
@@ -17,16 +29,13 @@ elementwise.register(
 )
 
 
-@op("nn.softmax", v1=True, Softmax=Raw("logits"), renamed={"dim": "axis"})
-def softmax(logits: Value, axis: int = -1) -> Value:
-    """Return probabilities."""
-    return ops.softmax(logits, axis=axis)
-
-
-@op("nn.log_softmax", v1=True, LogSoftmax=Raw("logits"), renamed={"dim": "axis"})
-def log_softmax(logits: Value, axis: int = -1) -> Value:
-    """Return logarithms of probabilities."""
-    return ops.log_softmax(logits, axis=axis)
+functions("t", (_l2_loss, "nn.l2_loss", "L2Loss"))
+functions(
+    "logits axis:int=-1",
+    ("softmax", "nn.softmax compat.v1.nn.softmax", "Softmax"),
+    ("log_softmax", "nn.log_softmax compat.v1.nn.log_softmax", "LogSoftmax"),
+    renamed={"dim": "axis"},
+)
 
 
 @op("nn.leaky_relu", LeakyRelu=Raw("features", "alpha"))
@@ -55,15 +64,10 @@ def crelu(features: Value, axis: int = -1) -> Value:
     return ops.concatenate([ops.relu(features), ops.relu(ops.negative(features))], axis)
 
 
-op("nn.l2_loss", L2Loss=Raw("t"))(
-    of_values(lambda t: ops.multiply(ops.sum(ops.square(t)), 0.5))
-)
-
-
 @op("nn.sigmoid_cross_entropy_with_logits", v1=True)
 def sigmoid_cross_entropy(labels: Value, logits: Value) -> Value:
     """Return the cross entropy of independent classes."""
-    return keras_backend.binary_crossentropy(labels, logits, True)
+    return ops.binary_crossentropy(labels, logits, from_logits=True)
 
 
 @op(
@@ -73,7 +77,7 @@ def sigmoid_cross_entropy(labels: Value, logits: Value) -> Value:
 )
 def softmax_cross_entropy(labels: Value, logits: Value, axis: int = -1) -> Value:
     """Return the cross entropy of classes given as probabilities."""
-    return keras_backend.categorical_crossentropy(labels, logits, True, axis)
+    return ops.categorical_crossentropy(labels, logits, True, axis)
 
 
 @op("nn.sparse_softmax_cross_entropy_with_logits", v1=True)
@@ -109,3 +113,72 @@ def embedding_lookup(params: Value, ids: Value, max_norm: object = None) -> Valu
     if max_norm is not None:
         raise ValueError(f"max_norm: expected None, found {max_norm!r}")
     return gather(params, ids, axis=0)
+
+
+@op("compat.v1.nn.fused_batch_norm")
+def fused_batch_norm(
+    x: Value,
+    scale: Value,
+    offset: Value,
+    mean: Value | None = None,
+    variance: Value | None = None,
+    epsilon: float = 0.001,
+    data_format: Layout = "channels_last",
+    is_training: bool = True,
+) -> tuple[Value, ...]:
+    """Return the normalized `x`, then the mean and the variance it was given.
+
+    In training, these are those of the batch, and only `x` is returned. The kernel
+    computes in float32, the dtype of all but `x`.
+    """
+    rank = computed.rank(x)
+    axis = rank - 1 if data_format == "channels_last" else 1
+    values = ops.cast(x, "float32")
+    if is_training:
+        others = [i for i in range(rank) if i != axis]
+        mean, variance = ops.moments(values, axes=others)
+    center, spread, middle, factor = (
+        computed.along(line, 0, rank - axis) for line in (mean, variance, offset, scale)
+    )
+    factor = ops.multiply(factor, ops.rsqrt(ops.add(spread, epsilon)))
+    outputs = ops.add(ops.multiply(ops.subtract(values, center), factor), middle)
+    outputs = ops.cast(outputs, dtype_of(x))
+    return (outputs,) if is_training else (outputs, mean, variance)
+
+
+@op(FusedBatchNorm=FUSED, FusedBatchNormV2=FUSED, FusedBatchNormV3=FUSED)
+def fused_batch_norm_node(
+    x: Value,
+    scale: Value,
+    offset: Value,
+    mean: Value,
+    variance: Value,
+    epsilon: float = 1e-4,
+    data_format: Layout = "channels_last",
+    is_training: bool = True,
+) -> tuple[Value, ...]:
+    """Do the same; the node has another default, and files leave defaults out."""
+    return fused_batch_norm(
+        x, scale, offset, mean, variance, epsilon, data_format, is_training
+    )
+
+
+@op(
+    "nn.local_response_normalization",
+    "nn.lrn",
+    v1=True,
+    LRN=Raw("input", "depth_radius bias alpha beta"),
+)
+def local_response_normalization(
+    input: Value,
+    depth_radius: int = 5,
+    bias: float = 1.0,
+    alpha: float = 1.0,
+    beta: float = 0.5,
+) -> Value:
+    """Divide by a power of the sum of squares of channels that are near."""
+    number = computed.arange(0, computed.shape(input)[-1])
+    distance = ops.abs(ops.subtract(ops.expand_dims(number, -1), number))
+    is_near = ops.cast(ops.less_equal(distance, depth_radius), dtype_of(input))
+    total = ops.matmul(ops.square(input), is_near)
+    return ops.divide(input, ops.power(ops.add(ops.multiply(total, alpha), bias), beta))

@@ -3,14 +3,27 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from keras_policies.late import keras
-from keras_policies.legacy.ops.kinds import Axes, Layout, Padding, Value
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops.array_shapes import pad
+from keras_policies.legacy.ops.kinds import Axes, DType, Layout, Lengths, Padding, Value
 from keras_policies.legacy.ops.registry import Raw, op
-from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.evaluator import call_layer, dtype_of, evaluate, ops
+from keras_policies.legacy.values import computed, dims
+from keras_policies.legacy.values.dims import DimLike
+from keras_policies.legacy.values.evaluator import (
+    call_layer,
+    dtype_of,
+    evaluate,
+    has_dims,
+    ops,
+)
 
 LAST = "channels_last"
 CONVOLUTION = Raw("input filters", "strides padding data_format dilations")
+TRANSPOSED = Raw("output_shape filters input", "strides padding data_format dilations")
 POOLING = Raw("input", "ksize strides padding data_format")
 Setting: TypeAlias = int | Sequence[int]  # for all spatial axes, or one for each
 
@@ -138,7 +151,7 @@ def pool(
 def bias_add(value: Value, bias: Value, data_format: Layout = LAST) -> Value:
     """Add a number per channel."""
     if data_format == "channels_first":
-        bias = computed.reshape(bias, [1, -1] + [1] * (computed.rank(value) - 2))
+        bias = computed.along(bias, 1, computed.rank(value))
     return ops.add(value, bias)
 
 
@@ -168,3 +181,139 @@ def _image_shape(images: Any, layout: str) -> Sequence[Any]:
         shape = computed.shape(images)
         raise ValueError(f"input: {layout} of the shape {shape}; expected {LAST}")
     return computed.shape(images)
+
+
+@op(
+    "nn.max_pool_with_argmax",
+    MaxPoolWithArgmax=Raw(
+        "input", "ksize strides padding include_batch_in_index", "output argmax"
+    ),
+)
+def max_pool_with_argmax(
+    input: Value,
+    ksize: Axes,
+    strides: Axes,
+    padding: Padding,
+    data_format: Layout = LAST,
+    output_dtype: DType = "int64",
+    include_batch_in_index: bool = False,
+) -> tuple[Value, ...]:
+    """Return the largest of each patch, and its position in its flat image."""
+    batch, *lengths = computed.shape(input)
+    rows, columns, channels = kinds.integers(lengths)
+    sides = spatial(ksize, 2, LAST), spatial(strides, 2, LAST), [padding] * 2
+    at = [*map(_patches, (rows, columns), *sides)]
+    flat = at[0][:, None, :, None] * columns + at[1][None, :, None, :]
+    flat = flat.reshape(len(at[0]), len(at[1]), -1).astype("int32")
+    budget.spend(flat.size * channels, 8)
+    lines = computed.reshape(input, [batch, rows * columns, channels])
+    items = ops.take(lines, flat, axis=1)
+    largest = ops.max(items, axis=3, keepdims=True)
+    # The first of equal ones has the lowest position.
+    end = np.int32(rows * columns)
+    places = ops.where(ops.equal(items, largest), flat[..., None], end)
+    first = ops.multiply(ops.min(places, axis=3), channels)
+    argmax = ops.add(first, np.arange(channels, dtype="int32"))
+    if include_batch_in_index:
+        number = computed.along(computed.arange(0, batch), 0, 4)
+        argmax = ops.add(argmax, ops.multiply(number, rows * columns * channels))
+    return ops.squeeze(largest, 3), argmax
+
+
+def _patches(length: int, size: int, step: int, padding: str) -> Any:
+    """Return the positions of an axis in each patch: `(patches, size)`.
+
+    One beyond the edge is replaced by the nearest inside the patch.
+    """
+    if padding == "valid":
+        starts = np.arange(0, length - size + 1, step)
+    else:
+        count = -(-length // step)
+        before = max((count - 1) * step + size - length, 0) // 2
+        starts = np.arange(count) * step - before
+    ends = np.minimum(starts + size, length)[:, None] - 1
+    inside = np.maximum(starts[:, None] + np.arange(size), 0)
+    return np.minimum(inside, ends)
+
+
+@op(
+    "nn.conv_transpose",
+    "nn.conv1d_transpose",
+    "nn.conv2d_transpose",
+    "nn.conv3d_transpose",
+    v1=True,
+    Conv2DBackpropInput=TRANSPOSED,
+    Conv3DBackpropInputV2=TRANSPOSED,
+    renamed={"filter": "filters", "value": "input"},
+)
+def convolution_transpose(
+    input: Value,
+    filters: Value,
+    output_shape: Lengths,
+    strides: Axes,
+    padding: Padding = "same",
+    data_format: Layout = LAST,
+    dilations: Axes = 1,
+) -> Value:
+    """Spread each pixel over a window, by a convolution with zeros between the pixels.
+
+    `ops.conv_transpose` does not run in a Functional model: up to Keras 3.15, it
+    confuses its padding with its output padding.
+    """
+    rank = computed.rank(input) - 2
+    first = 1 if data_format == LAST else 2
+    rates = spatial(dilations, rank, data_format)
+    windows = [
+        (size - 1) * rate + 1
+        for size, rate in zip(computed.shape(filters)[:rank], rates, strict=True)
+    ]
+    steps = spatial(strides, rank, data_format)
+    lengths = spatial(computed.shape(input), rank, data_format)
+    sizes = spatial(output_shape, rank, data_format)
+    cuts = map(_cut, lengths, sizes, windows, steps, [padding] * rank)
+    whole = ops.conv(
+        _spread(input, first, lengths, steps, windows),
+        ops.swapaxes(ops.flip(filters, tuple(range(rank))), -1, -2),
+        padding="valid",
+        data_format=data_format,
+        dilation_rate=one(rates),
+    )
+    return computed.index(whole, [*[slice(None)] * first, *cuts, ...])
+
+
+def _spread(
+    x: Value,
+    first: int,
+    lengths: Sequence[DimLike],
+    steps: Sequence[int],
+    windows: Sequence[int],
+) -> Value:
+    """Return `x` with `step - 1` zeros after each pixel, and a window around them."""
+    for axis, (length, step) in enumerate(zip(lengths, steps, strict=True), first):
+        if step > 1:
+            pads = [(0, 0)] * (computed.rank(x) + 1)
+            pads[axis + 1] = (0, step - 1)
+            shape = [*computed.shape(x)]
+            shape[axis] = length * step
+            x = computed.reshape(pad(ops.expand_dims(x, axis + 1), pads), shape)
+    around = [(0, 0)] * computed.rank(x)
+    around[first : first + len(windows)] = [(size - 1, size - 1) for size in windows]
+    return pad(x, around)
+
+
+def _cut(
+    length: DimLike, wanted: DimLike, window: int, step: int, padding: str
+) -> slice:
+    """Return the part of an axis that TensorFlow gives.
+
+    Source: GetWindowedOutputSize in tensorflow/core/framework/common_shape_fns.cc.
+    """
+    less = 1 if padding == "same" else window
+    if not has_dims(wanted):  # it tells the length, which the input has to have
+        told = (wanted - less) // step + 1
+        if not has_dims(length) and length != told:
+            raise ValueError(f"output_shape: {wanted} of {length} by steps of {step}")
+        length = told
+    total = dims.extreme("max", (length - 1) * step + window - wanted, 0)
+    start = total // 2 if padding == "same" else 0
+    return slice(start, start + wanted)

@@ -33,13 +33,13 @@ def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
 
 def _inputs(tensors: Sequence[Any], constants: Config) -> list[Any]:
     """Return tensors and constants in the order of the node's inputs."""
-    known = {int(position): value for position, value in constants.items()}
-    total = len(tensors) + len(known)
-    places = [i for i in range(total) if i not in known]
+    values = {int(position): value for position, value in constants.items()}
+    total = len(tensors) + len(values)
+    places = [i for i in range(total) if i not in values]
     if len(places) != len(tensors):
-        raise ValueError(f"constants: at the positions {sorted(known)}")
-    known |= dict(zip(places, tensors, strict=True))
-    return [known[i] for i in range(total)]
+        raise ValueError(f"constants: at the positions {sorted(values)}")
+    values |= dict(zip(places, tensors, strict=True))
+    return [values[i] for i in range(total)]
 
 
 def attribute(value: Any) -> Any:

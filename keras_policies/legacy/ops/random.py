@@ -13,7 +13,7 @@ from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import call_layer, dtype_of, has_dims, ops
 
 SHAPE = Raw("shape", "dtype")
-# What a normal distribution has below -2, where ValueFlow cuts it off.
+# What a normal distribution has below -2, where TensorFlow cuts it off.
 BELOW = 0.022750132
 
 
@@ -87,7 +87,7 @@ def uniform(
     share = _share(shape, "float32" if is_integer else dtype)
     if is_integer:
         minval, maxval = (ops.cast(bound, "float32") for bound in (minval, maxval))
-    found = ops.add(ops.multiply(share, ops.subtract(maxval, minval)), minval)
+    numbers = ops.add(ops.multiply(share, ops.subtract(maxval, minval)), minval)
     if is_integer:  # rounding may make 1 of a share
-        found = ops.minimum(ops.floor(found), ops.subtract(maxval, 1.0))
-    return ops.cast(found, dtype)
+        numbers = ops.minimum(ops.floor(numbers), ops.subtract(maxval, 1.0))
+    return ops.cast(numbers, dtype)

@@ -1,13 +1,28 @@
-"""The decorator `op`, which enters TensorFlow functions into the table."""
+"""How TensorFlow functions enter the table: the decorator `op`, and rows of names."""
 
+import ast
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from keras_policies.late import keras, keras_internals
 from keras_policies.legacy.ops import complex_pairs, kinds
+from keras_policies.legacy.values.evaluator import evaluate, is_tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+# Name in keras.ops, or a formula; names in TensorFlow; ops in a graph. Blanks separate
+# several names. A function is looked up when it is called: the oldest Keras lacks some.
+Row: TypeAlias = tuple[str | Callable[..., Any], str, str]
+# Kinds of parameters in rows.
+KINDS: dict[str, Any] = {
+    **{"": kinds.Value, "Axes": kinds.Axes, "DType": kinds.DType, "Pair": kinds.Pair},
+    **{"Length": kinds.Length, "Lengths": kinds.Lengths, "Values": kinds.Values},
+    **{"bool": bool, "float": float, "int": int, "ints": tuple[int, ...]},
+}
+EMPTY = inspect.Parameter.empty
+ORDERS = "greater", "greater_equal", "less", "less_equal"
 
 # Parameters that say how TensorFlow computes and never change the result.
 WITHOUT_EFFECT = {
@@ -37,15 +52,15 @@ class Op:
         rule = complex_pairs.RULES.get(self.name)
         if rule is not None and complex_pairs.among(bound.arguments.values()):
             return rule(self._of_real, bound.arguments)
-        given = {}
+        checked = {}
         for name, value in bound.arguments.items():
             if value is None:  # tf.keras records None for what was not given
                 continue
             try:
-                given[name] = self.checks[name](value)
+                checked[name] = self.checks[name](value)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
-        return self.function(**given)
+        return self.function(**checked)
 
     def _of_real(self, **kwargs: object) -> Any:
         return self.call((), kwargs)
@@ -85,14 +100,14 @@ class Raw:
 
     def arguments(self, values: Sequence[object]) -> dict[str, object]:
         """Return the inputs by parameter; raise ValueError if their number is wrong."""
-        names, given, values = self.inputs.split(), {}, list(values)
+        names, taken, values = self.inputs.split(), {}, list(values)
         if names[0].startswith("*"):
             end = len(values) - len(names) + 1
-            given[names.pop(0)[1:]] = values[:end]
+            taken[names.pop(0)[1:]] = values[:end]
             values = values[end:]
         if len(names) != len(values):
             raise ValueError(f"expected the inputs {names}, found {len(values)} values")
-        return {**given, **dict(zip(names, values, strict=True))}
+        return {**taken, **dict(zip(names, values, strict=True))}
 
 
 # Name in TensorFlow, without "tf." -> its function.
@@ -124,9 +139,86 @@ def op(
     """
 
     def decorate(function: Function) -> Function:
-        known = [*names, *(f"compat.v1.{name}" for name in names if v1)]
-        name = next(iter(known), "")
-        enter(Op(name, function, renamed or {}), known, raw)
+        all_names = [*names, *(f"compat.v1.{name}" for name in names if v1)]
+        name = next(iter(all_names), "")
+        enter(Op(name, function, renamed or {}), all_names, raw)
         return function
 
     return decorate
+
+
+def functions(
+    parameters: str,
+    *entries: Row,
+    raw: "Raw | None" = None,
+    renamed: Mapping[str, str] | None = None,
+) -> None:
+    """Enter functions that take the same parameters; see `Row`.
+
+    Args:
+        parameters: names of values, such as `"x y"`. Others come with their kinds, and
+            settings, which are passed by keyword, with defaults: `"axis:int=-1"`.
+        entries: the functions.
+        raw: how nodes call them, if not with values as inputs, settings as attributes.
+        renamed: other names of the parameters.
+    """
+    signature = inspect.Signature([*map(_parameter, parameters.split())])
+    defaults = {one.name: one.default for one in signature.parameters.values()}
+    settings = [name for name, default in defaults.items() if default is not EMPTY]
+    values = (name for name in defaults if name not in settings)
+    raw = raw or Raw(" ".join(values), " ".join(settings))
+    for called, text, nodes in entries:
+        function, names = _function(called, signature, settings), text.split()
+        entry = Op(next(iter(names), ""), function, renamed or {})
+        enter(entry, names, dict.fromkeys(nodes.split(), raw))
+
+
+def _parameter(text: str) -> inspect.Parameter:
+    """Return the parameter `x` for `"x"`, and `axis: int = -1` for `"axis:int=-1"`."""
+    name, _, rest = text.partition(":")
+    kind, _, default = rest.partition("=")
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=ast.literal_eval(default) if default else EMPTY,
+        annotation=KINDS[kind],
+    )
+
+
+def _function(
+    called: str | Callable[..., Any],
+    signature: inspect.Signature,
+    settings: Sequence[str],
+) -> Callable[..., Any]:
+    """Return a function that has the signature."""
+    if isinstance(called, str):
+        called = functools.partial(_evaluate, called)
+
+    def function(**arguments: Any) -> Any:
+        bound = signature.bind(**arguments)
+        bound.apply_defaults()
+        values = bound.arguments
+        keywords = {name: values.pop(name) for name in settings}
+        return called(*values.values(), **keywords)
+
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    parameters = signature.parameters.values()
+    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    return function
+
+
+def _evaluate(name: str, *values: Any, **settings: Any) -> Any:
+    if name in ORDERS and any(map(_is_drawn, values)):
+        raise ValueError("a mask of random numbers, which Keras draws in training only")
+    return evaluate(name, *values, **settings)
+
+
+def _is_drawn(x: Any) -> bool:
+    """Return whether an operand is random numbers, put through functions or not."""
+    if is_tensor(x):
+        for operation, inputs, _ in keras_internals.calls_before(x):
+            if isinstance(operation, keras.layers.GaussianNoise):
+                return True
+            if len(inputs) != 1:
+                break
+    return False

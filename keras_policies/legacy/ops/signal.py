@@ -25,8 +25,8 @@ def ifft(input: Pair) -> Complex:
     """Undo `fft`: swap the parts, transform, swap back and divide by the length."""
     real, imag = input
     length = kinds.integer(computed.shape(real)[-1])
-    found_imag, found_real = evaluate("fft", (imag, real))
-    return Complex(ops.divide(found_real, length), ops.divide(found_imag, length))
+    imag, real = evaluate("fft", (imag, real))
+    return Complex(ops.divide(real, length), ops.divide(imag, length))
 
 
 @op("signal.fft2d", FFT2D=Raw("input"))
@@ -55,8 +55,8 @@ def irfft(input_tensor: Pair, fft_length: Lengths = None) -> Value:
 
 def _along_rows(function: Callable[[Pair], Complex], pair: Pair) -> Complex:
     """Return a transform along the last axis but one."""
-    found = function(tuple(ops.swapaxes(part, -2, -1) for part in pair))
-    return Complex(*(ops.swapaxes(part, -2, -1) for part in found.sources))
+    turned = function(tuple(ops.swapaxes(part, -2, -1) for part in pair))
+    return Complex(*(ops.swapaxes(part, -2, -1) for part in turned.sources))
 
 
 def _check_rows(signal: object, fft_length: Lengths) -> None:

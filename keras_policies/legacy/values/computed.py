@@ -50,17 +50,15 @@ def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
     """Return a value of a shape, full of a number."""
     if is_tensor(number) or not any(map(has_dims, lengths)):
         return broadcast_to(ops.cast(array(number), dtype), lengths)
-    known = [1 if isinstance(n, Dim) else n for n in lengths]
-    budget.spend(math.prod(known), np.dtype(dtype).itemsize)
-    found = keras_ops.full(known, np.asarray(number).item(), dtype=dtype)
+    shape_of_ones = [1 if isinstance(n, Dim) else n for n in lengths]
+    budget.spend(math.prod(shape_of_ones), np.dtype(dtype).itemsize)
+    value = keras_ops.full(shape_of_ones, np.asarray(number).item(), dtype=dtype)
     join = ops.logical_or if dtype == "bool" else ops.add
     for axis, length in enumerate(lengths):
         if isinstance(length, Dim):
-            line = [1] * len(lengths)
-            line[axis] = -1
             zeros = keras_ops.zeros_like(dims.ones(length, dtype))
-            found = join(keras_ops.reshape(zeros, line), found)
-    return found
+            value = join(along(zeros, axis, len(lengths)), value)
+    return value
 
 
 def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
@@ -74,6 +72,11 @@ def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
     count = (stop - start + step - (1 if step > 0 else -1)) // step
     numbers = ops.subtract(keras_ops.cumsum(dims.ones(count, dtype), axis=0), 1)
     return ops.add(ops.multiply(numbers, step), start)
+
+
+def along(line: Any, axis: int, axes: int) -> Any:
+    """Return a vector as a value of `axes` axes, of which the others have length 1."""
+    return ops.reshape(line, [-1 if i == axis else 1 for i in range(axes)])
 
 
 def broadcast_to(value: Any, lengths: Sequence[DimLike]) -> Any:
@@ -96,8 +99,8 @@ def reshape(value: Any, lengths: Sequence[DimLike]) -> Any:
     of positions that has the shape.
     """
     if not is_tensor(value):
-        found = np.reshape(value, [*map(_number, lengths)])
-        return simplified(found) if has_dims(value) else found
+        array = np.reshape(value, [*map(_number, lengths)])
+        return simplified(array) if has_dims(value) else array
     old = shape(value)
     if -1 in lengths:
         others = math.prod(n for n in lengths if not _is_rest(n))
@@ -127,22 +130,20 @@ def _number(length: DimLike) -> int:
 
 def _grid(lengths: Sequence[DimLike]) -> Tensor:
     """Return the positions 0, 1, ... in a tensor of this shape."""
-    found: Any = 0
+    grid: Any = 0
     for axis, length in enumerate(lengths):
-        line = [1] * len(lengths)
-        line[axis] = -1
         step = math.prod(lengths[axis + 1 :])
-        numbers = keras_ops.reshape(arange(0, length), line)
-        found = ops.add(ops.multiply(numbers, step), found)
-    return found
+        numbers = along(arange(0, length), axis, len(lengths))
+        grid = ops.add(ops.multiply(numbers, step), grid)
+    return grid
 
 
 def index(value: Any, spec: Sequence[Item]) -> Any:
     """Index by numbers, dimensions, scalar tensors, slices, None and `...`."""
     items = _without_ellipsis(spec, rank(value))
     if not is_tensor(value) and not any(map(_is_computed, items)):
-        found = np.asarray(value)[tuple(items)]
-        return simplified(found) if has_dims(value) else found
+        result = np.asarray(value)[tuple(items)]
+        return simplified(result) if has_dims(value) else result
     lengths = iter(shape(value))
     plain: list[Any] = []
     later: list[tuple[int, Any]] = []  # axis of the result, positions
@@ -158,10 +159,10 @@ def index(value: Any, spec: Sequence[Item]) -> Any:
         later.append((axis, _positions(item, length)))
         plain.append(slice(None))
         axis += 1
-    found = _sliced(value, plain)
+    result = _sliced(value, plain)
     for place, positions in reversed(later):
-        found = ops.take(found, positions, axis=place)
-    return found
+        result = ops.take(result, positions, axis=place)
+    return result
 
 
 def _is_computed(item: Item) -> bool:
@@ -248,12 +249,12 @@ def tile(value: Any, multiples: Sequence[DimLike]) -> Any:
     """Repeat a value along its axes."""
     lengths = shape(value)
     times = [1 if isinstance(n, Dim) else n for n in multiples]
-    found = ops.tile(value, times) if set(times) != {1} else value
+    tiled = ops.tile(value, times) if set(times) != {1} else value
     for axis, (length, count) in enumerate(zip(lengths, multiples, strict=True)):
         if isinstance(count, Dim):
             every = ops.mod(arange(0, count * length), length)
-            found = ops.take(found, every, axis=axis)
-    return found
+            tiled = ops.take(tiled, every, axis=axis)
+    return tiled
 
 
 def repeat(value: Any, times: DimLike, axis: int | None) -> Any:

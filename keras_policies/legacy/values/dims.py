@@ -91,18 +91,15 @@ class Quotient:
         return f"(({self.dividend}) // ({self.divisor}))"
 
     def ones(self, dtype: str) -> Tensor:
-        """Return ones, as many as the quotient."""
         if isinstance(self.divisor, int) and self.divisor > 0:
             every = slice(self.divisor - 1, None, self.divisor)
             return ones(self.dividend, dtype)[(every,)]
         raise ValueError(f"a length of {self} needs a divisor that is known")
 
     def scalar(self) -> Tensor:
-        """Return the quotient as an int32 scalar tensor."""
         return ops.floor_divide(scalar(self.dividend), scalar(self.divisor))
 
     def evaluate(self, lengths: Mapping[Any, int]) -> int:
-        """Return the quotient where lengths of axes are given, by their keys."""
         divisor = evaluate(self.divisor, lengths)
         return evaluate(self.dividend, lengths) // divisor
 
@@ -116,12 +113,10 @@ class Extreme:
 
     @functools.cached_property
     def low(self) -> float:
-        """int or -inf, a lower bound."""
         return self._function(bounds(option)[0] for option in self.options)
 
     @functools.cached_property
     def depth(self) -> int:
-        """int, how many atoms are inside each other."""
         return 1 + max(map(depth, self.options))
 
     @property
@@ -132,7 +127,6 @@ class Extreme:
         return f"{self.kind}({self.options[0]}, {self.options[1]})"
 
     def ones(self, dtype: str) -> Tensor:
-        """Return ones, as many as the larger or smaller of a length and a number."""
         number, length = self.options
         if not isinstance(number, int):
             raise ValueError(f"a length of {self}")
@@ -142,12 +136,10 @@ class Extreme:
         return ops.concatenate([ops.ones((number,), dtype), rest], axis=0)
 
     def scalar(self) -> Tensor:
-        """Return the larger or the smaller as an int32 scalar tensor."""
         function = ops.maximum if self.kind == "max" else ops.minimum
         return function(*map(scalar, self.options))
 
     def evaluate(self, lengths: Mapping[Any, int]) -> int:
-        """Return it where the lengths of axes are given, by their keys."""
         return int(self._function(evaluate(one, lengths) for one in self.options))
 
 
@@ -392,10 +384,10 @@ def extreme(kind: str, one: DimLike, other: DimLike) -> DimLike:
         is_first = one >= other if kind == "max" else one <= other
     except UndecidedError:
         options = sorted((one, other), key=lambda d: (isinstance(d, Dim), str(d)))
-        found = Dim({(Extreme(kind, (options[0], options[1])),): 1})
-        if depth(found) > MAX_DEPTH:
+        bound = Dim({(Extreme(kind, (options[0], options[1])),): 1})
+        if depth(bound) > MAX_DEPTH:
             raise ValueError(f"more than {MAX_DEPTH} bounds of a size") from None
-        return found
+        return bound
     return one if is_first else other
 
 
@@ -415,16 +407,16 @@ def axes_in(value: Any) -> set[AxisLength]:
         return set()
     if isinstance(value, np.ndarray):
         return set().union(*map(axes_in, value.flat))
-    found: set[AxisLength] = set()
+    axes: set[AxisLength] = set()
     for monomial in _terms(value):
         for atom in monomial:
             if isinstance(atom, AxisLength):
-                found.add(atom)
+                axes.add(atom)
             elif isinstance(atom, Quotient):
-                found |= axes_in(atom.dividend) | axes_in(atom.divisor)
+                axes |= axes_in(atom.dividend) | axes_in(atom.divisor)
             else:
-                found.update(*map(axes_in, atom.options))
-    return found
+                axes.update(*map(axes_in, atom.options))
+    return axes
 
 
 def scalar(value: Any) -> Any:

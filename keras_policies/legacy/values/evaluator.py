@@ -24,7 +24,7 @@ from keras_policies.late import keras
 from keras_policies.late import ops as keras_ops
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values import convolutions, dims
+from keras_policies.legacy.values import costs, dims, numpy_ops
 from keras_policies.legacy.values.dims import Dim, Ratio, UndecidedError
 
 # Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
@@ -90,8 +90,8 @@ def is_tensor(value: object) -> bool:
 
     Without Keras, which takes seconds to import, there is none.
     """
-    found = sys.modules.get("keras")
-    return found is not None and isinstance(value, found.KerasTensor)
+    loaded = sys.modules.get("keras")
+    return loaded is not None and isinstance(value, loaded.KerasTensor)
 
 
 def has_dims(value: object) -> bool:
@@ -112,12 +112,12 @@ def array(value: Any, dtype: str | None = None) -> Any:
         return ops.stack([array(item, dtype) for item in value])
     if isinstance(value, list | tuple) and any(map(has_dims, trees.leaves(value))):
         return np.array(value, dtype=object)
-    found = np.asarray(value)
-    if found.dtype == object and not has_dims(value):
+    items = np.asarray(value)
+    if items.dtype == object and not has_dims(value):
         raise ValueError(f"expected numbers, found {str(value)[:80]!r}")
     if not isinstance(value, np.ndarray | np.generic):
-        found = found.astype(DEFAULTS.get(found.dtype.name, found.dtype))
-    return found if dtype is None else found.astype(dtype)
+        items = items.astype(DEFAULTS.get(items.dtype.name, items.dtype))
+    return items if dtype is None else items.astype(dtype)
 
 
 def tensor(value: Any, dtype: str | None = None) -> Any:
@@ -125,8 +125,8 @@ def tensor(value: Any, dtype: str | None = None) -> Any:
     if isinstance(value, Dim | Ratio):
         value = dims.scalar(value)
     elif has_dims(value):
-        own = dtype_of(value)
-        items = [keras_ops.cast(dims.scalar(n), own) for n in value.ravel()]
+        own_dtype = dtype_of(value)
+        items = [keras_ops.cast(dims.scalar(n), own_dtype) for n in value.ravel()]
         value = keras_ops.reshape(keras_ops.stack(items), value.shape)
     elif isinstance(value, np.ndarray | np.generic):
         return value if dtype is None else np.asarray(value, dtype)
@@ -175,8 +175,8 @@ def evaluate(name: str, *args: Any, **kwargs: Any) -> Any:
         LimitError: if the size of the file does not explain what it costs.
     """
     values = [*trees.leaves((args, kwargs))]
-    if name in RESULTS:
-        budget.work(RESULTS[name](*args, **kwargs) * budget.STEP)
+    if name in costs.RESULTS:
+        budget.work(costs.RESULTS[name](*args, **kwargs) * budget.STEP)
     if any(map(is_tensor, values)):
         return _node(name, args, kwargs)
     if any(map(has_dims, values)):
@@ -194,10 +194,10 @@ _compiled: set[tuple[str, ...]] = set()  # names and arguments of calls of Keras
 def get_op(name: str) -> Callable[..., Any]:
     """Return a function of `keras.ops`, or raise ValueError if this Keras lacks it."""
     try:
-        found: Callable[..., Any] = operator.attrgetter(name)(keras_ops)
+        function: Callable[..., Any] = operator.attrgetter(name)(keras_ops)
     except AttributeError as error:
         raise ValueError(f"this Keras has no keras.ops.{name}") from error
-    return found
+    return function
 
 
 def _node(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -273,7 +273,7 @@ def _extreme(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any
 
 def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return what numpy computes, or if it lacks the function, the backend of Keras."""
-    function = NUMPY.get(name) or _numpy(name)
+    function = numpy_ops.FUNCTIONS.get(name) or _numpy(name)
     if function is None:
         if "keras" not in sys.modules:  # a file is described without it
             raise ValueError("computed when the model is built")
@@ -281,14 +281,14 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
     if name in WIDE and (half := _half(args)):  # added up as the backends do
         args = trees.mapped(
-            lambda x: _cast(x, "float32") if _is_half(x) else x, [*args]
+            lambda x: numpy_ops.cast(x, "float32") if _is_half(x) else x, [*args]
         )
-        return trees.mapped(lambda x: _cast(x, half), function(*args, **named))
-    found = function(*args, **named)
+        return trees.mapped(lambda x: numpy_ops.cast(x, half), function(*args, **named))
+    result = function(*args, **named)
     first = next((x for x in trees.leaves(args) if isinstance(x, np.ndarray)), None)
     if name in AS_WIDE and first is not None and first.dtype.kind in "iu":
-        return found.astype(first.dtype)
-    return tuple(found) if isinstance(found, list) else found
+        return result.astype(first.dtype)
+    return tuple(result) if isinstance(result, list) else result
 
 
 def _is_half(x: object) -> bool:
@@ -302,10 +302,10 @@ def _half(args: Sequence[Any]) -> str | None:
 
 def _numpy(name: str) -> Callable[..., Any] | None:
     try:
-        found = operator.attrgetter(name)(np)
+        function = operator.attrgetter(name)(np)
     except AttributeError:
         return None
-    return found if callable(found) else None
+    return function if callable(function) else None
 
 
 def _eagerly(
@@ -320,8 +320,8 @@ def _eagerly(
         budget.work(budget.COMPILED)
         _compiled.add(call)
     with keras.device("cpu:0"):
-        found = function(*args, **kwargs)
-        return keras.tree.map_structure(keras.ops.convert_to_numpy, found)
+        outputs = function(*args, **kwargs)
+        return keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
 
 
 def call_layer(layer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -378,9 +378,9 @@ def _weak(value: Any, dtype: npt.DTypeLike) -> Any:
     """Return a number without axes in a dtype, if it is of the same kind."""
     if np.ndim(value):
         return value
-    found = array(value)
-    is_float = _is_float(found.dtype) and not _is_float(np.dtype(dtype))
-    return value if is_float or found.dtype.kind == "c" else found.astype(dtype)
+    items = array(value)
+    is_float = _is_float(items.dtype) and not _is_float(np.dtype(dtype))
+    return value if is_float or items.dtype.kind == "c" else items.astype(dtype)
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:
@@ -407,188 +407,15 @@ def _charge(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     size = max((x.itemsize for x in arrays), default=8)
     if name == "cast":
         size = np.dtype(args[1]).itemsize
-    count = COSTS[name](*args, **kwargs) if name in COSTS else _broadcast(arrays)
-    computed = WORK[name](*args, **kwargs) if name in WORK else total
+    count = (
+        costs.RETURNED[name](*args, **kwargs)
+        if name in costs.RETURNED
+        else costs.broadcast_size(arrays)
+    )
+    computed = (
+        costs.COMPUTED[name](*args, **kwargs) if name in costs.COMPUTED else total
+    )
     budget.spend(max(count, 1), size, computed=max(computed, total))
-
-
-def _broadcast(arrays: Sequence[npt.NDArray[Any]]) -> int:
-    try:
-        return math.prod(np.broadcast_shapes(*(x.shape for x in arrays)))
-    except ValueError:
-        return sum(x.size for x in arrays)
-
-
-def _repeated(x: Any, repeats: Any, axis: Any = None) -> int:
-    times = np.asarray(repeats)
-    if times.size == 1:
-        return int(np.size(x) * max(int(times.reshape(-1)[0]), 0))
-    length = np.size(x) if axis is None else np.shape(x)[axis]
-    return int(np.size(x) // max(length, 1) * int(times.sum()))
-
-
-def _products(a: Any, b: Any) -> int:
-    """Return how many products a product of matrices adds up."""
-    one, other = np.shape(a), np.shape(b)
-    batch = np.broadcast_shapes(one[:-2], other[:-2])
-    columns = other[-1:] if len(other) > 1 else ()
-    return math.prod((*batch, *one[-2:], *columns))
-
-
-def _of_matmul(a: Any, b: Any) -> int:
-    return _products(a, b) // (np.shape(a)[-1] or 1)
-
-
-def _all_pairs(a: Any, b: Any, **kwargs: Any) -> int:
-    return np.size(a) * np.size(b)
-
-
-def _of_conv(x: Any, *kernels: Any, **kwargs: Any) -> int:
-    """Return the cost of the positions of an image, each times all kernels."""
-    positions: int = np.size(x) // max(np.shape(x)[-1], 1)
-    return positions * sum(map(np.size, kernels))
-
-
-def _filtered(x: Any, *kernels: Any, **kwargs: Any) -> int:
-    """Return an upper bound of the size of an image after a convolution."""
-    ratios = (kernel.shape[-1] / (kernel.shape[-2] or 1) for kernel in kernels)
-    return int(np.size(x) * max(ratios))
-
-
-def _filtered_alone(x: Any, kernel: Any, *rest: Any, **kwargs: Any) -> int:
-    """Return the same where each channel has filters of its own."""
-    return int(np.size(x) * kernel.shape[-1])
-
-
-def _of_layer(layer: Any, x: Any, **kwargs: Any) -> int:
-    """Return the cost of a product of two arrays, or of pooling one."""
-    if isinstance(x, list | tuple):
-        return _all_pairs(*x)
-    return int(np.size(x) * math.prod(getattr(layer, "pool_size", ())))
-
-
-def _of_matrices(a: Any, b: Any = 0, **kwargs: Any) -> int:
-    """Return the cost of solving linear equations: the cube of their number."""
-    return int((np.size(a) + np.size(b)) * np.shape(a)[-1])
-
-
-def _of_rfft(x: Any, length: int | None = None) -> int:
-    found = np.size(x[0] if isinstance(x, tuple) else x)
-    return found if length is None else found * max(length, 1)
-
-
-def _sizes_of_einsum(equation: str, *operands: Any) -> int:
-    """Return an upper bound of the products: every letter's length, multiplied."""
-    lengths: dict[str, int] = {}
-    for letters, operand in zip(
-        equation.split("->")[0].split(","), operands, strict=False
-    ):
-        named = letters.replace(".", "").strip()
-        shape = np.shape(operand)
-        lengths.update(zip(named, shape[len(shape) - len(named) :], strict=False))
-    largest = max((np.size(x) for x in operands), default=1)
-    return max(math.prod(lengths.values()), largest)
-
-
-CONVOLUTIONS = "conv", "depthwise_conv", "separable_conv"
-# Name -> how many numbers it returns, where broadcasting does not tell.
-COSTS: Mapping[str, Callable[..., int]] = {
-    "broadcast_to": lambda x, shape: math.prod(shape),
-    "conv": _filtered,
-    **dict.fromkeys(("depthwise_conv", "separable_conv"), _filtered_alone),
-    "concatenate": lambda items, axis=0: sum(np.size(x) for x in items),
-    "dot": _all_pairs,
-    "einsum": _sizes_of_einsum,
-    "matmul": _of_matmul,
-    "outer": _all_pairs,
-    "hanning": lambda n: 4 * n,  # it makes copies
-    "irfft": _of_rfft,
-    "pad": lambda x, widths, *_, **__: math.prod(
-        n + a + b for n, (a, b) in zip(np.shape(x), widths, strict=True)
-    ),
-    "repeat": _repeated,
-    "rfft": _of_rfft,
-    "scatter": lambda indices, values, shape: math.prod(shape),
-    **dict.fromkeys(
-        ("segment_max", "segment_sum"),
-        lambda x, ids, num_segments, **_: np.size(x) * max(num_segments, 1),
-    ),
-    "stack": lambda items, axis=0: sum(np.size(x) for x in items),
-    "take": lambda x, indices, axis=None, **_: int(
-        np.size(indices)
-        * np.size(x)
-        // max(np.shape(x)[axis] if axis is not None else np.size(x), 1)
-    ),
-    "tensordot": _all_pairs,
-    "tile": lambda x, times: int(np.size(x) * math.prod(np.ravel(times).tolist())),
-}
-# Name -> how many numbers it computes, where it returns fewer.
-WORK: Mapping[str, Callable[..., int]] = {
-    **dict.fromkeys(CONVOLUTIONS, _of_conv),
-    "layer": _of_layer,
-    **{"dot": _all_pairs, "matmul": _products},
-    **dict.fromkeys(("linalg.inv", "linalg.cholesky", "linalg.det"), _of_matrices),
-    "linalg.solve": _of_matrices,
-    **dict.fromkeys(("argsort", "sort", "top_k"), lambda x, *_, **__: 20 * np.size(x)),
-}
-# Name -> how many arrays or tensors it returns, where these may be many.
-RESULTS: Mapping[str, Callable[..., int]] = {
-    "split": lambda x, parts, axis=0: parts if np.ndim(parts) == 0 else len(parts),
-    "unstack": lambda x, num=None, axis=0: num or np.shape(x)[axis] or 0,
-}
-
-
-def _cast(x: Any, dtype: str) -> Any:
-    return np.asarray(x).astype(dtype)
-
-
-def _unstack(x: Any, num: int | None = None, axis: int = 0) -> tuple[Any, ...]:
-    found = tuple(np.moveaxis(np.asarray(x), axis, 0))
-    if num is not None and num != len(found):
-        raise ValueError(f"num: expected {len(found)}, found {num}")
-    return found
-
-
-def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return means; of integers, TensorFlow cuts off what is behind the point."""
-    if np.asarray(x).dtype.kind not in "iu":
-        return np.mean(x, axis=axis, keepdims=keepdims)
-    return np.trunc(np.mean(x, axis=axis, keepdims=keepdims)).astype(
-        np.asarray(x).dtype
-    )
-
-
-def _softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
-    powers = np.exp(x - np.max(x, axis=axis, keepdims=True))
-    return powers / np.sum(powers, axis=axis, keepdims=True)
-
-
-def _divide_no_nan(x: Any, y: Any) -> Any:
-    return np.where(np.equal(y, 0), np.zeros_like(x), np.divide(x, y)).astype(
-        np.result_type(x, y)
-    )
-
-
-# Functions of `keras.ops` that numpy has under another name, or means otherwise.
-NUMPY: Mapping[str, Callable[..., Any]] = {
-    "argsort": lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"),
-    "cast": _cast,
-    "conv": convolutions.conv,
-    "depthwise_conv": convolutions.depthwise_conv,
-    "divide_no_nan": _divide_no_nan,
-    "mean": _mean,
-    "moments": lambda x, axes, keepdims=False: (
-        np.mean(x, axis=axes, keepdims=keepdims),
-        np.var(x, axis=axes, keepdims=keepdims),
-    ),
-    "relu": lambda x: np.maximum(x, np.zeros((), x.dtype)),
-    "relu6": lambda x: np.clip(x, *np.array([0, 6], x.dtype)),
-    "rsqrt": lambda x: (1 / np.sqrt(x)).astype(np.asarray(x).dtype),
-    "sigmoid": lambda x: (1 / (1 + np.exp(-x))).astype(x.dtype),
-    "softmax": _softmax,
-    "stop_gradient": lambda x: x,
-    "unstack": _unstack,
-}
 
 
 def _added(x: Tensor, y: Tensor) -> Tensor:

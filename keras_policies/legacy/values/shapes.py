@@ -42,13 +42,13 @@ def shape_of(tensor: Tensor) -> Shape:
             waiting += inputs
             if not inputs:
                 setattr(one, KNOWN, _shape(one))
-    found: Shape = getattr(tensor, KNOWN)
-    return found
+    shape: Shape = getattr(tensor, KNOWN)
+    return shape
 
 
 def _operation(tensor: Tensor) -> "keras.Operation | None":
-    found = keras_internals.maker_of(tensor)
-    return None if isinstance(found, keras.layers.InputLayer) else found
+    operation = keras_internals.maker_of(tensor)
+    return None if isinstance(operation, keras.layers.InputLayer) else operation
 
 
 def _inputs(tensor: Tensor) -> Sequence[Tensor]:
@@ -61,17 +61,17 @@ def _shape(tensor: Tensor) -> Shape:
     if None not in tensor.shape:
         return tuple(tensor.shape)
     operation, inputs = _operation(tensor), _inputs(tensor)
-    known: dict[int, DimLike] = {}
+    lengths: dict[int, DimLike] = {}
     if operation is None:
-        known = {0: dims.batch(tensor)}
+        lengths = {0: dims.batch(tensor)}
     elif _keeps_batch(operation) and tensor.shape[0] is None:
         is_only = tensor.shape.count(None) == 1
-        known = {} if is_only else _traced(tensor, inputs)
-        known.setdefault(0, shape_of(inputs[0])[0])
+        lengths = {} if is_only else _traced(tensor, inputs)
+        lengths.setdefault(0, shape_of(inputs[0])[0])
     else:
-        known = _traced(tensor, inputs)
+        lengths = _traced(tensor, inputs)
     return tuple(
-        dims.read_from(tensor, axis, known.get(axis)) if length is None else length
+        dims.read_from(tensor, axis, lengths.get(axis)) if length is None else length
         for axis, length in enumerate(tensor.shape)
     )
 
@@ -100,11 +100,11 @@ def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
             continue
         told = [n for n in symbolic if is_distinct or _is_of_batch(n)]
         rows = [[dims.evaluate(n, given) for n in told] for given, _ in probes]
-        found = {}
+        multiples = {}
         for axis in (i for i, length in enumerate(tensor.shape) if length is None):
             multiple = _multiple([output[axis] for _, output in probes], told, rows)
-            found.update({} if multiple is None else {axis: multiple})
-        return found
+            multiples.update({} if multiple is None else {axis: multiple})
+        return multiples
     return {}
 
 
@@ -120,12 +120,12 @@ def _probe(
     if len(keys) >= len(primes):
         raise ValueError(f"{len(keys)} axes of unknown lengths")
     others = iter(primes[1:] if is_distinct else [primes[1]] * len(keys))
-    given = {key: primes[0] if key == dims.BATCH else next(others) for key in keys}
+    lengths = {key: primes[0] if key == dims.BATCH else next(others) for key in keys}
     numbers = {
-        key: tuple(dims.evaluate(length, given) for length in shape)
+        key: tuple(dims.evaluate(length, lengths) for length in shape)
         for key, shape in shapes.items()
     }
-    return given, keras_internals.output_shape(tensor, numbers)
+    return lengths, keras_internals.output_shape(tensor, numbers)
 
 
 def _is_of_batch(length: dims.Dim) -> bool:

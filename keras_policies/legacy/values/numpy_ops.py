@@ -1,6 +1,9 @@
-"""Convolutions of arrays, in numpy: no backend compiles them for one set of shapes."""
+"""Functions of `keras.ops` that numpy lacks, names otherwise or means otherwise.
 
-from collections.abc import Callable, Sequence
+No backend compiles the convolutions for one set of shapes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,8 +24,8 @@ def conv(x: Array, kernel: Array, **settings: Any) -> Array:
             return np.asarray(np.matmul(part, weights))
         part = part.reshape(*part.shape[:-1], groups, size)
         weights = weights.reshape(size, groups, -1)
-        found: Array = np.einsum("...gc,cgf->...gf", part, weights)
-        return found.reshape(*found.shape[:-2], filters)
+        products: Array = np.einsum("...gc,cgf->...gf", part, weights)
+        return products.reshape(*products.shape[:-2], filters)
 
     return _summed(x, kernel, product, **settings)
 
@@ -31,8 +34,8 @@ def depthwise_conv(x: Array, kernel: Array, **settings: Any) -> Array:
     """Convolve each channel by itself, `(*window, channels, filters of each)`."""
 
     def product(part: Array, weights: Array) -> Array:
-        found = part[..., np.newaxis] * weights
-        return found.reshape(*found.shape[:-2], -1)
+        products = part[..., np.newaxis] * weights
+        return products.reshape(*products.shape[:-2], -1)
 
     return _summed(x, kernel, product, **settings)
 
@@ -72,3 +75,53 @@ def _summed(
 
 def _each(setting: Setting, window: Sequence[int]) -> list[int]:
     return [setting] * len(window) if isinstance(setting, int) else [*setting]
+
+
+def cast(x: Any, dtype: str) -> Any:
+    """Return an array in a dtype."""
+    return np.asarray(x).astype(dtype)
+
+
+def _unstack(x: Any, num: int | None = None, axis: int = 0) -> tuple[Any, ...]:
+    parts = tuple(np.moveaxis(np.asarray(x), axis, 0))
+    if num is not None and num != len(parts):
+        raise ValueError(f"num: expected {len(parts)}, found {num}")
+    return parts
+
+
+def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return means; of integers, TensorFlow cuts off what is behind the point."""
+    dtype, mean = np.asarray(x).dtype, np.mean(x, axis=axis, keepdims=keepdims)
+    return np.trunc(mean).astype(dtype) if dtype.kind in "iu" else mean
+
+
+def _softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
+    powers = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
+
+
+def _divide_no_nan(x: Any, y: Any) -> Any:
+    quotient = np.where(np.equal(y, 0), np.zeros_like(x), np.divide(x, y))
+    return quotient.astype(np.result_type(x, y))
+
+
+# Name in keras.ops -> the function of arrays.
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "argsort": lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"),
+    "cast": cast,
+    "conv": conv,
+    "depthwise_conv": depthwise_conv,
+    "divide_no_nan": _divide_no_nan,
+    "mean": _mean,
+    "moments": lambda x, axes, keepdims=False: (
+        np.mean(x, axis=axes, keepdims=keepdims),
+        np.var(x, axis=axes, keepdims=keepdims),
+    ),
+    "relu": lambda x: np.maximum(x, np.zeros((), x.dtype)),
+    "relu6": lambda x: np.clip(x, *np.array([0, 6], x.dtype)),
+    "rsqrt": lambda x: (1 / np.sqrt(x)).astype(np.asarray(x).dtype),
+    "sigmoid": lambda x: (1 / (1 + np.exp(-x))).astype(x.dtype),
+    "softmax": _softmax,
+    "stop_gradient": lambda x: x,
+    "unstack": _unstack,
+}
