@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from keras_policies.legacy.base.model import Array, Config, LegacyWeight
 
 # Ops that run a function, ...
@@ -72,6 +74,23 @@ class Function:
     outputs: tuple[Output, ...]
 
 
+class Table(NamedTuple):
+    """The content of a lookup table; texts are bytes in arrays of objects."""
+
+    keys: Array  # one axis
+    values: Array  # a number, a text or an array for each key
+
+    def find(self, keys: Array, other: Array) -> Array:
+        """Return the values of some keys; `other` is that of any key not in it."""
+        numbers = {key: number for number, key in enumerate(self.keys.tolist())}
+        every = np.concatenate(
+            [self.values, np.asarray(other, self.values.dtype)[None]]
+        )
+        positions = [numbers.get(key, -1) for key in keys.reshape(-1).tolist()]
+        found: Array = every[positions].reshape(*keys.shape, *every.shape[1:])
+        return found
+
+
 @dataclasses.dataclass(frozen=True)
 class Trace:
     """A function of an object, for arguments of one kind.
@@ -120,3 +139,5 @@ class Recorded:
     constants: Mapping[int, Callable[[], Array]]
     functions: Mapping[str, Function]  # parsed when they are looked up
     signatures: Mapping[str, Trace]
+    # Lookup tables; None where the file does not hold what is in it.
+    tables: Mapping[int, Table | None] = dataclasses.field(default_factory=dict)

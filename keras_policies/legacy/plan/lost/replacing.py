@@ -21,6 +21,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Resource,
     Value,
 )
+from keras_policies.legacy.plan.lost.tables import Tables
 from keras_policies.legacy.plan.lost.tracing import Tracing, limit, refuse_resources
 
 MAX_OPS = 12_000  # and layers that functions become; Keras makes each of them once
@@ -57,6 +58,7 @@ class Replacing:
         self.recorded, self.settings, self.signature = recorded, settings, signature
         self._layers = Layers(recorded)
         self._left = limit()
+        self._tables = Tables(recorded, keeps_texts=settings.keeps_texts)
         self._ops = Limit(MAX_OPS, "ops in the functions that it recorded")
         self._inside: dict[int, Part | None] = {}  # rebuilt layers, by number
         self._around: list[int] = []  # the lost layers that are being rebuilt
@@ -110,7 +112,12 @@ class Replacing:
         given = [Argument(i) for i in range(len(specs))]
         captured = [self._captured(one) for one in trace.captures]
         tracing = Tracing(
-            self.recorded, self._layers, specs, self._part_inside, self._left
+            self.recorded,
+            self._layers,
+            specs,
+            self._part_inside,
+            self._left,
+            self._tables,
         )
         outputs = tracing.follow(trace.function, [*given, *captured])
         refuse_resources(outputs, self.recorded)

@@ -19,6 +19,7 @@ from keras_policies.legacy.readers.checkpoint.object_graph import (
 from keras_policies.legacy.readers.saved_model.lazy import Lazy
 from keras_policies.legacy.readers.saved_model.library import Library
 from keras_policies.legacy.readers.saved_model.objects import MODEL_FILE, SavedObjects
+from keras_policies.legacy.readers.saved_model.tables import Tables
 from keras_policies.legacy.readers.saved_model.traces import Traces
 
 MAX_PATHS = 64 * 1024 * 1024
@@ -29,7 +30,7 @@ IN_METADATA = "name", "trainable", "dtype"  # also where a layer has no config
 
 def read(objects: SavedObjects, weights: Weights) -> Recorded:
     """Return what is recorded; `weights` are those of the model, with their paths."""
-    layers, traces = _Layers(objects, weights), Traces(objects)
+    layers, traces, tables = _Layers(objects, weights), Traces(objects), Tables(objects)
     path, library = objects.folder / MODEL_FILE, objects.library
     return Recorded(
         layers=Lazy(path, layers.numbers, layers.layer),
@@ -37,6 +38,7 @@ def read(objects: SavedObjects, weights: Weights) -> Recorded:
         constants=Lazy(path, layers.constants, _constant(library)),
         functions=library.functions,
         signatures=Lazy(path, traces.signatures, library.trace),
+        tables=Lazy(path, tables.numbers, tables.content),
     )
 
 
