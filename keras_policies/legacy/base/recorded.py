@@ -26,6 +26,8 @@ PASSING = {
     *("PlaceholderWithDefault", "ReadVariableOp", "Snapshot"),
 }
 
+NO_CLASS = "Signature"  # of the model in a file without Keras metadata
+
 # Lists, tuples and dicts of `Spec`s, `Composite`s and plain values.
 Nest: TypeAlias = Any
 
@@ -129,8 +131,8 @@ class Recorded:
     """The objects and functions of a SavedModel; object 0 is the model.
 
     A file without Keras metadata has no other layers: its model has the class name
-    "Signature", and the trace of the serving signature (of the first one, or of
-    `__call__`, where there is none of that name). Its variables are those that the
+    `NO_CLASS`, and the trace of the serving signature (of the first one, or of
+    `__call__` or another function, where there is none of that name). Its variables are those that the
     trace captures.
     """
 

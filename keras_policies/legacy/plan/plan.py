@@ -19,11 +19,12 @@ from keras_policies.legacy.base.errors import (
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.names import layer_name
 from keras_policies.legacy.base.policies import policy_name
+from keras_policies.legacy.base.recorded import NO_CLASS
 from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import input_sizes, layers, policies
 from keras_policies.legacy.plan.findings import Findings, Settings
 from keras_policies.legacy.plan.lost import rebuild
-from keras_policies.legacy.plan.lost.rebuild import NO_CLASS, Rebuilt
+from keras_policies.legacy.plan.lost.rebuild import Rebuilt
 from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scale import LossScale
 

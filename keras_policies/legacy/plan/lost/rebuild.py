@@ -8,12 +8,12 @@ from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.names import beginnings
+from keras_policies.legacy.base.recorded import NO_CLASS
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import new_weights, vocabularies
 from keras_policies.legacy.plan.lost.owner import FLOATS
 from keras_policies.legacy.plan.lost.replacing import Replacing, is_known
 
-NO_CLASS = "Signature"  # of a file without Keras metadata
 MAX_DEPTH = 400  # steps that Keras surely recurses through under Python's usual limit
 
 
@@ -87,10 +87,11 @@ def rebuilt(
     written = {**legacy.config, "name": configs.name_of(legacy.config)}
     if signature is None and is_known(written, settings):
         return Rebuilt(legacy)
-    part = Replacing(legacy.recorded, settings, signature).part(written, 0)
+    replacing = Replacing(legacy.recorded, settings, signature)
+    part = replacing.part(written, 0)
     if part is None or not part.lost:
         return Rebuilt(legacy)
-    variables = legacy.recorded.variables
+    variables = replacing.recorded.variables
     found = new_weights.by_layer(part, variables)
     weights = {name: tuple(w for _, w in layer) for name, layer in found.items()}
     changed = set(found)

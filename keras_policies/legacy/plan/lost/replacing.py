@@ -1,5 +1,6 @@
 """Finds the lost layers of a model, and replaces each by what its function did."""
 
+import dataclasses
 from typing import Any
 
 from keras_policies.legacy.base import configs, remedies
@@ -11,6 +12,7 @@ from keras_policies.legacy.guards.limit import Limit
 from keras_policies.legacy.plan import classes, layers
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import graphs, models, recorded_layers, traces
+from keras_policies.legacy.plan.lost.frozen import Frozen
 from keras_policies.legacy.plan.lost.models import Followed
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
 from keras_policies.legacy.plan.lost.steps import (
@@ -55,7 +57,9 @@ class Replacing:
     def __init__(
         self, recorded: Recorded, settings: Settings, signature: str | None
     ) -> None:
-        self.recorded, self.settings, self.signature = recorded, settings, signature
+        self.settings, self.signature = settings, signature
+        self._frozen = Frozen(recorded)
+        self.recorded = dataclasses.replace(recorded, variables=self._frozen.variables)
         self._layers = Layers(recorded)
         self._left = limit()
         self._tables = Tables(recorded, keeps_texts=settings.keeps_texts)
@@ -121,7 +125,7 @@ class Replacing:
         )
         outputs = tracing.follow(trace.function, [*given, *captured])
         refuse_resources(outputs, self.recorded)
-        return tracing.steps, outputs
+        return self._frozen.thawed(tracing.steps), outputs
 
     def _captured(self, number: int) -> Value:
         if number in self.recorded.variables:
