@@ -132,8 +132,8 @@ class Recorded:
 
     A file without Keras metadata has no other layers: its model has the class name
     `NO_CLASS`, and the trace of the serving signature (of the first one, or of
-    `__call__` or another function, where there is none of that name). Its variables are those that the
-    trace captures.
+    `__call__` or another function, where there is none of that name). Its variables are
+    those that the trace captures.
     """
 
     layers: Mapping[int, RecordedLayer]

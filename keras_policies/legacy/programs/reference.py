@@ -199,6 +199,7 @@ class Interpreter:
             self.dropouts.append(within)
         if node.op in texts.TABLE_OPS:
             table = self._table(inputs[0])
+            budget.work(budget.ITEM * len(table.keys))
             return [texts.TABLE_OPS[node.op](table, *map(np.asarray, inputs[1:]))]
         if node.op in OF_VARIABLES:
             inputs = [self._variable(inputs[0]), *inputs[1:]]

@@ -16,6 +16,7 @@ from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array, Config
 from keras_policies.legacy.base.recorded import Node, Recorded, Table
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.lost.steps import (
     CallStep,
     Held,
@@ -111,8 +112,9 @@ class Tables:
         if not self._keeps_texts:
             return keys
         texts = [*dict.fromkeys([*table.values.tolist(), other.item()])]
-        numbers = np.array([texts.index(text) for text in table.values])
-        last = np.array(texts.index(other.item()))
+        position = {text: i for i, text in enumerate(texts)}
+        numbers = np.array([position[text] for text in table.values.tolist()])
+        last = np.array(position[other.item()])
         found = _number(work, Table(table.keys, numbers), keys, last)
         return self._text(work, found, texts)
 
@@ -173,13 +175,15 @@ class _Work:
 
 
 def _config(keys: Sequence[Any], **others: Any) -> Config:
-    """Return the config of a lookup layer; keys out of its table have an index of 1."""
+    """Return the config of a lookup layer; keys out of its table have the index 0."""
+    budget.work(budget.ITEM * len(keys))
     if isinstance(keys[0], bytes):
         words = [_decoded(key) for key in keys]
         others = {"oov_token": _unused_word(words), **others}
         return {"mask_token": None, "num_oov_indices": 1, "vocabulary": words, **others}
     numbers = [int(key) for key in keys]
-    unused = next(n for n in itertools.count(-1, -1) if n not in {*numbers})
+    taken = {*numbers}
+    unused = next(n for n in itertools.count(-1, -1) if n not in taken)
     others = {"oov_token": unused, **others}
     return {"mask_token": None, "num_oov_indices": 1, "vocabulary": numbers, **others}
 
