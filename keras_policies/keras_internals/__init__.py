@@ -76,6 +76,7 @@ from keras_policies.keras_internals.seams import (
     build_for,
     first_dtype,
     layer_calls,
+    texts_as_inputs,
 )
 from keras_policies.keras_internals.trainers import (
     after_additional_loss,

@@ -123,6 +123,12 @@ PLACES = {
     ),
     GRAPHS: (
         Place("backend.common.masking", "get_keras_mask", "_keras_mask", since="3.6"),
+        Place(
+            "models.functional",
+            "Functional._convert_inputs_to_tensors",
+            "_inputs",
+            takes="flat_inputs",
+        ),
         Place("ops.node", "KerasHistory", takes="operation node_index"),
         Place("ops.node", "Node.__init__", "_inbound_nodes _keras_history outputs"),
         Place("ops.node", "Node.output_tensors"),

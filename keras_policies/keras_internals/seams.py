@@ -12,9 +12,10 @@ import keras
 import numpy as np
 from keras import backend, ops, tree
 from keras.src.layers import layer as layer_module
+from keras.src.models import functional
 
 from keras_policies.keras_internals.layers import PolicyMap, own_policy
-from keras_policies.keras_internals.places import INFER, installs, needs
+from keras_policies.keras_internals.places import GRAPHS, INFER, installs, needs
 from keras_policies.keras_internals.wrapping import Function, instead_of, wrap
 
 
@@ -105,6 +106,31 @@ def build_for(layer: keras.Layer, args: Sequence[Any], kwargs: dict[str, Any]) -
     spec = layer_module.CallSpec(layer._call_signature, *context, args, kwargs)
     with layer._open_name_scope():
         layer._maybe_build(spec)
+
+
+@contextlib.contextmanager
+@needs(GRAPHS)
+def texts_as_inputs() -> Iterator[None]:
+    """Let Functional models take arrays of texts on backends that have no such tensors.
+
+    Lookup layers take them there, too; other layers do not.
+    """
+    stock = functional.Functional._convert_inputs_to_tensors
+
+    def convert(self: keras.Model, flat_inputs: list[Any]) -> list[Any]:
+        texts = [first_dtype([x]) == "string" for x in flat_inputs]
+        if not any(texts) or backend.backend() == "tensorflow":
+            return stock(self, flat_inputs)  # type: ignore[no-any-return]
+        return [
+            x if is_text else ops.convert_to_tensor(x, dtype=own.dtype)
+            for x, is_text, own in zip(flat_inputs, texts, self._inputs, strict=True)
+        ]
+
+    functional.Functional._convert_inputs_to_tensors = convert
+    try:
+        yield
+    finally:
+        functional.Functional._convert_inputs_to_tensors = stock
 
 
 @contextlib.contextmanager

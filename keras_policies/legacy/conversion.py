@@ -110,7 +110,7 @@ def convert_model(
         ()
     """
     policy, objects = checked_policy(dtype_policy), checked_objects(custom_objects)
-    rebuilds = loading.checked_lost(lost)
+    of_lost = loading.checked_lost(lost)
     atomic_file.check_ending(destination)
     destination = pathlib.Path(destination)
     atomic_file.check(destination, overwrite)
@@ -120,9 +120,9 @@ def convert_model(
             source,
             policy,
             safe_mode,
-            rebuild_lost=rebuilds,
             signature=signature,
             verify=True,
+            **of_lost,
         )
         description = inspection.describe(built.plan)
         with atomic_file.writing(destination, overwrite) as written:
@@ -191,8 +191,8 @@ def verify_model(
                 checked_policy(dtype_policy),
                 safe_mode,
                 compile=False,
-                rebuild_lost=loading.checked_lost(lost),
                 signature=signature,
+                **loading.checked_lost(lost),
             )
         except Keras3ModelError:
             model = loading.open_with_keras(path, None, False, safe_mode)

@@ -26,7 +26,7 @@ from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.readers import readers, sources, weights_only
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
-LOST = "rebuild", "refuse"  # what happens to layers whose classes are lost
+LOST = "rebuild", "numbers", "refuse"  # what happens to layers whose classes are lost
 
 
 def load_model(
@@ -65,6 +65,8 @@ def load_model(
         lost: str, what happens to layers and models of a SavedModel whose classes are
             not to be found. `"rebuild"` makes them of stock layers and `keras.ops`, by
             the functions that the file recorded, with one warning that lists them;
+            `"numbers"` does so, too, but where these look texts up by numbers, such as
+            the names of classes, it gives the numbers, which every backend can have;
             `"refuse"` raises an error that names their classes.
         signature: str, the name of a signature of a SavedModel, such as
             `"serving_default"`. The model does what the signature does, whatever its
@@ -84,7 +86,7 @@ def load_model(
             message names them.
         TypeError: if `custom_objects` is not a dict of names.
         TypeError, ValueError: if `dtype_policy` is not a policy.
-        ValueError: if `lost` is neither of the two.
+        ValueError: if `lost` is none of the three.
 
     Example:
         >>> model = load_model("model_of_2020")  # a SavedModel folder
@@ -93,7 +95,7 @@ def load_model(
         >>> load_model("model_of_2020", dtype_policy="float32").dtype_policy
         <DTypePolicy "float32">
     """
-    policy, rebuilds = checked_policy(dtype_policy), checked_lost(lost)
+    policy, of_lost = checked_policy(dtype_policy), checked_lost(lost)
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
             built = rebuild(
@@ -101,9 +103,9 @@ def load_model(
                 policy,
                 safe_mode,
                 compile=compile,
-                rebuild_lost=rebuilds,
                 signature=signature,
                 verify=verify,
+                **of_lost,
             )
     except errors.Keras3ModelError:
         if policy is not None:
@@ -118,11 +120,11 @@ def load_model(
     return open_with_keras(filepath, custom_objects, compile, safe_mode)
 
 
-def checked_lost(lost: str) -> bool:
-    """Return whether layers whose classes are lost are rebuilt."""
+def checked_lost(lost: str) -> dict[str, bool]:
+    """Return what the argument `lost` means, as keyword arguments of `rebuild`."""
     if lost not in LOST:
         raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
-    return lost == LOST[0]
+    return {"rebuild_lost": lost != "refuse", "keeps_texts": lost != "numbers"}
 
 
 def open_with_keras(
@@ -164,6 +166,7 @@ def rebuild(
     *,
     compile: bool = True,
     rebuild_lost: bool = True,
+    keeps_texts: bool = True,
     signature: str | None = None,
     verify: bool | None = False,
 ) -> build.Built:
@@ -186,6 +189,7 @@ def rebuild(
                     safe_mode,
                     compile=compile,
                     rebuild_lost=rebuild_lost,
+                    keeps_texts=keeps_texts,
                     signature=signature,
                     namesakes=namesakes,
                 )

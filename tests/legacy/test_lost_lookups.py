@@ -26,7 +26,6 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.filterwarnings("ignore:Explicitly requested dtype")  # of jax
-@pytest.mark.filterwarnings("ignore:.*reads a lookup table")  # so it is not checked
 @pytest.mark.parametrize("release", ["2.4.4", "2.15.1"])
 def test_a_lost_layer_looks_words_up_as_it_did(release, folder):
     path = folder / release / "saved_model"

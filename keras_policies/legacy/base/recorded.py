@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
 from keras_policies.legacy.base.model import Array, Config, LegacyWeight
 from keras_policies.legacy.base.trees import Tree
 
@@ -24,6 +26,8 @@ PASSING = {
     *("CheckNumerics", "EnsureShape", "Identity", "IdentityN", "PreventGradient"),
     *("PlaceholderWithDefault", "ReadVariableOp", "Snapshot"),
 }
+
+NO_CLASS = "Signature"  # of the model in a file without Keras metadata
 
 # Of `Spec`s, `Composite`s and plain values.
 Nest: TypeAlias = Tree
@@ -73,6 +77,23 @@ class Function:
     outputs: tuple[Output, ...]
 
 
+class Table(NamedTuple):
+    """The content of a lookup table; texts are bytes in arrays of objects."""
+
+    keys: Array  # one axis
+    values: Array  # a number, a text or an array for each key
+
+    def find(self, keys: Array, other: Array) -> Array:
+        """Return the values of some keys; `other` is that of any key not in it."""
+        numbers = {key: number for number, key in enumerate(self.keys.tolist())}
+        every = np.concatenate(
+            [self.values, np.asarray(other, self.values.dtype)[None]]
+        )
+        positions = [numbers.get(key, -1) for key in keys.reshape(-1).tolist()]
+        found: Array = every[positions].reshape(*keys.shape, *every.shape[1:])
+        return found
+
+
 @dataclasses.dataclass(frozen=True)
 class Trace:
     """A function of an object, for arguments of one kind.
@@ -111,9 +132,9 @@ class Recorded:
     """The objects and functions of a SavedModel; object 0 is the model.
 
     A file without Keras metadata has no other layers: its model has the class name
-    "Signature", and the trace of the serving signature (of the first one, or of
-    `__call__`, where there is none of that name). Its variables are those that the
-    trace captures.
+    `NO_CLASS`, and the trace of the serving signature (of the first one, or of
+    `__call__` or another function, where there is none of that name). Its variables are
+    those that the trace captures.
     """
 
     layers: Mapping[int, RecordedLayer]
@@ -121,3 +142,5 @@ class Recorded:
     constants: Mapping[int, Callable[[], Array]]
     functions: Mapping[str, Function]  # parsed when they are looked up
     signatures: Mapping[str, Trace]
+    # Lookup tables; None where the file does not hold what is in it.
+    tables: Mapping[int, Table | None] = dataclasses.field(default_factory=dict)

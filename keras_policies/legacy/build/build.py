@@ -57,6 +57,7 @@ def build(
     blank = keras_internals.blank_variables(backend.place, backend.zeros, budget.spend)
     ranks = keras_internals.checking_shapes(budget.check_rank)
     with located(legacy.path), blank, ranks:
+        _check_texts(plan)
         model = _make(plan)
         with corrupt(legacy.path):
             made_in_code.fill_lookups(model, legacy.vocabularies)
@@ -77,6 +78,17 @@ def build(
                 left_out += compiling.compile_model(model, plan, pairs)
     lacks_weights = bool(added and legacy.recorded)
     return Built(model, plan, left_out, different, lacks_weights)
+
+
+def _check_texts(plan: Plan) -> None:
+    """Raise if the model returns texts, and the backend has none."""
+    if plan.lost.texts and keras.backend.backend() != "tensorflow":
+        raise LegacyModelError(
+            f"it returns texts, which are looked up by {', '.join(plan.lost.texts)}, "
+            f"and {keras.backend.backend()} has no texts.",
+            "Pass lost='numbers' (--lost numbers) for the numbers of these texts, or a "
+            "signature without them, or set KERAS_BACKEND=tensorflow.",
+        )
 
 
 def _make(plan: Plan) -> keras.Model:

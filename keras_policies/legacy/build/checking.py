@@ -10,7 +10,7 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -47,6 +47,9 @@ LENGTHS = (5, 7, 6, 8, 9), (6,), (32,), (64,), (224,)
 # Integers below these are tried; then those below the length of a table.
 BOUNDS = {"uint8": 256, "int8": 100}
 BOUND = 12
+UNKNOWN = b"?"  # a text that is in no table
+SHARE_OF_KEYS = 0.7  # among the inputs of a model with lookup tables
+KEYS = 1000  # of a table from which they are drawn
 # Output dtype -> allowed difference, as a share of the largest number.
 TOLERANCES = {"float16": 2e-2, "bfloat16": 5e-2}
 TOLERANCE = 1e-4
@@ -141,7 +144,7 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
     tolerance = max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
     size = paths.size(plan.legacy.path)
     try:
-        with budget.anew(size):
+        with budget.anew(size), keras_internals.texts_as_inputs():
             return _Comparison(model, recorded, trace, tolerance, size).made()
     except LimitError:
         return Check(None, "its graph is too large")
@@ -185,6 +188,9 @@ class _Comparison:
                 return self._compared(interpreter, inputs, expected)
             except _NotCalledError as error:
                 problems.append(error)
+        has_texts = any(spec.dtype == "string" for spec in self._specs)
+        if has_texts and keras.backend.backend() != "tensorflow":
+            raise _UnsuitableError(f"{keras.backend.backend()} has no texts")
         raise problems[0].reason from problems[0].__cause__
 
     @property
@@ -330,11 +336,14 @@ def _differs(path: str, layer: keras.Layer, what: str) -> LegacyModelError:
 def _share(found: Array, expected: Array) -> float:
     """Return the largest difference, as a share of the largest number expected.
 
-    It is infinite where shapes or whole numbers differ.
+    It is infinite where shapes, whole numbers or texts differ. Numbers in the place of
+    texts count as equal.
     """
     if found.shape != expected.shape:
         return math.inf
-    if expected.dtype.kind in "iub":
+    if expected.dtype.kind == "O" and found.dtype.kind != "O":
+        return 0.0
+    if expected.dtype.kind in "iubO":
         return 0.0 if np.array_equal(found, expected) else math.inf
     wanted, given = expected.astype("float64"), found.astype("float64")
     with np.errstate(invalid="ignore"):
@@ -350,14 +359,13 @@ def _run(
     """Return inputs that the graph takes, and its outputs for them."""
     for kind in traces.composites(trace.inputs):
         raise _UnsuitableError(f"it takes a {kind}")
-    for spec in specs:
-        if spec.dtype == "string" or spec.shape is None:
-            kind = "texts" if spec.dtype == "string" else "a tensor of any rank"
-            raise _UnsuitableError(f"it takes {kind}")
+    if any(spec.shape is None for spec in specs):
+        raise _UnsuitableError("it takes a tensor of any rank")
+    keys = _keys(interpreter.recorded)
     problem: Exception | None = None
     for lengths in LENGTHS:
         while True:
-            inputs = _inputs(specs, lengths, bound)
+            inputs = _inputs(specs, lengths, bound, keys)
             try:
                 with np.errstate(all="ignore"):
                     count = len(traces.specs(trace.outputs))
@@ -376,10 +384,23 @@ def _run(
     raise _UnsuitableError(f"no inputs were found for it: {problem}")
 
 
+def _keys(recorded: Recorded) -> dict[str, list[Any]]:
+    """Return what the tables of a file know, and a text that none does, by dtype."""
+    found: dict[str, list[Any]] = {"string": [UNKNOWN], "int64": []}
+    for table in recorded.tables.values():
+        if table is not None:
+            dtype = "string" if table.keys.dtype.kind == "O" else "int64"
+            found[dtype] += table.keys[:KEYS].tolist()
+    return found
+
+
 def _inputs(
-    specs: Sequence[Spec], lengths: Sequence[int], bound: int | None
+    specs: Sequence[Spec],
+    lengths: Sequence[int],
+    bound: int | None,
+    keys: Mapping[str, Sequence[Any]],
 ) -> list[Array]:
-    """Return seeded inputs for some specs.
+    """Return seeded inputs for some specs: texts, and keys of tables among the numbers.
 
     With a `bound`, they are whole numbers below it.
     """
@@ -390,7 +411,11 @@ def _inputs(
         shape = [n if n is not None else next(sizes) for n in rest]
         shape = [EXAMPLES if batch is None else batch, *shape] if spec.shape else []
         budget.spend(float(np.prod(np.asarray(shape, "float64"))))
-        found.append(_random(random, spec.dtype, shape, bound))
+        drawn = _random(random, spec.dtype, shape, bound)
+        if keys.get(spec.dtype) and (bound is None or spec.dtype == "string"):
+            known = random.choice(np.array(keys[spec.dtype], drawn.dtype), shape)
+            drawn = np.where(random.random(shape) < SHARE_OF_KEYS, known, drawn)
+        found.append(drawn)
     return found
 
 
@@ -399,6 +424,8 @@ def _random(
 ) -> Array:
     if dtype == "bool":
         return random.random(shape) < 0.7
+    if dtype == "string":
+        return np.full(shape, UNKNOWN, object)
     if bound is None and not dtype.startswith(("int", "uint")):
         return random.standard_normal(shape).astype(dtype)
     most = BOUNDS.get(dtype, BOUND) if bound is None else bound

@@ -33,6 +33,8 @@ class Settings:
     replace: tuple[str, PolicyLike] | None = None
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
     replaces_lost: bool = True  # parts whose classes are not to be found
+    # Whether a look-up of texts by numbers gives texts; otherwise it gives the numbers.
+    keeps_texts: bool = True
     # Classes that are not Keras's in this file, though their names are.
     namesakes: frozenset[str] = frozenset()
 

@@ -18,11 +18,12 @@ from keras_policies.legacy.base.errors import (
     located,
 )
 from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.recorded import NO_CLASS
 from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import input_sizes, layers, policies
 from keras_policies.legacy.plan.findings import Findings, Settings
 from keras_policies.legacy.plan.lost import rebuild
-from keras_policies.legacy.plan.lost.rebuild import NO_CLASS, Rebuilt
+from keras_policies.legacy.plan.lost.rebuild import Rebuilt
 from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scale import LossScale
 
@@ -75,6 +76,7 @@ def make(
     safe_mode: bool = True,
     compile: bool = True,
     rebuild_lost: bool = True,
+    keeps_texts: bool = True,
     signature: str | None = None,
     namesakes: frozenset[str] = frozenset(),
 ) -> Plan:
@@ -83,7 +85,8 @@ def make(
     Its findings list what is missing. `dtype_policy` replaces the model's own. In safe
     mode, code in the file is refused. Without `compile`, an unreadable training
     configuration counts as none. With `rebuild_lost`, layers whose classes nobody knows
-    are made of their recorded functions; `signature` names the function that the model
+    are made of their recorded functions, whose look-ups of texts by numbers give these
+    numbers if `keeps_texts` is False; `signature` names the function that the model
     itself becomes. `namesakes` are the classes that are not Keras's, though their names
     are.
     """
@@ -92,6 +95,7 @@ def make(
             safe_mode,
             vocabularies=legacy.vocabularies,
             replaces_lost=rebuild_lost,
+            keeps_texts=keeps_texts,
             namesakes=namesakes,
         )
         lost = rebuild.rebuilt(legacy, settings, signature)

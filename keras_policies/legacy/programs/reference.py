@@ -28,11 +28,12 @@ from keras_policies.legacy.base.recorded import (
     Node,
     Output,
     Recorded,
+    Table,
     Trace,
 )
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import node_def, table
-from keras_policies.legacy.programs import dropouts
+from keras_policies.legacy.programs import dropouts, texts
 
 MAX_OUTPUTS = 2**31 - 1  # of a function: all
 MAX_DEPTH = 60  # of functions that call functions
@@ -196,12 +197,25 @@ class Interpreter:
             return LISTS[node.op](node.attributes, *inputs)
         if node.op == dropouts.DROPOUT:
             self.dropouts.append(within)
+        if node.op in texts.TABLE_OPS:
+            table = self._table(inputs[0])
+            budget.work(budget.ITEM * len(table.keys))
+            return [texts.TABLE_OPS[node.op](table, *map(np.asarray, inputs[1:]))]
         if node.op in OF_VARIABLES:
             inputs = [self._variable(inputs[0]), *inputs[1:]]
         if self.is_wide:
             wide = {name: self._widened(x) for name, x in node.attributes.items()}
             node = dataclasses.replace(node, attributes=wide)
         return _evaluated(node, inputs)
+
+    def _table(self, value: Value) -> Table:
+        """Return the content of a lookup table."""
+        is_table = isinstance(value, Resource)
+        table = self.recorded.tables.get(value.number) if is_table else None
+        if table is None:
+            reason = "it reads a lookup table whose content is not in the file"
+            raise NotInterpretedError(reason)
+        return table
 
     def _variable(self, value: Value) -> Array:
         """Return the value of a variable."""
@@ -287,6 +301,8 @@ def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
     op = OF_VARIABLES.get(node.op, node.op)
     if node.op in TABLES:
         _check_indices(*TABLES[node.op](*inputs))
+    if op in texts.OPS and texts.are_in(inputs):
+        return [texts.OPS[op](*inputs)]
     if op in MEANS:
         return [MEANS[op](node.attributes, *inputs)]
     if op not in table.NODES:

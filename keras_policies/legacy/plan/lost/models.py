@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Spec, Trace
-from keras_policies.legacy.plan.lost import rewriting, traces
+from keras_policies.legacy.plan.lost import frozen, rewriting, traces
 from keras_policies.legacy.plan.lost.functional import Functional
 from keras_policies.legacy.plan.lost.owner import Owner
 from keras_policies.legacy.plan.lost.steps import (
@@ -44,8 +44,9 @@ def made(
         starts = inputs(traces.filled(trace.inputs, iter(given)), given)
         is_one = not trace.inputs[0] and len(outputs) == 1  # of a signature
         ends = outputs if is_one else traces.filled(trace.outputs, iter(outputs))
-    trainable, dtype = frozenset(layer.trainable), layer.config.get("dtype")
-    owner = Owner(layer.name, dtype, trainable, recorded.variables)
+    variables, dtype = recorded.variables, layer.config.get("dtype")
+    trainable = frozenset(layer.trainable) | frozen.numbers(variables)
+    owner = Owner(layer.name, dtype, trainable, variables)
     dtypes = [spec.dtype for spec in specs]
     new, ends = rewriting.rewritten(owner, steps, ends, dtypes)
     model = Functional([_input(spec, owner) for spec in specs], new)

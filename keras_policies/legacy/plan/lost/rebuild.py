@@ -8,12 +8,12 @@ from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.configs import beginnings
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.recorded import NO_CLASS
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import new_weights, vocabularies
+from keras_policies.legacy.plan.lost.owner import FLOATS
 from keras_policies.legacy.plan.lost.replacing import Replacing, is_known
-
-NO_CLASS = "Signature"  # of a file without Keras metadata
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +25,7 @@ class Rebuilt:
         unused: the names of the variables that no inference function reads.
         copied: the names of the variables that several of its layers hold now.
         depth: the steps of the largest rebuilt layer.
+        texts: the layers whose texts are outputs of the model.
     """
 
     legacy: LegacyModel
@@ -32,6 +33,7 @@ class Rebuilt:
     unused: tuple[str, ...] = ()
     copied: tuple[str, ...] = ()
     depth: int = 0
+    texts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return what a user should know, in sentences."""
@@ -84,10 +86,11 @@ def rebuilt(
     written = {**legacy.config, "name": configs.name_of(legacy.config)}
     if signature is None and is_known(written, settings):
         return Rebuilt(legacy)
-    part = Replacing(legacy.recorded, settings, signature).part(written, 0)
+    replacing = Replacing(legacy.recorded, settings, signature)
+    part = replacing.part(written, 0)
     if part is None or not part.lost:
         return Rebuilt(legacy)
-    variables = legacy.recorded.variables
+    variables = replacing.recorded.variables
     found = new_weights.by_layer(part, variables)
     weights = {name: tuple(w for _, w in layer) for name, layer in found.items()}
     changed = set(found)
@@ -106,6 +109,8 @@ def rebuilt(
     )
     count = collections.Counter(number for _, number, _ in part.weights)
     every = legacy.recorded.layers[0].variables
-    unused = tuple(variables[n].name for n in every if n not in count)
+    read = {n for n in every if str(variables[n].dtype) not in FLOATS}  # as constants
+    unused = tuple(variables[n].name for n in every if n not in {*count, *read})
     copied = tuple(variables[n].name for n, times in count.items() if times > 1)
-    return Rebuilt(model, part.lost, unused, copied, part.depth)
+    texts = tuple(vocabularies.of_texts(part.config)) if "" in part.lost else ()
+    return Rebuilt(model, part.lost, unused, copied, part.depth, texts)

@@ -1,5 +1,6 @@
 """Finds the lost layers of a model, and replaces each by what its function did."""
 
+import dataclasses
 from typing import Any
 
 from keras_policies.legacy.base import configs, remedies
@@ -11,6 +12,7 @@ from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.plan import classes, layers
 from keras_policies.legacy.plan.findings import Settings
 from keras_policies.legacy.plan.lost import graphs, models, recorded_layers, traces
+from keras_policies.legacy.plan.lost.frozen import Frozen
 from keras_policies.legacy.plan.lost.models import Followed
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
 from keras_policies.legacy.plan.lost.steps import (
@@ -21,6 +23,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Resource,
     Value,
 )
+from keras_policies.legacy.plan.lost.tables import Tables
 from keras_policies.legacy.plan.lost.tracing import Tracing, limit, refuse_resources
 
 
@@ -52,9 +55,12 @@ class Replacing:
     def __init__(
         self, recorded: Recorded, settings: Settings, signature: str | None
     ) -> None:
-        self.recorded, self.settings, self.signature = recorded, settings, signature
+        self.settings, self.signature = settings, signature
+        self._frozen = Frozen(recorded)
+        self.recorded = dataclasses.replace(recorded, variables=self._frozen.variables)
         self._layers = Layers(recorded)
         self._left = limit()
+        self._tables = Tables(recorded, keeps_texts=settings.keeps_texts)
         self._ops = Limit(limits.OPS, "ops in the functions that it recorded")
         self._inside: dict[int, Part | None] = {}  # rebuilt layers, by number
         self._around: list[int] = []  # the lost layers that are being rebuilt
@@ -108,11 +114,16 @@ class Replacing:
         given = [Argument(i) for i in range(len(specs))]
         captured = [self._captured(one) for one in trace.captures]
         tracing = Tracing(
-            self.recorded, self._layers, specs, self._part_inside, self._left
+            self.recorded,
+            self._layers,
+            specs,
+            self._part_inside,
+            self._left,
+            self._tables,
         )
         outputs = tracing.follow(trace.function, [*given, *captured])
         refuse_resources(outputs, self.recorded)
-        return tracing.steps, outputs
+        return self._frozen.thawed(tracing.steps), outputs
 
     def _captured(self, number: int) -> Value:
         if number in self.recorded.variables:

@@ -25,6 +25,7 @@ from keras_policies.legacy.plan.lost.steps import (
 
 DRAWS = "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal"
 SIZES = "Shape", "ShapeN", "Size", "Rank"
+OF_TEXTS = Part("numbers", "Hashing", {"num_bins": 1})  # makes zeros of texts
 
 
 def rewritten(
@@ -151,7 +152,11 @@ class _Rewriting:
 
     def _anchor(self) -> Value:
         if self._zero is None:
-            self._zero = self._add(OpStep("zero", "_Zero", {}, (Argument(0),)))
+            numbers = [i for i, dtype in enumerate(self.arguments) if dtype != "string"]
+            first: Value = Argument(numbers[0] if numbers else 0)
+            if not numbers:
+                first = self._add(CallStep(OF_TEXTS, first))
+            self._zero = self._add(OpStep("zero", "_Zero", {}, (first,)))
         return self._zero
 
     def _weight(self, variable: int) -> Value:

@@ -34,6 +34,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Step,
     Value,
 )
+from keras_policies.legacy.plan.lost.tables import Tables
 from keras_policies.legacy.programs import dropouts
 
 # How many nodes are followed for a model. A node counts once for each of its inputs, in
@@ -57,6 +58,7 @@ class Tracing:
         specs: the arguments of the layer.
         part_of: see `regions`.
         left: the nodes that may still be followed.
+        tables: the lookup layers.
     """
 
     recorded: Recorded
@@ -64,6 +66,7 @@ class Tracing:
     specs: Sequence[Spec]
     part_of: PartOf
     left: Limit
+    tables: Tables
     steps: list[Step] = dataclasses.field(default_factory=list)
 
     def follow(self, name: str, given: Sequence[Value], depth: int = 0) -> list[Value]:
@@ -138,8 +141,11 @@ class _Calling:
             left = loops.unrolled(node, inputs, self._called)
             if left is not None:
                 return _each(left)
-        refuse_resources(inputs, self.tracing.recorded)
         steps, specs = self.tracing.steps, self.tracing.specs
+        looked_up = self.tracing.tables.made(node, inputs, steps)
+        if looked_up is not None:
+            return _always(looked_up)
+        refuse_resources(inputs, self.tracing.recorded)
         if node.op.startswith("TensorList") and inputs:
             item = loops.of_list(node, inputs, self.tracing.add)
             if item is not None:

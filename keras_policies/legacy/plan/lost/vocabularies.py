@@ -2,6 +2,7 @@
 
 import collections
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.model import Config, LegacyModel, Vocabulary
@@ -17,11 +18,13 @@ def renamed(legacy: LegacyModel, config: Config) -> Mapping[str, Vocabulary]:
     known = legacy.vocabularies
     if not known or legacy.recorded is None:
         return known
+    layers = dict(_paths(config))
     names = {path: _name(legacy.recorded, path) for path in known}
     count = collections.Counter(names.values())
     by_name = {name: known[path] for path, name in names.items() if count[name] == 1}
-    new = {path: by_name.get(path.rpartition("/")[2]) for path in _paths(config)}
-    return {path: own for path, own in new.items() if own is not None} | {**known}
+    new = {path: by_name.get(path.rpartition("/")[2]) for path in layers}
+    found = {path: own for path, own in new.items() if own is not None} | {**known}
+    return found | {path: Vocabulary() for path, own in layers.items() if _is_made(own)}
 
 
 def _name(recorded: Recorded, path: str) -> str:
@@ -41,10 +44,32 @@ def _name(recorded: Recorded, path: str) -> str:
     return path.rpartition("/")[2] if layer is None else layer.name
 
 
-def _paths(config: Config, prefix: str = "") -> Iterator[str]:
-    """Yield the paths of the layers in a model."""
+def of_texts(config: Config) -> Iterator[str]:
+    """Yield the layers of a model whose outputs are texts that were looked up."""
+    layers = {configs.name_of(layer): layer["config"] for layer in config["layers"]}
+    for name in _names(config["output_layers"]):
+        if layers[name].get("invert") is True:
+            yield name
+
+
+def _names(outputs: Any) -> Iterator[str]:
+    """Yield the layers in a nest of `[layer, call, position]`."""
+    if isinstance(outputs, list) and outputs and isinstance(outputs[0], str):
+        yield outputs[0]
+        return
+    for item in outputs.values() if isinstance(outputs, dict) else outputs:
+        yield from _names(item)
+
+
+def _is_made(config: Config) -> bool:
+    """Return whether a layer was made of a table, with its vocabulary."""
+    return isinstance(config.get("vocabulary"), list) and "trainable" not in config
+
+
+def _paths(config: Config, prefix: str = "") -> Iterator[tuple[str, Config]]:
+    """Yield the paths of the layers in a model, with their configs."""
     for layer in configs.inner_layers({"config": config}):
-        path = f"{prefix}{configs.name_of(layer)}"
-        yield path
-        if isinstance(layer.get("config"), dict):
-            yield from _paths(layer["config"], f"{path}/")
+        path, inner = f"{prefix}{configs.name_of(layer)}", layer.get("config")
+        if isinstance(inner, dict):
+            yield path, inner
+            yield from _paths(inner, f"{path}/")

@@ -60,7 +60,8 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
     is_signature = 0 not in metadata
     if is_signature:
         listed = children[0].get(SIGNATURES)
-        if CALL not in children[0] and (listed is None or not children[listed]):
+        has_signature = listed is not None and children[listed]
+        if not has_signature and not functions_of(nodes, children[0]):
             raise _no_functions(folder)
         metadata = {0: SIGNATURE, **metadata}
     checkpoint = Checkpoint(folder / VARIABLES, folder)
@@ -90,6 +91,15 @@ def open_folder(folder: pathlib.Path) -> SavedObjects:
         Library(folder / MODEL_FILE, meta_graph),
         is_signature,
     )
+
+
+def functions_of(nodes: Sequence[Message], edges: Edges) -> Edges:
+    """Return those edges of an object that lead to functions."""
+    return {
+        name: node
+        for name, node in edges.items()
+        if nodes[node].HasField("function") or nodes[node].bare_concrete_function
+    }
 
 
 def _parsed(kind: str, path: pathlib.Path) -> Message:

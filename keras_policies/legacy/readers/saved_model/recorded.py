@@ -26,7 +26,9 @@ from keras_policies.legacy.readers.saved_model.objects import (
     SERVING,
     SIGNATURES,
     SavedObjects,
+    functions_of,
 )
+from keras_policies.legacy.readers.saved_model.tables import Tables
 
 METRIC = "_tf_keras_metric"
 WITHOUT_CONFIG = "layer was saved without config"
@@ -38,7 +40,8 @@ REGULARIZERS = "regularization_losses"
 
 def read(objects: SavedObjects, weights: Weights) -> Recorded:
     """Return what is recorded; `weights` are those of the model, with their paths."""
-    layers, traces = _Layers(objects, weights), _Traces(objects)
+    layers, tables = _Layers(objects, weights), Tables(objects)
+    traces = _Traces(objects)
     path, library = objects.folder / MODEL_FILE, objects.library
 
     def constant(name: str) -> Callable[[], Array]:
@@ -50,6 +53,7 @@ def read(objects: SavedObjects, weights: Weights) -> Recorded:
         constants=Lazy(path, layers.constants, constant),
         functions=library.functions,
         signatures=Lazy(path, traces.signatures, library.trace),
+        tables=Lazy(path, tables.numbers, tables.content),
     )
 
 
@@ -158,24 +162,38 @@ class _Traces:
         self._listed = Limit(limits.LAYER_FUNCTIONS, "functions of its layers")
 
     def signatures(self) -> dict[str, str]:
-        """Return `{name of the signature: name of its function}`."""
-        children = self._objects.graph.children
-        listed = children[0].get(SIGNATURES)
-        named = {} if listed is None else children[listed]
-        functions = ((name, self._functions(node)) for name, node in named.items())
-        return {name: names[0] for name, names in functions if names}
+        """Return `{name of the signature: name of its function}`.
+
+        Of a root without signatures, the functions that are its attributes.
+        """
+        found = self._signatures() or self._of_root()
+        return {name: functions[0] for name, functions in found.items()}
 
     def of_signature(self) -> Iterator[Trace]:
         """Yield the traces of a root without Keras metadata: its serving signature's.
 
-        If it has no signature of that name, its first one; if it has none, `__call__`.
+        If it has no signature of that name, its first one; if it has none, `__call__`
+        or its first function.
         """
-        named = self.signatures()
-        if named:
-            name = named.get(SERVING, next(iter(named.values())))
-            yield self._objects.library.trace(name)
-        else:
-            yield from self.of_layer(self._objects.graph.children[0])
+        named, default = self._signatures(), SERVING
+        if not named:
+            named, default = self._of_root(), CALL
+        functions = named.get(default) or next(iter(named.values()), [])
+        yield from map(self._objects.library.trace, functions)
+
+    def _signatures(self) -> dict[str, list[str]]:
+        children = self._objects.graph.children
+        listed = children[0].get(SIGNATURES)
+        return {} if listed is None else self._named(children[listed])
+
+    def _of_root(self) -> dict[str, list[str]]:
+        objects = self._objects
+        return self._named(functions_of(objects.nodes, objects.graph.children[0]))
+
+    def _named(self, nodes: Edges) -> dict[str, list[str]]:
+        """Return the functions of objects, by their names; without those not traced."""
+        found = ((name, self._functions(node)) for name, node in nodes.items())
+        return {name: functions for name, functions in found if functions}
 
     def of_layer(self, edges: Edges) -> Iterator[Trace]:
         """Yield the traces of the `call` of a layer, whose edges are given."""

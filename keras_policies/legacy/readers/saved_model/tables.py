@@ -6,12 +6,18 @@ graph, or a file among the assets. Sources: tensorflow/python/ops/lookup_ops.py,
 tensorflow/core/protobuf/saved_object_graph.proto.
 """
 
+import functools
 import pathlib
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import without_package
 from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.recorded import Node, Table
 from keras_policies.legacy.guards import limits, texts
 from keras_policies.legacy.guards.paths import check_inside
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph
@@ -22,6 +28,11 @@ ASSETS = "assets"
 TABLES = "lookup_table", "_table"  # 2.6 and on, before
 INNER_LAYERS = "_lookup_layer", "_index_lookup_layer"  # of TextVectorization, likewise
 KEYS, VALUES = "-keys", "-values"
+CREATE, FILL = "_create_resource", "_initialize"
+FROM_FILE = "InitializeTableFromTextFile", "InitializeTableFromTextFileV2"
+WHOLE_LINE, LINE_NUMBER = -2, -1  # in place of a column of a file
+TAB = "\t"
+DENSE = "MutableDenseHashTable", "MutableDenseHashTableV2"
 
 
 class Tables:
@@ -41,11 +52,57 @@ class Tables:
             layer = self._children[layer].get(edge, layer)
         edges = self._children[layer]
         table = next((edges[name] for name in TABLES if name in edges), None)
-        if table is None:
-            return None
-        return self._in_checkpoint(table) or self._in_graph(table)
+        held = None if table is None else self._held(table, "iO")
+        if isinstance(held, Table):
+            keys, values = (part.reshape(-1).tolist() for part in held)
+            return keys, values
+        return None if held is None else (held, None)
 
-    def _in_checkpoint(self, table: int) -> tuple[list[Any], list[Any]] | None:
+    def numbers(self) -> dict[int, int]:
+        """Return the numbers of all tables, `{number: number}`."""
+        return {at: at for at, edges in enumerate(self._children) if CREATE in edges}
+
+    def content(self, table: int) -> Table | None:
+        """Return what is in a table, or None if the file does not hold it."""
+        held = self._held(table, "bifO")
+        if isinstance(held, list):
+            return self._columns(table, held)
+        if held is not None and (
+            held.keys.ndim != 1 or held.values.shape[:1] != held.keys.shape
+        ):
+            shapes = f"{held.keys.shape} for values of shape {held.values.shape}"
+            raise LegacyModelError(f"corrupt: a table has keys of shape {shapes}.")
+        return held
+
+    def _held(self, table: int, kinds: str) -> Table | list[bytes] | None:
+        """Return the content of a table, or the lines of the file that fills it.
+
+        The kinds are those of numpy that constants of the graph may have.
+        """
+        return self._in_checkpoint(table) or self._in_graph(table, kinds)
+
+    def _columns(self, table: int, lines: list[bytes]) -> Table:
+        """Return the keys and values that are columns of the lines of a file."""
+        fill = self._node(table, FILL, lambda node: node.op in FROM_FILE).attributes
+        dtypes = self._node(table, CREATE, lambda n: "value_dtype" in n.attributes)
+        delimiter = str(fill.get("delimiter", TAB)).encode()
+
+        def column(name: str) -> Array:
+            dtype = dtypes.attributes[f"{name}_dtype"]
+            return _column(lines, fill[f"{name}_index"], delimiter, dtype)
+
+        return Table(column("key"), column("value"))
+
+    def _node(self, table: int, edge: str, wanted: Callable[[Node], bool]) -> Node:
+        """Return the node of a function of a table that is wanted."""
+        function = self._objects.nodes[self._children[table][edge]].function
+        for name in function.concrete_functions:
+            found = self._objects.library.functions[name].nodes.values()
+            for node in filter(wanted, found):
+                return node
+        raise LegacyModelError(f"corrupt: the function {edge} of a table is empty.")
+
+    def _in_checkpoint(self, table: int) -> Table | None:
         objects = self._objects
         if table not in objects.in_checkpoint:
             return None
@@ -53,26 +110,41 @@ class Tables:
         for attribute in there.attributes:
             key = attribute.checkpoint_key
             if f"{key}{KEYS}" in objects.checkpoint.entries:
-                keys = objects.checkpoint.read(f"{key}{KEYS}").reshape(-1).tolist()
-                values = objects.checkpoint.read(f"{key}{VALUES}").reshape(-1).tolist()
-                return (keys, values) if keys else None
+                read = objects.checkpoint.read
+                found = Table(read(f"{key}{KEYS}"), read(f"{key}{VALUES}"))
+                if found.keys.ndim == 2:
+                    found = self._filled(table, found)
+                return found if found.keys.size else None
         return None
 
-    def _in_graph(self, table: int) -> tuple[list[Any], list[Any] | None] | None:
+    def _filled(self, table: int, stored: Table) -> Table:
+        """Return what is in a dense table, whose keys and values are stored as rows.
+
+        Two keys stand for rows that are empty, and for rows that were deleted.
+        """
+        dense = self._node(table, CREATE, lambda node: node.op in DENSE)
+        inputs = [taken.node for taken in dense.inputs]
+        is_special = np.zeros(len(stored.keys), bool)
+        keys = stored.keys[:, 0]
+        for name in inputs:
+            node = self._node(table, CREATE, functools.partial(_is_called, name))
+            is_special |= keys == node.attributes["value"]
+        return Table(keys[~is_special], stored.values[~is_special].squeeze(-1))
+
+    def _in_graph(self, table: int, kinds: str) -> Table | list[bytes] | None:
         inputs = self._inputs(table)
         assets = [node for node in inputs if node.HasField("asset")]
-        constants = [node for node in inputs if node.HasField("constant")]
+        constants = [node.constant for node in inputs if node.HasField("constant")]
         if assets:
-            return self._lines(assets[0].asset.asset_file_def_index), None
+            return self._lines(assets[0].asset.asset_file_def_index)
         if len(constants) != 2:
             return None
-        keys, values = (self._constant(node.constant.operation) for node in constants)
-        return keys, values
+        return Table(*(self._constant(node.operation, kinds) for node in constants))
 
     def _inputs(self, table: int) -> list[Message]:
         """Return the inputs of the function that fills a table."""
         nodes = self._objects.nodes
-        initialize = self._children[table].get("_initialize")
+        initialize = self._children[table].get(FILL)
         if initialize is None:
             return []
         names = nodes[initialize].function.concrete_functions
@@ -80,10 +152,10 @@ class Tables:
         every = (number for numbers in captured for number in numbers)
         return [nodes[number] for number in every if number != table]
 
-    def _constant(self, name: str) -> list[Any]:
-        """Return the values of a constant, integers or strings, as a flat list."""
+    def _constant(self, name: str, kinds: str) -> Array:
+        """Return the values of a constant, which has one of the kinds of numpy."""
         values = self._objects.library.constant(name)
-        if values.dtype.kind not in "iO":
+        if values.dtype.kind not in kinds:
             raise LegacyModelError(
                 f"{name}: corrupt: values of type {values.dtype}, expected integers or "
                 "strings."
@@ -91,8 +163,7 @@ class Tables:
         if values.size > limits.VOCABULARY_TOKENS:
             reason = f"{name}: corrupt: {values.size} tokens in a vocabulary."
             raise LegacyModelError(reason)
-        listed: list[Any] = values.reshape(-1).tolist()
-        return listed
+        return values
 
     def _lines(self, number: int) -> list[bytes]:
         """Return the lines of an asset, as TensorFlow reads them."""
@@ -153,3 +224,22 @@ def _by_index(
         reason = f"corrupt: {len(tokens)} tokens for {len(by_index)} indices."
         raise LegacyModelError(reason)
     return by_index
+
+
+def _is_called(name: str, node: Node) -> bool:
+    return node.name == name
+
+
+def _column(lines: list[bytes], index: int, delimiter: bytes, dtype: str) -> Array:
+    """Return a column of the lines of a file; see `WHOLE_LINE`, `LINE_NUMBER`."""
+    if index == LINE_NUMBER:
+        return np.arange(len(lines))
+    found = lines
+    if index != WHOLE_LINE:
+        columns = [line.split(delimiter) for line in lines]
+        if any(not 0 <= index < len(parts) for parts in columns):
+            reason = f"its vocabulary has no column {index} in each of its lines."
+            raise LegacyModelError(reason)
+        found = [parts[index] for parts in columns]
+    values = np.array(found, object)
+    return values if dtype == "string" else values.astype(dtype)

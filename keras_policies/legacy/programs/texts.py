@@ -1,0 +1,50 @@
+"""Ops on texts, which are bytes in arrays of objects, and on lookup tables."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.recorded import Table
+
+
+def _gathered(rows: Array, indices: Array, *_: Any) -> Array:
+    found: Array = np.take(rows, np.asarray(indices), 0)
+    return found
+
+
+def _equal(one: Array, other: Array) -> Array:
+    return np.asarray(np.asarray(one) == np.asarray(other))
+
+
+def _chosen(condition: Array, one: Array, other: Array) -> Array:
+    return np.where(condition, one, other)
+
+
+OPS: Mapping[str, Callable[..., Array]] = {
+    **dict.fromkeys(("Gather", "GatherV2", "ResourceGather"), _gathered),
+    "Equal": _equal,
+    "ExpandDims": lambda texts, axis: np.expand_dims(texts, int(axis)),
+    "NotEqual": lambda one, other: ~_equal(one, other),
+    "Reshape": lambda texts, shape: np.reshape(texts, shape),
+    "SelectV2": _chosen,
+    "StringLower": lambda texts: _each(bytes.lower, texts),
+}
+TABLE_OPS: Mapping[str, Callable[..., Array]] = {
+    **dict.fromkeys(("LookupTableFind", "LookupTableFindV2"), Table.find),
+    **dict.fromkeys(
+        ("LookupTableSize", "LookupTableSizeV2"),
+        lambda table: np.array(len(table.keys)),
+    ),
+}
+
+
+def _each(function: Callable[[bytes], bytes], texts: Array) -> Array:
+    found = [function(text) for text in np.ravel(texts).tolist()]
+    return np.array(found, object).reshape(np.shape(texts))
+
+
+def are_in(values: Sequence[Any]) -> bool:
+    """Return whether one of some arrays holds texts."""
+    return any(getattr(value, "dtype", None) == np.dtype(object) for value in values)

@@ -1,0 +1,281 @@
+"""SavedModels without Keras metadata look words up as they did; see write_tables.py.
+
+Models that take texts are called on every backend, as the comparison with the graph
+does: outside of it, only TensorFlow has texts.
+"""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import keras
+import legacy_files
+import numpy as np
+import pytest
+from test_lookups import change_graph, tensors
+
+from keras_policies import LegacyModelError, keras_internals, load_model
+from keras_policies.legacy import loading
+from keras_policies.legacy.base.recorded import Table
+from keras_policies.legacy.build import checking
+from keras_policies.legacy.plan.lost import traces
+from keras_policies.legacy.programs.reference import Interpreter
+from keras_policies.legacy.readers import readers
+from keras_policies.legacy.readers.checkpoint import protos
+
+pytestmark = [
+    pytest.mark.skipif(
+        importlib.util.find_spec("tensorflow") is None,
+        reason="the lookup layers of Keras 3 cannot be made without TensorFlow",
+    ),
+    pytest.mark.filterwarnings("ignore:.*classes of these layers"),
+    pytest.mark.filterwarnings("ignore:Explicitly requested dtype"),  # of jax
+    pytest.mark.filterwarnings("ignore:.*'StringToHashBucketFast' has no counterpart"),
+]
+IS_TENSORFLOW = keras.backend.backend() == "tensorflow"
+ARCHIVE = legacy_files.FOLDER / "tables.tar.xz"
+WORDS = ["de", "en", "fr", "naïve"]
+TITLES = ["Alien", "Brazil", "Heat", "Ran", "Up", "Amélie"]
+HASHED = "buckets", "export"  # farmhash is not interpreted
+TEXT_OUTPUTS = {"labels": "name", "retrieval": "identifiers"}
+TEXT_OUTPUTS["retrieval_by_numbers"] = "identifiers"
+CASES = [
+    *("bare", "buckets", "columns", "frozen", "labels", "lines", "mutable", "numbers"),
+    *("of_constants", "retrieval", "retrieval_by_numbers", "retrieval_of_numbers"),
+    "words",
+]
+NAMES = [f"2.4.4/{name}" for name in CASES]
+NAMES += [f"2.15.1/{name}" for name in (*CASES, "export")]
+STOCK = """
+import json, sys
+import keras, numpy as np, tensorflow as tf
+
+for path, expected in json.loads(sys.argv[1]):
+    stored = np.load(expected)
+    x = {key[2:]: tf.constant(stored[key]) for key in stored if key[:2] == "x/"}
+    (y,) = (stored[key] for key in stored if key[:2] == "y/")
+    found = keras.models.load_model(path)(x if len(x) > 1 else [*x.values()][0])
+    found = [*found.values()][0] if isinstance(found, dict) else found
+    np.testing.assert_allclose(found, y, atol=1e-6, err_msg=path)
+assert not any(name.startswith("keras_policies") for name in sys.modules)
+print("compared", len(json.loads(sys.argv[1])))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("tables")
+    return legacy_files.unpacked(made, [ARCHIVE]) / "tables"
+
+
+def stored(path):
+    """Return the recorded inputs and outputs of a case, by name, texts as objects."""
+    with np.load(path.parent / "expected.npz") as file:
+        arrays = {key: file[key] for key in file}
+    for key, value in arrays.items():
+        if value.dtype.kind == "U":
+            arrays[key] = np.char.encode(value).astype(object)
+    x = {key[2:]: value for key, value in arrays.items() if key.startswith("x/")}
+    return x, {key[2:]: value for key, value in arrays.items() if key.startswith("y/")}
+
+
+def called(model, x):
+    """Return the outputs of a model by name, as arrays."""
+    with keras_internals.texts_as_inputs():
+        found = model(x if len(x) > 1 else next(iter(x.values())))
+    found = found if isinstance(found, dict) else {"": found}
+    return {key: keras.ops.convert_to_numpy(y) for key, y in found.items()}
+
+
+def lookups(model):
+    """Return the lookup layers of a model, by name."""
+    classes = keras.layers.StringLookup, keras.layers.IntegerLookup
+    every = keras_internals.sublayers(model)
+    return {layer.name: layer for layer in every if isinstance(layer, classes)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_predicts_what_tensorflow_did(name, folder):
+    path = folder / name / "model"
+    x, y = stored(path)
+    text = None if IS_TENSORFLOW else TEXT_OUTPUTS.get(path.parent.name)
+    model = load_model(path, lost="numbers" if text else "rebuild")
+    found = called(model, x)
+    if len(y) == 1:  # a signature's only output has no name in a model
+        found = dict.fromkeys(y, *found.values())
+    assert sorted(found) == sorted(y)
+    for key in y.keys() - {text}:
+        if y[key].dtype == object:
+            np.testing.assert_array_equal(found[key], y[key])
+        else:
+            np.testing.assert_allclose(found[key], y[key], rtol=0, atol=1e-6)
+    if text:
+        words = {"labels": WORDS, "retrieval": TITLES}.get(path.parent.name)
+        words = words or [*TITLES[:5], "Heat"]
+        expected = [words[number] for number in found[text].ravel()]
+        assert expected == [word.decode() for word in y[text].ravel()]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name[-6:] != "export"])
+def test_its_own_graph_is_interpreted_and_agrees(name, folder):
+    path = folder / name / "model"
+    lost = "rebuild" if IS_TENSORFLOW else "numbers"
+    options = loading.checked_lost(lost)
+    built = loading.rebuild(path, None, True, verify=True, **options)
+    if path.parent.name in HASHED:
+        expected = "the op 'StringToHashBucketFast' has no counterpart"
+        assert built.check.reason == expected
+    else:
+        assert built.check.difference < 1e-6
+
+
+@legacy_files.once
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name.rpartition("/")[2] not in HASHED]
+)
+def test_the_interpreter_computes_what_tensorflow_did(name, folder):
+    path = folder / name / "model"
+    x, y = stored(path)
+    with readers.read(path) as legacy:
+        (trace,) = legacy.recorded.layers[0].traces
+        found = Interpreter(legacy.recorded).run(trace, [*x.values()])
+    names = [spec.name for spec in traces.specs(trace.outputs)]
+    for key, own in zip(names, found, strict=True):
+        expected = y.get(key, next(iter(y.values())))
+        assert own.dtype == expected.dtype
+        if expected.dtype == object:
+            np.testing.assert_array_equal(own, expected)
+        else:
+            np.testing.assert_allclose(own, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "expected"),
+    [
+        ("words", "string_lookup", ["[UNK]", *WORDS]),
+        ("lines", "string_lookup", ["[UNK]", *WORDS]),
+        ("export", "string_lookup", ["", "[UNK]", *WORDS]),
+        ("export", "integer_lookup", [-2, 5, -1, 7]),
+        ("mutable", "integer_lookup", [-1, 3, 4, 6]),
+        ("retrieval_of_numbers", "integer_lookup", [-1, 42, 7, 9]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_table_is_the_vocabulary_of_a_stock_layer(name, layer, expected, folder):
+    model = load_model(folder / "2.15.1" / name / "model")
+    assert lookups(model)[layer].get_vocabulary() == expected
+
+
+@pytest.mark.skipif(IS_TENSORFLOW, reason="TensorFlow has texts")
+@pytest.mark.parametrize("name", TEXT_OUTPUTS)
+def test_texts_as_outputs_are_refused_with_what_gives_numbers(name, folder):
+    message = "returns texts, .* string_lookup.*has no texts. Pass lost='numbers'"
+    with pytest.raises(LegacyModelError, match=message):
+        load_model(folder / "2.15.1" / name / "model")
+
+
+def test_what_is_saved_opens_in_stock_keras(folder, tmp_path):
+    pairs = []
+    for name in ("words", "columns", "lines", "buckets", "export", "frozen"):
+        path = folder / "2.15.1" / name
+        pairs.append((str(tmp_path / f"{name}.keras"), str(path / "expected.npz")))
+        load_model(path / "model").save(pairs[-1][0])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", STOCK, json.dumps(pairs)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "KERAS_BACKEND": "tensorflow"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "compared 6" in done.stdout
+
+
+def test_a_wrong_vocabulary_is_found(folder):
+    path = folder / "2.15.1" / "retrieval_of_numbers" / "model"
+    built = loading.rebuild(path, None, True)
+    lookups(built.model)["integer_lookup"].set_vocabulary([9, 7, 42])
+    with pytest.raises(LegacyModelError, match="other numbers than its own graph"):
+        checking.check(built.model, built.plan, None)
+
+
+def test_keys_that_are_not_in_a_table_get_its_default():
+    table = Table(np.array([b"a", b"b"], object), np.array([5, 7]))
+    found = table.find(np.array([[b"b", b"c"]], object), np.int64(-1))
+    assert found.tolist() == [[7, -1]]
+
+
+def copied(folder, tmp_path, name):
+    path = tmp_path / "model"
+    shutil.copytree(folder / "2.15.1" / name / "model", path)
+    return path
+
+
+def test_a_file_of_words_that_is_missing_is_named(folder, tmp_path):
+    path = copied(folder, tmp_path, "lines")
+    (path / "assets" / "model.words.txt").unlink()
+    with pytest.raises(LegacyModelError, match="model.words.txt is missing. Copy"):
+        load_model(path)
+
+
+def test_a_column_that_is_not_in_the_file_is_refused(folder, tmp_path):
+    path = copied(folder, tmp_path, "columns")
+    (path / "assets" / "model.columns.tsv").write_text("0\tde\n7\n")
+    with pytest.raises(LegacyModelError, match="has no column 1 in each of its lines"):
+        load_model(path)
+
+
+def without_constants(meta_graph, graph):
+    for number, data in enumerate(meta_graph.object_graph_def.concrete_functions):
+        function = protos.parse("NamedConcreteFunction", data)
+        if "initializer" in function.key:
+            del function.value.bound_inputs[1:]
+            functions = meta_graph.object_graph_def.concrete_functions
+            functions[number] = function.SerializeToString()
+
+
+def no_text(meta_graph, graph):
+    for tensor in tensors(graph).values():
+        if b"de" in tensor.string_val:
+            tensor.string_val[0] = b"\xff\xfe"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            without_constants,
+            "a table whose content is not in the file. Build the",
+        ),
+        (no_text, r"the token b'.xff.xfe': 'utf-8'"),
+    ],
+)
+def test_a_broken_table_is_refused(change, message, folder, tmp_path):
+    path = copied(folder, tmp_path, "words")
+    change_graph(path, change)
+    with pytest.raises(LegacyModelError, match=message):
+        load_model(path)
+
+
+def test_a_function_without_signature_is_known_by_its_attribute(folder):
+    path = folder / "2.15.1" / "bare" / "model"
+    with readers.read(path) as legacy:
+        assert list(legacy.recorded.signatures) == ["predict"]
+    model = load_model(path, signature="predict")
+    assert [type(layer).__name__ for layer in model.layers] == ["InputLayer", "Dense"]
+    with pytest.raises(LegacyModelError, match=r"there are \['predict'\]"):
+        load_model(path, signature="call")
+
+
+def test_constants_that_are_weights_of_layers_train(folder):
+    model = load_model(folder / "2.15.1" / "frozen" / "model")
+    found = {v.path: tuple(v.shape) for v in model.trainable_variables}
+    assert found == {
+        "conv2d/kernel": (3, 3, 2, 3),
+        "conv2d/bias": (3,),
+        "dense/kernel": (3, 2),
+        "dense/bias": (2,),
+    }
