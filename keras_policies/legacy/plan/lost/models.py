@@ -4,11 +4,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Spec, Trace
-from keras_policies.legacy.plan.lost import rewriting, traces
+from keras_policies.legacy.plan.lost import losses, rewriting, traces
 from keras_policies.legacy.plan.lost.functional import Functional
+from keras_policies.legacy.plan.lost.losses import Regularizers
 from keras_policies.legacy.plan.lost.owner import Owner
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
+    Known,
     Nest,
     Part,
     Step,
@@ -17,7 +19,8 @@ from keras_policies.legacy.plan.lost.steps import (
     values_in,
 )
 
-Followed = tuple[list[Step], list[Value]]  # what a trace did, and its outputs
+# What a trace did, and its outputs, the losses behind them.
+Followed = tuple[list[Step], list[Value]]
 
 
 def made(
@@ -27,6 +30,7 @@ def made(
     recorded: Recorded,
     found: Sequence[Trace],
     followed: Callable[[Trace], Followed],
+    regularizers: Regularizers,
 ) -> Part:
     """Return the model that does what the first of some traces did.
 
@@ -39,15 +43,18 @@ def made(
         specs = general
     given: list[Value] = [Argument(i) for i in range(len(specs))]
     starts: Nest = given
-    ends: Nest = outputs[: len(traces.specs(trace.outputs))]
+    count = len(traces.specs(trace.outputs))
+    added = [value for value in outputs[count:] if not isinstance(value, Known)]
+    ends: Nest = outputs[:count]
     if not path:
         starts = inputs(traces.filled(trace.inputs, iter(given)), given)
-        is_one = not trace.inputs[0] and len(outputs) == 1  # of a signature
-        ends = outputs if is_one else traces.filled(trace.outputs, iter(outputs))
+        is_one = not trace.inputs[0] and len(ends) == 1  # of a signature
+        ends = ends if is_one else traces.filled(trace.outputs, iter(ends))
     trainable, dtype = frozenset(layer.trainable), layer.config.get("dtype")
-    owner = Owner(layer.name, dtype, trainable, recorded.variables)
+    owner = Owner(layer.name, dtype, trainable, recorded.variables, regularizers)
     dtypes = [spec.dtype for spec in specs]
-    new, ends = rewriting.rewritten(owner, steps, ends, dtypes)
+    new, (ends, added) = rewriting.rewritten(owner, steps, [ends, added], dtypes)
+    ends = losses.added(new, ends, added)
     model = Functional([_input(spec, owner) for spec in specs], new)
     part = model.part(name, starts, ends)
     lost = {path: layer.class_name, **part.lost}

@@ -100,7 +100,9 @@ class _Layers:
             variables=variables,
             trainable=self._trainable(edges, variables),
             traces=tuple(traces),
+            traces_with_losses=tuple(self._traces.with_losses(edges)),
             regularizers=tuple(self._traces.of_regularizers(edges)),
+            activity_regularizer=self._traces.activity_regularizer(edges),
         )
 
     def _edges(self, node: int) -> Edges:

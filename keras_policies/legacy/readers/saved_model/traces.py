@@ -15,6 +15,7 @@ from keras_policies.legacy.readers.saved_model.objects import (
 )
 
 CALL_WITH_LOSSES = "call_and_return_conditional_losses"  # (outputs, losses)
+ACTIVITY_REGULARIZER = "activity_regularizer_fn"  # of an output
 DEFAULT_CALL = "_default_save_signature"  # of the model alone
 REGULARIZERS = "regularization_losses"
 MAX_TRACES = 200_000
@@ -53,11 +54,21 @@ class Traces:
             names = self._functions(edges[edge]) if edge in edges else []
             for name in names:
                 trace = self._objects.library.trace(name)
-                if edge == CALL_WITH_LOSSES and trace.outputs:
-                    trace = dataclasses.replace(trace, outputs=trace.outputs[0])
-                yield trace
+                yield _divided(trace) if edge == CALL_WITH_LOSSES else trace
             if names:
                 return
+
+    def with_losses(self, edges: Edges) -> Iterator[Trace]:
+        """Yield the traces of the `call` of a layer that return its losses, too."""
+        if CALL_WITH_LOSSES in edges:
+            for name in self._functions(edges[CALL_WITH_LOSSES]):
+                yield _divided(self._objects.library.trace(name))
+
+    def activity_regularizer(self, edges: Edges) -> Trace | None:
+        """Return the function of an output whose result is a loss of a layer."""
+        node = edges.get(ACTIVITY_REGULARIZER)
+        names = [] if node is None else self._functions(node)
+        return self._objects.library.trace(names[0]) if names else None
 
     def of_regularizers(self, edges: Edges) -> Iterator[Trace]:
         """Yield the functions of weights whose results are losses of a layer."""
@@ -76,3 +87,11 @@ class Traces:
             names = [bare.concrete_function_name]
         self._listed.spend(len(names))
         return names
+
+
+def _divided(trace: Trace) -> Trace:
+    """Return the trace of a function that returns `(outputs, losses)`."""
+    if not isinstance(trace.outputs, tuple) or len(trace.outputs) != 2:
+        return trace
+    outputs, losses = trace.outputs
+    return dataclasses.replace(trace, outputs=outputs, losses=losses)
