@@ -35,6 +35,7 @@ from keras_policies.legacy.programs.reference import Interpreter, NotInterpreted
 SEED = 0
 PROBES = 4
 TOLERANCE = 1e-4
+SMALL = 1e-7  # a factor that is none
 
 
 def added(steps: list[Step], outputs: Nest, losses: Sequence[Value]) -> Nest:
@@ -49,8 +50,10 @@ def _added(steps: list[Step], outputs: Nest, loss: Value) -> Nest:
         steps.append(OpStep(f"loss_{op}", op, attributes, inputs))
         return Result(len(steps) - 1)
 
-    flat = op("Reshape", op("Cast", loss, DstT="float32"), Known(np.int32([-1])))
-    total = op("Sum", flat, Known(np.int32([0])), keep_dims=True)
+    flat = op(
+        "Reshape", op("Cast", loss, DstT="float32"), Known(np.array([-1], "int32"))
+    )
+    total = op("Sum", flat, Known(np.array([0], "int32")), keep_dims=True)
     negative = op("StopGradient", op("Relu", op("Neg", total)))
     positive = op("AddV2", total, op("AddV2", negative, negative))
     config = {"l1": 1.0, "l2": 0.0, "dtype": "float32"}
@@ -93,7 +96,7 @@ class Regularizers:
         self._recorded = recorded
         self._found: dict[int, Config | None] = {}
         self.traces: dict[int, list[Trace]] = {}
-        root = recorded.layers[0] if 0 in recorded.layers else None
+        root = recorded.layers.get(0)
         for trace in () if root is None else root.regularizers:
             if len(trace.captures) == 1 and trace.captures[0] in recorded.variables:
                 self.traces.setdefault(trace.captures[0], []).append(trace)
@@ -126,14 +129,14 @@ class Regularizers:
             raise
         except (NotInterpretedError, LegacyModelError, ValueError):
             return None
-        for name, terms in STOCK.items():
-            rows = np.array([[term(array) for term in terms.values()] for array in arrays])
-            factors = np.linalg.lstsq(rows, losses, rcond=None)[0]
-            factors = np.where(np.abs(factors) < 1e-7, 0, factors)
-            if np.allclose(rows @ factors, losses, TOLERANCE) and (factors >= 0).all():
-                values = map(_short, factors.tolist())
-                return {"class_name": name, "config": dict(zip(terms, values, strict=True))}
-        return None
+        rows = np.array([[term(array) for term in TERMS.values()] for array in arrays])
+        factors = np.linalg.lstsq(rows, losses, rcond=None)[0]
+        factors = np.where(np.abs(factors) < SMALL, 0, factors)
+        if not np.allclose(rows @ factors, losses, TOLERANCE) or (factors < 0).any():
+            return None
+        # Of few digits, as the number was before float32 computed with it.
+        config = {k: float(f"{x:.5g}") for k, x in zip(TERMS, factors, strict=True)}
+        return {"class_name": "L1L2", "config": config}
 
     def _loss(self, variable: int, trace: Trace, array: Array) -> float:
         weight = self._recorded.variables[variable]
@@ -142,15 +145,8 @@ class Regularizers:
         return float(Interpreter(recorded).run(trace, [])[0])
 
 
-def _short(factor: float) -> float:
-    """Return the number of few digits that a float32 computation stands for."""
-    return float(f"{factor:.5g}")
-
-
-# Regularizer -> its terms, by the arguments that are their factors.
-STOCK: Mapping[str, Mapping[str, Callable[[Array], float]]] = {
-    "L1L2": {
-        "l1": lambda w: float(np.abs(w).sum(dtype="float64")),
-        "l2": lambda w: float(np.square(w, dtype="float64").sum()),
-    },
+# The terms of L1L2, by the arguments that are their factors.
+TERMS: Mapping[str, Callable[[Array], float]] = {
+    "l1": lambda weight: float(np.abs(weight).sum(dtype="float64")),
+    "l2": lambda weight: float(np.square(weight, dtype="float64").sum()),
 }

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Spec, Trace
-from keras_policies.legacy.plan.lost import losses, rewriting, traces
+from keras_policies.legacy.plan.lost import losses, rewriting, traces, training
 from keras_policies.legacy.plan.lost.functional import Functional
 from keras_policies.legacy.plan.lost.losses import Regularizers
 from keras_policies.legacy.plan.lost.owner import Owner
@@ -37,10 +37,13 @@ def made(
     `path` is "" for the whole model, which keeps the structure of inputs and outputs.
     """
     trace, specs = found[0], traces.specs(found[0].inputs)
-    steps, outputs = first = followed(trace)
+    first = followed(trace)
     general = traces.merged(found)
     if general != specs and all(same(first, followed(one)) for one in found[1:]):
         specs = general
+    trace, (steps, outputs), is_less = training.trained(
+        recorded, layer, trace, first, followed
+    )
     given: list[Value] = [Argument(i) for i in range(len(specs))]
     starts: Nest = given
     count = len(traces.specs(trace.outputs))
@@ -60,7 +63,10 @@ def made(
     lost = {path: layer.class_name, **part.lost}
     depth = max(len(new), part.depth)
     keywords = tuple(dict.fromkeys(s.name.partition("/")[0] for s in specs))
-    return dataclasses.replace(part, lost=lost, depth=depth, keywords=keywords)
+    less = (*part.trained_otherwise, *([path] if is_less else []))
+    return dataclasses.replace(
+        part, lost=lost, depth=depth, keywords=keywords, trained_otherwise=less
+    )
 
 
 def _input(spec: Spec, owner: Owner) -> Spec:
