@@ -52,19 +52,20 @@ def trained(
 
     The third is whether the layer did something in training that is left out.
     """
-    twin = _twin(layer, trace)
-    if twin is None:
+    other_trace = twin(layer, trace)
+    if other_trace is None:
         return trace, first, False
-    ops = {node.op for node in _nodes(recorded, twin.function)}
-    if not (ops & DRAWS or len(twin.losses) > len(trace.losses)):
-        return trace, first, bool(ops & ASSIGNMENTS) and _holds_statistics(layer, first)
-    other = followed(twin)
+    ops = {node.op for node in _nodes(recorded, other_trace.function)}
+    moves = bool(ops & ASSIGNMENTS) and _holds_statistics(layer, first)
+    if not (ops & DRAWS or len(other_trace.losses) > len(trace.losses)):
+        return trace, first, moves
+    other = followed(other_trace)
     if _alike(first, other):
-        return twin, other, bool(ops & ASSIGNMENTS) and _holds_statistics(layer, first)
+        return other_trace, other, moves
     return trace, first, True
 
 
-def _twin(layer: RecordedLayer, trace: Trace) -> Trace | None:
+def twin(layer: RecordedLayer, trace: Trace) -> Trace | None:
     """Return the trace whose arguments differ from another's by `training` alone."""
     every = layer.traces_with_losses or layer.traces
     wanted = _in_training(trace.inputs)
