@@ -132,6 +132,8 @@ def convert_model(
     notes = [*built.plan.findings.notes, *made_in_code.unrecorded_policies(built.model)]
     if built.plan.lost.layers:
         notes.append(str(built.plan.lost))
+    if built.check is not None and built.check.other_losses:
+        notes.append(f"the losses that its layers add: {built.check.other_losses}")
     return Converted(
         destination=str(destination),
         source=description,

@@ -152,6 +152,12 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
             f"training=True): {', '.join(built.check.dropouts)}. Keras "
             f"{keras.__version__} drops them in training only."
         )
+    if built.check is not None and built.check.other_losses:
+        warn.warn(
+            f"{path}: the model predicts as recorded, but trains with other losses of "
+            f"its layers: {built.check.other_losses}. Pass its classes as "
+            "custom_objects."
+        )
     if built.other_policies:
         warn.warn(
             f"{path}: your classes give these layers another policy than the file "

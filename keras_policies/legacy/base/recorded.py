@@ -100,13 +100,14 @@ class Trace:
 
     `inputs` is `(args, kwargs)`; its `Spec`s, flattened with the keys of dicts sorted,
     are the first arguments of the function. `captures` are the others, the numbers of
-    the objects in them.
+    the objects in them. The function returns `losses` after the outputs.
     """
 
     function: str
     inputs: Nest
     outputs: Nest
     captures: tuple[int, ...]
+    losses: Nest = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +125,9 @@ class RecordedLayer:
     variables: tuple[int, ...]  # with those of inner layers, in the order of `weights`
     trainable: tuple[int, ...]  # those of them that the layer trains
     traces: tuple[Trace, ...]  # of `call`
+    traces_with_losses: tuple[Trace, ...] = ()  # the same, with the losses it adds
     regularizers: tuple[Trace, ...] = ()  # each gives the loss of a weight
+    activity_regularizer: Trace | None = None  # gives that of an output
 
 
 @dataclasses.dataclass(frozen=True)

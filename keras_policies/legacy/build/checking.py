@@ -31,7 +31,7 @@ from keras_policies.legacy.base.recorded import (
 from keras_policies.legacy.build import hints, own_classes
 from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.ops import op_layers
-from keras_policies.legacy.plan.lost import models, steps, traces
+from keras_policies.legacy.plan.lost import models, steps, traces, training
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.programs.reference import (
     Interpreter,
@@ -64,11 +64,13 @@ class Check(NamedTuple):
             None if nothing was compared.
         reason: why nothing was compared, or None.
         dropouts: where the graph drops numbers, though it does not train.
+        other_losses: how the losses differ that layers and weights add, or "".
     """
 
     difference: float | None
     reason: str | None = None
     dropouts: tuple[str, ...] = ()
+    other_losses: str = ""
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -227,7 +229,39 @@ class _Comparison:
             raise _differs(*first, f"{problem} for output {number}")
         self._check_regularizers(interpreter)
         difference = max([0.0, *(_share(*pair) for pair in pairs)])
-        return Check(difference, dropouts=tuple(interpreter.dropouts))
+        dropouts = tuple(interpreter.dropouts)
+        losses = self._other_losses(interpreter, inputs, nest)
+        return Check(difference, dropouts=dropouts, other_losses=losses)
+
+    def _other_losses(
+        self, interpreter: Interpreter, inputs: list[Array], nest: Nest
+    ) -> str:
+        """Return how the sum of all losses differs from that of the graph, or "".
+
+        Of a negative loss the model has the absolute value, and in inference, too, what
+        a layer only adds in training.
+        """
+        root = self.recorded.layers.get(0)
+        found = traces.for_inference(root.traces_with_losses) if root else []
+        trace = next((t for t in found if t.inputs == self.trace.inputs), None)
+        if root is None or trace is None or not (trace.losses or root.regularizers):
+            return ""
+        self.model(nest, training=False)
+        total = sum(float(loss) for loss in self.model.losses)
+        in_training = training.twin(root, trace)
+        sums = []
+        for each in (trace, in_training):
+            if each is not None:
+                with self._budget():
+                    values = interpreter.run(each, inputs)
+                    values = values[len(traces.specs(each.outputs)) :]
+                    values += [interpreter.run(t, [])[0] for t in root.regularizers]
+                sums.append(sum(float(abs(np.sum(value))) for value in values))
+        if any(np.isclose(total, one, self.tolerance * 10, 1e-6) for one in sums):
+            return ""
+        return (
+            f"its losses are {total:.6g} on inputs for which the file has {sums[0]:.6g}"
+        )
 
     def _check_regularizers(self, interpreter: Interpreter) -> None:
         """Raise an error if a weight has a loss that the file does not record."""

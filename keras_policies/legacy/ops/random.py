@@ -31,10 +31,10 @@ def _share(shape: Lengths, dtype: str) -> Any:
     return ops.multiply(ops.add(ops.erf(scaled), 1), 0.5)
 
 
-@op(_Dropout=Raw("x", "rate"))  # see programs/dropouts.py
-def dropout(x: Value, rate: float) -> Value:
+@op(_Dropout=Raw("x", "rate noise_shape"))  # see programs/dropouts.py
+def dropout(x: Value, rate: float, noise_shape: Any = None) -> Value:
     """Drop a share of the numbers in training, and scale the others."""
-    return call_layer(keras.layers.Dropout(rate, dtype=dtype_of(x)), x)
+    return call_layer(keras.layers.Dropout(rate, noise_shape, dtype=dtype_of(x)), x)
 
 
 @op(

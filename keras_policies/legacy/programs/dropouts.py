@@ -1,9 +1,11 @@
 """Finds dropout in a recorded function, so that it becomes the layer.
 
     Mul(x, 1 / (1 - rate)), RandomUniform >= rate, SelectV2 or Mul of both
-        -> _Dropout(x), with the rate as an attribute
+    RealDiv(x, keep), Floor(keep + RandomUniform), Mul of both
+        -> _Dropout(x), with the rate and the shape of the draws as attributes
 
-That is `tf.nn.dropout`, and the Dropout layer where it is called with `training=True`.
+The first is `tf.nn.dropout`, and the Dropout layer where it is called with
+`training=True`; the second is stochastic depth, as it is often written.
 Source: tensorflow/python/ops/nn_ops.py, `_dropout`.
 """
 
@@ -36,25 +38,60 @@ def _dropout(node: Node, nodes: Mapping[str, Node]) -> Node | None:
         kept, scaled, other = made
         if other is None or _constant(other) != 0:
             return None
-    elif node.op == "Mul":
-        scaled, kept = made
-        if kept is None or kept.op != "Cast":
-            return None
-        kept = nodes.get(kept.inputs[0].node)
-    else:
+        return _scaled(node, scaled, kept, nodes)
+    if node.op != "Mul":
         return None
+    for scaled, kept in (made, made[::-1]):
+        if kept is not None and kept.op == "Cast":
+            return _scaled(node, scaled, nodes.get(kept.inputs[0].node), nodes)
+        if kept is not None and kept.op == "Floor":
+            return _floored(node, scaled, nodes.get(kept.inputs[0].node), nodes)
+    return None
+
+
+def _scaled(
+    node: Node, scaled: Node | None, kept: Node | None, nodes: Mapping[str, Node]
+) -> Node | None:
+    """Return a dropout that keeps `scaled` where a draw is at least the rate."""
     if kept is None or kept.op != "GreaterEqual" or scaled is None:
         return None
-    rate = _constant(nodes.get(kept.inputs[1].node))
-    if rate is None or not 0 <= rate < 1 or not _is_draw(kept.inputs[0], nodes):
-        return None
-    if scaled.op != "Mul":
+    rate, draw = _constant(nodes.get(kept.inputs[1].node)), kept.inputs[0]
+    if rate is None or not 0 <= rate < 1 or scaled.op != "Mul":
         return None
     x, factor = scaled.inputs
     scale = _constant(nodes.get(factor.node))
     if scale is None or not np.isclose(scale, 1 / (1 - rate), rtol=1e-2):
         return None
-    return Node(node.name, DROPOUT, (x,), {"rate": round(rate, 6)})
+    return _made(node, x, rate, draw, nodes)
+
+
+def _floored(
+    node: Node, scaled: Node | None, draw: Node | None, nodes: Mapping[str, Node]
+) -> Node | None:
+    """Return a dropout of `x / keep * floor(keep + draw)`: stochastic depth."""
+    if draw is None or draw.op not in ("Add", "AddV2"):
+        return None
+    if scaled is None or scaled.op != "RealDiv":
+        return None
+    x, divisor = scaled.inputs
+    keep = _constant(nodes.get(divisor.node))
+    for one, uniform in (draw.inputs, draw.inputs[::-1]):
+        added = _constant(nodes.get(one.node))
+        if added is not None and keep and np.isclose(added, keep) and 0 < keep <= 1:
+            return _made(node, x, 1 - keep, uniform, nodes)
+    return None
+
+
+def _made(
+    node: Node, x: Output, rate: float, draw: Output, nodes: Mapping[str, Node]
+) -> Node | None:
+    uniform = _uniform(draw, nodes)
+    if uniform is None:
+        return None
+    shape = _noise_shape(nodes.get(uniform.inputs[0].node), nodes)
+    return Node(
+        node.name, DROPOUT, (x,), {"rate": round(rate, 6), "noise_shape": shape}
+    )
 
 
 def _constant(node: Node | None) -> float | None:
@@ -64,10 +101,22 @@ def _constant(node: Node | None) -> float | None:
     return float(np.reshape(node.attributes["value"], ()))
 
 
-def _is_draw(output: Output, nodes: Mapping[str, Node]) -> bool:
-    """Return whether a node gives uniform numbers."""
+def _uniform(output: Output, nodes: Mapping[str, Node]) -> Node | None:
+    """Return the node that gives the uniform numbers in a draw, or None."""
     node = nodes.get(output.node)
     for _ in range(MAX_SCALED):
         if node is not None and node.op in SCALED:
             node = nodes.get(node.inputs[0].node)
-    return node is not None and node.op == "RandomUniform"
+    return node if node is not None and node.op == "RandomUniform" else None
+
+
+def _noise_shape(
+    shape: Node | None, nodes: Mapping[str, Node]
+) -> tuple[int | None, ...] | None:
+    """Return 1 for each axis along which one draw decides, and None for the others."""
+    sizes: list[float | None] = []
+    if shape is not None and shape.op == "Const":
+        sizes = [float(size) for size in np.ravel(shape.attributes["value"])]
+    elif shape is not None and shape.op == "Pack":
+        sizes = [_constant(nodes.get(taken.node)) for taken in shape.inputs]
+    return tuple(1 if size == 1 else None for size in sizes) if 1 in sizes else None

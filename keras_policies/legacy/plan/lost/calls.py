@@ -44,7 +44,11 @@ def call(region: Region, body: Body, value: Callable[[Output], Value]) -> Call |
         if part.tensors is not None:
             tensors = tensors[: part.tensors]
         arguments = _as_traced(layer, tensors) or _plainly(region, body, value, tensors)
-        positions = {output: output.position for output in region.outputs}
+        positions = {
+            output: output.position
+            for output in region.outputs
+            if output not in losses(region, body)
+        }
     else:
         tensors = _tensors(region.inputs, value)
         is_attention = region.layer.class_name == ATTENTION
@@ -53,10 +57,19 @@ def call(region: Region, body: Body, value: Callable[[Output], Value]) -> Call |
         positions = _positions(region, body)
     if part.tensors is not None:
         arguments = (tensors, {}) if len(tensors) == part.tensors else None
-    if arguments is None or len(positions) != len(region.outputs):
+    told = len(positions) + len(losses(region, body))
+    if arguments is None or told != len(region.outputs):
         return None
     first, kwargs = arguments
     return CallStep(part, first, kwargs), positions
+
+
+def losses(region: Region, body: Body) -> set[Output]:
+    """Return the outputs of a call that are losses, which the layer adds itself."""
+    every = region.layer.traces
+    is_call = len(region.nodes) == 1 and body.nodes[region.nodes[0]].op in CALLS
+    count = len(traces.specs(every[0].outputs)) if every and is_call else None
+    return {o for o in region.outputs if count is not None and o.position >= count}
 
 
 def _tensors(inputs: Iterable[Output], value: Callable[[Output], Value]) -> list[Value]:

@@ -89,7 +89,11 @@ def _part(made: Made, read: Read, bias: Use | None, owner: Owner) -> Part:
         config["use_bias"] = bias is not None
     if bias is not None:
         weights.append((("bias",), bias.read.variable, bias.read.shape))
-    config |= owner.config(_dtype(read, owner), read.variable)
+    is_depthwise = made.class_name == "DepthwiseConv2D"
+    held = {"depthwise" if is_depthwise else made.path: read.variable}
+    if bias is not None:
+        held["bias"] = bias.read.variable
+    config |= owner.config(_dtype(read, owner), **held)
     return Part(owner.label(read.variable), made.class_name, config, tuple(weights))
 
 

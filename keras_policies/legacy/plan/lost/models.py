@@ -4,11 +4,19 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Spec, Trace
-from keras_policies.legacy.plan.lost import frozen, rewriting, traces
+from keras_policies.legacy.plan.lost import (
+    frozen,
+    losses,
+    rewriting,
+    traces,
+    training,
+)
 from keras_policies.legacy.plan.lost.functional import Functional
+from keras_policies.legacy.plan.lost.losses import Regularizers
 from keras_policies.legacy.plan.lost.owner import Owner
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
+    Known,
     Nest,
     Part,
     Step,
@@ -17,7 +25,8 @@ from keras_policies.legacy.plan.lost.steps import (
     values_in,
 )
 
-Followed = tuple[list[Step], list[Value]]  # what a trace did, and its outputs
+# What a trace did, and its outputs, the losses behind them.
+Followed = tuple[list[Step], list[Value]]
 
 
 def made(
@@ -27,34 +36,44 @@ def made(
     recorded: Recorded,
     found: Sequence[Trace],
     followed: Callable[[Trace], Followed],
+    regularizers: Regularizers,
 ) -> Part:
     """Return the model that does what the first of some traces did.
 
     `path` is "" for the whole model, which keeps the structure of inputs and outputs.
     """
     trace, specs = found[0], traces.specs(found[0].inputs)
-    steps, outputs = first = followed(trace)
+    first = followed(trace)
     general = traces.merged(found)
     if general != specs and all(same(first, followed(one)) for one in found[1:]):
         specs = general
+    trace, (steps, outputs), is_less = training.trained(
+        recorded, layer, trace, first, followed
+    )
     given: list[Value] = [Argument(i) for i in range(len(specs))]
     starts: Nest = given
-    ends: Nest = outputs[: len(traces.specs(trace.outputs))]
+    count = len(traces.specs(trace.outputs))
+    added = [value for value in outputs[count:] if not isinstance(value, Known)]
+    ends: Nest = outputs[:count]
     if not path:
         starts = inputs(traces.filled(trace.inputs, iter(given)), given)
-        is_one = not trace.inputs[0] and len(outputs) == 1  # of a signature
-        ends = outputs if is_one else traces.filled(trace.outputs, iter(outputs))
+        is_one = not trace.inputs[0] and len(ends) == 1  # of a signature
+        ends = ends if is_one else traces.filled(trace.outputs, iter(ends))
     variables, dtype = recorded.variables, layer.config.get("dtype")
     trainable = frozenset(layer.trainable) | frozen.numbers(variables)
-    owner = Owner(layer.name, dtype, trainable, variables)
+    owner = Owner(layer.name, dtype, trainable, variables, regularizers)
     dtypes = [spec.dtype for spec in specs]
-    new, ends = rewriting.rewritten(owner, steps, ends, dtypes)
+    new, (ends, added) = rewriting.rewritten(owner, steps, [ends, added], dtypes)
+    ends = losses.added(new, ends, added)
     model = Functional([_input(spec, owner) for spec in specs], new)
     part = model.part(name, starts, ends)
     lost = {path: layer.class_name, **part.lost}
     depth = max(len(new), part.depth)
     keywords = tuple(dict.fromkeys(s.name.partition("/")[0] for s in specs))
-    return dataclasses.replace(part, lost=lost, depth=depth, keywords=keywords)
+    less = (*part.trained_otherwise, *([path] if is_less else []))
+    return dataclasses.replace(
+        part, lost=lost, depth=depth, keywords=keywords, trained_otherwise=less
+    )
 
 
 def _input(spec: Spec, owner: Owner) -> Spec:

@@ -8,6 +8,7 @@ from typing import Any
 from keras_policies.legacy.base.model import Config, LegacyWeight
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.plan import policies
+from keras_policies.legacy.plan.lost.losses import Regularizers
 from keras_policies.legacy.plan.lost.steps import OpStep
 
 FLOATS = "bfloat16", "float16", "float32", "float64"
@@ -21,12 +22,14 @@ class Owner:
         dtype: its policy as written, or None.
         trainable: the numbers of the variables that it trains.
         variables: those of the file, by number.
+        regularizers: those of its variables.
     """
 
     name: str
     dtype: Any
     trainable: frozenset[int]
     variables: Mapping[int, LegacyWeight]
+    regularizers: Regularizers
 
     @functools.cached_property
     def mixed(self) -> str | None:
@@ -34,10 +37,15 @@ class Owner:
         compute, variable = policies.dtypes_of(self.dtype)
         return compute if compute != variable and compute in FLOATS else None
 
-    def config(self, dtype: Any, *variables: int) -> Config:
-        """Return the arguments that all layers have."""
-        trains = any(number in self.trainable for number in variables)
-        return {"dtype": dtype, "trainable": trains or not variables}
+    def config(self, dtype: Any, **variables: int) -> Config:
+        """Return the arguments of a layer that holds variables under these names."""
+        trains = any(number in self.trainable for number in variables.values())
+        regularized = {
+            f"{name}_regularizer": self.regularizers.of(number)
+            for name, number in variables.items()
+            if self.regularizers.of(number) is not None
+        }
+        return {"dtype": dtype, "trainable": trains or not variables, **regularized}
 
     def label(self, variable: int) -> str:
         """Return a name for the layer that holds a variable."""

@@ -26,6 +26,7 @@ class Rebuilt:
         copied: the names of the variables that several of its layers hold now.
         depth: the steps of the largest rebuilt layer.
         texts: the layers whose texts are outputs of the model.
+        trained_otherwise: the paths of those that did more in training.
     """
 
     legacy: LegacyModel
@@ -34,6 +35,7 @@ class Rebuilt:
     copied: tuple[str, ...] = ()
     depth: int = 0
     texts: tuple[str, ...] = ()
+    trained_otherwise: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return what a user should know, in sentences."""
@@ -43,11 +45,16 @@ class Rebuilt:
         )
         text = (
             "the classes of these layers are not to be found, so they were made of the "
-            f"functions that the file recorded for inference: {named}. They train, but "
-            "not with what they only did in training: dropout and noise by ops, losses "
-            "that they added, statistics moved by assignments. Random numbers "
-            "are drawn in training only; in inference, they are their mean."
+            f"functions that the file recorded: {named}. They train with the dropout, "
+            "the losses and the regularizers that these have. Random numbers are drawn "
+            "in training only; in inference, they are their mean."
         )
+        if self.trained_otherwise:
+            named = ", ".join(map(repr, self.trained_otherwise))
+            text += (
+                " These did more in training, which is left out, such as moving "
+                f"statistics by assignments: {named}."
+            )
         if self.unused:
             unused = ", ".join(self.unused)
             text += f" Left out, since no inference function reads them: {unused}."
@@ -113,4 +120,5 @@ def rebuilt(
     unused = tuple(variables[n].name for n in every if n not in {*count, *read})
     copied = tuple(variables[n].name for n, times in count.items() if times > 1)
     texts = tuple(vocabularies.of_texts(part.config)) if "" in part.lost else ()
-    return Rebuilt(model, part.lost, unused, copied, part.depth, texts)
+    less = part.trained_otherwise
+    return Rebuilt(model, part.lost, unused, copied, part.depth, texts, less)

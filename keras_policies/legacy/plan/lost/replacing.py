@@ -11,8 +11,15 @@ from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.plan import classes, layers
 from keras_policies.legacy.plan.findings import Settings
-from keras_policies.legacy.plan.lost import graphs, models, recorded_layers, traces
+from keras_policies.legacy.plan.lost import (
+    graphs,
+    losses,
+    models,
+    recorded_layers,
+    traces,
+)
 from keras_policies.legacy.plan.lost.frozen import Frozen
+from keras_policies.legacy.plan.lost.losses import Regularizers
 from keras_policies.legacy.plan.lost.models import Followed
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
 from keras_policies.legacy.plan.lost.steps import (
@@ -22,6 +29,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Part,
     Resource,
     Value,
+    inputs_of,
 )
 from keras_policies.legacy.plan.lost.tables import Tables
 from keras_policies.legacy.plan.lost.tracing import Tracing, limit, refuse_resources
@@ -58,7 +66,7 @@ class Replacing:
         self.settings, self.signature = settings, signature
         self._frozen = Frozen(recorded)
         self.recorded = dataclasses.replace(recorded, variables=self._frozen.variables)
-        self._layers = Layers(recorded)
+        self._layers, self._regularizers = Layers(recorded), Regularizers(recorded)
         self._left = limit()
         self._tables = Tables(recorded, keeps_texts=settings.keeps_texts)
         self._ops = Limit(limits.OPS, "ops in the functions that it recorded")
@@ -89,14 +97,24 @@ class Replacing:
         if number is None or number in self._around:
             return None
         layer = self.recorded.layers[number]
-        found = traces.for_inference(layer.traces, tensors)
+        found = traces.for_inference(layer.traces_with_losses, tensors)
+        if not any(trace.losses for trace in found):
+            found = traces.for_inference(layer.traces, tensors)
         if signature is not None:
             found = [self.recorded.signatures[signature]]
         if not found:
             return None
         self._around.append(number)
         with located(layer=path or None):
-            part = models.made(layer, name, path, self.recorded, found, self._followed)
+            part = models.made(
+                layer,
+                name,
+                path,
+                self.recorded,
+                found,
+                self._followed,
+                self._regularizers,
+            )
         self._around.pop()
         self._ops.spend(len(part.config["layers"]))
         budget.work(budget.OP * len(part.config["layers"]))
@@ -123,7 +141,24 @@ class Replacing:
         )
         outputs = tracing.follow(trace.function, [*given, *captured])
         refuse_resources(outputs, self.recorded)
+        layer = self.recorded.layers[self._around[-1]]
+        activities = outputs[: len(traces.specs(trace.outputs))]
+        if layer.activity_regularizer is not None:
+            outputs += losses.of_activities(
+                tracing, layer.activity_regularizer, activities
+            )
+        outputs += self._own_regularizers(tracing)
         return self._frozen.thawed(tracing.steps), outputs
+
+    def _own_regularizers(self, tracing: Tracing) -> list[Value]:
+        """Follow what regularizes the variables in some steps, in a way of its own."""
+        taken = [value for step in tracing.steps for value in inputs_of(step)]
+        held = dict.fromkeys(v.variable for v in taken if isinstance(v, Held))
+        return [
+            loss
+            for trace in self._regularizers.others([*held])
+            for loss in tracing.follow(trace.function, [Held(*trace.captures)])
+        ]
 
     def _captured(self, number: int) -> Value:
         if number in self.recorded.variables:

@@ -170,7 +170,7 @@ class _Rewriting:
             return self._add(CallStep(self.tables[variable], self._tensor(every)))
         asked = {"shape": weight.shape, "dtype": dtype}
         ask = OpStep(f"{name}_ask", "_AskForWeight", asked, (self._anchor(),))
-        config = self.owner.config(dtype, variable)
+        config = self.owner.config(dtype, alpha=variable)
         part = Part(name, "PReLU", config, ((("alpha",), variable, None),))
         held = self._add(CallStep(part, self._add(ask)))
         return self._add(OpStep(f"{name}_take", "_TakeWeight", {}, (held,)))

@@ -73,6 +73,7 @@ class Part:
         keywords: the names of the arguments that are these tensors, once each.
         lost: the lost layers in it, `{path: class}`.
         depth: the steps of the largest of those.
+        trained_otherwise: the paths of those that did more in training.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Part:
     keywords: tuple[str, ...] = ()
     lost: Mapping[str, str] = dataclasses.field(default_factory=dict)
     depth: int = 0
+    trained_otherwise: tuple[str, ...] = ()
 
 
 def together(whole: Part, inside: Mapping[str, Part]) -> Part:
@@ -99,6 +101,9 @@ def together(whole: Part, inside: Mapping[str, Part]) -> Part:
             **{p: c for part in inside.values() for p, c in part.lost.items()},
         },
         depth=max([whole.depth, *(part.depth for part in inside.values())]),
+        trained_otherwise=tuple(
+            dict.fromkeys(p for part in inside.values() for p in part.trained_otherwise)
+        ),
     )
 
 

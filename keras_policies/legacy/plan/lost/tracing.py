@@ -199,7 +199,12 @@ def _each(values: Sequence[Value]) -> Callable[[Output], Value]:
 
 
 def _of_call(number: int, positions: Mapping[Output, int]) -> Callable[[Output], Value]:
-    return lambda output: Result(number, positions[output])
+    def value(output: Output) -> Value:
+        if output in positions:
+            return Result(number, positions[output])
+        return Known(np.float32(0))  # a loss, which the layer itself adds
+
+    return value
 
 
 def _folded(step: OpStep) -> Callable[[Output], Value] | None:

@@ -34,6 +34,7 @@ METRIC = "_tf_keras_metric"
 WITHOUT_CONFIG = "layer was saved without config"
 IN_METADATA = "name", "trainable", "dtype"  # also where a layer has no config
 CALL_WITH_LOSSES = "call_and_return_conditional_losses"  # (outputs, losses)
+ACTIVITY_REGULARIZER = "activity_regularizer_fn"  # of an output
 DEFAULT_CALL = "_default_save_signature"  # of the model alone
 REGULARIZERS = "regularization_losses"
 
@@ -115,7 +116,9 @@ class _Layers:
             variables=variables,
             trainable=self._trainable(edges, variables),
             traces=tuple(traces),
+            traces_with_losses=tuple(self._traces.with_losses(edges)),
             regularizers=tuple(self._traces.of_regularizers(edges)),
+            activity_regularizer=self._traces.activity_regularizer(edges),
         )
 
     def _edges(self, node: int) -> Edges:
@@ -201,11 +204,21 @@ class _Traces:
             names = self._functions(edges[edge]) if edge in edges else []
             for name in names:
                 trace = self._objects.library.trace(name)
-                if edge == CALL_WITH_LOSSES and trace.outputs:
-                    trace = dataclasses.replace(trace, outputs=trace.outputs[0])
-                yield trace
+                yield _divided(trace) if edge == CALL_WITH_LOSSES else trace
             if names:
                 return
+
+    def with_losses(self, edges: Edges) -> Iterator[Trace]:
+        """Yield the traces of the `call` of a layer that return its losses, too."""
+        if CALL_WITH_LOSSES in edges:
+            for name in self._functions(edges[CALL_WITH_LOSSES]):
+                yield _divided(self._objects.library.trace(name))
+
+    def activity_regularizer(self, edges: Edges) -> Trace | None:
+        """Return the function of an output whose result is a loss of a layer."""
+        node = edges.get(ACTIVITY_REGULARIZER)
+        names = [] if node is None else self._functions(node)
+        return self._objects.library.trace(names[0]) if names else None
 
     def of_regularizers(self, edges: Edges) -> Iterator[Trace]:
         """Yield the functions of weights whose results are losses of a layer."""
@@ -224,3 +237,11 @@ class _Traces:
             names = [bare.concrete_function_name]
         self._listed.spend(len(names))
         return names
+
+
+def _divided(trace: Trace) -> Trace:
+    """Return the trace of a function that returns `(outputs, losses)`."""
+    if not isinstance(trace.outputs, tuple) or len(trace.outputs) != 2:
+        return trace
+    outputs, losses = trace.outputs
+    return dataclasses.replace(trace, outputs=outputs, losses=losses)

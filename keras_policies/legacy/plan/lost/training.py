@@ -1,0 +1,159 @@
+"""What a lost layer did in training only.
+
+Beside the function for inference, the file has the same for training. Where the two
+differ by dropout, noise and added losses alone, the layer is made of the one for
+training: stock layers drop nothing in inference.
+
+    inference            x + dense(x)
+    training             x + _Dropout(dense(x))      the same, and dropout
+
+Any other difference is left out, and named.
+"""
+
+from collections.abc import Callable, Sequence
+
+from keras_policies.legacy.base.recorded import (
+    CALLS,
+    Nest,
+    Node,
+    Recorded,
+    RecordedLayer,
+    Trace,
+)
+from keras_policies.legacy.plan.lost.steps import (
+    CallStep,
+    Held,
+    OpStep,
+    Result,
+    Step,
+    Value,
+    constant,
+    inputs_of,
+    op_of,
+    same,
+)
+from keras_policies.legacy.programs.dropouts import DROPOUT
+
+Followed = tuple[list[Step], list[Value]]
+DRAWS = {"RandomStandardNormal", "RandomUniform", "TruncatedNormal"}
+NOISE = {"RandomStandardNormal", "TruncatedNormal"}  # their mean is 0
+ASSIGNMENTS = {"AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"}
+MAX_SCALED = 2  # ops between a draw and where it is added
+
+
+def trained(
+    recorded: Recorded,
+    layer: RecordedLayer,
+    trace: Trace,
+    first: Followed,
+    followed: Callable[[Trace], Followed],
+) -> tuple[Trace, Followed, bool]:
+    """Return the trace of which a layer is made, and what it did.
+
+    The third is whether the layer did something in training that is left out.
+    """
+    other_trace = twin(layer, trace)
+    if other_trace is None:
+        return trace, first, False
+    ops = {node.op for node in _nodes(recorded, other_trace.function)}
+    moves = bool(ops & ASSIGNMENTS) and _holds_statistics(layer, first)
+    if not (ops & DRAWS or len(other_trace.losses) > len(trace.losses)):
+        return trace, first, moves
+    other = followed(other_trace)
+    if _alike(first, other):
+        return other_trace, other, moves
+    return trace, first, True
+
+
+def twin(layer: RecordedLayer, trace: Trace) -> Trace | None:
+    """Return the trace whose arguments differ from another's by `training` alone."""
+    every = layer.traces_with_losses or layer.traces
+    wanted = _in_training(trace.inputs)
+    twins = (t for t in every if t.inputs != trace.inputs)
+    return next((t for t in twins if _in_training(t.inputs) == wanted), None)
+
+
+def _in_training(nest: Nest) -> Nest:
+    if isinstance(nest, dict):
+        return {key: _in_training(item) for key, item in nest.items()}
+    if type(nest) in (list, tuple):
+        return [*map(_in_training, nest)]
+    return True if nest is False else nest
+
+
+def _nodes(recorded: Recorded, name: str) -> list[Node]:
+    """Return the nodes of a function, and of those that it calls."""
+    waiting, seen, nodes = [name], {name}, list[Node]()
+    while waiting:
+        function = recorded.functions.get(waiting.pop())
+        own = () if function is None else function.nodes.values()
+        nodes += own
+        called = {str(node.attributes.get("f")) for node in own if node.op in CALLS}
+        waiting += called - seen
+        seen |= called
+    return nodes
+
+
+def _holds_statistics(layer: RecordedLayer, first: Followed) -> bool:
+    """Return whether ops read a variable of a layer that is not trained."""
+    taken = [value for step in first[0] for value in inputs_of(step)]
+    held = {value.variable for value in taken if isinstance(value, Held)}
+    return not held <= {*layer.trainable}
+
+
+def _alike(first: Followed, other: Followed) -> bool:
+    """Return whether two functions have the same outputs but for dropout and noise."""
+    (steps, outputs), (others, other_outputs) = first, other
+    waiting = [*zip(outputs, other_outputs, strict=False)]
+    seen: set[tuple[Value, Value]] = set()
+    while waiting:
+        pair = value, given = waiting.pop()
+        if pair in seen:
+            continue
+        seen.add(pair)
+        given = _undisturbed(given, others)
+        if not (isinstance(value, Result) and isinstance(given, Result)):
+            if not same(value, given):
+                return False
+            continue
+        one, two = steps[value.step], others[given.step]
+        if value.position != given.position or not _same_kind(one, two):
+            return False
+        pairs = inputs_of(one), inputs_of(two)
+        waiting += zip(*pairs, strict=True)
+    return True
+
+
+def _same_kind(one: Step, two: Step) -> bool:
+    if len(inputs_of(one)) != len(inputs_of(two)):
+        return False
+    if isinstance(one, OpStep) and isinstance(two, OpStep):
+        return one.op == two.op and same(one.attributes, two.attributes)
+    return (
+        isinstance(one, CallStep) and isinstance(two, CallStep) and one.part is two.part
+    )
+
+
+def _undisturbed(value: Value, steps: Sequence[Step]) -> Value:
+    """Return a value before dropout and noise."""
+    while (step := op_of(value, steps)) is not None:
+        if step.op == DROPOUT or (
+            step.op in ("Add", "AddV2") and _is_noise(step.inputs[1], steps)
+        ):
+            value = step.inputs[0]
+        else:
+            break
+    return value
+
+
+def _is_noise(value: Value, steps: Sequence[Step]) -> bool:
+    """Return whether a value is drawn, with the mean 0."""
+    step = op_of(value, steps)
+    for _ in range(MAX_SCALED):
+        if step is None or step.op not in ("Mul", "Add", "AddV2"):
+            break
+        number = constant(step.inputs[1])
+        if number is None or (step.op != "Mul" and number.any()):
+            return False
+        step = op_of(step.inputs[0], steps)
+    return step is not None and step.op in NOISE

@@ -1,0 +1,320 @@
+"""Models that do more in training than they predict: written by `write_lost.py`.
+
+What `lost_table.py` says of its functions holds here, too.
+"""
+
+import tensorflow as tf
+from lost_table import functional, registering, spec
+
+keras = tf.keras
+layers, regularizers = keras.layers, keras.regularizers
+CASES = {}
+case = registering(CASES)
+X, SEQUENCE = spec(4), spec(5, 4)
+
+
+# Losses that layers add.
+
+
+class VectorQuantizer(layers.Layer):
+    """keras.io's vector-quantized VAE."""
+
+    def build(self, shape):
+        self.codes = self.add_weight("codes", (4, 6), initializer="uniform")
+
+    def call(self, x):
+        distances = (
+            tf.reduce_sum(x**2, axis=1, keepdims=True)
+            + tf.reduce_sum(self.codes**2, axis=0)
+            - 2 * tf.matmul(x, self.codes)
+        )
+        chosen = tf.one_hot(tf.argmin(distances, axis=1), 6)
+        quantized = tf.matmul(chosen, self.codes, transpose_b=True)
+        commitment = tf.reduce_mean((tf.stop_gradient(quantized) - x) ** 2)
+        codebook = tf.reduce_mean((quantized - tf.stop_gradient(x)) ** 2)
+        self.add_loss(0.25 * commitment + codebook)
+        return x + tf.stop_gradient(quantized - x)
+
+
+@case("added losses", X)
+def vector_quantizer():
+    return functional(VectorQuantizer(), X, layers.Dense(2))
+
+
+class Divergence(layers.Layer):
+    """The KL divergence of a VAE's code, which is its mean in inference."""
+
+    def call(self, inputs):
+        mean, log_variance = inputs
+        loss = 1 + log_variance - tf.square(mean) - tf.exp(log_variance)
+        self.add_loss(-0.5 * tf.reduce_mean(tf.reduce_sum(loss, axis=1)))
+        return mean
+
+
+@case("added losses", X)
+def divergence():
+    x = keras.Input((4,))
+    code = Divergence()([layers.Dense(3)(x), layers.Dense(3)(x)])
+    return keras.Model(x, layers.Dense(2)(code))
+
+
+class Switch(layers.Layer):
+    """The router of a switch transformer, and its load balancing."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.router = layers.Dense(3)
+        self.experts = [layers.Dense(4) for _ in range(3)]
+
+    def call(self, x):
+        probabilities = tf.nn.softmax(self.router(x))
+        chosen = tf.one_hot(tf.argmax(probabilities, axis=-1), 3)
+        density = tf.reduce_mean(chosen, axis=0)
+        proxy = tf.reduce_mean(probabilities, axis=0)
+        self.add_loss(tf.reduce_mean(proxy * density) * 9.0)
+        outputs = tf.stack([expert(x) for expert in self.experts], axis=1)
+        weights = (chosen * probabilities)[:, :, None]
+        return tf.reduce_sum(outputs * weights, axis=1)
+
+
+@case("added losses", X)
+def load_balancing():
+    return functional(Switch(), X)
+
+
+class Confidence(layers.Layer):
+    """A penalty that is negative."""
+
+    def call(self, x):
+        p = tf.nn.softmax(x)
+        self.add_loss(0.5 * tf.reduce_mean(tf.reduce_sum(p * tf.math.log(p), axis=-1)))
+        return p
+
+
+@case("added losses", X)
+def negative_loss():
+    x = keras.Input((4,))
+    return keras.Model(x, Confidence()(layers.Dense(3)(x)))
+
+
+class Outer(layers.Layer):
+    """A loss of its own, and one of a layer in it."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.inner, self.dense = VectorQuantizer(), layers.Dense(3)
+
+    def call(self, x):
+        y = self.dense(self.inner(x))
+        self.add_loss(0.1 * tf.reduce_mean(tf.abs(y)))
+        return y
+
+
+@case("added losses", X)
+def loss_in_a_loss():
+    return functional(Outer(), X)
+
+
+@case("added losses", X)
+def called_twice():
+    x, layer = keras.Input((4,)), VectorQuantizer()
+    first = layer(x)
+    return keras.Model(x, layer(layers.Dense(4)(first)))
+
+
+class Scaled(layers.Layer):
+    def build(self, shape):
+        self.scale = self.add_weight("scale", shape[1:], initializer="ones")
+
+    def call(self, x):
+        return x * self.scale
+
+
+@case("added losses", X)
+def activity_regularizer():
+    return functional(Scaled(activity_regularizer=regularizers.L2(0.3)), X)
+
+
+class Inside(layers.Layer):
+    """A stock layer in it has an activity regularizer."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(3, activity_regularizer=regularizers.L1(0.2))
+
+    def call(self, x):
+        return tf.nn.relu(self.dense(x))
+
+
+@case("added losses", X)
+def activity_regularizer_inside():
+    return functional(Inside(), X)
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense, self.quantizer = layers.Dense(4), VectorQuantizer()
+
+    def call(self, x):
+        y = self.dense(x)
+        self.add_loss(0.5 * tf.reduce_mean(tf.square(y)))
+        return self.quantizer(y)
+
+
+@case("added losses", X)
+def subclassed_with_losses():
+    return Subclassed()
+
+
+class Warned(layers.Layer):
+    """A loss in training only."""
+
+    def call(self, x, training=None):
+        if training:
+            self.add_loss(tf.reduce_mean(tf.square(x)))
+        return 2 * x
+
+
+@case("added losses", X, trains=False)
+def loss_in_training_only():
+    return functional(Warned(), X)
+
+
+# Regularizers of weights.
+
+
+def quartic(weight):
+    return 0.1 * tf.reduce_sum(weight**4)
+
+
+class Regularized(layers.Layer):
+    def __init__(self, regularizer, **kwargs):
+        super().__init__(**kwargs)
+        self.regularizer = regularizer
+
+    def build(self, shape):
+        self.kernel = self.add_weight(
+            "kernel", (shape[-1], 3), regularizer=self.regularizer
+        )
+
+    def call(self, x):
+        return tf.matmul(x, self.kernel)
+
+
+for key, regularizer in {
+    "l1": regularizers.l1(0.1),
+    "l2": regularizers.l2(0.2),
+    "l1_l2": regularizers.l1_l2(0.1, 0.2),
+    "own": quartic,
+}.items():
+    make = lambda own=regularizer: functional(Regularized(own), X)
+    make.__name__ = "regularized_by_" + key
+    case("regularizers", X)(make)
+
+
+class Deep(layers.Layer):
+    """DeepFM's embeddings and cross weights."""
+
+    def build(self, shape):
+        self.table = self.add_weight("table", (6, 4), regularizer=regularizers.l2(0.1))
+        self.scale = self.add_weight("scale", (4,), regularizer=regularizers.l1(0.2))
+
+    def call(self, x):
+        return tf.gather(self.table, x) * self.scale
+
+
+@case("regularizers", spec(3, dtype="int32", low=0, high=6))
+def regularized_table_and_scale():
+    return functional(Deep(), spec(3, dtype="int32", low=0, high=6))
+
+
+class Orthogonal(regularizers.Regularizer):
+    def __init__(self, factor=0.1):
+        self.factor = factor
+
+    def __call__(self, weight):
+        product = tf.matmul(weight, weight, transpose_a=True)
+        return self.factor * tf.reduce_sum(tf.square(product - tf.eye(3)))
+
+    def get_config(self):
+        return {"factor": self.factor}
+
+
+@case("regularizers", X)
+def regularized_by_a_class():
+    return functional(Regularized(Orthogonal()), X)
+
+
+# What happens in training only.
+
+
+class ByOps(layers.Layer):
+    def __init__(self, drop, **kwargs):
+        super().__init__(**kwargs)
+        self.drop, self.dense = drop, layers.Dense(4)
+
+    def call(self, x, training=None):
+        y = self.dense(x)
+        if training:
+            y = self.drop(y)
+        return x + y
+
+
+def drop_path(x):
+    """Stochastic depth, as in keras.io's compact transformers."""
+    shape = (tf.shape(x)[0],) + (1,) * (x.shape.rank - 1)
+    return (x / 0.7) * tf.floor(0.7 + tf.random.uniform(shape, 0, 1))
+
+
+for key, drop in {
+    "dropout": lambda x: tf.nn.dropout(x, 0.4),
+    "dropout_of_rows": lambda x: tf.nn.dropout(x, 0.4, [tf.shape(x)[0], 1, 4]),
+    "drop_path": drop_path,
+    "gaussian_noise": lambda x: x + tf.random.normal(tf.shape(x), stddev=0.5),
+}.items():
+    make = lambda own=drop: functional(ByOps(own), SEQUENCE)
+    make.__name__ = key + "_by_ops"
+    case("training", SEQUENCE, trains=False)(make)
+
+
+class WithDropout(layers.Layer):
+    """A transformer's block, its dropouts stock layers."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.attention = layers.Dense(4)
+        self.dropout = layers.Dropout(0.5)
+
+    def call(self, x, training=None):
+        return x + self.dropout(tf.nn.relu(self.attention(x)), training=training)
+
+
+@case("training", SEQUENCE, trains=False)
+def dropout_inside():
+    return functional(WithDropout(), SEQUENCE)
+
+
+class MovingStatistics(layers.Layer):
+    """BatchNormalization by hand."""
+
+    def build(self, shape):
+        self.gamma = self.add_weight("gamma", shape[-1:], initializer="ones")
+        self.beta = self.add_weight("beta", shape[-1:], initializer="zeros")
+        kwargs = {"trainable": False, "initializer": "ones"}
+        self.mean = self.add_weight("moving_mean", shape[-1:], **kwargs)
+        self.variance = self.add_weight("moving_variance", shape[-1:], **kwargs)
+
+    def call(self, x, training=None):
+        if training:
+            mean, variance = tf.nn.moments(x, [0])
+            self.mean.assign(self.mean * 0.9 + mean * 0.1)
+            self.variance.assign(self.variance * 0.9 + variance * 0.1)
+        else:
+            mean, variance = self.mean, self.variance
+        return self.gamma * (x - mean) / tf.sqrt(variance + 1e-3) + self.beta
+
+
+@case("training", X, trains=False)
+def normalization_by_hand():
+    return functional(MovingStatistics(), X)
