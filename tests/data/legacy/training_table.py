@@ -82,6 +82,49 @@ def load_balancing():
     return functional(Switch(), X)
 
 
+class Autoencoder(keras.Model):
+    """A variational autoencoder whose code is drawn."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean, self.log_variance = layers.Dense(2), layers.Dense(2)
+        self.decoder = layers.Dense(4)
+
+    def call(self, x):
+        mean, log_variance = self.mean(x), self.log_variance(x)
+        loss = 1 + log_variance - tf.square(mean) - tf.exp(log_variance)
+        self.add_loss(-0.5 * tf.reduce_mean(loss))
+        noise = tf.random.normal(tf.shape(mean))
+        return self.decoder(mean + tf.exp(0.5 * log_variance) * noise)
+
+
+@case("added losses", X, random=(0,), trains=False)
+def autoencoder():
+    return Autoencoder()
+
+
+class Endpoint(layers.Layer):
+    """keras.io's CTC endpoint: a loss for each example."""
+
+    def call(self, inputs):
+        labels, predicted = inputs
+        sizes = tf.ones((tf.shape(labels)[0], 1), "int32")
+        times, letters = sizes * predicted.shape[1], sizes * labels.shape[1]
+        loss = keras.backend.ctc_batch_cost(labels, predicted, times, letters)
+        self.add_loss(loss)
+        return predicted
+
+
+LABELS = spec(2, dtype="int32", low=0, high=2)
+
+
+@case("added losses", [spec(5, 4), LABELS], trains=False)
+def ctc_endpoint():
+    x, labels = keras.Input((5, 4)), keras.Input((2,), dtype="int32")
+    predicted = layers.Dense(3, activation="softmax")(x)
+    return keras.Model([x, labels], Endpoint()([labels, predicted]))
+
+
 class Confidence(layers.Layer):
     """A penalty that is negative."""
 
@@ -115,7 +158,8 @@ def loss_in_a_loss():
     return functional(Outer(), X)
 
 
-@case("added losses", X)
+# `stateless_call` of Keras 3 forgets the first of two losses of a layer.
+@case("added losses", X, trains=False)
 def called_twice():
     x, layer = keras.Input((4,)), VectorQuantizer()
     first = layer(x)
@@ -205,7 +249,7 @@ class Regularized(layers.Layer):
 for key, regularizer in {
     "l1": regularizers.l1(0.1),
     "l2": regularizers.l2(0.2),
-    "l1_l2": regularizers.l1_l2(0.1, 0.2),
+    "both": regularizers.l1_l2(0.1, 0.2),
     "own": quartic,
 }.items():
     make = lambda own=regularizer: functional(Regularized(own), X)
@@ -293,6 +337,32 @@ class WithDropout(layers.Layer):
 @case("training", SEQUENCE, trains=False)
 def dropout_inside():
     return functional(WithDropout(), SEQUENCE)
+
+
+class Block(layers.Layer):
+    """A transformer's encoder, its dropouts ops beside stock normalizations."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.query, self.key, self.value = (layers.Dense(4) for _ in range(3))
+        self.first, self.second = layers.LayerNormalization(), layers.Dense(4)
+        self.normalization = layers.BatchNormalization()
+
+    def call(self, x, training=None):
+        scores = tf.matmul(self.query(x), self.key(x), transpose_b=True)
+        weights = tf.nn.softmax(scores / 2.0)
+        if training:
+            weights = tf.nn.dropout(weights, 0.25)
+        x = self.first(x + tf.matmul(weights, self.value(x)))
+        y = self.second(x)
+        if training:
+            y = tf.nn.dropout(y, 0.5)
+        return self.normalization(x + y, training=training)
+
+
+@case("training", SEQUENCE, trains=False)
+def encoder_with_dropout():
+    return functional(Block(), SEQUENCE)
 
 
 class MovingStatistics(layers.Layer):

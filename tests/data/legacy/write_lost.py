@@ -199,7 +199,7 @@ def write(table, name, folder):
     y = tf.nest.flatten(outputs)
     stored.update(arrays("x", tf.nest.flatten(x)), **arrays("y", y))
     stored.update(arrays("w", ordered(model)))
-    stored["losses"] = np.array([float(loss) for loss in model.losses], "float32")
+    stored["losses"] = np.array([tf.reduce_sum(x) for x in model.losses], "float32")
     if model.optimizer:
         stored.update(slots(model))
     if case.trains:

@@ -18,6 +18,7 @@ import numpy as np
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.base.model import Array, Config
 from keras_policies.legacy.base.recorded import Recorded, Trace
+from keras_policies.legacy.ops import table
 from keras_policies.legacy.plan.lost.steps import (
     CallStep,
     Known,
@@ -28,6 +29,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Step,
     Value,
     mapped,
+    needed_steps,
 )
 from keras_policies.legacy.plan.lost.tracing import Tracing
 from keras_policies.legacy.programs.reference import Interpreter, NotInterpretedError
@@ -70,6 +72,12 @@ def _added(steps: list[Step], outputs: Nest, loss: Value) -> Nest:
         return value
 
     return mapped(chosen, outputs)
+
+
+def is_known(steps: Sequence[Step], loss: Value) -> bool:
+    """Return whether all ops that a loss needs have a counterpart."""
+    needed = (steps[number] for number in needed_steps(steps, loss))
+    return all(not isinstance(s, OpStep) or s.op in table.NODES for s in needed)
 
 
 def of_activities(

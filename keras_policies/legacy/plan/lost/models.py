@@ -53,7 +53,9 @@ def made(
     given: list[Value] = [Argument(i) for i in range(len(specs))]
     starts: Nest = given
     count = len(traces.specs(trace.outputs))
-    added = [value for value in outputs[count:] if not isinstance(value, Known)]
+    known = [loss for loss in outputs[count:] if losses.is_known(steps, loss)]
+    is_less = is_less or len(known) < len(outputs) - count
+    added = [loss for loss in known if not isinstance(loss, Known)]
     ends: Nest = outputs[:count]
     if not path:
         starts = inputs(traces.filled(trace.inputs, iter(given)), given)

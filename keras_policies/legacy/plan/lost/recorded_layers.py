@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.model import Config
-from keras_policies.legacy.base.recorded import Recorded
+from keras_policies.legacy.base.recorded import Recorded, RecordedLayer
 from keras_policies.legacy.guards import limits
 
 
@@ -49,6 +49,15 @@ def variables(
             yield (found.get(variable, name),), variable, None
 
 
+def reads_in_training(layer: RecordedLayer) -> frozenset[int]:
+    """Return the variables whose values the outputs of a layer need in training.
+
+    BatchNormalization takes the statistics of the batch instead of the moving ones.
+    """
+    is_normalization = layer.class_name == "BatchNormalization"
+    return frozenset(layer.trainable if is_normalization else layer.variables)
+
+
 class Layers:
     """The recorded layers, found by what they hold and by their names."""
 
@@ -59,9 +68,10 @@ class Layers:
             list
         )
         for number, layer in recorded.layers.items():
-            found = self._numbers[frozenset(layer.variables), layer.name]
-            if len(found) < limits.NAMESAKES:
-                found.append(number)
+            for read in {frozenset(layer.variables), reads_in_training(layer)}:
+                found = self._numbers[read, layer.name]
+                if len(found) < limits.NAMESAKES:
+                    found.append(number)
 
     def has_name(self, last: str) -> bool:
         """Return whether a layer is called as the last part of a scope says."""

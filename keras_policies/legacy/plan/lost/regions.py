@@ -10,7 +10,7 @@ from keras_policies.legacy.base.configs import LOOKUPS
 from keras_policies.legacy.base.recorded import CALLS, Output, RecordedLayer
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan.lost.bodies import Body, CycleError, ordered
-from keras_policies.legacy.plan.lost.recorded_layers import Layers
+from keras_policies.legacy.plan.lost.recorded_layers import Layers, reads_in_training
 from keras_policies.legacy.plan.lost.steps import Part
 
 PartOf: TypeAlias = Callable[[int], Part | None]
@@ -105,7 +105,7 @@ def _calls_in(
         return [[n] for n in members if body.nodes[n].op in CALLS or idle]
     members = _about(members, body)
     reads = _reads(members, body)
-    if set(reads) != set(layer.variables):
+    if set(reads) not in ({*layer.variables}, {*reads_in_training(layer)}):
         return []
     count = math.gcd(*reads.values())
     if count == 1:

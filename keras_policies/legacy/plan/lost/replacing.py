@@ -1,12 +1,13 @@
 """Finds the lost layers of a model, and replaces each by what its function did."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
 from keras_policies.legacy.base.model import Config
-from keras_policies.legacy.base.recorded import Recorded, Trace
+from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Trace
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.plan import classes, layers
@@ -97,28 +98,47 @@ class Replacing:
         if number is None or number in self._around:
             return None
         layer = self.recorded.layers[number]
-        found = traces.for_inference(layer.traces_with_losses, tensors)
-        if not any(trace.losses for trace in found):
-            found = traces.for_inference(layer.traces, tensors)
+        found = traces.for_inference(layer.traces, tensors)
         if signature is not None:
+            layer = dataclasses.replace(layer, traces_with_losses=())
             found = [self.recorded.signatures[signature]]
         if not found:
             return None
+        with_losses = traces.for_inference(layer.traces_with_losses, tensors)
         self._around.append(number)
         with located(layer=path or None):
-            part = models.made(
-                layer,
-                name,
-                path,
-                self.recorded,
-                found,
-                self._followed,
-                self._regularizers,
-            )
+            part = self._made(layer, name, path, found, with_losses)
         self._around.pop()
         self._ops.spend(len(part.config["layers"]))
         budget.work(budget.OP * len(part.config["layers"]))
         return part
+
+    def _made(
+        self,
+        layer: RecordedLayer,
+        name: str,
+        path: str,
+        found: Sequence[Trace],
+        with_losses: Sequence[Trace],
+    ) -> Part:
+        """Return what a lost layer becomes, with its losses where they can be had."""
+
+        def made(found: Sequence[Trace]) -> Part:
+            own = layer, name, path, self.recorded, found
+            return models.made(*own, self._followed, self._regularizers)
+
+        if not any(trace.losses for trace in with_losses):
+            return made(found)
+        around = [*self._around]
+        try:
+            return made(with_losses)
+        except LimitError:
+            raise
+        except LegacyModelError:
+            self._around = around
+        part = made(found)
+        less = tuple(dict.fromkeys([*part.trained_otherwise, path]))
+        return dataclasses.replace(part, trained_otherwise=less)
 
     def _followed(self, trace: Trace) -> Followed:
         """Return what a trace of a layer did, and its outputs."""

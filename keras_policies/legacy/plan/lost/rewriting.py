@@ -18,9 +18,8 @@ from keras_policies.legacy.plan.lost.steps import (
     Result,
     Step,
     Value,
-    inputs_of,
     mapped,
-    values_in,
+    needed_steps,
 )
 
 DRAWS = "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal"
@@ -37,21 +36,10 @@ def rewritten(
     """
     old, tables = holders.replaced(uses.found(owner, steps, outputs))
     work = _Rewriting(owner, arguments, tables)
-    for number in _needed(old, outputs):
+    for number in needed_steps(old, outputs):
         work.rewrite(number, old[number])
     outputs = mapped(work.output, outputs)
     return work.steps, outputs
-
-
-def _needed(steps: Sequence[Step | Result], outputs: Nest) -> list[int]:
-    """Return the numbers of the steps that the outputs need, in order."""
-    wanted = {value.step for value in values_in(outputs) if isinstance(value, Result)}
-    for number in reversed(range(len(steps))):
-        if number in wanted:
-            step = steps[number]
-            taken = [step] if isinstance(step, Result) else inputs_of(step)
-            wanted |= {value.step for value in taken if isinstance(value, Result)}
-    return sorted(wanted)
 
 
 class _Rewriting:

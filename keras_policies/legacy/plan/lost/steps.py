@@ -181,3 +181,14 @@ def _comparable(a: Any) -> Any:
     if isinstance(a, Mapping):
         return {key: _comparable(value) for key, value in a.items()}
     return [*map(_comparable, a)] if isinstance(a, list | tuple) else (type(a), a)
+
+
+def needed_steps(steps: Sequence[Step | Result], outputs: Nest) -> list[int]:
+    """Return the numbers of the steps that the outputs need, in order."""
+    wanted = {value.step for value in values_in(outputs) if isinstance(value, Result)}
+    for number in reversed(range(len(steps))):
+        if number in wanted:
+            step = steps[number]
+            taken = [step] if isinstance(step, Result) else inputs_of(step)
+            wanted |= {value.step for value in taken if isinstance(value, Result)}
+    return sorted(wanted)

@@ -12,6 +12,7 @@ Any other difference is left out, and named.
 
 from collections.abc import Callable, Sequence
 
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.base.recorded import (
     CALLS,
     Nest,
@@ -59,10 +60,13 @@ def trained(
     moves = bool(ops & ASSIGNMENTS) and _holds_statistics(layer, first)
     if not (ops & DRAWS or len(other_trace.losses) > len(trace.losses)):
         return trace, first, moves
-    other = followed(other_trace)
-    if _alike(first, other):
-        return other_trace, other, moves
-    return trace, first, True
+    try:
+        other = followed(other_trace)
+    except LimitError:
+        raise
+    except LegacyModelError:
+        return trace, first, True
+    return (other_trace, other, moves) if _alike(first, other) else (trace, first, True)
 
 
 def twin(layer: RecordedLayer, trace: Trace) -> Trace | None:
