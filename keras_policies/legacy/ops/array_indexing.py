@@ -301,6 +301,5 @@ SCATTERED: Mapping[str, str | Callable[..., Any]] = {
     "min": functools.partial(_scattered, "min", "minimum"),
 }
 for _end, _function in SCATTERED.items():
-    _name = f"tensor_scatter_nd_{_end}"
-    _row = _function, f"{_name} compat.v1.{_name}", f"TensorScatter{_end.title()}"
-    functions("tensor indices updates", _row)
+    _row = _function, f"tensor_scatter_nd_{_end}", f"TensorScatter{_end.title()}"
+    functions("tensor indices updates", _row, v1=True)

@@ -30,8 +30,9 @@ FAKE_QUANT = Raw("inputs min max", "num_bits narrow_range")
 
 functions(
     "input dtype:DType=None",
-    ("zeros_like", "zeros_like compat.v1.zeros_like", "ZerosLike"),
-    ("ones_like", "ones_like compat.v1.ones_like", "OnesLike"),
+    ("zeros_like", "zeros_like", "ZerosLike"),
+    ("ones_like", "ones_like", "OnesLike"),
+    v1=True,
 )
 functions("t clip_value_min clip_value_max", ("clip", "clip_by_value", "ClipByValue"))
 functions(
@@ -273,18 +274,12 @@ def fake_quantization(
     return ops.add(ops.multiply(steps, scale), first)
 
 
-@op(
-    "quantization.fake_quant_with_min_max_args",
+functions(
+    "inputs min:float=-6.0 max:float=6.0 num_bits:int=8 narrow_range:bool=False",
+    (
+        fake_quantization,
+        "quantization.fake_quant_with_min_max_args",
+        "FakeQuantWithMinMaxArgs",
+    ),
     v1=True,
-    FakeQuantWithMinMaxArgs=Raw("inputs", "min max num_bits narrow_range"),
 )
-def fake_quantization_between(
-    inputs: Value,
-    min: float = -6.0,
-    max: float = 6.0,
-    num_bits: int = 8,
-    narrow_range: bool = False,
-) -> Value:
-    """Do the same between two numbers."""
-    bounds = np.float32(min), np.float32(max)
-    return fake_quantization(inputs, *bounds, num_bits, narrow_range)

@@ -9,7 +9,7 @@ import numpy as np
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.array_shapes import pad
-from keras_policies.legacy.ops.kinds import DType, Length, Padding, Value
+from keras_policies.legacy.ops.kinds import DType, Padding, Value
 from keras_policies.legacy.ops.nn_convolutions import LAST, one, spatial
 from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
@@ -35,34 +35,26 @@ functions(
 functions("image delta", ("add", "image.adjust_brightness", ""))
 
 
-@op("image.crop_to_bounding_box")
-def crop_to_bounding_box(
-    image: Value,
-    offset_height: Length,
-    offset_width: Length,
-    target_height: Length,
-    target_width: Length,
-) -> Value:
+def _cropped(image: Any, top: Any, left: Any, height: Any, width: Any) -> Any:
     """Cut out a rectangle."""
-    rows = slice(offset_height, offset_height + target_height)
-    columns = slice(offset_width, offset_width + target_width)
+    rows, columns = slice(top, top + height), slice(left, left + width)
     return computed.index(image, [..., rows, columns, slice(None)])
 
 
-@op("image.pad_to_bounding_box")
-def pad_to_bounding_box(
-    image: Value,
-    offset_height: Length,
-    offset_width: Length,
-    target_height: Length,
-    target_width: Length,
-) -> Value:
+def _padded(image: Any, top: Any, left: Any, height: Any, width: Any) -> Any:
     """Put an image into a larger one of zeros."""
     rows, columns = computed.shape(image)[-3:-1]
-    below = target_height - offset_height - rows
-    right = target_width - offset_width - columns
-    widths = [[offset_height, below], [offset_width, right], [0, 0]]
+    below, right = height - top - rows, width - left - columns
+    widths = [[top, below], [left, right], [0, 0]]
     return pad(image, [[0, 0]] * (computed.rank(image) - 3) + widths)
+
+
+functions(
+    "image offset_height:Length offset_width:Length target_height:Length "
+    "target_width:Length",
+    (_cropped, "image.crop_to_bounding_box", ""),
+    (_padded, "image.pad_to_bounding_box", ""),
+)
 
 
 @op("image.resize_with_crop_or_pad")
@@ -71,9 +63,9 @@ def crop_or_pad(image: Value, target_height: int, target_width: int) -> Value:
     rows, columns = kinds.integers(computed.shape(image)[-3:-1])
     height, width = min(rows, target_height), min(columns, target_width)
     top, left = (rows - height) // 2, (columns - width) // 2
-    image = crop_to_bounding_box(image, top, left, height, width)
+    image = _cropped(image, top, left, height, width)
     top, left = (target_height - height) // 2, (target_width - width) // 2
-    return pad_to_bounding_box(image, top, left, target_height, target_width)
+    return _padded(image, top, left, target_height, target_width)
 
 
 @op("image.central_crop")
@@ -81,7 +73,7 @@ def central_crop(image: Value, central_fraction: float) -> Value:
     """Cut out the center."""
     rows, columns = kinds.integers(computed.shape(image)[-3:-1])
     top, left = (int((n - n * central_fraction) / 2) for n in (rows, columns))
-    return crop_to_bounding_box(image, top, left, rows - 2 * top, columns - 2 * left)
+    return _cropped(image, top, left, rows - 2 * top, columns - 2 * left)
 
 
 @op("image.rot90")

@@ -178,8 +178,8 @@ def pool2d(
     pool_mode: str = "max",
 ) -> Value:
     """Pool with `pool_mode` `"max"` or `"avg"`."""
-    pooling = {"max": nn_convolutions.MAX, "avg": nn_convolutions.AVG}[pool_mode]
-    return pooling(x, pool_size, strides, padding, data_format)
+    kind = {"max": "Max", "avg": "Average"}[pool_mode]
+    return nn_convolutions.pooled(kind, x, pool_size, strides, padding, data_format)
 
 
 @op("keras.backend.dropout")

@@ -82,7 +82,7 @@ def _squared_difference(x: Any, y: Any) -> Any:
 
 
 functions("y x", ("arctan2", "math.atan2", "Atan2"))
-functions("scalar x", ("multiply", "math.scalar_mul compat.v1.math.scalar_mul", ""))
+functions("scalar x", ("multiply", "math.scalar_mul", ""), v1=True)
 functions(
     "x y",
     (_squared_difference, "math.squared_difference", "SquaredDifference"),

@@ -20,7 +20,6 @@ from keras_policies.legacy.values.evaluator import (
 
 ALONG_AXES = Raw("input_tensor axis", "keepdims=keep_dims")
 DIM = {"dim": "axis"}
-SEGMENTED = "data segment_ids num_segments:Length"
 
 
 def _reduced(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -215,16 +214,17 @@ def _sorted(name: str, data: Any, segment_ids: tuple[int, ...]) -> Any:
     return reduced
 
 
-def _both(name: str) -> str:
-    return f"math.{name} compat.v1.math.{name}"
-
-
 for _name, _function in SEGMENTS.items():
-    _node = f"UnsortedSegment{_name.title()}"
-    functions(SEGMENTED, (_function, _both(f"unsorted_segment_{_name}"), _node))
+    _row = (
+        _function,
+        f"math.unsorted_segment_{_name}",
+        f"UnsortedSegment{_name.title()}",
+    )
+    functions("data segment_ids num_segments:Length", _row, v1=True)
 for _name in (*SEGMENTS, "mean"):
-    _reduce, _node = functools.partial(_sorted, _name), f"Segment{_name.title()}"
-    functions("data segment_ids:ints", (_reduce, _both(f"segment_{_name}"), _node))
+    _reduce = functools.partial(_sorted, _name)
+    _row = _reduce, f"math.segment_{_name}", f"Segment{_name.title()}"
+    functions("data segment_ids:ints", _row, v1=True)
 
 
 @op(DenseBincount=Raw("input size weights", "binary_output dtype=T"))

@@ -32,8 +32,9 @@ functions(
 functions("t", (_l2_loss, "nn.l2_loss", "L2Loss"))
 functions(
     "logits axis:int=-1",
-    ("softmax", "nn.softmax compat.v1.nn.softmax", "Softmax"),
-    ("log_softmax", "nn.log_softmax compat.v1.nn.log_softmax", "LogSoftmax"),
+    ("softmax", "nn.softmax", "Softmax"),
+    ("log_softmax", "nn.log_softmax", "LogSoftmax"),
+    v1=True,
     renamed={"dim": "axis"},
 )
 
@@ -146,21 +147,12 @@ def fused_batch_norm(
     return (outputs,) if is_training else (outputs, mean, variance)
 
 
-@op(FusedBatchNorm=FUSED, FusedBatchNormV2=FUSED, FusedBatchNormV3=FUSED)
-def fused_batch_norm_node(
-    x: Value,
-    scale: Value,
-    offset: Value,
-    mean: Value,
-    variance: Value,
-    epsilon: float = 1e-4,
-    data_format: Layout = "channels_last",
-    is_training: bool = True,
-) -> tuple[Value, ...]:
-    """Do the same; the node has another default, and files leave defaults out."""
-    return fused_batch_norm(
-        x, scale, offset, mean, variance, epsilon, data_format, is_training
-    )
+functions(  # the node has another default, and files leave defaults out
+    "x scale offset mean variance epsilon:float=0.0001 "
+    "data_format:Layout='channels_last' is_training:bool=True",
+    (fused_batch_norm, "", "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3"),
+    raw=FUSED,
+)
 
 
 @op(

@@ -1,6 +1,7 @@
 """`tf.nn`: convolutions, pooling, and other functions of images and sequences."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +11,7 @@ from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.array_shapes import pad
 from keras_policies.legacy.ops.kinds import Axes, DType, Layout, Lengths, Padding, Value
-from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed, dims
 from keras_policies.legacy.values.dims import DimLike
 from keras_policies.legacy.values.evaluator import (
@@ -22,9 +23,11 @@ from keras_policies.legacy.values.evaluator import (
 )
 
 LAST = "channels_last"
-CONVOLUTION = Raw("input filters", "strides padding data_format dilations")
+SETTINGS = (
+    "strides:Axes=1 padding:Padding='valid' data_format:Layout='channels_last' "
+    "dilations:Axes=1"
+)
 TRANSPOSED = Raw("output_shape filters input", "strides padding data_format dilations")
-POOLING = Raw("input", "ksize strides padding data_format")
 Setting: TypeAlias = int | Sequence[int]  # for all spatial axes, or one for each
 
 
@@ -43,91 +46,86 @@ def one(values: Sequence[int]) -> int | tuple[int, ...]:
     return values[0] if len(set(values)) == 1 else tuple(values)
 
 
-def _settings(
-    input: Value, strides: Setting, padding: str, layout: str, dilations: Setting
-) -> dict[str, Any]:
-    """Return the keyword arguments of a convolution of `keras.ops`."""
-    rank = computed.rank(input) - 2
-    return {
-        "strides": one(spatial(strides, rank, layout)),
-        "padding": padding,
-        "data_format": layout,
-        "dilation_rate": one(spatial(dilations, rank, layout)),
-    }
+def _convolved(
+    name: str,
+    x: Any,
+    *filters: Any,
+    strides: Setting,
+    padding: str,
+    data_format: str,
+    dilations: Setting,
+) -> Any:
+    """Call a convolution of `keras.ops`."""
+    rank = computed.rank(x) - 2
+    return evaluate(
+        name,
+        x,
+        *filters,
+        strides=one(spatial(strides, rank, data_format)),
+        padding=padding,
+        data_format=data_format,
+        dilation_rate=one(spatial(dilations, rank, data_format)),
+    )
 
 
-def _convolution(name: str) -> Callable[..., Any]:
-    def function(
-        input: Value,
-        filters: Value,
-        strides: Axes = 1,
-        padding: Padding = "valid",
-        data_format: Layout = LAST,
-        dilations: Axes = 1,
-    ) -> Value:
-        settings = _settings(input, strides, padding, data_format, dilations)
-        return evaluate(name, input, filters, **settings)
-
-    return function
-
-
-NAMES = "nn.convolution", "nn.conv1d", "nn.conv2d", "nn.conv3d"
-RENAMED = {"filter": "filters", "stride": "strides", "dilation_rate": "dilations"}
-op(*NAMES, v1=True, Conv2D=CONVOLUTION, Conv3D=CONVOLUTION, renamed=RENAMED)(
-    _convolution("conv")
+functions(
+    f"input filters {SETTINGS}",
+    (
+        functools.partial(_convolved, "conv"),
+        "nn.convolution nn.conv1d nn.conv2d nn.conv3d",
+        "Conv2D Conv3D",
+    ),
+    v1=True,
+    renamed={"filter": "filters", "stride": "strides", "dilation_rate": "dilations"},
 )
-RATE = {"filter": "filters", "rate": "dilations"}
-op("nn.depthwise_conv2d", v1=True, DepthwiseConv2dNative=CONVOLUTION, renamed=RATE)(
-    _convolution("depthwise_conv")
+functions(
+    f"input filters {SETTINGS}",
+    (
+        functools.partial(_convolved, "depthwise_conv"),
+        "nn.depthwise_conv2d",
+        "DepthwiseConv2dNative",
+    ),
+    v1=True,
+    renamed={"filter": "filters", "rate": "dilations"},
+)
+functions(
+    f"input depthwise_filter pointwise_filter {SETTINGS}",
+    (functools.partial(_convolved, "separable_conv"), "nn.separable_conv2d", ""),
+    v1=True,
+    renamed={"rate": "dilations"},
 )
 
 
-@op("nn.separable_conv2d", v1=True, renamed={"rate": "dilations"})
-def separable_convolution(
-    input: Value,
-    depthwise_filter: Value,
-    pointwise_filter: Value,
-    strides: Axes = 1,
-    padding: Padding = "valid",
-    data_format: Layout = LAST,
-    dilations: Axes = 1,
-) -> Value:
-    """Convolve each channel by itself, then all of them at each position."""
-    filters = depthwise_filter, pointwise_filter
-    settings = _settings(input, strides, padding, data_format, dilations)
-    return ops.separable_conv(input, *filters, **settings)
+def pooled(
+    kind: str,
+    x: Any,
+    ksize: Setting,
+    strides: Setting,
+    padding: str,
+    data_format: str = LAST,
+) -> Any:
+    """Call a layer, `"Max"` or `"Average"`, as saved pooling operations do not open."""
+    rank = computed.rank(x) - 2
+    layer = getattr(keras.layers, f"{kind}Pooling{rank}D")(
+        tuple(spatial(ksize, rank, data_format)),
+        strides=tuple(spatial(strides, rank, data_format)),
+        padding=padding,
+        data_format=data_format,
+        dtype=dtype_of(x),
+    )
+    return call_layer(layer, x)
 
 
-def _pooling(kind: str) -> Callable[..., Any]:
-    """Return a function that calls a layer, as saved pooling operations do not open."""
-
-    def function(
-        input: Value,
-        ksize: Axes,
-        strides: Axes,
-        padding: Padding,
-        data_format: Layout = LAST,
-    ) -> Value:
-        rank = computed.rank(input) - 2
-        layer = getattr(keras.layers, f"{kind}Pooling{rank}D")(
-            tuple(spatial(ksize, rank, data_format)),
-            strides=tuple(spatial(strides, rank, data_format)),
-            padding=padding,
-            data_format=data_format,
-            dtype=dtype_of(input),
-        )
-        return call_layer(layer, input)
-
-    return function
-
-
-MAX, AVG = _pooling("Max"), _pooling("Average")
-RANKS = "", "1d", "2d", "3d"
-MAX_NAMES, AVG_NAMES = (
-    [f"nn.{kind}_pool{r}" for r in RANKS] for kind in ("max", "avg")
-)
-op(*MAX_NAMES, v1=True, MaxPool=POOLING, MaxPool3D=POOLING)(MAX)
-op(*AVG_NAMES, v1=True, AvgPool=POOLING, AvgPool3D=POOLING)(AVG)
+for _kind, _name in ("Max", "max"), ("Average", "avg"):
+    _names = " ".join(f"nn.{_name}_pool{rank}" for rank in ("", "1d", "2d", "3d"))
+    _node = f"{_name.title()}Pool"
+    functions(
+        "input ksize:Axes strides:Axes padding:Padding "
+        "data_format:Layout='channels_last'",
+        (functools.partial(pooled, _kind), _names, f"{_node} {_node}3D"),
+        v1=True,
+        raw=Raw("input", "ksize strides padding data_format"),
+    )
 
 
 @op("nn.pool", v1=True, renamed={"window_shape": "ksize", "dilation_rate": "dilations"})
@@ -143,8 +141,8 @@ def pool(
     """Pool with `pooling_type` `"MAX"` or `"AVG"`."""
     if dilations not in (1, (1, 1)):
         raise ValueError(f"dilations: expected 1, found {dilations}")
-    pooling = {"MAX": MAX, "AVG": AVG}[pooling_type]
-    return pooling(input, ksize, strides, padding, data_format)
+    kind = {"MAX": "Max", "AVG": "Average"}[pooling_type]
+    return pooled(kind, input, ksize, strides, padding, data_format)
 
 
 @op("nn.bias_add", BiasAdd=Raw("value bias", "data_format"))

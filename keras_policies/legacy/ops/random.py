@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_policies.late import keras
 from keras_policies.legacy.ops.kinds import DType, Lengths, Value
-from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import call_layer, dtype_of, has_dims, ops
 
@@ -37,35 +37,32 @@ def dropout(x: Value, rate: float, noise_shape: Any = None) -> Value:
     return call_layer(keras.layers.Dropout(rate, noise_shape, dtype=dtype_of(x)), x)
 
 
-@op(
-    "random.normal",
-    "compat.v1.random_normal",
-    "keras.backend.random_normal",
-    RandomStandardNormal=SHAPE,
-)
-def normal(
-    shape: Lengths,
-    mean: Value = 0.0,
-    stddev: Value = 1.0,
-    dtype: DType = "float32",
-    seed: object = None,
-) -> Value:
+def _normal(shape: Any, mean: Any, stddev: Any, dtype: str, seed: object) -> Any:
     """Return normally distributed numbers."""
     return ops.add(ops.multiply(_noise(shape, dtype), stddev), mean)
 
 
-@op("random.truncated_normal", v1=True, TruncatedNormal=SHAPE)
-def truncated_normal(
-    shape: Lengths,
-    mean: Value = 0.0,
-    stddev: Value = 1.0,
-    dtype: DType = "float32",
-    seed: object = None,
-) -> Value:
+def _truncated(shape: Any, mean: Any, stddev: Any, dtype: str, seed: object) -> Any:
     """Return normally distributed numbers at most two deviations from the mean."""
     share = ops.multiply(_share(shape, dtype), 1 - 2 * BELOW)
     cut = ops.erfinv(ops.subtract(ops.multiply(ops.add(share, BELOW), 2), 1))
     return ops.add(ops.multiply(ops.multiply(cut, 2**0.5), stddev), mean)
+
+
+functions(
+    "shape:Lengths mean=0.0 stddev=1.0 dtype:DType='float32' seed:object=None",
+    (
+        _normal,
+        "random.normal compat.v1.random_normal keras.backend.random_normal",
+        "RandomStandardNormal",
+    ),
+    (
+        _truncated,
+        "random.truncated_normal compat.v1.random.truncated_normal",
+        "TruncatedNormal",
+    ),
+    raw=SHAPE,
+)
 
 
 @op(

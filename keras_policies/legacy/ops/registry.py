@@ -18,8 +18,9 @@ Row: TypeAlias = tuple[str | Callable[..., Any], str, str]
 # Kinds of parameters in rows.
 KINDS: dict[str, Any] = {
     **{"": kinds.Value, "Axes": kinds.Axes, "DType": kinds.DType, "Pair": kinds.Pair},
-    **{"Length": kinds.Length, "Lengths": kinds.Lengths, "Values": kinds.Values},
-    **{"bool": bool, "float": float, "int": int, "ints": tuple[int, ...]},
+    **{"Layout": kinds.Layout, "Length": kinds.Length, "Lengths": kinds.Lengths},
+    **{"Padding": kinds.Padding, "Values": kinds.Values, "ints": tuple[int, ...]},
+    **{"bool": bool, "float": float, "int": int, "object": object},
 }
 EMPTY = inspect.Parameter.empty
 ORDERS = "greater", "greater_equal", "less", "less_equal"
@@ -116,11 +117,19 @@ FUNCTIONS: dict[str, Op] = {}
 NODES: dict[str, tuple[Op, Raw]] = {}
 
 
-def enter(entry: Op, names: Sequence[str], raw: Mapping[str, Raw]) -> None:
+def _enter(
+    function: Callable[..., Any],
+    names: Sequence[str],
+    v1: bool,
+    renamed: Mapping[str, str] | None,
+    raw: Mapping[str, Raw],
+) -> None:
     """Enter a function into the table; see `op`."""
+    names = [*names, *(f"compat.v1.{name}" for name in names if v1)]
     twice = FUNCTIONS.keys() & names or NODES.keys() & raw
     if twice:
         raise ValueError(f"{sorted(twice)} are in the table already")
+    entry = Op(next(iter(names), ""), function, renamed or {})
     FUNCTIONS.update(dict.fromkeys(names, entry))
     NODES.update({name: (entry, form) for name, form in raw.items()})
 
@@ -139,9 +148,7 @@ def op(
     """
 
     def decorate(function: Function) -> Function:
-        all_names = [*names, *(f"compat.v1.{name}" for name in names if v1)]
-        name = next(iter(all_names), "")
-        enter(Op(name, function, renamed or {}), all_names, raw)
+        _enter(function, names, v1, renamed, raw)
         return function
 
     return decorate
@@ -150,7 +157,8 @@ def op(
 def functions(
     parameters: str,
     *entries: Row,
-    raw: "Raw | None" = None,
+    v1: bool = False,
+    raw: Raw | None = None,
     renamed: Mapping[str, str] | None = None,
 ) -> None:
     """Enter functions that take the same parameters; see `Row`.
@@ -159,6 +167,7 @@ def functions(
         parameters: names of values, such as `"x y"`. Others come with their kinds, and
             settings, which are passed by keyword, with defaults: `"axis:int=-1"`.
         entries: the functions.
+        v1: whether their names are in `tf.compat.v1`, too.
         raw: how nodes call them, if not with values as inputs, settings as attributes.
         renamed: other names of the parameters.
     """
@@ -167,16 +176,16 @@ def functions(
     settings = [name for name, default in defaults.items() if default is not EMPTY]
     values = (name for name in defaults if name not in settings)
     raw = raw or Raw(" ".join(values), " ".join(settings))
-    for called, text, nodes in entries:
-        function, names = _function(called, signature, settings), text.split()
-        entry = Op(next(iter(names), ""), function, renamed or {})
-        enter(entry, names, dict.fromkeys(nodes.split(), raw))
+    for called, names, nodes in entries:
+        function = _function(called, signature, settings)
+        forms = dict.fromkeys(nodes.split(), raw)
+        _enter(function, names.split(), v1, renamed, forms)
 
 
 def _parameter(text: str) -> inspect.Parameter:
     """Return the parameter `x` for `"x"`, and `axis: int = -1` for `"axis:int=-1"`."""
-    name, _, rest = text.partition(":")
-    kind, _, default = rest.partition("=")
+    declared, _, default = text.partition("=")
+    name, _, kind = declared.partition(":")
     return inspect.Parameter(
         name,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
