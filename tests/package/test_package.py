@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import keras
+import legacy_files
 import pytest
 
 import keras_policies
@@ -45,6 +46,7 @@ def test_public_names():
     assert re.fullmatch(r"\d+\.\d+\.\d+", keras_policies.__version__)
 
 
+@legacy_files.once
 def test_dir_lists_the_public_names_and_no_others():
     code = "import keras_policies; print(dir(keras_policies))"
     done = subprocess.run(
@@ -128,6 +130,7 @@ def test_importing_twice_changes_nothing():
     ).shape == (1, 2)
 
 
+@legacy_files.once
 def test_works_on_the_numpy_backend():
     code = (
         "import keras, keras_policies as mp, numpy as np\n"
