@@ -16,7 +16,7 @@ STRICT = (
 
 
 CACHE = "JAX_COMPILATION_CACHE_DIR"  # one that is set is kept, and used by the next run
-# Each process runs neighbours: what a module sets up is set up once, not once a process.
+# Neighbours run in one process, so that what a module sets up is set up once.
 PYTEST = "pytest", "-q", "-n", "auto", "--dist", "worksteal"
 
 
