@@ -17,6 +17,11 @@ IS_THOROUGH = keras.backend.backend() == "jax" and not IS_LOWEST_KERAS
 once = pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="no backend matters here: run with jax"
 )
+# For tests that do not use Keras either: the lowest Keras does not run them again.
+once_for_all_keras = pytest.mark.skipif(
+    keras.backend.backend() != "jax" or IS_LOWEST_KERAS,
+    reason="neither backend nor Keras matters here: run with jax and a newer Keras",
+)
 FOLDER = pathlib.Path(__file__).parents[1] / "tests" / "data" / "legacy"
 CORPUS, MORE = FOLDER / "corpus", FOLDER / "more"
 TOLERANCE = {"float16": 5e-3, "bfloat16": 3e-2}

@@ -3,6 +3,7 @@
 Each is opened in a process of its own, and measured; see hostile_costs.py.
 """
 
+import functools
 import json
 import re
 
@@ -23,7 +24,14 @@ def server():
 
 
 CASES = [
-    pytest.param(action, make, match, id=f"{name}-{action}")
+    pytest.param(
+        action,
+        make,
+        match,
+        id=f"{name}-{action}",
+        # A file is described without Keras.
+        marks=legacy_files.once_for_all_keras if action == "inspect" else (),
+    )
     for name, (actions, make, match) in {
         **hostile_sizes.COSTS,
         **hostile_folds.COSTS,
@@ -32,10 +40,15 @@ CASES = [
 ]
 
 
+@functools.lru_cache(maxsize=1)  # the actions on a file follow each other
+def files_of(make):
+    return make()
+
+
 @legacy_files.once
 @pytest.mark.parametrize(("action", "make", "match"), CASES)
 def test_a_file_costs_what_its_size_explains(server, tmp_path, action, make, match):
-    files, folder = make(), tmp_path / "input"
+    files, folder = files_of(make), tmp_path / "input"
     folder.mkdir()
     (tmp_path / "canary").touch()
     hostile_worker.write(files, folder)

@@ -16,7 +16,7 @@ from keras_policies import LegacyModelError
 from keras_policies.legacy.readers.checkpoint import sorted_table
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 
-pytestmark = legacy_files.once
+pytestmark = legacy_files.once_for_all_keras
 # LEGACY_CORPUS adds a folder of more of them.
 FOLDERS = [legacy_files.FOLDER, *filter(None, [os.environ.get("LEGACY_CORPUS")])]
 PREFIXES = sorted(

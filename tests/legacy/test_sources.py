@@ -356,6 +356,7 @@ def write_cache(cache):
     (snapshot / "README.md").write_text("a model card")
 
 
+@legacy_files.once
 def test_a_model_of_the_hub_opens_from_the_cache(tmp_path):
     write_cache(tmp_path)
     done = run(OPEN, "hf://user/old", HF_HUB_CACHE=str(tmp_path), HF_HUB_OFFLINE="1")
@@ -412,6 +413,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
         pass
 
 
+@legacy_files.once
 def test_a_model_of_the_hub_is_downloaded(tmp_path):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()

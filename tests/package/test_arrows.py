@@ -3,9 +3,12 @@
 import ast
 import pathlib
 
+import legacy_files
 import pytest
 
 import keras_policies
+
+pytestmark = legacy_files.once_for_all_keras
 
 PACKAGE = pathlib.Path(keras_policies.__file__).parent
 SHARED = {"base", "guards"}
