@@ -17,8 +17,9 @@ import pytest
 
 from keras_policies import LegacyModelError, inspect_model, load_model
 from keras_policies.legacy.bytecode import marshalled, values
-from keras_policies.legacy.bytecode.follow import MAX_STEPS, follow
+from keras_policies.legacy.bytecode.follow import follow
 from keras_policies.legacy.bytecode.values import Call, Ref
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import bytecode
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "explicit_lso" / "model.h5"
@@ -447,15 +448,15 @@ def test_rounding_to_many_digits_is_refused():
 
 
 def test_a_long_function_is_refused_after_a_number_of_steps():
-    steps = [(FAST, 0), *[(DUP, 0), (POP, 0)] * MAX_STEPS, (RETURN, 0)]
+    steps = [(FAST, 0), *[(DUP, 0), (POP, 0)] * limits.CODE_STEPS, (RETURN, 0)]
     with pytest.raises(LegacyModelError, match="more than 5000 steps"):
         follow(marshalled.read(assembled(*steps)), {})
 
 
 def test_a_value_has_a_limited_number_of_parts():
-    values.check_size((1,) * (values.MAX_ITEMS - 1))
+    values.check_size((1,) * (limits.CODE_ITEMS - 1))
     with pytest.raises(LegacyModelError, match="more than 1000 values"):
-        values.check_size((1,) * values.MAX_ITEMS)
+        values.check_size((1,) * limits.CODE_ITEMS)
 
 
 @pytest.mark.parametrize("function", [text(b"c" * 80), "!!", "c\0\x01", "é\0", 3, None])

@@ -174,3 +174,14 @@ def test_the_limits_on_the_security_page_are_those_of_the_code():
         f"| protocol buffers | {limits.MESSAGES // million} million messages |",
     ):
         assert limit in page
+
+
+def test_every_limit_on_the_page_of_limits_is_used_and_no_other_page_has_one():
+    legacy = pathlib.Path(limits.__file__).parents[1]
+    sources = [path.read_text("utf8") for path in legacy.rglob("*.py")]
+    names = {name for name in vars(limits) if name.isupper()} - {"KIB", "MIB", "GIB"}
+    used = {
+        name for text in sources for name in re.findall(r"limits\.([A-Z0-9_]+)", text)
+    }
+    assert used - {"GIB", "MIB"} == names
+    assert [name for t in sources for name in re.findall(r"^MAX_\w+ =", t, re.M)] == []

@@ -20,11 +20,9 @@ from keras_policies.legacy.bytecode.values import (
     Program,
     Ref,
 )
-from keras_policies.legacy.guards import budget
+from keras_policies.legacy.guards import budget, limits
 
 # Limits for one Lambda layer.
-MAX_STEPS = 5000  # instructions
-MAX_CALLS = 20  # of functions inside functions
 # Attributes of tensors and shapes that are values, and those that are methods.
 PROPERTIES = "shape", "dtype", "ndim", "T", "ndims", "rank", "value", "base_dtype"
 METHODS = "get_shape", "as_list"
@@ -89,13 +87,15 @@ class Follower:
         """Count an instruction; raise LegacyModelError if they are too many."""
         self.steps += 1
         budget.work(budget.STEP)
-        if self.steps > MAX_STEPS:
-            raise LegacyModelError(f"its code takes more than {MAX_STEPS} steps.")
+        if self.steps > limits.CODE_STEPS:
+            raise LegacyModelError(
+                f"its code takes more than {limits.CODE_STEPS} steps."
+            )
 
     def known(self, value: Any, depth: int = 0) -> Any:
         """Return a value that a program can hold, or raise ValueError."""
-        if depth > values.MAX_DEPTH:
-            raise LegacyModelError(f"its code nests {values.MAX_DEPTH} values.")
+        if depth > limits.CODE_DEPTH:
+            raise LegacyModelError(f"its code nests {limits.CODE_DEPTH} values.")
         if isinstance(value, Name):
             value = program.constant(value)
         if isinstance(value, Name | Method | Given | Function | Cell | Code):
@@ -155,8 +155,10 @@ class Follower:
     ) -> Any:
         """Follow a function whose code is in the file."""
         self.depth += 1
-        if self.depth > MAX_CALLS:
-            raise LegacyModelError(f"its code calls {MAX_CALLS} functions in a row.")
+        if self.depth > limits.CODE_CALLS:
+            raise LegacyModelError(
+                f"its code calls {limits.CODE_CALLS} functions in a row."
+            )
         local = bound(function, args, kwargs)
         result = machine.Frame(self, function, local).run()
         self.depth -= 1

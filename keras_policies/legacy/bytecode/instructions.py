@@ -7,9 +7,9 @@ Source: CPython, Lib/opcode.py.
 import dataclasses
 
 from keras_policies.legacy.bytecode.code import Code
+from keras_policies.legacy.guards import limits
 
 EXTENDED_ARG = {"2.7": 145}  # 144 in all others
-MAX_EXTENDED = 3  # before one instruction; its argument has 32 bits
 WIDE = "2.7", "3.5"  # instructions have one byte or three, in others two
 HAVE_ARGUMENT = 90
 # Opcode -> name, as in all versions up to 3.10. "BINARY +" has its symbol with it.
@@ -158,7 +158,7 @@ def decoded(code: Code, position: int) -> tuple[Instruction, int]:
     """
     is_wide = code.python in WIDE
     extended = 0
-    for _ in range(MAX_EXTENDED + 1):
+    for _ in range(limits.CODE_PREFIXES + 1):
         if not 0 <= position < len(code.instructions):
             raise ValueError("a jump out of its instructions")
         opcode = code.instructions[position]
@@ -172,7 +172,7 @@ def decoded(code: Code, position: int) -> tuple[Instruction, int]:
             name = NAMES[code.python].get(opcode) or f"opcode {opcode}"
             return _instruction(name, argument, position, code.python), position
         extended = (argument << (16 if is_wide else 8)) & 0xFFFFFFFF
-    raise ValueError(f"an argument in more than {MAX_EXTENDED + 1} parts")
+    raise ValueError(f"an argument in more than {limits.CODE_PREFIXES + 1} parts")
 
 
 def _instruction(name: str, argument: int, after: int, python: str) -> Instruction:

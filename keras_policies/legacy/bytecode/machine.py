@@ -12,6 +12,7 @@ from keras_policies.legacy.bytecode import program, values
 from keras_policies.legacy.bytecode.code import VERSIONS, Code
 from keras_policies.legacy.bytecode.instructions import Instruction, decoded
 from keras_policies.legacy.bytecode.values import Cell, Function, Name
+from keras_policies.legacy.guards import limits
 
 if TYPE_CHECKING:
     from keras_policies.legacy.bytecode.follow import Follower
@@ -229,7 +230,7 @@ def _store_map(frame: Frame, one: Instruction) -> None:
 def _unpack(frame: Frame, one: Instruction) -> None:
     value, count = frame.stack.pop(), one.argument
     if not isinstance(value, tuple):
-        if count > values.MAX_ITEMS:
+        if count > limits.CODE_ITEMS:
             raise ValueError(f"{count} values unpacked")
         emit = frame.follower.emit
         items = emit("python.unpack", value, count)

@@ -10,12 +10,9 @@ from typing import Any
 
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.bytecode.code import Code, python_of
+from keras_policies.legacy.guards import limits
 
 # Limits for one function. What Lambda layers hold is far below.
-MAX_BYTES = 1024 * 1024
-MAX_DEPTH = 40
-MAX_OBJECTS = 100_000  # an object that is referred to counts every time
-MAX_BITS = 1024  # of an integer
 
 REF = 0x80
 SINGLE = {"N": None, "F": False, "T": True, ".": Ellipsis}
@@ -51,9 +48,9 @@ def read(data: bytes) -> Code:
         LegacyModelError: if it is no code object of any version that is known, or is
             larger than the limits of this module.
     """
-    if len(data) > MAX_BYTES:
+    if len(data) > limits.CODE_BYTES:
         raise LegacyModelError(
-            f"its code has {len(data)} bytes, expected at most {MAX_BYTES}."
+            f"its code has {len(data)} bytes, expected at most {limits.CODE_BYTES}."
         )
     for layout in LAYOUTS:
         try:
@@ -100,9 +97,10 @@ class _Reader:
 
     def spend(self, count: int = 1) -> None:
         self.objects += count
-        if self.objects > MAX_OBJECTS or self.depth > MAX_DEPTH:
+        if self.objects > limits.CODE_OBJECTS or self.depth > limits.CODE_DEPTH:
             raise LegacyModelError(
-                f"its code has more than {MAX_OBJECTS} values, or {MAX_DEPTH} levels."
+                f"its code has more than {limits.CODE_OBJECTS} values, or "
+                f"{limits.CODE_DEPTH} levels."
             )
 
     def next(self) -> object:
@@ -170,7 +168,7 @@ class _Reader:
     def long(self) -> int:
         """Return an integer of any size, in digits of 15 bits."""
         size = self.integer()
-        if abs(size) * 15 > MAX_BITS:
+        if abs(size) * 15 > limits.CODE_BITS:
             raise LegacyModelError(f"its code has a number of {abs(size) * 15} bits.")
         digits = [self.integer(2) for _ in range(abs(size))]
         total = sum(digit << (15 * place) for place, digit in enumerate(digits))

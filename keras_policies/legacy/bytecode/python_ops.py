@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.bytecode import values
-from keras_policies.legacy.guards import budget
+from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import array_indexing, kinds
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import (
@@ -24,7 +24,6 @@ from keras_policies.legacy.values.evaluator import (
     is_tensor,
 )
 
-MAX_DIGITS = 20  # that a number is rounded to
 # Operator -> the function of keras.ops, and that of Python's own values.
 OPERATORS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "+": ("add", operator.add),
@@ -129,11 +128,11 @@ def _check_growth(symbol: str, x: Any, y: Any) -> None:
     for value, times in ((x, y), (y, x)):
         if symbol != "*" or not isinstance(value, tuple | str | bytes):
             continue
-        if not isinstance(times, int) or len(value) * times > values.MAX_ITEMS:
+        if not isinstance(times, int) or len(value) * times > limits.CODE_ITEMS:
             raise ValueError(f"a sequence repeated {str(times)[:20]} times")
     if symbol in ("**", "<<") and isinstance(x, int) and isinstance(y, int):
         bits = y + x.bit_length() if symbol == "<<" else x.bit_length() * abs(y)
-        if bits > values.MAX_BITS:
+        if bits > limits.CODE_BITS:
             raise ValueError(f"a number of {str(bits)[:20]} bits")
 
 
@@ -208,7 +207,7 @@ def _length(value: Any) -> int:
 
 def _range(*bounds: int) -> tuple[int, ...]:
     taken = range(*map(kinds.integer, bounds))
-    if len(taken) > values.MAX_ITEMS:
+    if len(taken) > limits.CODE_ITEMS:
         raise ValueError(f"{len(taken)} rounds")
     return tuple(taken)
 
@@ -225,7 +224,7 @@ def _absolute(value: Any) -> Any:
 
 
 def _rounded(value: Any, digits: int = 0) -> Any:
-    if abs(digits) > MAX_DIGITS:
+    if abs(digits) > limits.ROUND_DIGITS:
         raise ValueError(f"{digits} digits")
     return round(value, digits) if digits else round(value)
 

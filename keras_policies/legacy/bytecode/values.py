@@ -6,13 +6,9 @@ from typing import Any
 
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.bytecode.code import Code
-from keras_policies.legacy.guards import budget
+from keras_policies.legacy.guards import budget, limits
 
 # Limits for a value that the code builds from constants.
-MAX_ITEMS = 1000  # of nested tuples, each counted as often as it occurs
-MAX_DEPTH = 40  # of tuples in each other
-MAX_BITS = 1024
-MAX_TEXT = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,13 +95,17 @@ def check_size(value: Any) -> None:
     while waiting:
         item = waiting.pop()
         count += 1
-        if isinstance(item, int) and item.bit_length() > MAX_BITS:
-            raise LegacyModelError(f"its code computes a number of {MAX_BITS} bits.")
-        if isinstance(item, str | bytes) and len(item) > MAX_TEXT:
+        if isinstance(item, int) and item.bit_length() > limits.CODE_BITS:
+            raise LegacyModelError(
+                f"its code computes a number of {limits.CODE_BITS} bits."
+            )
+        if isinstance(item, str | bytes) and len(item) > limits.CODE_CHARACTERS:
             raise LegacyModelError(f"its code has a text of {len(item)} characters.")
         waiting += parts(item)
-        if count + len(waiting) > MAX_ITEMS:
-            raise LegacyModelError(f"its code builds more than {MAX_ITEMS} values.")
+        if count + len(waiting) > limits.CODE_ITEMS:
+            raise LegacyModelError(
+                f"its code builds more than {limits.CODE_ITEMS} values."
+            )
     budget.work(count * budget.ITEM)
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.kinds import Value
 from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import ops
 
-MAX_ROUNDS = 200
 LOWEST = np.float32(np.finfo("float32").min)  # the score of a box that is out
 NODE = "boxes scores max_output_size iou_threshold score_threshold"
 OUTPUTS = (
@@ -48,8 +48,8 @@ def _chosen(
 
     The score is `LOWEST` where no box was left.
     """
-    if count > MAX_ROUNDS:
-        raise ValueError(f"{count} boxes, expected at most {MAX_ROUNDS}")
+    if count > limits.BOXES:
+        raise ValueError(f"{count} boxes, expected at most {limits.BOXES}")
     edges = _edges(boxes)
     areas = _area(*edges)
     numbers = computed.arange(0, computed.shape(scores)[-1])

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_policies.legacy.base.recorded import Function, Node, Output, Recorded
+from keras_policies.legacy.guards import limits
 
 DROPOUT = "_Dropout"
 SCALED = {"Add", "AddV2", "Mul"}  # a draw, in another range
-MAX_SCALED = 2  # ops between the two: it is multiplied, and something is added
 
 
 def function(recorded: Recorded, name: str) -> Function:
@@ -104,7 +104,7 @@ def _constant(node: Node | None) -> float | None:
 def _uniform(output: Output, nodes: Mapping[str, Node]) -> Node | None:
     """Return the node that gives the uniform numbers in a draw, or None."""
     node = nodes.get(output.node)
-    for _ in range(MAX_SCALED):
+    for _ in range(limits.SCALING_OPS):
         if node is not None and node.op in SCALED:
             node = nodes.get(node.inputs[0].node)
     return node if node is not None and node.op == "RandomUniform" else None

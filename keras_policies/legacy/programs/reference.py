@@ -31,12 +31,11 @@ from keras_policies.legacy.base.recorded import (
     Table,
     Trace,
 )
-from keras_policies.legacy.guards import budget
+from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.programs import dropouts, texts
 
-MAX_OUTPUTS = 2**31 - 1  # of a function: all
-MAX_DEPTH = 60  # of functions that call functions
+ALL_OUTPUTS = range(2**31 - 1)  # of a function
 HALVES = "float16", "bfloat16"
 # Ops that take a variable itself, and their counterparts that take its value.
 OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
@@ -111,7 +110,11 @@ class Interpreter:
         captured = [self._captured(number) for number in trace.captures]
         given = [self._widened(value) for value in inputs]
         return self._function(
-            trace.function, [*given, *captured], "", 0, range(count or MAX_OUTPUTS)
+            trace.function,
+            [*given, *captured],
+            "",
+            0,
+            range(count) if count else ALL_OUTPUTS,
         )[:count]
 
     def _captured(self, number: int) -> Value:
@@ -131,10 +134,10 @@ class Interpreter:
         arguments: Sequence[Value],
         scope: str,
         depth: int,
-        needed: Container[int] = range(MAX_OUTPUTS),
+        needed: Container[int] = ALL_OUTPUTS,
     ) -> list[Any]:
         """Return the outputs of a function; those that are not needed are None."""
-        if depth > MAX_DEPTH:
+        if depth > limits.CALL_DEPTH:
             raise NotInterpretedError(f"its functions call each other {depth} deep")
         if name not in self.recorded.functions:
             raise NotInterpretedError(f"the function {name!r} is not in the file")

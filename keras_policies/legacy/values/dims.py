@@ -19,11 +19,8 @@ import numpy as np
 
 from keras_policies.annotations import Tensor
 from keras_policies.late import ops
-from keras_policies.legacy.guards import budget
+from keras_policies.legacy.guards import budget, limits
 
-MAX_TERMS = 60  # of a polynomial
-MAX_DEPTH = 20  # of quotients in quotients
-MAX_DIVISOR = 2**10  # of a float that is an exact fraction, such as 0.25
 BATCH = "batch"
 
 
@@ -275,8 +272,8 @@ def _terms(value: Any) -> Mapping[Monomial, int]:
 
 def _simplified(terms: Mapping[Monomial, int]) -> DimLike:
     kept = {monomial: count for monomial, count in terms.items() if count}
-    if len(kept) > MAX_TERMS:
-        raise ValueError(f"a size that is a sum of more than {MAX_TERMS} terms")
+    if len(kept) > limits.DIM_TERMS:
+        raise ValueError(f"a size that is a sum of more than {limits.DIM_TERMS} terms")
     return Dim(kept) if kept.keys() - {()} else kept.get((), 0)
 
 
@@ -344,8 +341,8 @@ def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
     if isinstance(divisor, int) and _is_negated(rest):  # -(-T // 8) is (T + 7) // 8
         return whole - quotient(divisor - 1 - rest, divisor)
     atom = Quotient(rest, divisor)
-    if atom.depth > MAX_DEPTH:
-        raise ValueError(f"a size that divides more than {MAX_DEPTH} times")
+    if atom.depth > limits.DIM_DEPTH:
+        raise ValueError(f"a size that divides more than {limits.DIM_DEPTH} times")
     return Dim({(atom,): 1}) if whole == 0 else whole + Dim({(atom,): 1})
 
 
@@ -385,8 +382,8 @@ def extreme(kind: str, one: DimLike, other: DimLike) -> DimLike:
     except UndecidedError:
         options = sorted((one, other), key=lambda d: (isinstance(d, Dim), str(d)))
         bound = Dim({(Extreme(kind, (options[0], options[1])),): 1})
-        if depth(bound) > MAX_DEPTH:
-            raise ValueError(f"more than {MAX_DEPTH} bounds of a size") from None
+        if depth(bound) > limits.DIM_DEPTH:
+            raise ValueError(f"more than {limits.DIM_DEPTH} bounds of a size") from None
         return bound
     return one if is_first else other
 
@@ -448,7 +445,7 @@ class Ratio:
     def _with(self, other: Any, rule: Callable[[Ratio], Ratio]) -> Any:
         if isinstance(other, float | int | np.floating) and math.isfinite(other):
             dividend, divisor = float(other).as_integer_ratio()
-            if divisor <= MAX_DIVISOR:
+            if divisor <= limits.DIM_DIVISOR:
                 return simplest(rule(Ratio(dividend, divisor, self.dtype)))
         return simplest(rule(other)) if isinstance(other, Ratio) else NotImplemented
 

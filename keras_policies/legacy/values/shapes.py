@@ -14,6 +14,7 @@ from typing import Any
 from keras_policies.annotations import Tensor
 from keras_policies.late import keras, keras_internals
 from keras_policies.legacy.base.errors import UNEXPECTED
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.values import dims
 from keras_policies.legacy.values.dims import AxisLength, DimLike
 
@@ -24,7 +25,6 @@ PRIMES = (
     (2003, 2011, 2017, 2027, 2029, 2039, 2053, 2063, 2069, 2081, 2083, 2087),
     (5003, 5009, 5011, 5021, 5023, 5039, 5051, 5059, 5077, 5081, 5087, 5099),
 )
-MAX_FACTORS = 3  # axes that one axis was made of
 
 # The attribute of a symbolic tensor that holds its shape once it is known.
 KNOWN = "keras_policies_shape"
@@ -155,5 +155,5 @@ def _multiple(
 
 
 def _choices(count: int) -> Iterator[tuple[int, ...]]:
-    for factors in range(1, MAX_FACTORS + 1):
+    for factors in range(1, limits.DIM_FACTORS + 1):
         yield from itertools.combinations_with_replacement(range(count), factors)

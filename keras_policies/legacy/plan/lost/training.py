@@ -21,6 +21,7 @@ from keras_policies.legacy.base.recorded import (
     RecordedLayer,
     Trace,
 )
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan.lost.steps import (
     CallStep,
     Held,
@@ -39,7 +40,6 @@ Followed = tuple[list[Step], list[Value]]
 DRAWS = {"RandomStandardNormal", "RandomUniform", "TruncatedNormal"}
 NOISE = {"RandomStandardNormal", "TruncatedNormal"}  # their mean is 0
 ASSIGNMENTS = {"AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"}
-MAX_SCALED = 2  # ops between a draw and where it is added
 
 
 def trained(
@@ -153,7 +153,7 @@ def _undisturbed(value: Value, steps: Sequence[Step]) -> Value:
 def _is_noise(value: Value, steps: Sequence[Step]) -> bool:
     """Return whether a value is drawn, with the mean 0."""
     step = op_of(value, steps)
-    for _ in range(MAX_SCALED):
+    for _ in range(limits.SCALING_OPS):
         if step is None or step.op not in ("Mul", "Add", "AddV2"):
             break
         number = constant(step.inputs[1])
