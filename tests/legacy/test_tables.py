@@ -48,7 +48,8 @@ CASES = [
     "words",
 ]
 NAMES = [f"2.4.4/{name}" for name in CASES]
-NAMES += [f"2.15.1/{name}" for name in (*CASES, "export")]
+NAMES += [f"2.15.1/{name}" for name in (*CASES, "export", "retrieval_export")]
+NAMES.append("keras-3.15.1/export")
 STOCK = """
 import json, sys
 import keras, numpy as np, tensorflow as tf
@@ -119,7 +120,7 @@ def test_it_predicts_what_tensorflow_did(name, folder):
         assert expected == [word.decode() for word in y[text].ravel()]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name[-6:] != "export"])
+@pytest.mark.parametrize("name", NAMES)
 def test_its_own_graph_is_interpreted_and_agrees(name, folder):
     path = folder / name / "model"
     lost = "rebuild" if IS_TENSORFLOW else "numbers"

@@ -190,7 +190,8 @@ class _Comparison:
                 return self._compared(interpreter, inputs, expected)
             except _NotCalledError as error:
                 problems.append(error)
-        has_texts = any(spec.dtype == "string" for spec in self._specs)
+        both = [*self._specs, *traces.specs(self.trace.outputs)]
+        has_texts = any(spec.dtype == "string" for spec in both)
         if has_texts and keras.backend.backend() != "tensorflow":
             raise _UnsuitableError(f"{keras.backend.backend()} has no texts")
         raise problems[0].reason from problems[0].__cause__

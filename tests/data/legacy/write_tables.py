@@ -2,24 +2,27 @@
 
     python write_tables.py OUTDIR
 
-Under TensorFlow 2.4.4 and 2.15.1. A case is a folder `<release>/<case>/` with the
-SavedModel in `model/`, and `expected.npz`: the inputs `x/<name>` of the model, and its
-outputs `y/<name>`. `bare` and `frozen` have no tables, but no signature, or no variables.
+Under TensorFlow 2.4.4 and 2.15.1, and `export` under Keras 3.15.1 on TensorFlow. A case
+is a folder `<release>/<case>/` with the SavedModel in `model/`, and `expected.npz`: the
+inputs `x/<name>` of the model, and its outputs `y/<name>`. `bare`, `frozen` and
+`of_constants` have no tables, but no signature, or no variables.
 """
 
 import os
 import sys
-import tarfile
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+os.environ["KERAS_BACKEND"] = "tensorflow"
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import lookup_ops
 
 keras, layers = tf.keras, tf.keras.layers
+VERSION = getattr(keras, "__version__", "2")
+IS_KERAS_3 = VERSION.startswith("3")
 HAS_EXPORT = not tf.__version__.startswith("2.4")
 try:
     StringLookup, IntegerLookup = layers.StringLookup, layers.IntegerLookup
@@ -201,6 +204,14 @@ def retrieval(path):
     return {"x": QUERIES}
 
 
+def retrieval_export(path):
+    lookup = vocabulary(StringLookup(mask_token=None), WORDS)
+    index = Index(tower(lookup, "string"), np.array([6, 5, 4, 3, 2, 1], "int64"))
+    index(tf.constant(QUERIES))
+    index.export(path)
+    return {"input_1": QUERIES}
+
+
 def retrieval_of_numbers(path):
     """Of a layer that masks 0, and identifiers that are numbers."""
     lookup = vocabulary(IntegerLookup(), [42, 7, 9])
@@ -305,8 +316,10 @@ CASES = {
     "frozen": frozen,
     "of_constants": of_constants,
 }
-if HAS_EXPORT:
-    CASES["export"] = export
+if IS_KERAS_3:
+    CASES = {"export": export}
+elif HAS_EXPORT:
+    CASES.update(export=export, retrieval_export=retrieval_export)
 
 
 def write(name, make, folder):
@@ -332,7 +345,7 @@ def write(name, make, folder):
 
 
 def main(out):
-    release = os.path.join(out, tf.__version__)
+    release = os.path.join(out, "keras-" + VERSION if IS_KERAS_3 else tf.__version__)
     for name, make in CASES.items():
         keras.backend.clear_session()
         write(name, make, os.path.join(release, name))

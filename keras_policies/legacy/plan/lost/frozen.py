@@ -62,7 +62,7 @@ class Frozen:
             self._numbers[key] = number = -1 - len(self._numbers)
             name = step.name.rpartition("/")[0] or step.name
             self.variables[number] = LegacyWeight(
-                "", name, array.shape, array.dtype, lambda: array
+                "", name, array.shape, array.dtype, array.copy
             )
         return Held(self._numbers[key])
 

@@ -40,6 +40,7 @@ HASH = "StringToHashBucketFast"
 STRINGS, INTEGERS = "StringLookup", "IntegerLookup"
 # Names of layers that no scope of the graph names.
 NAMES = {STRINGS: "string_lookup", INTEGERS: "integer_lookup", "Hashing": "hashing"}
+OF_TABLES = "None_", "hash_table_"  # scopes of the tables themselves
 OTHER_WORDS = "[UNK]"
 
 
@@ -157,7 +158,7 @@ class _Work:
 
     def call(self, class_name: str, config: Config, value: Value) -> Result:
         scopes = [
-            n for n in self.node.name.split("/")[:-1] if not n.startswith("None_")
+            n for n in self.node.name.split("/")[:-1] if not n.startswith(OF_TABLES)
         ]
         name = scopes[-1] if scopes else NAMES[class_name]
         return self._add(CallStep(self._part(name, class_name, config), value))

@@ -87,11 +87,11 @@ class Tables:
         dtypes = self._node(table, CREATE, lambda n: "value_dtype" in n.attributes)
         delimiter = str(fill.get("delimiter", TAB)).encode()
 
-        def column(name: str) -> Array:
-            dtype = dtypes.attributes[f"{name}_dtype"]
-            return _column(lines, fill[f"{name}_index"], delimiter, dtype)
+        def column(index: str, dtype: str) -> Array:
+            return _column(lines, fill[index], delimiter, dtypes.attributes[dtype])
 
-        return Table(column("key"), column("value"))
+        keys = column("key_index", "key_dtype")
+        return Table(keys, column("value_index", "value_dtype"))
 
     def _node(self, table: int, edge: str, wanted: Callable[[Node], bool]) -> Node:
         """Return the node of a function of a table that is wanted."""
