@@ -260,9 +260,7 @@ class _Comparison:
                 sums.append(sum(float(abs(np.sum(value))) for value in values))
         if any(np.isclose(total, one, self.tolerance * 10, 1e-6) for one in sums):
             return ""
-        return (
-            f"its losses are {total:.6g} on inputs for which the file has {sums[0]:.6g}"
-        )
+        return f"they are {total:.6g} on inputs for which its graph has {sums[0]:.6g}"
 
     def _check_regularizers(self, interpreter: Interpreter) -> None:
         """Raise an error if a weight has a loss that the file does not record."""

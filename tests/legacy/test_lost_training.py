@@ -1,0 +1,193 @@
+"""Layers whose classes are lost train as they did: losses, regularizers, dropout."""
+
+import json
+import subprocess
+import sys
+import warnings
+
+import keras
+import legacy_files
+import lost_files
+import numpy as np
+import pytest
+
+from keras_policies import convert_model, keras_internals, load_model
+from keras_policies.backends.running import backend
+
+RELEASES = [
+    release
+    for release in ("2.15.1", "2.4.4")
+    if legacy_files.IS_THOROUGH or release == legacy_files.NEWEST
+]
+# What each case adds on the recorded inputs, where that is not what TensorFlow added.
+OTHER_LOSSES = {
+    "ctc_endpoint": 0.0,  # CTCLoss has no counterpart: named in a warning
+    "loss_in_training_only": 0.399452,  # in inference, too
+    "negative_loss": 0.438788,  # its gradients have the right sign
+}
+OPENS = """
+import json, sys
+import keras, numpy as np
+model = keras.models.load_model(sys.argv[1])
+model(np.load(sys.argv[2]))
+print(json.dumps(sum(float(loss) for loss in model.losses)))
+assert not any(name.startswith("keras_policies") for name in sys.modules)
+"""
+
+
+def named(*names):
+    """Return the cases of each release."""
+    return [
+        f"{release}/{name}"
+        for release in RELEASES
+        for name in lost_files.names(release, tables=("-training",))
+        if name in names or not names
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    archives = [
+        path for name in RELEASES for path in lost_files.archives(name, ["-training"])
+    ]
+    return legacy_files.unpacked(tmp_path_factory.mktemp("training"), archives)
+
+
+def opened(folder, name):
+    """Return a case, its model, and what the warnings say."""
+    case = lost_files.of(folder, name)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = load_model(case.model, verify=True)
+    return case, model, " ".join(str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize("name", named())
+def test_a_model_adds_the_losses_that_tensorflow_added(folder, name):
+    case, model, said = opened(folder, name)
+    found = keras.tree.flatten(model(case.inputs(), training=False))
+    total = sum(float(loss) for loss in model.losses)
+    short = name.rpartition("/")[2]
+    expected = OTHER_LOSSES.get(short, float(case.stored["losses"].sum()))
+    assert total == pytest.approx(expected, rel=1e-5, abs=1e-7)
+    assert "other losses" not in said
+    if not case.about["random_outputs"]:
+        for one, other in zip(found, case.arrays("y_"), strict=True):
+            found = keras.ops.convert_to_numpy(one)
+            np.testing.assert_allclose(found, other, atol=1e-5)
+
+
+TRAINED = [
+    name
+    for name in named()
+    if not name.endswith(
+        ("_by_ops", "_inside", "_hand", "_only", "_twice", "autoencoder", "endpoint")
+    )
+    and "encoder" not in name
+]
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_step_with_its_losses_moves_each_weight_as_tensorflow_did(folder, name):
+    case, model, _ = opened(folder, name)
+    (x,), (target,) = case.arrays("x_"), case.arrays("t_")
+    before, after = case.arrays("w_"), case.arrays("a_")
+    variables, others = model.trainable_variables, model.non_trainable_variables
+
+    def loss(values):
+        y, _, losses = model.stateless_call(
+            values, [v.value for v in others], x, training=True, return_losses=True
+        )
+        return keras.ops.mean(keras.ops.square(y - target)) + sum(losses)
+
+    gradients = backend.gradients(loss, [v.value for v in variables])
+    assert len(variables) == len(case.about["trainable"])
+    for variable, gradient in zip(variables, gradients, strict=True):
+        own = variable.numpy()
+        (number,) = (
+            i for i, w in enumerate(before) if np.array_equal(w.ravel(), own.ravel())
+        )
+        moved = max(float(np.max(np.abs(after[number] - before[number]))), 1e-3)
+        found, expected = own - 0.1 * gradient, after[number].reshape(own.shape)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-4 * moved)
+
+
+# Case -> the layers that draw, with their rate and the shape of the draws.
+DRAWN = {
+    "drop_path_by_ops": {("Dropout", 0.3, (None, 1, 1))},
+    "dropout_by_ops": {("Dropout", 0.4, None)},
+    "dropout_inside": {("Dropout", 0.5, None)},
+    "dropout_of_rows_by_ops": {("Dropout", 0.4, (None, 1, None))},
+    "encoder_with_dropout": {("Dropout", 0.25, None), ("Dropout", 0.5, None)},
+    "gaussian_noise_by_ops": {("GaussianNoise", None, None)},
+}
+
+
+@pytest.mark.parametrize("name", named(*DRAWN))
+def test_dropout_by_ops_becomes_the_layer(folder, name):
+    case, model, said = opened(folder, name)
+    layers = keras_internals.sublayers(model)
+    configs = [(type(layer).__name__, layer.get_config()) for layer in layers]
+    found = {
+        (kind, config.get("rate"), config.get("noise_shape"))
+        for kind, config in configs
+        if kind in ("Dropout", "GaussianNoise")
+    }
+    found = {(kind, rate, shape and tuple(shape)) for kind, rate, shape in found}
+    assert found == DRAWN[name.rpartition("/")[2]]
+    assert "These did more in training" not in said
+    (x,) = case.arrays("x_")
+    drawn = [keras.ops.convert_to_numpy(model(x, training=True)) for _ in range(2)]
+    assert np.abs(drawn[0] - drawn[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", named("dropout_by_ops"))
+def test_the_share_that_is_dropped_is_the_recorded_one(folder, name):
+    case, model, _ = opened(folder, name)
+    (x,) = case.arrays("x_")
+    many = np.tile(x, (500, 1, 1))
+    kept = keras.ops.convert_to_numpy(model(many, training=True)) != many
+    assert np.mean(kept) == pytest.approx(0.6, abs=0.01)  # x + dropout(dense(x), 0.4)
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        *((name, "endpoint") for name in named("ctc_endpoint")),
+        *((name, "moving_statistics") for name in named("normalization_by_hand")),
+    ],
+)
+def test_what_is_left_out_of_training_is_named(folder, name, layer):
+    _, _, said = opened(folder, name)
+    assert "These did more in training, which is left out, such as" in said
+    assert f"assignments: {layer!r}" in said
+
+
+@legacy_files.once
+@pytest.mark.parametrize("name", named("vector_quantizer", "regularized_by_both"))
+def test_the_converted_file_adds_the_same_losses_in_plain_keras(folder, name, tmp_path):
+    case = lost_files.of(folder, name)
+    convert_model(case.model, tmp_path / "model.keras")
+    np.save(tmp_path / "x.npy", *case.arrays("x_"))
+    command = [sys.executable, "-c", OPENS, "model.keras", "x.npy"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == pytest.approx(float(case.stored["losses"].sum()), rel=1e-5)
+
+
+def test_other_losses_than_those_of_the_graph_are_named(folder, monkeypatch):
+    monkeypatch.setattr(
+        "keras_policies.legacy.plan.lost.losses.added",
+        lambda steps, outputs, losses: outputs,
+    )
+    *_, said = opened(folder, f"{legacy_files.NEWEST}/vector_quantizer")
+    assert "trains with other losses of its layers: they are 0 on inputs" in said
+
+
+@pytest.mark.parametrize("name", named("regularized_by_both"))
+def test_a_regularizer_is_the_stock_one_with_its_factors(folder, name):
+    _, model, _ = opened(folder, name)
+    (weight,) = model.trainable_variables
+    config = weight.regularizer.get_config()
+    assert config == {"l1": pytest.approx(0.1), "l2": pytest.approx(0.2)}
