@@ -321,8 +321,10 @@ def test_lost_layers_can_be_refused(of):
         load_model(of("2.15.1/scale").model, lost="refuse")
 
 
-def test_lost_takes_two_values(of):
-    with pytest.raises(ValueError, match="one of .'rebuild', 'refuse'., received 'x'"):
+def test_lost_takes_three_values(of):
+    with pytest.raises(
+        ValueError, match="one of .'rebuild', 'numbers', 'refuse'., received 'x'"
+    ):
         load_model(of("2.15.1/scale").model, lost="x")
 
 

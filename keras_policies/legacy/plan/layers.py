@@ -269,7 +269,8 @@ def _inner_object(
         return written
     if class_name in settings.namesakes or not classes.is_in(module, class_name):
         if settings.replaces_lost:
-            yield Findings(left_out=(f"the lost {class_name} of {path!r}",))
+            kind = module.rpartition(".")[2].removesuffix("s")
+            yield Findings(left_out=(f"the lost {kind} {class_name} of {path!r}",))
             return None
         yield Findings(missing=((class_name, path),))
     config = dict(written.get("config") or {})
