@@ -552,3 +552,8 @@ def test_a_weight_that_only_lent_its_shape_is_left_out(of):
         )
         built = build.build(made)
     assert "'lender', whose result is used by its shape alone" in built.left_out
+
+
+def test_statistics_of_its_own_that_a_layer_moves_are_named(of):
+    with pytest.warns(UserWarning, match="such as moving statistics by assignments: "):
+        load_model(of("2.15.1/moving_mean").model)

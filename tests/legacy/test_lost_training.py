@@ -93,6 +93,7 @@ def test_a_step_with_its_losses_moves_each_weight_as_tensorflow_did(folder, name
     (x,), (target,) = case.arrays("x_"), case.arrays("t_")
     before, after = case.arrays("w_"), case.arrays("a_")
     variables, others = model.trainable_variables, model.non_trainable_variables
+    target = keras.ops.convert_to_tensor(target)
 
     def loss(values):
         y, _, losses = model.stateless_call(
@@ -150,17 +151,26 @@ def test_the_share_that_is_dropped_is_the_recorded_one(folder, name):
     assert np.mean(kept) == pytest.approx(0.6, abs=0.01)  # x + dropout(dense(x), 0.4)
 
 
-@pytest.mark.parametrize(
-    ("name", "layer"),
-    [
-        *((name, "endpoint") for name in named("ctc_endpoint")),
-        *((name, "moving_statistics") for name in named("normalization_by_hand")),
-    ],
-)
-def test_what_is_left_out_of_training_is_named(folder, name, layer):
+@pytest.mark.parametrize("name", named("ctc_endpoint"))
+def test_what_is_left_out_of_training_is_named(folder, name):
     _, _, said = opened(folder, name)
     assert "These did more in training, which is left out, such as" in said
-    assert f"assignments: {layer!r}" in said
+    assert "assignments: 'endpoint'" in said
+
+
+@pytest.mark.parametrize("name", named("normalization_by_hand"))
+def test_batch_normalization_by_hand_becomes_the_layer(folder, name):
+    case, model, said = opened(folder, name)
+    layer = model.get_layer("moving_statistics")
+    assert isinstance(layer, keras.layers.BatchNormalization)
+    assert (layer.momentum, layer.epsilon) == (0.9, 0.001)
+    assert "These did more in training" not in said
+    (x,) = case.arrays("x_")
+    before = [layer.moving_mean.numpy(), layer.moving_variance.numpy()]
+    model(x, training=True)
+    found = [layer.moving_mean.numpy(), layer.moving_variance.numpy()]
+    for old, new, batch in zip(before, found, (x.mean(0), x.var(0)), strict=True):
+        np.testing.assert_allclose(new, 0.9 * old + 0.1 * batch, rtol=1e-5)
 
 
 @legacy_files.once

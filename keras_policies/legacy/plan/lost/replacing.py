@@ -16,8 +16,10 @@ from keras_policies.legacy.plan.lost import (
     graphs,
     losses,
     models,
+    normalizations,
     recorded_layers,
     traces,
+    training,
 )
 from keras_policies.legacy.plan.lost.frozen import Frozen
 from keras_policies.legacy.plan.lost.losses import Regularizers
@@ -109,8 +111,9 @@ class Replacing:
         with located(layer=path or None):
             part = self._made(layer, name, path, found, with_losses)
         self._around.pop()
-        self._ops.spend(len(part.config["layers"]))
-        budget.work(budget.OP * len(part.config["layers"]))
+        made = len(part.config.get("layers", ()))
+        self._ops.spend(made)
+        budget.work(budget.OP * made)
         return part
 
     def _made(
@@ -127,6 +130,12 @@ class Replacing:
             own = layer, name, path, self.recorded, found
             return models.made(*own, self._followed, self._regularizers)
 
+        if (twin := training.twin(layer, found[0])) is not None and path:
+            normalization = normalizations.part(
+                self.recorded, layer, name, path, found[0], twin
+            )
+            if normalization is not None:
+                return normalization
         if not any(trace.losses for trace in with_losses):
             return made(found)
         around = [*self._around]
