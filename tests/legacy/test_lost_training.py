@@ -201,3 +201,11 @@ def test_a_regularizer_is_the_stock_one_with_its_factors(folder, name):
     (weight,) = model.trainable_variables
     config = weight.regularizer.get_config()
     assert config == {"l1": pytest.approx(0.1), "l2": pytest.approx(0.2)}
+
+
+@pytest.mark.parametrize("name", named("regularized_by_mean"))
+def test_a_mean_over_a_weight_is_no_stock_regularizer(folder, name):
+    _, model, _ = opened(folder, name)
+    assert model.trainable_variables[0].regularizer is None
+    kinds = {type(layer).__name__ for layer in keras_internals.sublayers(model)}
+    assert "ActivityRegularization" in kinds

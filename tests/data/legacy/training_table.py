@@ -10,7 +10,7 @@ keras = tf.keras
 layers, regularizers = keras.layers, keras.regularizers
 CASES = {}
 case = registering(CASES)
-X, SEQUENCE = spec(4), spec(5, 4)
+X, LONG, SEQUENCE = spec(4), spec(20), spec(5, 4)
 
 
 # Losses that layers add.
@@ -232,6 +232,10 @@ def quartic(weight):
     return 0.1 * tf.reduce_sum(weight**4)
 
 
+def mean_square(weight):
+    return 0.3 * tf.reduce_mean(weight**2)
+
+
 class Regularized(layers.Layer):
     def __init__(self, regularizer, **kwargs):
         super().__init__(**kwargs)
@@ -246,15 +250,17 @@ class Regularized(layers.Layer):
         return tf.matmul(x, self.kernel)
 
 
-for key, regularizer in {
-    "l1": regularizers.l1(0.1),
-    "l2": regularizers.l2(0.2),
-    "both": regularizers.l1_l2(0.1, 0.2),
-    "own": quartic,
-}.items():
-    make = lambda own=regularizer: functional(Regularized(own), X)
+# A kernel of 12 weights, and one of 60, of which a mean is not what a sum is.
+for key, regularizer, x in (
+    ("l1", regularizers.l1(0.1), X),
+    ("both", regularizers.l1_l2(0.1, 0.2), X),
+    ("l2", regularizers.l2(0.2), LONG),
+    ("own", quartic, LONG),
+    ("mean", mean_square, LONG),
+):
+    make = lambda own=regularizer, x=x: functional(Regularized(own), x)
     make.__name__ = "regularized_by_" + key
-    case("regularizers", X)(make)
+    case("regularizers", x)(make)
 
 
 class Deep(layers.Layer):

@@ -26,6 +26,7 @@ from keras_policies.legacy.base.recorded import (
     RecordedLayer,
     Trace,
 )
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.lost import traces
 from keras_policies.legacy.plan.lost.steps import Part
 from keras_policies.legacy.programs.reference import Interpreter, NotInterpretedError
@@ -92,8 +93,9 @@ def _formula(
     if len(moved) != 2 or len(trained) > 2 or shapes != {(spec.shape or ())[-1:]}:
         return None
     random = np.random.default_rng(SEED)
-    x = random.standard_normal([size or EXAMPLES for size in spec.shape or ()])
-    x = x.astype(spec.dtype)
+    shape = [size or EXAMPLES for size in spec.shape or ()]
+    budget.spend(float(np.prod(np.asarray(shape, "float64"))))
+    x = random.standard_normal(shape).astype(spec.dtype)
     probes = {
         n: random.uniform(0.5, 1.5, recorded.variables[n].shape).astype(spec.dtype)
         for n in layer.variables

@@ -21,7 +21,7 @@ from keras_policies.legacy.base.recorded import (
     RecordedLayer,
     Trace,
 )
-from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan.lost.steps import (
     CallStep,
     Held,
@@ -91,6 +91,7 @@ def _nodes(recorded: Recorded, name: str) -> list[Node]:
     while waiting:
         function = recorded.functions.get(waiting.pop())
         own = () if function is None else function.nodes.values()
+        budget.work(budget.NODE * len(own))
         nodes += own
         called = {str(node.attributes.get("f")) for node in own if node.op in CALLS}
         waiting += called - seen
