@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 TEXTS = (
     *("*.md", "LICENSE", "docs/*.md", "notebooks/*.ipynb"),
     *("tests/README.md", "tests/data/README.md", "benchmarks/README.md"),
-    "benchmarks/*.png",
+    *("benchmarks/*.png", "docs/*.png"),
 )
 
 

@@ -34,7 +34,8 @@ def _share(shape: Lengths, dtype: str) -> Any:
 @op(_Dropout=Raw("x", "rate noise_shape"))  # see programs/dropouts.py
 def dropout(x: Value, rate: float, noise_shape: Any = None) -> Value:
     """Drop a share of the numbers in training, and scale the others."""
-    return call_layer(keras.layers.Dropout(rate, noise_shape, dtype=dtype_of(x)), x)
+    shape = None if noise_shape is None else tuple(noise_shape)
+    return call_layer(keras.layers.Dropout(rate, shape, dtype=dtype_of(x)), x)
 
 
 def _normal(shape: Any, mean: Any, stddev: Any, dtype: str, seed: object) -> Any:

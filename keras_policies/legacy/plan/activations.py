@@ -1,6 +1,7 @@
 """Converts the activations that a legacy config names."""
 
 import functools
+from collections.abc import Iterable
 
 from keras_policies import keras_names
 from keras_policies.annotations import Config
@@ -43,14 +44,17 @@ def _as_layers(name: str, dtype: Config) -> Config:
     return keras_object("keras", "Sequential", {"name": name, "layers": inner})
 
 
-def checked_layer(activation: Config) -> Config:
-    """Return the config of a layer that is an activation, where Keras reads such."""
-    if keras_names.can_be_read() or _takes_layers():
-        return activation
-    raise LegacyModelError(
-        f"its activation is a layer, {activation['class_name']}, which this Keras "
-        "cannot read from a config. Install a newer Keras."
-    )
+def check_layers(layers: Iterable[tuple[str, str]]) -> None:
+    """Raise an error if Keras cannot read the layers that are activations.
+
+    They are given by their classes, with the paths of the layers that have them.
+    """
+    for class_name, path in layers:
+        if not _takes_layers():
+            raise LegacyModelError(
+                f"the layer {path!r}: its activation is a layer, {class_name}, which "
+                "this Keras cannot read from a config. Install a newer Keras."
+            )
 
 
 @functools.cache

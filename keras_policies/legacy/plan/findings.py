@@ -63,6 +63,7 @@ class Findings:
     left_out: tuple[str, ...] = ()  # what Keras 3 lacks and does not need to predict
     unneeded: tuple[str, ...] = ()  # paths of layers that only led to an added loss
     notes: tuple[str, ...] = ()  # about a file that this model is saved to
+    activations: Named = ()  # layers that are the activation of another one
 
     def raise_if_missing(self, path: FilePath, has_lost: bool = False) -> None:
         """Raise an error that names everything missing of one kind, with its layers.

@@ -250,7 +250,9 @@ def _argument(
         return value
     if key in INNER_LAYERS or is_activation:
         inner = yield from _keras_layer(value, settings, f"{path}/")
-        return activations.checked_layer(inner) if is_activation else inner
+        if is_activation:
+            yield Findings(activations=((value["class_name"], path),))
+        return inner
     for ending, module in INNER_MODULES.items():
         if key.endswith(ending):
             return (yield from _inner_object(module, value, settings, path))

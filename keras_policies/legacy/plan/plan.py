@@ -20,7 +20,7 @@ from keras_policies.legacy.base.errors import (
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.recorded import NO_CLASS
 from keras_policies.legacy.guards import trust
-from keras_policies.legacy.plan import input_sizes, layers, policies
+from keras_policies.legacy.plan import activations, input_sizes, layers, policies
 from keras_policies.legacy.plan.findings import Findings, Settings
 from keras_policies.legacy.plan.lost import rebuild
 from keras_policies.legacy.plan.lost.rebuild import Rebuilt
@@ -67,6 +67,7 @@ class Plan:
         with located(self.legacy.path), known:
             has_lost = bool({*self.lost.layers.values()} - {NO_CLASS})
             self.findings.raise_if_missing(self.legacy.path, has_lost)
+            activations.check_layers(self.findings.activations)
             trust.check(self.config, self.settings.safe_mode)
 
 
