@@ -134,9 +134,10 @@ def _described(
     path = f"{prefix}{configs.name_of(node)}"
     written = findings.dtypes.get(path)
     compute_dtype, variable_dtype = policies.dtypes_of(written)
+    rebuilt = findings.rebuilt_layers.get(path)
     yield LayerDescription(
         path=path,
-        class_name=node["class_name"],
+        class_name=rebuilt.class_name if rebuilt else node["class_name"],
         policy=policy_name(written),
         loss_scale=policies.loss_scale_of(written),
         compute_dtype=compute_dtype,
@@ -144,12 +145,20 @@ def _described(
         parameters=parameters.get(path, 0),
         becomes=_becomes(node["class_name"], path, findings),
     )
-    for child in configs.inner_layers(node):
+    for child in _inner_layers(node, path, findings):
         yield from _described(child, f"{path}/", parameters, findings)
+
+
+def _inner_layers(node: Config, path: str, findings: Findings) -> Sequence[Config]:
+    """Return the layers in a model, or in one that was made of a function."""
+    rebuilt = findings.rebuilt_layers.get(path)
+    return (rebuilt and rebuilt.layers) or configs.inner_layers(node)
 
 
 def _becomes(class_name: str, path: str, findings: Findings) -> str | None:
     """Return the name of what a layer becomes, or None if that is missing."""
+    if path in findings.rebuilt_layers:
+        return REBUILT
     if class_name in dict(findings.missing) or path in findings.code:
         return None
     if path in findings.rebuilt:
@@ -158,17 +167,6 @@ def _becomes(class_name: str, path: str, findings: Findings) -> str | None:
         is_missing = any(path == layer for _, layer in findings.missing_ops)
         return None if is_missing else "keras.ops"
     return classes.keras_name(class_name)
-
-
-def _as_written(
-    found: LayerDescription, rebuilt: Mapping[str, str]
-) -> LayerDescription | None:
-    """Return the description of a rebuilt layer; None of an op inside one."""
-    if found.path in rebuilt:
-        class_name = rebuilt[found.path]
-        return dataclasses.replace(found, class_name=class_name, becomes=REBUILT)
-    is_inside = any(not at or found.path.startswith(f"{at}/") for at in rebuilt)
-    return None if is_inside and found.becomes == "keras.ops" else found
 
 
 def _notes(findings: Findings, found: Sequence[LayerDescription]) -> tuple[str, ...]:
@@ -192,20 +190,21 @@ def describe(planned: plan.Plan) -> ModelDescription:
         name: sum(math.prod(w.shape) for w in found if not is_unknown(w))
         for name, found in legacy.weights.items()
     }
+    itself = findings.rebuilt_layers.get("")
+    if itself is not None:
+        parameters = {**itself.parameters}
     described = tuple(
-        description
-        for node in configs.inner_layers(legacy.config)
+        found
+        for node in _inner_layers(legacy.config, "", findings)
         for found in _described(node, "", parameters, findings)
-        if (description := _as_written(found, planned.lost.layers)) is not None
     )
-    is_rebuilt = "" in planned.lost.layers
-    itself = [f"the model itself is {REBUILT}"] if is_rebuilt else []
+    of_itself = [f"the model itself is {REBUILT}"] if itself is not None else []
     missing = {*dict(findings.missing), *findings.code, *training.missing(fitting)}
     return ModelDescription(
         path=legacy.path,
         format=legacy.format,
         written_by=legacy.written_by,
-        class_name=planned.lost.layers.get("", legacy.config["class_name"]),
+        class_name=itself.class_name if itself else legacy.config["class_name"],
         name=configs.name_of(legacy.config),
         policy=policy_name(planned.model_dtype),
         records_policies=legacy.records_policies,
@@ -218,7 +217,7 @@ def describe(planned: plan.Plan) -> ModelDescription:
         layers=described,
         parameters=sum(parameters.values()),
         missing=tuple(sorted(missing)),
-        notes=(*_notes(findings, described), *itself),
+        notes=(*_notes(findings, described), *of_itself),
     )
 
 

@@ -1,6 +1,5 @@
 """A model is compared with the graph in its own file: what that finds, and what not."""
 
-import copy
 import dataclasses
 import warnings
 
@@ -25,6 +24,7 @@ from keras_policies.legacy.build import build, checking
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.lost import traces
+from keras_policies.legacy.plan.lost.steps import Known
 from keras_policies.legacy.programs import dropouts
 from keras_policies.legacy.programs.reference import Interpreter
 from keras_policies.legacy.readers import readers
@@ -77,59 +77,98 @@ def test_the_interpreter_computes_what_tensorflow_did(folder, name):
                 np.testing.assert_allclose(one, other, rtol=0, atol=atol)
 
 
-def layer_in(config, name):
-    """Return the config of the layer of a name, wherever it is."""
-    values = config.values() if isinstance(config, dict) else config
-    if isinstance(config, dict) and config.get("name") == name and "config" in config:
-        return config
-    found = [layer_in(v, name) for v in values if isinstance(v, dict | list | tuple)]
-    return next((layer for layer in found if layer is not None), None)
+def edited(config, change):
+    """Return a config, each dict in it replaced by what `change` makes of it."""
+    if isinstance(config, dict):
+        return change({key: edited(value, change) for key, value in config.items()})
+    if isinstance(config, list):
+        return [edited(value, change) for value in config]
+    return config
 
 
 def settings(**changes):
-    return lambda layer: layer["config"].update(changes)
+    def edit(name):
+        def change(config):
+            is_layer = config.get("name") == name and "program" not in config
+            return config | changes if is_layer else config
 
-
-def op(name):
-    return lambda layer: layer["config"]["node_def"].update(op=name)
-
-
-def attribute(**changes):
-    return lambda layer: layer["config"]["node_def"]["attr"].update(changes)
-
-
-def constant(position, change):
-    def edit(layer):
-        constants = layer["config"]["constants"]
-        constants[position] = change(np.array(constants[position]))
+        return change
 
     return edit
 
 
-def swapped(layer):
-    layer["inbound_nodes"][0]["args"][0].reverse()
+def in_program(change_of_program):
+    def edit(name):
+        def change(config):
+            if "program" not in config:
+                return config
+            return config | {"program": change_of_program(config["program"], name)}
+
+        return change
+
+    return edit
 
 
-def outputs_swapped(layer):
-    layer["config"]["output_layers"].reverse()
+def step(change_of_step):
+    def change(program, name):
+        every = (change_of_step(s) if s.name == name else s for s in program.steps)
+        return dataclasses.replace(program, steps=tuple(every))
+
+    return in_program(change)
+
+
+def op(name):
+    return step(lambda step: dataclasses.replace(step, op=name))
+
+
+def attribute(**changes):
+    return step(
+        lambda step: dataclasses.replace(
+            step, attributes={**step.attributes, **changes}
+        )
+    )
+
+
+def constant(position, change):
+    def with_other(step):
+        inputs = [*step.inputs]
+        inputs[position] = Known(change(np.array(inputs[position].value)))
+        return dataclasses.replace(step, inputs=tuple(inputs))
+
+    return step(with_other)
+
+
+swapped = step(
+    lambda step: dataclasses.replace(
+        step, inputs=(step.inputs[1], step.inputs[0], *step.inputs[2:])
+    )
+)
+
+
+def _outputs_swapped(program, name):
+    is_it = program.name == name
+    return dataclasses.replace(program, ends=program.ends[::-1]) if is_it else program
+
+
+outputs_swapped = in_program(_outputs_swapped)
 
 
 FAULTS = {
     "an activation": ("gated", "dense", settings(activation="tanh")),
-    "an axis": ("instance_norm", "moments_mean", constant("1", lambda axes: axes[:1])),
+    "an axis": ("instance_norm", "moments_mean", constant(1, lambda axes: axes[:1])),
     "a bound": (
         "split_concat",
         "strided_slice",
-        constant("1", lambda b: np.add(b, [0, 1])),
+        constant(1, lambda b: np.add(b, [0, 1])),
     ),
     "a comparison": ("where_gather_one_hot", "Greater", op("Less")),
-    "a constant": ("own_attention", "truediv", constant("1", lambda x: x * 1.1)),
+    "a constant": ("own_attention", "truediv", constant(1, lambda x: x * 1.1)),
     "an epsilon": ("layer_norm_inside", "layer_normalization", settings(epsilon=0.1)),
     "an equation": (
         *("einsum", "einsum_2_Einsum"),
         attribute(equation="bhst,bshk->bthk"),
     ),
-    "an index": ("where_gather_one_hot", "GatherV2", constant("1", lambda x: x[::-1])),
+    "an index": ("where_gather_one_hot", "GatherV2", constant(1, lambda x: x[::-1])),
     "an op": ("instance_norm", "Rsqrt", op("Sqrt")),
     "the order of outputs": ("siamese_of_keywords", "distance_layer", outputs_swapped),
     "a padding": ("own_depthwise", "k", settings(padding="valid")),
@@ -144,8 +183,7 @@ def test_a_planted_fault_is_found(folder, fault):
         planned = plan.make(legacy)
         right = checking.check(build.build(planned).model, planned, None)
         assert right.difference < 1e-5
-        config = copy.deepcopy(planned.config)
-        edit(layer_in(config, layer))
+        config = edited(planned.config, edit(layer))
         wrong = dataclasses.replace(planned, config=config)
         model = build.build(wrong).model
         with pytest.raises(LegacyModelError, match="not as it was"):

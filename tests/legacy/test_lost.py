@@ -25,7 +25,7 @@ from keras_policies.legacy.base.recorded import (
     Trace,
 )
 from keras_policies.legacy.build import build
-from keras_policies.legacy.plan import plan
+from keras_policies.legacy.plan import layers, plan
 from keras_policies.legacy.readers import readers
 
 pytestmark = pytest.mark.filterwarnings(
@@ -557,3 +557,18 @@ def test_a_weight_that_only_lent_its_shape_is_left_out(of):
 def test_statistics_of_its_own_that_a_layer_moves_are_named(of):
     with pytest.warns(UserWarning, match="such as moving statistics by assignments: "):
         load_model(of("2.15.1/moving_mean").model)
+
+
+def test_a_model_is_converted_twice_and_the_layers_in_a_lost_one_once(of, monkeypatch):
+    classes = []
+    convert = layers._keras_layer
+
+    def noted(written, *args, **kwargs):
+        classes.append(written["class_name"])
+        return convert(written, *args, **kwargs)
+
+    monkeypatch.setattr(layers, "_keras_layer", noted)
+    with readers.read(of("2.15.1/gated").model) as legacy:
+        assert plan.make(legacy).lost.layers == {"gated": "Gated"}
+    without = ["Functional", "InputLayer", "InputLayer", "Gated"]  # nothing known yet
+    assert classes == [*without, *without, "Dense"]

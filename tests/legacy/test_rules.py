@@ -62,6 +62,7 @@ class Rule(NamedTuple):
     nodes: list[Node]
     expected: list[tuple[str, dict[str, Any]]]
     dtype: str = "float32"
+    others: tuple[str, ...] = ()  # further inputs of this shape
 
 
 RULES = {
@@ -184,6 +185,13 @@ RULES = {
         [("Embedding", {"input_dim": 7, "output_dim": 3})],
         dtype="int32",
     ),
+    "an input is told from a variable, whatever the numbers of both are": Rule(
+        (None, 3),
+        {"w": (3,)},
+        [node("sum", "AddV2", "y", "w"), node("end", "Mul", "sum", "x")],
+        [("PReLU", {})],
+        others=("y",),
+    ),
     "any other weight is the slopes of a PReLU": Rule(
         (None, 4),
         {"w": (4,)},
@@ -193,25 +201,26 @@ RULES = {
 }
 
 
-def variable(name, shape):
+def variable(name, shape, number):
     array = np.sin(np.arange(math.prod(shape), dtype="float32") + 1).reshape(shape)
-    return LegacyWeight(name, name, shape, array.dtype, lambda: array)
+    return LegacyWeight(name, name, shape, array.dtype, lambda: array, number)
 
 
 def legacy(rule):
     """Return a file that holds a subclassed model with a function alone."""
     variables = {
-        number: variable(name, shape)
+        number: variable(name, shape, number)
         for number, (name, shape) in enumerate(rule.variables.items(), 1)
     }
     reads = [node(n, "ReadVariableOp", f"at_{n}") for n in rule.variables]
     function = Function(
         "call",
-        ("x", *(f"at_{n}" for n in rule.variables)),
+        ("x", *rule.others, *(f"at_{n}" for n in rule.variables)),
         {one.name: one for one in (*reads, *rule.nodes)},
         (Output(rule.nodes[-1].name),),
     )
-    inputs = ((Spec(rule.shape, rule.dtype, "x"),), {})
+    names = "x", *rule.others
+    inputs = (tuple(Spec(rule.shape, rule.dtype, name) for name in names), {})
     trace = Trace("call", inputs, Spec(None, "float32"), (*variables,))
     layer = RecordedLayer(
         class_name="Lost",

@@ -34,6 +34,8 @@ class LegacyWeight:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     read: Callable[[], Array] = dataclasses.field(repr=False, compare=False)
+    # Of its object in a SavedModel or a checkpoint.
+    number: int | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
     def size(self) -> int:

@@ -14,7 +14,6 @@ import keras
 from keras_policies import keras_internals, origins
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.backends.running import backend
-from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.build import (
     compiling,
@@ -24,8 +23,9 @@ from keras_policies.legacy.build import (
     own_classes,
 )
 from keras_policies.legacy.build.checking import Check
+from keras_policies.legacy.build.programs import Made
 from keras_policies.legacy.build.values import assign, restore_states, settle
-from keras_policies.legacy.build.weights import ByLayer, pair
+from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.bytecode import layer as _calls  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import layer as _ops  # noqa: F401 (for Keras)
@@ -58,11 +58,15 @@ def build(
     ranks = keras_internals.checking_shapes(budget.check_rank)
     with located(legacy.path), blank, ranks:
         _check_texts(plan)
-        model = _make(plan)
+        model, made = _make(plan)
         with corrupt(legacy.path):
             made_in_code.fill_lookups(model, legacy.vocabularies)
-            weights, unused = _used(model, plan)
-            pairs, added = pair(model, weights, "added")
+            replaced = plan.findings.replaced_variables
+            weights = {
+                name: tuple(weight for weight in held if weight.number not in replaced)
+                for name, held in legacy.weights.items()
+            }
+            pairs, added = pair(model, weights, "added", made.weights)
             assign(pairs, advance)
             settle(model)
             restore_states(model, legacy.states)
@@ -72,6 +76,9 @@ def build(
             different = made_in_code.restore_policies(model, recorded, policy_of)
             _make_policies_plain(model, plan.policy)
         always = compiling.overridden(legacy, True)
+        unused = (
+            f"{name!r}, whose result is used by its shape alone" for name in made.unused
+        )
         left_out = [*plan.findings.left_out, *unused, *added, *always]
         if compile:
             with corrupt(legacy.path, "its training_config"):
@@ -91,13 +98,14 @@ def _check_texts(plan: Plan) -> None:
         )
 
 
-def _make(plan: Plan) -> keras.Model:
+def _make(plan: Plan) -> tuple[keras.Model, Made]:
     """Return the model, built, with variables that hold nothing yet."""
     try:
         extra: extra_axes.Found = {}
-        model = _of_config(plan.config, plan, extra)
+        model, made = _of_config(plan.config, plan, extra)
         if extra:
-            model = _of_config(extra_axes.with_wrappers(plan.config, extra), plan, {})
+            wrapped = extra_axes.with_wrappers(plan.config, extra)
+            model, made = _of_config(wrapped, plan, {})
         inputs = plan.legacy.inputs.values()
         if isinstance(model, keras.Sequential) and not model.built:
             # For inputs of any rank.
@@ -113,20 +121,21 @@ def _make(plan: Plan) -> keras.Model:
         raise hints.explained(problem, error) from error
     if not isinstance(model, keras.Model):
         raise LegacyModelError(f"it holds a {type(model).__name__}, expected a model.")
-    return model
+    return model, made
 
 
-def _of_config(config: Config, plan: Plan, extra: extra_axes.Found) -> Any:
+def _of_config(config: Config, plan: Plan, extra: extra_axes.Found) -> tuple[Any, Made]:
     """Return what Keras makes of a config; see `extra_axes` about `extra`."""
-    config, makers = own_classes.with_makers(config, plan.policy, extra)
+    made = Made([], [])
+    config, makers = own_classes.with_makers(config, plan.policy, extra, made)
     known = {**plan.findings.functions, **makers}
     depth = _recursion_limit(plan.lost.depth)
     # A traceback tells whose class it was.
     whole = hints.whole_tracebacks()
     with keras_internals.custom_object_scope(known), depth, whole:
-        return keras.saving.deserialize_keras_object(
-            config, safe_mode=plan.settings.safe_mode
-        )
+        safe_mode = plan.settings.safe_mode
+        model = keras.saving.deserialize_keras_object(config, safe_mode=safe_mode)
+        return model, made
 
 
 @contextlib.contextmanager
@@ -138,22 +147,6 @@ def _recursion_limit(depth: int) -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
-
-
-def _used(model: keras.Model, plan: Plan) -> tuple[ByLayer, list[str]]:
-    """Return the weights of a model, and what is left out of a rebuilt one.
-
-    A layer whose result only lent its shape is no part of the graph.
-    """
-    weights = plan.legacy.weights
-    if not plan.lost.layers:
-        return weights, []
-    names = {layer.name for layer in model.layers}
-    unused = [name for name in weights if name and layer_name(name) not in names]
-    kept = {name: weights[name] for name in weights if name not in unused}
-    return kept, [
-        f"{name!r}, whose result is used by its shape alone" for name in unused
-    ]
 
 
 def _make_policies_plain(model: keras.Model, own: PolicyLike | None) -> None:

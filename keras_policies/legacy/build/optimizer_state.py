@@ -8,7 +8,11 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.backends.running import backend
-from keras_policies.legacy.base.model import LegacyOptimizerState, LegacySlot
+from keras_policies.legacy.base.model import (
+    LegacyOptimizerState,
+    LegacySlot,
+    LegacyWeight,
+)
 from keras_policies.legacy.build.targets import Pairs
 from keras_policies.legacy.build.values import fits, value_for
 from keras_policies.legacy.guards import limits
@@ -97,15 +101,27 @@ def _with_variables(
     slots: Iterable[LegacySlot], pairs: Pairs, trainable: Sequence[keras.Variable]
 ) -> Iterator[tuple[LegacySlot, keras.Variable]]:
     """Yield `(slot, variable)` for the slots of variables that are still trained."""
-    by_weight = {id(weight): variable for variable, weight in pairs}
+    by_weight = {_key(weight): variable for variable, weight in pairs}
     by_number, trained = dict(enumerate(trainable)), set(map(id, trainable))
     for slot in slots:
         if isinstance(slot.variable, int):
             variable = by_number.get(slot.variable)
         else:
-            variable = by_weight.get(id(slot.variable))
-        if id(variable) in trained:
-            yield slot, variable
+            variable = by_weight.get(_key(slot.variable))
+        if variable is not None and id(variable) in trained:
+            yield _in_shape(slot, tuple(variable.shape)), variable
+
+
+def _key(weight: LegacyWeight) -> object:
+    """Return what tells a weight from others, even if it has another path."""
+    return id(weight) if weight.number is None else (weight.number,)
+
+
+def _in_shape(slot: LegacySlot, shape: tuple[int, ...]) -> LegacySlot:
+    """Return a slot in the shape that its variable has now."""
+    if isinstance(slot.variable, int) or slot.variable.shape != slot.value.shape:
+        return slot
+    return dataclasses.replace(slot, value=dataclasses.replace(slot.value, shape=shape))
 
 
 def _nadam_product(beta_1: float, state: LegacyOptimizerState, steps: int) -> float:

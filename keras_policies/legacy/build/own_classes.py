@@ -17,7 +17,7 @@ from keras_policies import keras_internals
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.global_policy import policy_scope
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.build import extra_axes, hints, masks
+from keras_policies.legacy.build import extra_axes, hints, masks, programs
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Maker:
         return made
 
 
-Makers: TypeAlias = dict[str, Maker | masks.Maker | extra_axes.Maker]
+Makers: TypeAlias = dict[str, Maker | masks.Maker | extra_axes.Maker | programs.Maker]
 
 
 def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
@@ -93,14 +93,17 @@ def scope(policy: PolicyLike | None) -> contextlib.AbstractContextManager[None]:
 
 
 def with_makers(
-    config: Config, policy: PolicyLike | None, extra: extra_axes.Found
+    config: Config,
+    policy: PolicyLike | None,
+    extra: extra_axes.Found,
+    made: programs.Made,
 ) -> tuple[Config, Makers]:
     """Return a config that names a maker for some layers, and the makers by name.
 
-    Those are the user-defined layers, the stock ones that hand on masks, and
-    convolutions, which note what they find in `extra`. The names are new, since Keras
-    prefers registered classes to those of a scope. `policy` is the model's own, which
-    its config does not record.
+    Those are the user-defined layers, the stock ones that hand on masks, convolutions,
+    which note what they find in `extra`, and programs, which note it in `made`. The
+    names are new, since Keras prefers registered classes to those of a scope. `policy`
+    is the model's own, which its config does not record.
     """
     makers: Makers = {}
 
@@ -111,7 +114,7 @@ def with_makers(
             return value
         inner = {key: replaced(item) for key, item in value.items()}
         stock = masks.maker(value) or extra_axes.maker(value, extra)
-        maker = _own_maker(value) or stock
+        maker = programs.maker(value, made) or _own_maker(value) or stock
         if maker is None:
             return inner
         if value is config and isinstance(maker, Maker):

@@ -27,8 +27,9 @@ def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
 
 
 def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:
-    """Read a weight now, and return it as a value for its variable."""
-    return backend.place(np.asarray(weight.read(), dtype=variable.dtype))
+    """Read a weight now, and return it as a value for its variable, in its shape."""
+    value = np.asarray(weight.read(), dtype=variable.dtype)
+    return backend.place(value.reshape(variable.shape))
 
 
 def assign(pairs: Pairs, advance: Callable[[int], None]) -> None:

@@ -13,6 +13,7 @@ from keras_policies.legacy.build.targets import Pairs, Target, targets
 
 # By layer; `""` stands for the model itself.
 ByLayer = Mapping[str, Sequence[LegacyWeight]]
+Made = Sequence[tuple[keras.Layer, Sequence[LegacyWeight]]]
 
 
 def _known(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:
@@ -21,40 +22,54 @@ def _known(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:
 
 
 def pair(
-    model: keras.Model, by_layer: ByLayer, more: str | None = None
+    model: keras.Model, by_layer: ByLayer, more: str | None = None, made: Made = ()
 ) -> tuple[Pairs, list[str]]:
     """Return the variables of a whole model, each with its weight, and what is left.
 
     If `""` is the only name in `by_layer`, it has the weights of the whole model; else
     those that are in none of its layers. The error names every layer that does not fit.
     `more` says what the file may hold beside: `"added"`, weights that a program gave to
-    layers of Keras's own, or `"objects"`, those of other objects than the model.
+    layers of Keras's own, or `"objects"`, those of other objects than the model. `made`
+    are layers whose weights are known.
     """
-    stock = {
-        layer.name for layer in model.layers if more == "added" and _is_stock(layer)
-    }
     stored = {layer_name(name): weights for name, weights in by_layer.items()}
     layers = {layer.name: layer for layer in model.layers} | {"": model}
     held = _whole_model(model) if set(stored) == {""} else _by_layer(model)
-    pairs, problems, left = [], [], []
+    pairs: Pairs = []
+    left, problems = list[str](), list[str]()
     suspects: set[str] = set()
-    for name in dict.fromkeys((*held, *stored)):
-        known, named = _known(stored.get(name, ())), name or model.name
-        matched = matching.match(held.get(name, ()), known)
-        if matched is None and name in stock:
-            matched = matching.match_with_added(held[name], known)
-        elif matched is None and more == "objects" and set(stored) == {""}:
-            matched = matching.match_objects(held[""], known)
+
+    def fit(
+        name: str,
+        layer: keras.Layer | None,
+        variables: Sequence[Target] | None,
+        weights: Sequence[LegacyWeight],
+    ) -> None:
+        known, is_whole = _known(weights), layer is model
+        paired = {id(variable) for variable, _ in pairs}
+        if variables is not None:
+            variables = [v for v in variables if id(v.variable) not in paired]
+        matched = matching.match(variables or (), known)
+        if matched is None and more == "added" and layer and _is_stock(layer):
+            matched = matching.match_with_added(variables or (), known)
+        elif matched is None and more == "objects" and set(stored) == {""} and is_whole:
+            matched = matching.match_objects(variables or (), known)
         if matched is None:
-            wrong = [matching.difference(named, held.get(name), known)]
+            wrong = [matching.difference(name, variables, known)]
         else:
-            wrong = matching.misfits(named, matched)
-            pairs += matched
+            wrong = matching.misfits(name, matched)
+            pairs.extend(matched)
             rest = matching.without(matched, known)
-            left += [f"{each}, which is no weight of {named!r}" for each in rest]
-        problems += wrong
-        if wrong and name in layers:
-            suspects |= own_classes.stock_names(layers[name])
+            left.extend(f"{each}, which is no weight of {name!r}" for each in rest)
+        problems.extend(wrong)
+        if wrong and layer is not None:
+            suspects.update(own_classes.stock_names(layer))
+
+    for layer, weights in made:
+        fit(layer.name, layer, targets(layer), weights)
+    for name in dict.fromkeys((*held, *stored)):
+        variables = held.get(name)
+        fit(name or model.name, layers.get(name), variables, stored.get(name, ()))
     if problems:
         listed = "\n  ".join(problems)
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"

@@ -55,7 +55,7 @@ class OpCall(keras.Operation):  # type: ignore[misc]
             found = self._found(args, kwargs)
             outputs = list(found) if isinstance(found, tuple) else [found]
         if self.is_output:
-            outputs = [_as_output(output) for output in outputs]
+            outputs = [as_output(output) for output in outputs]
         self._name_operations(outputs, args, kwargs)
         keras_internals.record_call(self, outputs)
         return found
@@ -99,7 +99,7 @@ class OpCall(keras.Operation):  # type: ignore[misc]
             operation.name = f"{self.name}{call}{part}"
 
 
-def _as_output(found: Any) -> Tensor:
+def as_output(found: Any) -> Tensor:
     """Return a tensor that can be an output; in Keras 3.12 an input cannot."""
     if isinstance(found, Complex):
         raise LegacyModelError(

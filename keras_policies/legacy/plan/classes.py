@@ -58,6 +58,11 @@ def registered_name(class_name: str) -> str | None:
     return None
 
 
+def is_own(written: Config) -> bool:
+    """Return whether a user's class is known for a layer."""
+    return registered_name(str(written.get("class_name"))) is not None
+
+
 def is_in(module: str, name: str) -> bool:
     """Return whether a public module of Keras has a class or function of this name."""
     return keras_names.kind(module, name) is not None

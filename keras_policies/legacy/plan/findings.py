@@ -9,7 +9,7 @@ value that somebody else holds:
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import remedies
@@ -18,6 +18,9 @@ from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import policies
+
+if TYPE_CHECKING:
+    from keras_policies.legacy.plan.lost.replacing import Replacing
 
 LOOPS = {"StatelessWhile", "While"}
 Result = TypeVar("Result")
@@ -35,6 +38,9 @@ class Settings:
     replaces_lost: bool = True  # parts whose classes are not to be found
     # Whether a look-up of texts by numbers gives texts; otherwise it gives the numbers.
     keeps_texts: bool = True
+    signature: str | None = None  # the function that the model itself becomes
+    # Replaces lost layers by their recorded functions.
+    lost: "Replacing | None" = None
     # Classes that are not Keras's in this file, though their names are.
     namesakes: frozenset[str] = frozenset()
 
@@ -43,6 +49,29 @@ class Settings:
         if self.replace is not None and policy_name(written) == self.replace[0]:
             return self.replace[1]
         return policies.plain(written)
+
+
+@dataclass(frozen=True)
+class RebuiltLayer:
+    """A layer that was made of its recorded function.
+
+    Args:
+        class_name: its class, which is lost.
+        variables: the numbers of its variables.
+        steps: of its program.
+        texts: the layers in it whose texts are outputs of the model.
+        is_less: whether it did more in training.
+        layers: those in it, as tf.keras would write them.
+        parameters: of these, by their names.
+    """
+
+    class_name: str
+    variables: tuple[int, ...]
+    steps: int = 0
+    texts: tuple[str, ...] = ()
+    is_less: bool = False
+    layers: tuple[Config, ...] = ()
+    parameters: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,6 +93,22 @@ class Findings:
     unneeded: tuple[str, ...] = ()  # paths of layers that only led to an added loss
     notes: tuple[str, ...] = ()  # about a file that this model is saved to
     activations: Named = ()  # layers that are the activation of another one
+    rebuilt_layers: Mapping[str, RebuiltLayer] = field(default_factory=dict)
+    # The numbers of the variables that layers hold: in programs, and elsewhere.
+    in_programs: tuple[int, ...] = ()
+    elsewhere: tuple[int, ...] = ()
+
+    @property
+    def is_lacking(self) -> bool:
+        """bool, whether a class or a function is missing, or code is not run."""
+        return bool(self.missing or self.missing_ops or self.code)
+
+    @property
+    def replaced_variables(self) -> set[int]:
+        """The variables that only programs hold, of the layers that they replace."""
+        rebuilt = self.rebuilt_layers.values()
+        replaced = {number for layer in rebuilt for number in layer.variables}
+        return replaced.difference(self.elsewhere)
 
     def raise_if_missing(self, path: FilePath, has_lost: bool = False) -> None:
         """Raise an error that names everything missing of one kind, with its layers.
@@ -79,9 +124,8 @@ class Findings:
             reason += _listed(self.missing_ops)
             if LOOPS & {name for name, _ in self.missing_ops}:
                 reason += (
-                    "\nThe function of the layer does not say how many rounds a While "
-                    "has. Where the input of the model says it, "
-                    "signature='serving_default' opens the model."
+                    "\nThe function does not say how many rounds a While has: the "
+                    "input has a length that the file does not know."
                 )
             remedy = remedies.load_weights_into_code(path)
             raise LegacyModelError(
@@ -124,8 +168,13 @@ def collected(converting: Converting[Result]) -> tuple[Result, Findings]:
         try:
             parts.append(next(converting))
         except StopIteration as end:
-            fields = zip(*(vars(part).values() for part in parts), strict=True)
-            return end.value, Findings(*map(_joined, fields))
+            return end.value, joined(parts)
+
+
+def joined(parts: Sequence[Findings]) -> Findings:
+    """Return all `Findings` in one."""
+    fields = zip(*(vars(part).values() for part in parts), strict=True)
+    return Findings(*map(_joined, fields))
 
 
 def _joined(values: Sequence[Any]) -> Any:

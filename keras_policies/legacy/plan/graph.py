@@ -22,6 +22,7 @@ from keras_policies.legacy.plan.arguments import OF_CALLS
 Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON
 
 CONSTANT = "_CONSTANT_VALUE"
+PROGRAM = "keras_policies>Program"
 ELLIPSIS = {"class_name": "__ellipsis__", "config": {}}
 # Layers that added a loss or a metric to their model, and passed on their input.
 ADDED = "AddLoss", "AddMetric"
@@ -55,13 +56,21 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     those that are left out are empty.
     """
     graph = _Graph(config)
+    both = zip(config["layers"], layers, strict=True)
+    graph.nested -= {name_of(legacy) for legacy, own in both if is_program(own)}
     ends = {name for name, _ in graph.calls(config["output_layers"])}
     connected = []
     for legacy, converted in zip(config["layers"], layers, strict=True):
         if not converted:
             continue
         name, nodes = name_of(legacy), legacy.get("inbound_nodes") or []
-        if op_layers.is_call(converted):
+        if is_program(converted):
+            nodes, constants = graph.with_constants(name, nodes)
+            connected += constants
+            calls = [(graph.nest(node), graph.kwargs(node)) for node in nodes]
+            inner = {**converted["config"], "is_called": True}
+            converted = {**converted, "config": inner}
+        elif op_layers.is_call(converted):
             # A list of one tensor stays a list: `tf.concat([x], 1)`.
             calls = [(graph.nest(node), graph.kwargs(node)) for node in nodes]
             inner = {**converted["config"], "is_output": name in ends}
@@ -80,6 +89,21 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     }
 
 
+def is_program(converted: Config) -> bool:
+    """Return whether a config is that of a lost layer which became a program."""
+    return converted.get("registered_name") == PROGRAM
+
+
+def tensor_counts(config: Config) -> list[int | None]:
+    """Return how many tensors each layer of a model is called on, if that is known."""
+    names = {name_of(layer) for layer in config["layers"] if isinstance(layer, dict)}
+    every = (
+        layer.get("inbound_nodes") if isinstance(layer, dict) else None
+        for layer in config["layers"]
+    )
+    return [len(tensors(nodes[0], names)) if nodes else None for nodes in every]
+
+
 def _is_tensor(value: Nest, names: Container[str]) -> bool:
     return (
         isinstance(value, list | tuple)
@@ -90,29 +114,20 @@ def _is_tensor(value: Nest, names: Container[str]) -> bool:
     )
 
 
-def tensors(
-    nest: Nest, names: Container[str], keywords: Sequence[str] = ()
-) -> list[Nest]:
-    """Return the tensors in a nest, as in a config, those of their kwargs last.
+def tensors(nest: Nest, names: Container[str]) -> list[Nest]:
+    """Return the tensors in a nest, as in a config, each before those of its kwargs.
 
-    `names` are those of the layers; `keywords` is the order of the kwargs.
+    `names` are those of the layers.
     """
     if _is_tensor(nest, names):
         kwargs: Config = nest[3] if len(nest) > 3 else {}
-        order = [
-            *(k for k in keywords if k in kwargs),
-            *sorted({*kwargs} - {*keywords}),
-        ]
-        given = [tensors(kwargs[key], names) for key in order]
+        given = (tensors(kwargs[key], names) for key in sorted(kwargs or {}))
         return [[*nest[:3], {}], *(tensor for found in given for tensor in found)]
     if isinstance(nest, dict):
         nest = [nest[key] for key in sorted(nest)]
     if not isinstance(nest, list | tuple):
         return []
-    flat = [tensors(item, names, keywords) for item in nest]
-    if all(_is_tensor(item, names) for item in nest):
-        flat = [found[:1] for found in flat] + [found[1:] for found in flat]
-    return [tensor for found in flat for tensor in found]
+    return [tensor for item in nest for tensor in tensors(item, names)]
 
 
 class _Graph:
@@ -173,16 +188,7 @@ class _Graph:
     def layer_call(self, layer: Config, node: Nest) -> tuple[Nest, Config]:
         """Return the argument and the keyword arguments of one call of a layer."""
         first, kwargs = self.nest(node), self.kwargs(node)
-        kwargs = {key: value for key, value in kwargs.items() if value is not None}
-        for setting, name in OF_CALLS.get(layer["class_name"], {}).items():
-            if layer["config"].get(setting):
-                kwargs[name] = True
-        if isinstance(first, list) and len(first) == 1:
-            first = first[0]
-        if layer["class_name"] in RECURRENT and isinstance(first, list):
-            first, *state = first
-            kwargs.setdefault("initial_state", state)
-        return first, kwargs
+        return call(layer["class_name"], layer["config"], first, kwargs)
 
     def with_constants(self, name: str, node: Nest) -> tuple[Nest, list[Config]]:
         """Return a call with layers that give its constants, and these layers.
@@ -226,6 +232,22 @@ class _Graph:
             raise LegacyModelError(reason)
         ends = [self.end(item) for item in value]
         return ends[0] if len(ends) == 1 else ends
+
+
+def call(
+    class_name: str, config: Config, first: Nest, kwargs: Config
+) -> tuple[Nest, Config]:
+    """Return the arguments that a layer of Keras 3 takes in the place of some."""
+    kwargs = {key: value for key, value in kwargs.items() if value is not None}
+    for setting, name in OF_CALLS.get(class_name, {}).items():
+        if config.get(setting):
+            kwargs[name] = True
+    if isinstance(first, list) and len(first) == 1:
+        first = first[0]
+    if class_name in RECURRENT and isinstance(first, list):
+        first, *state = first
+        kwargs.setdefault("initial_state", state)
+    return first, kwargs
 
 
 def fixed_training(config: Config, training: bool) -> Iterator[str]:

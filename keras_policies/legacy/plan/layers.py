@@ -5,7 +5,7 @@ from typing import Any
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import layer_name
-from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
 from keras_policies.legacy.bytecode import lambda_configs as calls
 from keras_policies.legacy.bytecode.values import Program
 from keras_policies.legacy.guards import budget
@@ -26,8 +26,10 @@ from keras_policies.legacy.plan.findings import (
     Converted,
     Converting,
     Findings,
+    RebuiltLayer,
     Settings,
 )
+from keras_policies.legacy.plan.graph import is_program
 
 # Keys under which a layer's config holds the config of another layer.
 INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"
@@ -41,11 +43,73 @@ INNER_MODULES = {
 def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
     """Return the config, or raise LegacyModelError if a layer cannot be converted."""
     budget.check_runs(written)
-    return findings.collected(_keras_layer(written, settings, is_root=True))
+    number = None if settings.lost is None else 0
+    return findings.collected(_recorded(written, settings, number, is_root=True))
+
+
+def recorded_layer(
+    written: Config, settings: Settings, number: int | None, prefix: str
+) -> tuple[Config, Findings] | None:
+    """Return the config of a layer inside a rebuilt one; None of one that is lost.
+
+    `number` is that of the recorded layer; None where it was found in a function.
+    """
+    converting = _recorded(written, settings, number, prefix)
+    converted, found = findings.collected(converting)
+    return None if found.is_lacking and number is not None else (converted, found)
+
+
+def _recorded(
+    written: Any,
+    settings: Settings,
+    number: int | None,
+    prefix: str = "",
+    is_root: bool = False,
+    tensors: int | None = None,
+) -> Converted:
+    """Return the config of a layer, or of the program that it becomes if it is lost.
+
+    `number` is that of the recorded layer, if any. `tensors` is how many tensors the
+    layer is called on, None if that is not known.
+    """
+    lost = settings.lost
+    if lost is None or number is None:
+        return (yield from _keras_layer(written, settings, prefix, is_root))
+    path = "" if is_root else budget.layer_path(prefix, configs.name_of(written))
+    is_replaced = is_root and settings.signature is not None
+    is_own = classes.is_own(written)
+    settings = lost.with_vocabulary(settings, number, path)
+    problem: LegacyModelError | None = None
+    converted: Config = {}
+    found = Findings()
+    try:
+        if not is_replaced:
+            layer = _keras_layer(written, settings, prefix, is_root, number)
+            converted, found = findings.collected(layer)
+    except LimitError:
+        raise
+    except LegacyModelError as error:
+        problem = error
+    is_told = is_own or written.get("config") is not None
+    if problem or is_replaced or found.is_lacking or not is_told:
+        # A model whose layers are listed says better what it lacks than its function.
+        is_listed = configs.is_graph(written) and not (is_own or is_replaced)
+        rebuild = lost.wholly_rebuilt if is_listed else lost.rebuilt
+        rebuilt = rebuild(written, number, path, tensors)
+        if rebuilt is not None:
+            converted, found = rebuilt
+        elif problem is not None:
+            raise problem
+    yield found
+    return converted
 
 
 def _keras_layer(
-    written: Any, settings: Settings, prefix: str = "", is_root: bool = False
+    written: Any,
+    settings: Settings,
+    prefix: str = "",
+    is_root: bool = False,
+    number: int | None = None,
 ) -> Converted:
     """Return the Keras 3 config of a legacy layer or model.
 
@@ -62,7 +126,10 @@ def _keras_layer(
     with located(layer=None if is_root else path):
         if configs.is_graph(written):
             below = "" if is_root else f"{path}/"
-            return (yield from _model(class_name, config, settings, path, below))
+            model = _model(class_name, config, settings, path, below, number)
+            return (yield from model)
+        if settings.lost is not None and number is not None:
+            yield Findings(elsewhere=settings.lost.variables(number))
         if is_op(class_name):
             if not op_layers.is_known(class_name, config):
                 op = op_layers.name_of_op(class_name, config)
@@ -82,30 +149,57 @@ def is_op(class_name: str) -> bool:
 
 
 def _model(
-    class_name: str, config: Config, settings: Settings, path: str, below: str
+    class_name: str,
+    config: Config,
+    settings: Settings,
+    path: str,
+    below: str,
+    number: int | None,
 ) -> Converted:
     """Return the config of a Sequential or Functional model, or a subclass of one."""
     layers: list[Config] = []
     if below:
         yield Findings(models=(path,))
+    numbers: list[int | None] = [None] * len(config["layers"])
+    lost = settings.lost
+    if lost is not None and number is not None:
+        numbers = lost.inner(number, config["layers"])
+        named = [*map(lost.with_name, config["layers"], numbers)]
+        config = {**config, "layers": named}
     is_functional = "input_layers" in config
     unneeded = graph.only_for_losses(config) if is_functional else ()
-    for layer in config["layers"]:
+    tensors = graph.tensor_counts(config)
+    for layer, own, count in zip(config["layers"], numbers, tensors, strict=True):
         called = configs.name_of(layer) if unneeded else None
         if called in unneeded and layer["class_name"] not in graph.ADDED:
             yield Findings(unneeded=(f"{below}{called}",))
             layers.append({})
         else:
-            layers.append((yield from _keras_layer(layer, settings, below)))
+            converting = _recorded(layer, settings, own, below, tensors=count)
+            layers.append((yield from converting))
+    if lost and number is not None and is_functional and _is_lost_graph(class_name):
+        about = RebuiltLayer(class_name, ())
+        yield Findings(rebuilt_layers={path if below else "": about})
+        class_name = "Functional"
     found = yield from classes.keras_class(class_name, path, is_graph=True)
     name = {"name": layer_name(config["name"])} if config.get("name") else {}
     if "input_layers" not in config:
         return _sequential(found, config, name, layers)
-    own = {}
+    kept: Config = {}
     if not found.is_stock:  # a subclass of Model may take arguments of its own
         graph_keys = ("layers", "input_layers", "output_layers", "trainable")
-        own = {key: value for key, value in config.items() if key not in graph_keys}
-    return found.with_config(own | name | graph.functional_graph(config, layers))
+        kept = {key: value for key, value in config.items() if key not in graph_keys}
+    return found.with_config(kept | name | graph.functional_graph(config, layers))
+
+
+def _is_lost_graph(class_name: str) -> bool:
+    """Return whether the class of a model is lost that still lists its layers."""
+    is_stock = class_name in ("Functional", "Model", "Network", "Sequential")
+    return not is_stock and classes.registered_name(class_name) is None
+
+
+def _takes_several(layer: Config) -> bool:
+    return len(layer["config"]["program"].inputs) > 1
 
 
 def _sequential(
@@ -113,6 +207,10 @@ def _sequential(
 ) -> Config:
     """Return the config of a Sequential of converted layers."""
     layers = _with_input(config["layers"], layers, config.get("build_input_shape"))
+    if any(is_program(layer) and _takes_several(layer) for layer in layers[:2]):
+        raise LegacyModelError(
+            "its first layer takes several tensors, and a Sequential gives it one."
+        )
     if not any(map(calls.is_call, layers)):
         return found.with_config({**name, "layers": _as_sequence(layers)})
     if not found.is_stock:

@@ -20,10 +20,17 @@ from keras_policies.legacy.base.errors import (
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.base.recorded import NO_CLASS
 from keras_policies.legacy.guards import trust
-from keras_policies.legacy.plan import activations, input_sizes, layers, policies
+from keras_policies.legacy.plan import (
+    activations,
+    classes,
+    input_sizes,
+    layers,
+    policies,
+)
 from keras_policies.legacy.plan.findings import Findings, Settings
 from keras_policies.legacy.plan.lost import rebuild
 from keras_policies.legacy.plan.lost.rebuild import Rebuilt
+from keras_policies.legacy.plan.lost.replacing import Replacing
 from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scale import LossScale
 
@@ -97,12 +104,10 @@ def make(
             vocabularies=legacy.vocabularies,
             replaces_lost=rebuild_lost,
             keeps_texts=keeps_texts,
+            signature=signature,
             namesakes=namesakes,
         )
-        lost = rebuild.rebuilt(legacy, settings, signature)
-        legacy = lost.legacy
-        settings = dataclasses.replace(settings, vocabularies=legacy.vocabularies)
-        config, findings = layers.keras_model(_written(legacy), settings)
+        config, findings = _converted(legacy, settings)
         legacy = _without(legacy, findings.unneeded)
         training = _training(legacy, compile)
         dtypes = [*findings.dtypes.values(), legacy.policy]
@@ -111,16 +116,47 @@ def make(
         scale = None if training is None else training.own_loss_scale(dtypes)
         inside = policies.by_model(findings.dtypes, findings.models).items()
         nested = {layer_name(path): _suggested(held, training) for path, held in inside}
+        lost = rebuild.summary(findings, legacy.recorded)
         parts = legacy, config, own, nested, policy, training, scale, findings, settings
         plan = Plan(*parts, lost)
         return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
+
+
+def _converted(legacy: LegacyModel, settings: Settings) -> tuple[Config, Findings]:
+    """Return the config, and what was found.
+
+    A model of which nothing is lost is converted without a look at its functions.
+    """
+    recorded = legacy.recorded if settings.replaces_lost else None
+    if recorded is None or 0 not in recorded.layers:
+        return layers.keras_model(_written(legacy), settings)
+    if settings.signature is None:
+        try:
+            config, found = layers.keras_model(_written(legacy), settings)
+            is_told = legacy.config.get("config") is not None
+            if not found.is_lacking and (is_told or classes.is_own(legacy.config)):
+                return config, found
+        except LimitError:
+            raise
+        except LegacyModelError:
+            pass  # what is said of a layer that nothing can replace
+    elif settings.signature not in recorded.signatures:
+        raise LegacyModelError(
+            f"there is no signature {settings.signature!r} in it; there are "
+            f"{sorted(recorded.signatures)}."
+        )
+    settings = Replacing(legacy, settings, layers.recorded_layer).settings
+    config, found = layers.keras_model(_with_sizes(legacy), settings)
+    if not found.rebuilt_layers:
+        _written(legacy)  # raises where nothing says of which layers it consists
+    return config, found
 
 
 def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
     """Return a plan in which a policy replaces the model's own."""
     own = policy_name(plan.model_dtype) or keras.config.floatx()
     settings = dataclasses.replace(plan.settings, replace=(own, policy))
-    config, findings = layers.keras_model(_written(plan.legacy), settings)
+    config, findings = _converted(plan.legacy, settings)
     loss_scale, floatx = plan.loss_scale, keras.config.floatx()
     if loss_scale is not None and not _needs_scale(findings, settings):
         note = f"the loss scale {loss_scale} of the optimizer: no layer computes in "
@@ -152,16 +188,22 @@ def _needs_scale(findings: Findings, settings: Settings) -> bool:
 
 def _written(legacy: LegacyModel) -> Config:
     """Return the config of a model; an empty one for a subclass without get_config."""
-    config = dict(legacy.config)
-    if config.get("config") is not None:
-        return input_sizes.known(config, legacy.weights)
-    if config.get("class_name") in GRAPHS:
+    if legacy.config.get("config") is not None:
+        return _with_sizes(legacy)
+    if legacy.config.get("class_name") in GRAPHS:
         raise LegacyModelError(
             "it does not say of which layers it consists, as one of them had no "
             "get_config.",
             remedies.load_weights_into_code(legacy.path),
         )
-    return {**config, "config": {}}
+    return {**legacy.config, "config": {}}
+
+
+def _with_sizes(legacy: LegacyModel) -> Config:
+    """Return the config of a model, if any, with the sizes that its weights tell."""
+    if legacy.config.get("config") is None:
+        return dict(legacy.config)
+    return input_sizes.known(dict(legacy.config), legacy.weights)
 
 
 def _without(legacy: LegacyModel, paths: Sequence[str]) -> LegacyModel:

@@ -84,11 +84,11 @@ def _chosen(made: Sequence[Made | None]) -> Made | None:
 def _part(made: Made, read: Read, bias: Use | None, owner: Owner) -> Part:
     config = dict(made.config)
     shape = read.shape[-3:] if made.class_name == "Conv1D" else read.shape
-    weights = [((made.path,), read.variable, shape)]
+    weights = [(made.path, read.variable, shape)]
     if made.units is not None:
         config["use_bias"] = bias is not None
     if bias is not None:
-        weights.append((("bias",), bias.read.variable, bias.read.shape))
+        weights.append(("bias", bias.read.variable, bias.read.shape))
     is_depthwise = made.class_name == "DepthwiseConv2D"
     held = {"depthwise" if is_depthwise else made.path: read.variable}
     if bias is not None:

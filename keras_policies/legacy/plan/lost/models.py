@@ -1,24 +1,25 @@
-"""The Functional model that does what the recorded function of a lost layer did."""
+"""The program that does what the recorded function of a lost layer did."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
+from keras_policies.annotations import Config
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Spec, Trace
+from keras_policies.legacy.plan.findings import Findings, RebuiltLayer
 from keras_policies.legacy.plan.lost import (
     frozen,
     losses,
+    program,
     rewriting,
     traces,
     training,
 )
-from keras_policies.legacy.plan.lost.functional import Functional
 from keras_policies.legacy.plan.lost.losses import Regularizers
 from keras_policies.legacy.plan.lost.owner import Owner
+from keras_policies.legacy.plan.lost.program import Convert, Program
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
     Known,
     Nest,
-    Part,
     Step,
     Value,
     same,
@@ -37,8 +38,9 @@ def made(
     found: Sequence[Trace],
     followed: Callable[[Trace], Followed],
     regularizers: Regularizers,
-) -> Part:
-    """Return the model that does what the first of some traces did.
+    convert: Convert,
+) -> tuple[Config, Findings]:
+    """Return the config of a program that does what the first of some traces did.
 
     `path` is "" for the whole model, which keeps the structure of inputs and outputs.
     """
@@ -67,15 +69,15 @@ def made(
     dtypes = [spec.dtype for spec in specs]
     new, (ends, added) = rewriting.rewritten(owner, steps, [ends, added], dtypes)
     ends = losses.added(new, ends, added)
-    model = Functional([_input(spec, owner) for spec in specs], new)
-    part = model.part(name, starts, ends)
-    lost = {path: layer.class_name, **part.lost}
-    depth = max(len(new), part.depth)
-    keywords = tuple(dict.fromkeys(s.name.partition("/")[0] for s in specs))
-    less = (*part.trained_otherwise, *([path] if is_less else []))
-    return dataclasses.replace(
-        part, lost=lost, depth=depth, keywords=keywords, trained_otherwise=less
-    )
+    given_specs = [_input(spec, owner) for spec in specs]
+    named, named_steps = program.named(given_specs, new)
+    weights = program.weights(named_steps, variables)
+    arguments = tuple(dict.fromkeys(s.name.partition("/")[0] for s in specs))
+    nests = starts, ends
+    whole = Program(name, path, named, named_steps, *nests, weights, arguments)
+    texts = () if path else tuple(program.texts(whole))
+    about = RebuiltLayer(layer.class_name, layer.variables, len(new), texts, is_less)
+    return program.converted(whole, about, convert)
 
 
 def _input(spec: Spec, owner: Owner) -> Spec:

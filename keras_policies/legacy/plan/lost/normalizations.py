@@ -55,7 +55,6 @@ def part(
     recorded: Recorded,
     layer: RecordedLayer,
     name: str,
-    path: str,
     trace: Trace,
     in_training: Trace,
 ) -> Part | None:
@@ -78,9 +77,8 @@ def part(
         "trainable": bool(layer.trainable),
         "dtype": layer.config.get("dtype"),
     }
-    weights = tuple(((role,), n, None) for role, n in formula.variables.items())
-    lost = {path: layer.class_name}
-    return Part(name, "BatchNormalization", config, weights, tensors=1, lost=lost)
+    weights = tuple((role, n, None) for role, n in formula.variables.items())
+    return Part(name, "BatchNormalization", config, weights)
 
 
 def _formula(

@@ -1,24 +1,23 @@
-"""Replaces the lost layers of a `LegacyModel` by what their functions did."""
+"""What a user should know about the layers that were made of their functions."""
 
 import collections
 import dataclasses
 from collections.abc import Mapping
 
-from keras_policies.legacy.base import configs, remedies
-from keras_policies.legacy.base.configs import beginnings
-from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.legacy.base.recorded import NO_CLASS
+from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base.recorded import NO_CLASS, Recorded
 from keras_policies.legacy.guards import limits
-from keras_policies.legacy.plan.findings import Settings
-from keras_policies.legacy.plan.lost import new_weights, vocabularies
+from keras_policies.legacy.plan import classes
+from keras_policies.legacy.plan.findings import Findings
 from keras_policies.legacy.plan.lost.owner import FLOATS
-from keras_policies.legacy.plan.lost.replacing import Replacing, is_known
+
+# Models whose layers are listed, one of them lost.
+GRAPHS = {NO_CLASS, "Functional", "Model", "Network", "Sequential"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Rebuilt:
-    """A model without lost layers, and what was done.
+    """The lost layers of a model, and what was done.
 
     Args:
         layers: `{path of a rebuilt layer: its class}`; `""` is the model itself.
@@ -29,7 +28,6 @@ class Rebuilt:
         trained_otherwise: the paths of those that did more in training.
     """
 
-    legacy: LegacyModel
     layers: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unused: tuple[str, ...] = ()
     copied: tuple[str, ...] = ()
@@ -68,57 +66,30 @@ class Rebuilt:
                 f" One has {self.depth} steps, so a .keras file of this model opens "
                 f"only after sys.setrecursionlimit({2000 + 2 * self.depth})."
             )
-        classes = sorted({*self.layers.values()} - {NO_CLASS})
-        if classes:
-            text += f" To use a class, pass {remedies.custom_object(classes[0])}."
+        lost = {*self.layers.values()} - GRAPHS
+        if lost:
+            first = min(
+                lost, key=lambda name: (classes.is_in("keras.layers", name), name)
+            )
+            text += f" To use a class, pass {remedies.custom_object(first)}."
         return text
 
 
-def rebuilt(
-    legacy: LegacyModel, settings: Settings, signature: str | None = None
-) -> Rebuilt:
-    """Return the model with its lost layers replaced, where functions are recorded.
-
-    Layers that cannot be replaced stay as they are. `signature` names the function that
-    the model itself becomes; None is its own.
-    """
-    is_recorded = legacy.recorded is not None and 0 in legacy.recorded.layers
-    if legacy.recorded is None or not is_recorded or not settings.replaces_lost:
-        return Rebuilt(legacy)
-    named = legacy.recorded.signatures
-    if signature is not None and signature not in named:
-        raise LegacyModelError(
-            f"there is no signature {signature!r} in it; there are {sorted(named)}."
-        )
-    written = {**legacy.config, "name": configs.name_of(legacy.config)}
-    if signature is None and is_known(written, settings):
-        return Rebuilt(legacy)
-    replacing = Replacing(legacy.recorded, settings, signature)
-    part = replacing.part(written, 0)
-    if part is None or not part.lost:
-        return Rebuilt(legacy)
-    variables = replacing.recorded.variables
-    found = new_weights.by_layer(part, variables)
-    weights = {name: tuple(w for _, w in layer) for name, layer in found.items()}
-    changed = set(found)
-    if configs.is_graph(legacy.config) and signature is None:
-        around = {layer for path in part.lost for layer in beginnings(path)}
-        changed = legacy.weights.keys() & around
-        new = {name: weights.get(name, ()) for name in changed}
-        weights = {n: new.get(n, old) for n, old in legacy.weights.items()}
-    renewed = [one for name in changed for one in reversed(found.get(name, []))]
-    model = dataclasses.replace(
-        legacy,
-        config={**written, "class_name": part.class_name, "config": part.config},
-        weights=weights,
-        vocabularies=vocabularies.renamed(legacy, part.config),
-        optimizer=new_weights.with_slots(legacy.optimizer, renewed, variables),
+def summary(findings: Findings, recorded: Recorded | None) -> Rebuilt:
+    """Return what was done about the lost layers of a file, if there are any."""
+    rebuilt = findings.rebuilt_layers
+    if recorded is None or not rebuilt:
+        return Rebuilt()
+    count = collections.Counter(findings.in_programs + findings.elsewhere)
+    every, names = recorded.layers[0].variables, recorded.variables
+    read = {n for n in every if str(names[n].dtype) not in FLOATS}  # as constants
+    return Rebuilt(
+        layers={path: layer.class_name for path, layer in rebuilt.items()},
+        unused=tuple(names[n].name for n in every if n not in {*count, *read}),
+        copied=tuple(
+            names[n].name for n, times in count.items() if times > 1 and n in names
+        ),
+        depth=max(layer.steps for layer in rebuilt.values()),
+        texts=tuple(text for layer in rebuilt.values() for text in layer.texts),
+        trained_otherwise=tuple(p for p, layer in rebuilt.items() if layer.is_less),
     )
-    count = collections.Counter(number for _, number, _ in part.weights)
-    every = legacy.recorded.layers[0].variables
-    read = {n for n in every if str(variables[n].dtype) not in FLOATS}  # as constants
-    unused = tuple(variables[n].name for n in every if n not in {*count, *read})
-    copied = tuple(variables[n].name for n, times in count.items() if times > 1)
-    texts = tuple(vocabularies.of_texts(part.config)) if "" in part.lost else ()
-    less = part.trained_otherwise
-    return Rebuilt(model, part.lost, unused, copied, part.depth, texts, less)

@@ -2,10 +2,10 @@
 
 import collections
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from keras_policies.legacy.base import configs
-from keras_policies.legacy.base.model import Config
+from keras_policies.legacy.base.model import Config, Vocabulary
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer
 from keras_policies.legacy.guards import limits
 
@@ -27,7 +27,7 @@ def taken(recorded: Recorded, children: dict[str, int], layer: Config) -> int | 
 
 def variables(
     recorded: Recorded, number: int | None
-) -> Iterator[tuple[tuple[str], int, None]]:
+) -> Iterator[tuple[str, int, None]]:
     """Yield the variables of a layer, with the attributes that lead to them."""
     if number is None:
         return
@@ -46,7 +46,27 @@ def variables(
     for variable in recorded.layers[number].variables:
         if variable in recorded.variables:
             name = recorded.variables[variable].name
-            yield (found.get(variable, name),), variable, None
+            yield found.get(variable, name), variable, None
+
+
+def vocabularies(
+    recorded: Recorded, known: Mapping[str, Vocabulary]
+) -> dict[int, Vocabulary]:
+    """Return the vocabularies of lookup layers by the numbers of these."""
+    return {_number(recorded, path): found for path, found in known.items()}
+
+
+def _number(recorded: Recorded, path: str) -> int:
+    """Return the number of the layer at a path of names and attributes, or -1."""
+    number, left = 0, path
+    while left and number in recorded.layers:
+        children = by_name(recorded, number) | dict(recorded.layers[number].children)
+        edges = [
+            edge for edge in children if edge and f"{left}/".startswith(f"{edge}/")
+        ]
+        edge = max(edges, key=len, default=left)
+        number, left = children.get(edge, -1), left[len(edge) :].lstrip("/")
+    return number
 
 
 def reads_in_training(layer: RecordedLayer) -> frozenset[int]:

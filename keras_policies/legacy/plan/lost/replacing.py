@@ -1,22 +1,22 @@
-"""Finds the lost layers of a model, and replaces each by what its function did."""
+"""Replaces the lost layers of a model, each by the program of its function."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
-from keras_policies.legacy.base.model import Config
-from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Trace
+from keras_policies.legacy.base.model import LegacyModel, Vocabulary
+from keras_policies.legacy.base.recorded import RecordedLayer, Trace
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
-from keras_policies.legacy.plan import classes, layers
-from keras_policies.legacy.plan.findings import Settings
+from keras_policies.legacy.plan import graph
+from keras_policies.legacy.plan.findings import Findings, RebuiltLayer, Settings
 from keras_policies.legacy.plan.lost import (
-    graphs,
     losses,
     models,
     normalizations,
+    program,
     recorded_layers,
     traces,
     training,
@@ -37,84 +37,116 @@ from keras_policies.legacy.plan.lost.steps import (
 from keras_policies.legacy.plan.lost.tables import Tables
 from keras_policies.legacy.plan.lost.tracing import Tracing, limit, refuse_resources
 
-
-def _is_own(written: Config) -> bool:
-    """Return whether a user's class is known for a layer."""
-    return classes.registered_name(str(written["class_name"])) is not None
-
-
-def is_known(written: Config, settings: Settings) -> bool:
-    """Return whether a layer or a model can be made from its config."""
-    if written.get("config") is None and not _is_own(written):
-        return False
-    try:
-        _, found = layers.keras_model(written, settings)
-    except LimitError:
-        raise
-    except LegacyModelError:
-        return False
-    return not (found.missing or found.missing_ops or found.code)
+FUNCTIONAL = "Functional"
+Converted = tuple[Config, Findings]
+# Returns the config of a layer; None of one that is lost, and cannot be rebuilt. It is
+# given the settings, the layer's number, and the path of the model around it.
+Convert = Callable[[Config, Settings, int | None, str], Converted | None]
 
 
 class Replacing:
     """What the layers of a file become.
 
     Args:
-        signature: the function that the model itself becomes; None is its own.
+        legacy: a file with `recorded` functions.
+        settings: of the conversion. `self.settings` are the same, with this in them.
+        convert: converts any layer.
     """
 
     def __init__(
-        self, recorded: Recorded, settings: Settings, signature: str | None
+        self, legacy: LegacyModel, settings: Settings, convert: Convert
     ) -> None:
-        self.settings, self.signature = settings, signature
+        recorded = legacy.recorded
+        if recorded is None:
+            raise ValueError("a file without recorded functions")
+        self.settings = dataclasses.replace(settings, lost=self)
+        self._convert = convert
         self._frozen = Frozen(recorded)
         self.recorded = dataclasses.replace(recorded, variables=self._frozen.variables)
         self._layers, self._regularizers = Layers(recorded), Regularizers(recorded)
+        self._vocabularies = recorded_layers.vocabularies(recorded, legacy.vocabularies)
         self._left = limit()
         self._tables = Tables(recorded, keeps_texts=settings.keeps_texts)
-        self._ops = Limit(limits.OPS, "ops in the functions that it recorded")
-        self._inside: dict[int, Part | None] = {}  # rebuilt layers, by number
+        self._steps = Limit(limits.OPS, "ops in the functions that it recorded")
+        self._parts: dict[int, Part | None] = {}  # layers inside rebuilt ones
+        self._converted: dict[tuple[int, str], Converted | None] = {}
         self._around: list[int] = []  # the lost layers that are being rebuilt
+        self._paths: list[str] = []  # of these
 
-    def part(
-        self,
-        written: Config,
-        number: int | None,
-        path: str = "",
-        tensors: int | None = None,
-    ) -> Part | None:
-        """Return a layer without lost layers; `path` is "" for the model itself.
+    def inner(self, number: int, layers: Sequence[Config]) -> list[int | None]:
+        """Return the numbers of the recorded layers that a model lists."""
+        left = recorded_layers.by_name(self.recorded, number)
+        return [
+            recorded_layers.taken(self.recorded, left, layer)
+            if isinstance(layer, dict)
+            else None
+            for layer in layers
+        ]
 
-        None where it is lost, and no function of it is recorded. `tensors` is how many
-        tensors it is called on, None if that is not known.
+    def with_name(self, layer: Config, number: int | None) -> Config:
+        """Return a config with the name that is recorded, if it has none itself."""
+        config = layer.get("config") or {}
+        has_name = isinstance(config, list) or "name" in layer or "name" in config
+        if number is None or has_name:
+            return layer
+        name = self.recorded.layers[number].name
+        return {**layer, "config": {**config, "name": name}}
+
+    def variables(self, number: int) -> tuple[int, ...]:
+        """Return the numbers of the variables of a layer."""
+        return self.recorded.layers[number].variables
+
+    def with_vocabulary(self, settings: Settings, number: int, path: str) -> Settings:
+        """Return settings with what the lookup layer at a path has learned, if any."""
+        learned = self._vocabularies.get(number)
+        if learned is None:
+            return settings
+        known = {**settings.vocabularies, path: learned}
+        return dataclasses.replace(settings, vocabularies=known)
+
+    def wholly_rebuilt(
+        self, written: Config, number: int, path: str, tensors: int | None
+    ) -> Converted | None:
+        """Return the same as `rebuilt`, but None if that lacks anything."""
+        try:
+            found = self.rebuilt(written, number, path, tensors)
+        except LimitError:
+            raise
+        except LegacyModelError:
+            return None
+        is_whole = found and not (found[1].is_lacking or found[1].without_vocabulary)
+        return found if is_whole else None
+
+    def rebuilt(
+        self, written: Config, number: int, path: str, tensors: int | None
+    ) -> Converted | None:
+        """Return the program that a lost layer becomes; `path` is "" for the model.
+
+        None where no function of it is recorded. `tensors` is how many tensors it is
+        called on, None if that is not known.
         """
-        name, signature = configs.name_of(written), None if path else self.signature
-        if signature is None and configs.is_graph(written) and not _is_own(written):
-            part = graphs.replaced(self.recorded, written, number, path, self.part)
-            if part is not None:
-                return part
-        if signature is None and is_known(written, self.settings):
-            weights = recorded_layers.variables(self.recorded, number)
-            config: Any = written.get("config")
-            return Part(name, written["class_name"], config, tuple(weights))
-        if number is None or number in self._around:
+        if number in self._around:
             return None
         layer = self.recorded.layers[number]
         found = traces.for_inference(layer.traces, tensors)
-        if signature is not None:
+        if self.settings.signature is not None and not path:
             layer = dataclasses.replace(layer, traces_with_losses=())
-            found = [self.recorded.signatures[signature]]
+            found = [self.recorded.signatures[self.settings.signature]]
         if not found:
             return None
         with_losses = traces.for_inference(layer.traces_with_losses, tensors)
-        self._around.append(number)
-        with located(layer=path or None):
-            part = self._made(layer, name, path, found, with_losses)
-        self._around.pop()
-        made = len(part.config.get("layers", ()))
-        self._ops.spend(made)
-        budget.work(budget.OP * made)
-        return part
+        around = self._around, self._paths
+        self._around, self._paths = [*self._around, number], [*self._paths, path]
+        try:
+            with located(layer=path or None):
+                name = configs.name_of(written)
+                config, findings = self._made(layer, name, path, found, with_losses)
+        finally:
+            self._around, self._paths = around
+        steps = findings.rebuilt_layers[path].steps
+        self._steps.spend(steps)
+        budget.work(budget.OP * steps)
+        return config, findings
 
     def _made(
         self,
@@ -123,39 +155,41 @@ class Replacing:
         path: str,
         found: Sequence[Trace],
         with_losses: Sequence[Trace],
-    ) -> Part:
+    ) -> Converted:
         """Return what a lost layer becomes, with its losses where they can be had."""
 
-        def made(found: Sequence[Trace]) -> Part:
+        def made(found: Sequence[Trace]) -> Converted:
             own = layer, name, path, self.recorded, found
-            return models.made(*own, self._followed, self._regularizers)
+            return models.made(*own, self._followed, self._regularizers, self._of_part)
 
         if (twin := training.twin(layer, found[0])) is not None and path:
             normalization = normalizations.part(
-                self.recorded, layer, name, path, found[0], twin
+                self.recorded, layer, name, found[0], twin
             )
             if normalization is not None:
-                return normalization
+                spec = traces.specs(found[0].inputs)[0]
+                own = normalization, path, spec, self.recorded.variables
+                about = RebuiltLayer(layer.class_name, layer.variables)
+                return program.converted(program.of_layer(*own), about, self._of_part)
         if not any(trace.losses for trace in with_losses):
             return made(found)
-        around = [*self._around]
         try:
             return made(with_losses)
         except LimitError:
             raise
-        except LegacyModelError:
-            self._around = around
-        part = made(found)
-        less = tuple(dict.fromkeys([*part.trained_otherwise, path]))
-        return dataclasses.replace(part, trained_otherwise=less)
+        except LegacyModelError:  # the losses cannot be had
+            config, findings = made(found)
+        about = dataclasses.replace(findings.rebuilt_layers[path], is_less=True)
+        every = {**findings.rebuilt_layers, path: about}
+        return config, dataclasses.replace(findings, rebuilt_layers=every)
 
     def _followed(self, trace: Trace) -> Followed:
         """Return what a trace of a layer did, and its outputs."""
+        layer = self.recorded.layers[self._around[-1]]
         if kinds := traces.composites(trace.inputs):
-            class_name = self.recorded.layers[self._around[-1]].class_name
             raise LegacyModelError(
                 f"its function takes a {kinds[0]}, and Keras 3 passes dense tensors.",
-                remedies.pass_custom_object(class_name),
+                remedies.pass_custom_object(layer.class_name),
             )
         specs = traces.specs(trace.inputs)
         given = [Argument(i) for i in range(len(specs))]
@@ -170,7 +204,6 @@ class Replacing:
         )
         outputs = tracing.follow(trace.function, [*given, *captured])
         refuse_resources(outputs, self.recorded)
-        layer = self.recorded.layers[self._around[-1]]
         activities = outputs[: len(traces.specs(trace.outputs))]
         if layer.activity_regularizer is not None:
             outputs += losses.of_activities(
@@ -200,13 +233,53 @@ class Replacing:
         """Return the layer that a recorded layer becomes inside a rebuilt one."""
         if number in self._around or number == 0:
             return None
-        if number not in self._inside:
+        if number not in self._parts:
+            self._parts[number] = self._part(number)
+        return self._parts[number]
+
+    def _part(self, number: int) -> Part | None:
+        layer = self.recorded.layers[number]
+        prefix = f"{self._paths[-1]}/" if self._paths[-1] else ""
+        found = self._recorded(number, prefix, layer.name)
+        if found is None:
+            return None
+        config, findings = found
+        if prefix + layer.name in findings.rebuilt_layers:
+            own = config["config"]
+            is_program = graph.is_program(config)
+            inputs = own["program"].inputs if is_program else own["input_layers"]
+            tensors = len(inputs) if is_program or isinstance(inputs[0], list) else 1
+            return Part(layer.name, FUNCTIONAL, {}, (), number, tensors)
+        weights = tuple(
+            weight
+            for weight in recorded_layers.variables(self.recorded, number)
+            if weight[1] not in findings.replaced_variables
+        )
+        config = {**layer.config} if layer.has_config else {}
+        return Part(layer.name, layer.class_name, config, weights, number)
+
+    def _recorded(self, number: int, prefix: str, name: str) -> Converted | None:
+        """Return what a recorded layer inside a rebuilt one becomes."""
+        key = number, prefix + name
+        if key not in self._converted:
             layer = self.recorded.layers[number]
-            config = {**layer.config} if layer.has_config else None
-            names = [self.recorded.layers[n].name for n in self._around if n]
-            self._inside[number] = self.part(
-                {"class_name": layer.class_name, "name": layer.name, "config": config},
-                number,
-                "/".join([*names, layer.name]),
-            )
-        return self._inside[number]
+            config = {**layer.config, "name": name} if layer.has_config else None
+            written = {"class_name": layer.class_name, "name": name, "config": config}
+            self._converted[key] = self._convert(written, self.settings, number, prefix)
+        return self._converted[key]
+
+    def _of_part(self, part: Part, prefix: str, name: str) -> Converted:
+        """Return what a layer of a program becomes."""
+        if part.number is not None:
+            found = self._recorded(part.number, prefix, name)
+        else:
+            vocabularies = {prefix + name: Vocabulary()}  # it is in the config
+            settings = dataclasses.replace(self.settings, vocabularies=vocabularies)
+            config = {**part.config, "name": name}
+            written = {"class_name": part.class_name, "name": name, "config": config}
+            found = self._convert(written, settings, None, prefix)
+        if found is None:
+            raise LegacyModelError(f"the layer {name!r} in it cannot be rebuilt.")
+        held = tuple(number for _, number, _ in part.weights)
+        every = *found[1].in_programs, *held
+        return found[0], dataclasses.replace(found[1], in_programs=every, elsewhere=())

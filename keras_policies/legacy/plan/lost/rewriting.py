@@ -8,6 +8,7 @@ from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.lost import holders, uses
 from keras_policies.legacy.plan.lost.owner import FLOATS, Owner, name_of_dtype
 from keras_policies.legacy.plan.lost.steps import (
+    Anchor,
     Argument,
     CallStep,
     Held,
@@ -23,8 +24,6 @@ from keras_policies.legacy.plan.lost.steps import (
 )
 
 DRAWS = "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal"
-SIZES = "Shape", "ShapeN", "Size", "Rank"
-OF_TEXTS = Part("numbers", "Hashing", {"num_bins": 1})  # makes zeros of texts
 
 
 def rewritten(
@@ -55,8 +54,6 @@ class _Rewriting:
         self.owner, self.arguments, self.tables = owner, arguments, tables
         self.steps: list[Step] = []
         self._made: dict[Value, Value] = {}  # as it was -> as it is
-        self._zero: Value | None = None
-        self._static: set[int] = set()  # new steps whose result may be no tensor
 
     def _add(self, step: Step) -> Result:
         """Add a step; return its first result."""
@@ -68,8 +65,8 @@ class _Rewriting:
         if isinstance(step, Result):
             found = self._made[step]
         elif isinstance(step, CallStep):
-            argument = mapped(self._tensor, step.argument)
-            kwargs = mapped(self._tensor, dict(step.kwargs))
+            argument = mapped(self._value, step.argument)
+            kwargs = mapped(self._value, dict(step.kwargs))
             found = self._add(CallStep(step.part, argument, kwargs))
         elif self.owner.is_cast(step):
             found = self._followed(step)
@@ -80,16 +77,13 @@ class _Rewriting:
     def _op(self, step: OpStep) -> Result:
         inputs = tuple(map(self._value, step.inputs))
         if step.op in DRAWS and isinstance(inputs[0], Known):
-            sizes = OpStep("sizes", "_Sizes", {}, (inputs[0], self._anchor()))
+            sizes = OpStep("sizes", "_Sizes", {}, (inputs[0], Anchor()))
             inputs = (self._add(sizes), *inputs[1:])
-        found = self._add(OpStep(step.name, step.op, step.attributes, inputs))
-        if step.op in SIZES or all(map(self._is_static, inputs)):
-            self._static.add(found.step)
-        return found
+        return self._add(OpStep(step.name, step.op, step.attributes, inputs))
 
     def _followed(self, step: OpStep) -> Value:
         """Return a tensor in the compute dtype of the layer's policy."""
-        value = self._tensor(step.inputs[0])
+        value = self._value(step.inputs[0])
         if name_of_dtype(step, "SrcT") not in FLOATS:
             variable = policies.variable_dtype(self.owner.dtype)
             value = self._add(OpStep(step.name, "Cast", {"DstT": variable}, (value,)))
@@ -99,11 +93,6 @@ class _Rewriting:
         """Return a tensor, cast by a layer with the policy of the owner."""
         part = Part(name, "Identity", self.owner.config(self.owner.dtype))
         return self._add(CallStep(part, value))
-
-    def _is_static(self, value: Value) -> bool:
-        """Return whether a value may be no tensor when the model is built."""
-        is_size = isinstance(value, Result) and value.step in self._static
-        return is_size or isinstance(value, Known)
 
     def _value(self, value: Value) -> Value:
         """Return what an op takes for a value."""
@@ -125,27 +114,11 @@ class _Rewriting:
             return self._identity(name, value) if is_cast else value
         return value
 
-    def _tensor(self, value: Value) -> Value:
-        """Return what a layer takes for a value: a tensor of the model."""
-        found = self._value(value)
-        if self._is_static(found):
-            return self._add(OpStep("tensor", "_Tensor", {}, (found, self._anchor())))
-        return found
-
     def output(self, value: Value) -> Value:
         """Return an output; no input of a Functional is one."""
-        found = self._tensor(value)
+        found = self._value(value)
         is_input = isinstance(found, Argument)
         return self._identity("identity", found) if is_input else found
-
-    def _anchor(self) -> Value:
-        if self._zero is None:
-            numbers = [i for i, dtype in enumerate(self.arguments) if dtype != "string"]
-            first: Value = Argument(numbers[0] if numbers else 0)
-            if not numbers:
-                first = self._add(CallStep(OF_TEXTS, first))
-            self._zero = self._add(OpStep("zero", "_Zero", {}, (first,)))
-        return self._zero
 
     def _weight(self, variable: int) -> Value:
         """Return the value of a variable, by a layer that holds it."""
@@ -155,10 +128,10 @@ class _Rewriting:
             return Known(weight.read())
         if variable in self.tables:
             every = Known(np.arange(weight.shape[0], dtype="int32"))
-            return self._add(CallStep(self.tables[variable], self._tensor(every)))
+            return self._add(CallStep(self.tables[variable], every))
         asked = {"shape": weight.shape, "dtype": dtype}
-        ask = OpStep(f"{name}_ask", "_AskForWeight", asked, (self._anchor(),))
+        ask = OpStep(f"{name}_ask", "_AskForWeight", asked, (Anchor(),))
         config = self.owner.config(dtype, alpha=variable)
-        part = Part(name, "PReLU", config, ((("alpha",), variable, None),))
+        part = Part(name, "PReLU", config, (("alpha", variable, None),))
         held = self._add(CallStep(part, self._add(ask)))
         return self._add(OpStep(f"{name}_take", "_TakeWeight", {}, (held,)))

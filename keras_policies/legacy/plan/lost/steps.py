@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -12,29 +12,38 @@ from keras_policies.legacy.base.model import Array, Config
 Nest: TypeAlias = trees.Tree  # lists and dicts of values
 
 
-class Argument(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Argument:
     """A tensor that the function is given."""
 
     number: int
 
 
-class Held(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Held:
     """A variable, or what is read from it."""
 
     variable: int  # its number in `Recorded`
 
 
-class Result(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Result:
     """A tensor that a step makes."""
 
     step: int
     position: int = 0
 
 
-class Resource(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Resource:
     """A lookup table, or another object that is no tensor."""
 
     number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Anchor:
+    """A zero that depends on an input, on which constants of the model hang."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -58,53 +67,27 @@ class Rows:
     tensor: "Value"
 
 
-Value: TypeAlias = Argument | Held | Resource | Result | Known | Items | Rows
+Value: TypeAlias = Anchor | Argument | Held | Resource | Result | Known | Items | Rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Part:
-    """A layer of the rebuilt model, which may be called several times.
+    """A layer that a program calls, perhaps several times.
 
     Args:
+        config: as tf.keras would write it, without the name.
         weights: `(path of the variable from the layer, its number, its shape)`; the
-            path is the names of layers, which may contain "/", and the attributes; the
             shape is None where it stays as recorded.
+        number: of the recorded layer that it is; None if it was found in the steps.
         tensors: how many tensors in a list it is called on if it was lost, else None.
-        keywords: the names of the arguments that are these tensors, once each.
-        lost: the lost layers in it, `{path: class}`.
-        depth: the steps of the largest of those.
-        trained_otherwise: the paths of those that did more in training.
     """
 
     name: str
     class_name: str
     config: Config
-    weights: tuple[tuple[tuple[str, ...], int, tuple[int, ...] | None], ...] = ()
+    weights: tuple[tuple[str, int, tuple[int, ...] | None], ...] = ()
+    number: int | None = None
     tensors: int | None = None
-    keywords: tuple[str, ...] = ()
-    lost: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    depth: int = 0
-    trained_otherwise: tuple[str, ...] = ()
-
-
-def together(whole: Part, inside: Mapping[str, Part]) -> Part:
-    """Return a model with the weights and lost layers of those in it, by name."""
-    return dataclasses.replace(
-        whole,
-        weights=tuple(
-            ((name, *path), variable, shape)
-            for name, part in inside.items()
-            for path, variable, shape in part.weights
-        ),
-        lost={
-            **whole.lost,
-            **{p: c for part in inside.values() for p, c in part.lost.items()},
-        },
-        depth=max([whole.depth, *(part.depth for part in inside.values())]),
-        trained_otherwise=tuple(
-            dict.fromkeys(p for part in inside.values() for p in part.trained_otherwise)
-        ),
-    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -119,11 +102,12 @@ class OpStep:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CallStep:
-    """A call of a layer."""
+    """A call of a layer, whose `name` is its own among those of its program."""
 
     part: Part
     argument: Nest
     kwargs: Mapping[str, Nest] = dataclasses.field(default_factory=dict)
+    name: str = ""
 
 
 Step: TypeAlias = OpStep | CallStep
@@ -169,7 +153,7 @@ def same(one: Any, other: Any) -> bool:
 
 def _comparable(a: Any) -> Any:
     if isinstance(a, Argument | Held | Result):
-        return type(a), *a
+        return a
     if isinstance(a, Known):
         return Known, _comparable(a.value)
     if isinstance(a, np.ndarray):

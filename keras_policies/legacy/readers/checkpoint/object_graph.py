@@ -123,7 +123,9 @@ class ObjectGraph:
         is_variable = self.variables.__contains__
         for path, child in self.walk(node, self._attributes, is_variable):
             if is_variable(child) and child not in weights:
-                weights[child] = dataclasses.replace(self.variables[child], path=path)
+                weights[child] = dataclasses.replace(
+                    self.variables[child], path=path, number=child
+                )
         listed = self.children[node].get("variables")
         order = [] if listed is None else self.children[listed].values()
         self._steps.spend(len(order))

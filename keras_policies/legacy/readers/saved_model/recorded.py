@@ -63,7 +63,11 @@ def weights_of_signature(objects: SavedObjects) -> dict[int, LegacyWeight]:
     graph, traces = objects.graph, [*_Traces(objects).of_signature()]
     variables = {**graph.variables, **graph.weights(0)}
     used = dict.fromkeys(number for trace in traces for number in trace.captures)
-    return {number: variables[number] for number in used if number in variables}
+    return {
+        number: dataclasses.replace(variables[number], number=number)
+        for number in used
+        if number in variables
+    }
 
 
 class _Layers:

@@ -1,0 +1,208 @@
+"""Runs the programs of lost layers on Keras's tensors, while Keras builds the model.
+
+The steps are known before, the shapes and dtypes only now. Stock layers are made and
+called, ops become nodes, and each layer is noted with the weights that it holds.
+"""
+
+import dataclasses
+from typing import Any
+
+import keras
+
+from keras_policies import keras_internals
+from keras_policies.annotations import Config, Tensor
+from keras_policies.legacy.base.configs import layer_name
+from keras_policies.legacy.base.errors import located
+from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.ops.layer import OpCall, as_output
+from keras_policies.legacy.plan import graph
+from keras_policies.legacy.plan.lost.program import Names, Program
+from keras_policies.legacy.plan.lost.steps import (
+    Anchor,
+    Argument,
+    CallStep,
+    Known,
+    OpStep,
+    Part,
+    Result,
+    Value,
+    mapped,
+)
+from keras_policies.legacy.values.evaluator import is_tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """What programs have made.
+
+    Args:
+        weights: layers, each with the weights in the file that it holds.
+        unused: the names of layers whose results are used by their shapes alone.
+    """
+
+    weights: list[tuple[keras.Layer, tuple[LegacyWeight, ...]]]
+    unused: list[str]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Maker:
+    """Makes the layer of a program, and notes what is in it in `made`."""
+
+    made: Made
+    cls = keras.Model
+
+    def from_config(self, config: Config) -> keras.Operation:
+        """Return the layer; in a Functional model, what calls it. Keras calls this."""
+        program: Program = config["program"]
+        with located(layer=program.path or None):
+            layer = _Run(program, config["layers"], self.made).layer()
+        return _Call(program, layer) if config["is_called"] else layer
+
+
+def maker(config: Config, made: Made) -> Maker | None:
+    """Return the maker of a program by its config, None for any other."""
+    return Maker(made) if graph.is_program(config) else None
+
+
+class _Call(keras.Operation):  # type: ignore[misc]
+    """Calls the layer of a program as the lost layer was called."""
+
+    def __init__(self, program: Program, layer: keras.Layer) -> None:
+        super().__init__(name=layer.name)
+        self.program, self.layer = program, layer
+        self._ops: dict[str, OpCall] = {}  # by their names
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the layer, and note the outputs where Keras looks for them."""
+        named = [name for name in self.program.arguments if name in kwargs]
+        others = sorted(kwargs.keys() - {*named})
+        tensors = [x for x in keras.tree.flatten(args) if is_tensor(x)]
+        for name in [*named, *others]:
+            given = [x for x in keras.tree.flatten(kwargs[name]) if is_tensor(x)]
+            if not given and name in named and kwargs[name] is not None:
+                constants = {"0": kwargs[name]}
+                given = [self._op(name, "_Constant", constants)(tensors[:1])]
+            tensors += given
+        if len(tensors) == len(self.program.inputs) - 1:
+            tensors.append(self._op("mask", "_Mask")(tensors[:1]))
+        found = self.layer(tensors[0] if len(tensors) == 1 else tensors)
+        keras_internals.record_call(self, keras.tree.flatten(found))
+        return found
+
+    def _op(self, name: str, op: str, constants: Config | None = None) -> OpCall:
+        """Return what makes an argument; it is one for all calls of the layer."""
+        if name not in self._ops:
+            own = f"{self.name}_{name}", self.program.path, op, {"op": op}
+            self._ops[name] = OpCall(*own, constants)
+        self._ops[name].constants = constants or {}
+        return self._ops[name]
+
+
+class _Run:
+    """One run of a program."""
+
+    def __init__(self, program: Program, layers: Config, made: Made) -> None:
+        self.program, self.configs, self.made = program, layers, made
+        self.layers: dict[str, keras.Layer] = {}
+        self.results: list[list[Any]] = []
+        self._zero: Tensor | None = None
+        self._names = Names()
+        for step in program.steps:
+            self._names.take(step.name)
+
+    def layer(self) -> keras.Layer:
+        """Return the layer that takes the place of the lost one."""
+        program = self.program
+        if program.is_layer:
+            (name,) = self.configs
+            layer = self._layer(name)
+            self._note([name])
+            return layer
+        self.inputs = [
+            keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=spec.name)
+            for spec in program.inputs
+        ]
+        for step in program.steps:
+            found = self._op(step) if isinstance(step, OpStep) else self._call(step)
+            is_nest = isinstance(found, tuple | list | dict)
+            self.results.append(keras.tree.flatten(found) if is_nest else [found])
+        ends = mapped(lambda value: as_output(self._value(value)), program.ends)
+        model = keras.Model(
+            _unwrapped(mapped(self._value, program.starts)),
+            _unwrapped(ends),
+            name=layer_name(program.name),
+        )
+        names = {layer.name for layer in model.layers}
+        self._note([name for name in self.layers if name in names])
+        self.made.unused.extend(name for name in self.layers if name not in names)
+        return model
+
+    def _note(self, names: list[str]) -> None:
+        weights = self.program.weights
+        noted = ((self.layers[name], weights[name]) for name in names if weights[name])
+        self.made.weights.extend(noted)
+
+    def _layer(self, name: str) -> keras.Layer:
+        if name not in self.layers:
+            config = self.configs[name]
+            self.layers[name] = keras.saving.deserialize_keras_object(config)
+        return self.layers[name]
+
+    def _op(self, step: OpStep) -> Any:
+        inputs = [*map(self._value, step.inputs)]
+        known = [isinstance(value, Known) for value in step.inputs]
+        both = [*zip(inputs, known, strict=True)]
+        constants = {
+            str(i): value for i, (value, is_known) in enumerate(both) if is_known
+        }
+        tensors = [value for value, is_known in both if not is_known]
+        node = {"op": step.op, "attr": dict(step.attributes)}
+        return OpCall(step.name, self.program.path, step.op, node, constants)(tensors)
+
+    def _call(self, step: CallStep) -> Any:
+        part: Part = step.part
+        layer = self._layer(step.name)
+        first = mapped(self._tensor, step.argument)
+        kwargs = mapped(self._tensor, dict(step.kwargs))
+        first, kwargs = graph.call(part.class_name, part.config, first, kwargs)
+        return layer(first, **kwargs)
+
+    def _value(self, value: Value) -> Any:
+        if isinstance(value, Argument):
+            return self.inputs[value.number]
+        if isinstance(value, Result):
+            return self.results[value.step][value.position]
+        if isinstance(value, Known):
+            return value.value
+        if isinstance(value, Anchor):
+            return self._anchor()
+        raise TypeError(f"no tensor: {value}")
+
+    def _tensor(self, value: Value) -> Tensor:
+        """Return a tensor of the model: a layer is called on nothing else."""
+        found = self._value(value)
+        if is_tensor(found):
+            return found
+        return self._added("_Tensor", [found, self._anchor()])
+
+    def _anchor(self) -> Tensor:
+        if self._zero is None:
+            numbers = [x for x in self.inputs if x.dtype != "string"]
+            first = numbers[0] if numbers else keras.layers.Hashing(1)(self.inputs[0])
+            self._zero = self._added("_Zero", [first])
+        return self._zero
+
+    def _added(self, op: str, inputs: list[Any]) -> Tensor:
+        """Call an op that is no step of the program."""
+        name = self._names.take(op)
+        return OpCall(name, self.program.path, op, {"op": op})(inputs)
+
+
+def _unwrapped(nest: Any) -> Any:
+    """Return a nest in which a tensor alone is in no list."""
+    if isinstance(nest, dict):
+        return {key: _unwrapped(item) for key, item in nest.items()}
+    if not isinstance(nest, list):
+        return nest
+    items = [*map(_unwrapped, nest)]
+    return items[0] if len(items) == 1 else items
