@@ -25,7 +25,7 @@ from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.lost import traces
 from keras_policies.legacy.plan.lost.steps import Known
-from keras_policies.legacy.programs import dropouts
+from keras_policies.legacy.programs import idioms
 from keras_policies.legacy.programs.reference import Interpreter
 from keras_policies.legacy.readers import readers
 
@@ -325,4 +325,4 @@ def test_a_draw_that_is_scaled_by_itself_ends():
     }
     function = Function("f", ("x",), nodes, (Output("end"),))
     recorded = Recorded({}, {}, {}, {"f": function}, {})
-    assert dropouts.function(recorded, "f").nodes["end"].op == "Mul"
+    assert idioms.function(recorded, "f").nodes["end"].op == "Mul"

@@ -21,7 +21,6 @@ RELEASES = [
 ]
 # What each case adds on the recorded inputs, where that is not what TensorFlow added.
 OTHER_LOSSES = {
-    "ctc_endpoint": 0.0,  # CTCLoss has no counterpart: named in a warning
     "loss_in_training_only": 0.399452,  # in inference, too
     "negative_loss": 0.438788,  # its gradients have the right sign
 }
@@ -149,13 +148,6 @@ def test_the_share_that_is_dropped_is_the_recorded_one(folder, name):
     many = np.tile(x, (500, 1, 1))
     kept = keras.ops.convert_to_numpy(model(many, training=True)) != many
     assert np.mean(kept) == pytest.approx(0.6, abs=0.01)  # x + dropout(dense(x), 0.4)
-
-
-@pytest.mark.parametrize("name", named("ctc_endpoint"))
-def test_what_is_left_out_of_training_is_named(folder, name):
-    _, _, said = opened(folder, name)
-    assert "These did more in training, which is left out, such as" in said
-    assert "assignments: 'endpoint'" in said
 
 
 @pytest.mark.parametrize("name", named("normalization_by_hand"))

@@ -39,6 +39,19 @@ functions(
 )
 
 
+@op(_CTCLoss=Raw("logits labels lengths times"))  # see programs/ctc.py
+def ctc_loss(logits: Value, labels: Value, lengths: Value, times: Value) -> Value:
+    """Return the CTC loss of each sequence; logits of the last class are the blank's.
+
+    `logits` have the shape (time, batch, classes), `labels` (batch, length).
+    """
+    outputs = ops.transpose(logits, (1, 0, 2))
+    sizes = (ops.cast(value, "int32") for value in (labels, lengths, times))
+    labels, lengths, times = sizes
+    blank = logits.shape[-1] - 1
+    return ops.ctc_loss(labels, outputs, lengths, times, mask_index=blank)
+
+
 @op("nn.leaky_relu", LeakyRelu=Raw("features", "alpha"))
 def leaky_relu(features: Value, alpha: float = 0.2) -> Value:
     """Return `features`, multiplied by `alpha` where they are negative."""

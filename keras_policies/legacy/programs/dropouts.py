@@ -9,29 +9,18 @@ The first is `tf.nn.dropout`, and the Dropout layer where it is called with
 Source: tensorflow/python/ops/nn_ops.py, `_dropout`.
 """
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
 
-from keras_policies.legacy.base.recorded import Function, Node, Output, Recorded
+from keras_policies.legacy.base.recorded import Node, Output
 from keras_policies.legacy.guards import limits
 
 DROPOUT = "_Dropout"
 SCALED = {"Add", "AddV2", "Mul"}  # a draw, in another range
 
 
-def function(recorded: Recorded, name: str) -> Function:
-    """Return a function of a file, with its dropouts as one node each."""
-    found = recorded.functions[name]
-    nodes = found.nodes
-    if not any(node.op == "RandomUniform" for node in nodes.values()):
-        return found
-    new = {name: _dropout(node, nodes) or node for name, node in nodes.items()}
-    return dataclasses.replace(found, nodes=new)
-
-
-def _dropout(node: Node, nodes: Mapping[str, Node]) -> Node | None:
+def dropout(node: Node, nodes: Mapping[str, Node]) -> Node | None:
     """Return the dropout that ends in a node, or None."""
     made = [nodes.get(taken.node) for taken in node.inputs]
     if node.op == "SelectV2":

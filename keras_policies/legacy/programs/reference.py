@@ -33,7 +33,7 @@ from keras_policies.legacy.base.recorded import (
 )
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def, table
-from keras_policies.legacy.programs import dropouts, texts
+from keras_policies.legacy.programs import dropouts, idioms, texts
 
 ALL_OUTPUTS = range(2**31 - 1)  # of a function
 HALVES = "float16", "bfloat16"
@@ -88,9 +88,7 @@ class Interpreter:
         self.calls: list[Call] = []
         self._variables: dict[int, Array] = {}
         self.dropouts: list[str] = []
-        self._functions = functools.cache(
-            functools.partial(dropouts.function, recorded)
-        )
+        self._functions = functools.cache(functools.partial(idioms.function, recorded))
         self._order = functools.cache(_order)
 
     def run(

@@ -35,7 +35,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Value,
 )
 from keras_policies.legacy.plan.lost.tables import Tables
-from keras_policies.legacy.programs import dropouts
+from keras_policies.legacy.programs import idioms
 
 # How many nodes are followed for a model. A node counts once for each of its inputs, in
 # every call of its function.
@@ -78,7 +78,7 @@ class Tracing:
                 f"its functions call each other more than {limits.CALL_DEPTH} times "
                 "deep."
             )
-        body = bodies.body(dropouts.function(self.recorded, name), given)
+        body = bodies.body(idioms.function(self.recorded, name), given)
         return _Calling(self, body, given, depth).outputs()
 
     def add(self, step: Step) -> int:

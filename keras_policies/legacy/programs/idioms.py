@@ -1,0 +1,19 @@
+"""Recorded functions, in which one node stands for what took many."""
+
+import dataclasses
+
+from keras_policies.legacy.base.recorded import Function, Recorded
+from keras_policies.legacy.programs import ctc, dropouts
+
+
+def function(recorded: Recorded, name: str) -> Function:
+    """Return a function of a file, with its dropouts and CTC losses as a node each."""
+    found = recorded.functions[name]
+    nodes, new = found.nodes, dict(found.nodes)
+    ops = {node.op for node in nodes.values()}
+    for one, node in nodes.items():
+        if "RandomUniform" in ops:
+            new[one] = dropouts.dropout(node, nodes) or node
+        if node.op == ctc.LOSS:
+            new[one] = ctc.of_padded_labels(node, nodes, recorded) or node
+    return dataclasses.replace(found, nodes=new)
