@@ -19,7 +19,7 @@ from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import policies
 
-LOOPS = {"StatelessWhile", "While"}
+LOOPS, AS_TEXT = {"StatelessWhile", "While"}, "AsString"
 Result = TypeVar("Result")
 Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 
@@ -82,6 +82,11 @@ class Findings:
                     "\nThe function of the layer does not say how many rounds a While "
                     "has. Where the input of the model says it, "
                     "signature='serving_default' opens the model."
+                )
+            if AS_TEXT in {name for name, _ in self.missing_ops}:
+                reason += (
+                    f"\n{AS_TEXT} writes numbers as texts. Pass lost='numbers' (--lost "
+                    "numbers) for the numbers."
                 )
             remedy = remedies.load_weights_into_code(path)
             raise LegacyModelError(

@@ -304,7 +304,7 @@ def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
     op = OF_VARIABLES.get(node.op, node.op)
     if node.op in TABLES:
         _check_indices(*TABLES[node.op](*inputs))
-    if op in texts.OPS and texts.are_in(inputs):
+    if texts.is_op(op, inputs):
         return [texts.OPS[op](*inputs)]
     if op in MEANS:
         return [MEANS[op](node.attributes, *inputs)]
