@@ -198,7 +198,7 @@ class Interpreter:
             return _loop(node, inputs, call)
         if node.op in LISTS:
             return LISTS[node.op](node.attributes, *inputs)
-        if node.op == dropouts.DROPOUT:
+        if node.op == dropouts.DROPOUT and node.attributes["rate"]:
             self.dropouts.append(within)
         if node.op in texts.TABLE_OPS:
             table = self._table(inputs[0])

@@ -4,6 +4,7 @@ A variable is in the checkpoint by the name of its node; a partitioned one by th
 that its parts share. A table is filled by a node, from constants or from an asset.
 """
 
+import collections
 import functools
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -33,7 +34,7 @@ class State:
     """The graph of a session, and what it holds.
 
     `graph` makes functions of its parts. Variables and tables have the numbers of their
-    nodes, which are in `numbers` by their names.
+    nodes, which are in `numbers` by their names; 0 is the model.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class State:
             if node.op == "ConcatV2" and _whole(node.name) in self._entries:
                 node.op = "VariableV2"  # its parts are stored together
         self.graph = Subgraphs(nodes, library.reader, library.functions, library.values)
-        self.numbers = {node.name: number for number, node in enumerate(nodes)}
+        self.numbers = {node.name: number for number, node in enumerate(nodes, 1)}
         self.variables = dict(self._variables())
         self.tables = Lazy(folder / MODEL_FILE, self._fills, self._table)
 
@@ -78,7 +79,7 @@ class State:
         checkpoint, name = self._checkpoint, node.name
         if checkpoint is None:
             return None
-        shared = str(node.attributes.get("shared_name"))
+        shared = node.attributes.get("shared_name")
         for key in (name, shared, _whole(name), self._keys.get(name)):
             if key in checkpoint.entries:
                 return checkpoint.weight(key, name)
@@ -94,10 +95,15 @@ class State:
 
     @functools.cached_property
     def _keys(self) -> dict[str, str]:
-        """The keys of variables by their names, in a checkpoint of a Keras model."""
+        """The keys of variables by their names, in a checkpoint of a Keras model.
+
+        Without those names that several variables have.
+        """
         nodes = () if self._checkpoint is None else self._checkpoint.nodes()
-        every = (one for node in nodes for one in node.attributes)
-        return {one.full_name: one.checkpoint_key for one in every}
+        every = [one for node in nodes for one in node.attributes]
+        count = collections.Counter(one.full_name for one in every)
+        single = (one for one in every if count[one.full_name] == 1)
+        return {one.full_name: one.checkpoint_key for one in single}
 
     @functools.cached_property
     def _parts(self) -> dict[str, Message]:
@@ -137,11 +143,15 @@ class State:
             found = [*map(self._values, fill.inputs[1:], dtypes)]
             keys, values = (None if one is None else one.reshape(-1) for one in found)
             return None if keys is None or values is None else Table(keys, values)
-        assets = self._collection(ASSETS).any_list.value
-        every = [protos.parse("AssetFile", one.value) for one in assets]
-        names = {asset.tensor_info.name: asset.filename for asset in every}
-        name = names.get(f"{self.graph.source(fill.inputs[1]).name}:0", "")
+        name = self._assets.get(f"{self.graph.source(fill.inputs[1]).name}:0", "")
         return tables.of_columns(tables.lines_of(self._folder, name), fill, table)
+
+    @functools.cached_property
+    def _assets(self) -> dict[str, str]:
+        """The names of assets, by those of the tensors that hold their paths."""
+        stored = self._collection(ASSETS).any_list.value
+        every = [protos.parse("AssetFile", one.value) for one in stored]
+        return {asset.tensor_info.name: asset.filename for asset in every}
 
     def _values(self, taken: Output, dtype: str) -> Array | None:
         """Return the keys or the values of a table, or None if they are computed."""

@@ -160,7 +160,9 @@ class Subgraphs:
         if op in EXITS:
             switch = self._input(taken.node, SWITCHES).name
             loop = self._input(switch, ("LoopCond",)).name
-            return Output(loop, "", self._rounds[loop].index(switch))
+            switches = self._rounds[loop]
+            self._values.spend(len(switches))
+            return Output(loop, "", switches.index(switch))
         return taken
 
     def _converted(self, name: str) -> Node:
@@ -259,14 +261,14 @@ class Subgraphs:
         waiting, entered = [end], set()
         while waiting:
             name = waiting[-1]
+            if name in self._conditions:
+                waiting.pop()
+                continue
             before = self._before(name)
             left = [one.node for one in before if one.node not in self._conditions]
-            if name in self._conditions or not left:
-                waiting.pop()
-                if name not in self._conditions:
-                    self._conditions[name] = self._condition(name, before)
-                continue
-            if name in entered:
+            if not left:
+                self._conditions[name] = self._condition(name, before)
+            elif name in entered:
                 raise LegacyModelError(f"corrupt: the graph has a cycle at {name!r}.")
             entered.add(name)
             waiting += left

@@ -107,7 +107,14 @@ class _Signatures:
 
     def _function(self, name: str) -> tuple[Function, list[Output]]:
         """Return the function of a signature, and what it captures."""
+        graph, numbers = self._state.graph, self._state.numbers
         feeds, fetches = ([one for one, _ in s.values()] for s in self._tensors(name))
+        if any(not one.node for one in (*feeds, *fetches)):
+            raise LegacyModelError(
+                f"its signature {name!r} has a sparse tensor; Keras 3 passes dense "
+                "tensors.",
+                subgraphs.OTHER_SIGNATURE,
+            )
         parsed = self._parsed(fetches, feeds)
         if parsed:
             after = ", ".join(f"'{one.node}:{one.position}'" for one in parsed)
@@ -116,13 +123,10 @@ class _Signatures:
                 f"not parse them ({PARSER}). The tensors after it are {after}.",
                 f"Pass signature='{name}{FEATURES}', which takes these tensors.",
             )
-        found, captured = self._state.graph.function(f"{PREFIX}{name}", feeds, fetches)
+        found, captured = graph.function(f"{PREFIX}{name}", feeds, fetches)
         for one in captured:
-            is_table = self._state.graph.op(one.node) in subgraphs.TABLE_OPS
-            if (
-                not is_table
-                and self._state.numbers[one.node] not in self._state.variables
-            ):
+            is_variable = graph.op(one.node) in subgraphs.VARIABLE_OPS
+            if is_variable and numbers[one.node] not in self._state.variables:
                 raise LegacyModelError(
                     f"the variable {one.node!r} is not in its checkpoint.",
                     "Copy the whole folder of the model.",
@@ -140,35 +144,28 @@ class _Signatures:
         return dict(sorted(features.items())), outputs
 
     def _named(self, items: Iterable[Message]) -> Tensors:
+        """Return tensors by their names; the node of a sparse one is ""."""
         found = {}
         for item in sorted(items, key=lambda item: str(item.key)):
-            value = item.value
-            if not value.name:
-                raise LegacyModelError(
-                    f"{item.key!r} in its signature is sparse; Keras 3 passes dense "
-                    "tensors.",
-                    subgraphs.OTHER_SIGNATURE,
-                )
-            shape = functions.shape(value.tensor_shape)
-            spec = Spec(shape, functions.dtype_name(value.dtype), item.key)
-            found[item.key] = self._state.graph.output(value.name), spec
+            info = item.value
+            shape, dtype = functions.shape(info.tensor_shape), info.dtype
+            spec = Spec(shape, functions.dtype_name(dtype), item.key)
+            found[item.key] = self._state.graph.output(info.name), spec
         return found
 
     def _parsed(
         self, fetches: Iterable[Output], feeds: Collection[Output]
     ) -> list[Output]:
         """Return the tensors that come out of serialized examples."""
+        op = self._state.graph.op
         _, found = self._state.graph.part(
-            fetches,
-            lambda one: one in feeds or self._state.graph.op(one.node) == PARSER,
+            fetches, lambda one: one in feeds or op(one.node) == PARSER
         )
-        return [one for one in found if self._state.graph.op(one.node) == PARSER]
+        return [one for one in found if one not in feeds and op(one.node) == PARSER]
 
     def _feature(self, parsed: Output) -> Spec:
         """Return the spec of a feature; sparse ones come before dense ones."""
-        (node,) = (
-            node for node in self._state.graph.nodes(PARSER) if node.name == parsed.node
-        )
+        node = self._state.graph.source(parsed)
         sparse, shapes = node.attributes["Nsparse"], node.attributes["dense_shapes"]
         number = parsed.position - 3 * sparse
         if number < 0:
@@ -176,13 +173,9 @@ class _Signatures:
                 f"{node.name!r} gives a sparse feature; Keras 3 passes dense tensors.",
                 subgraphs.OTHER_SIGNATURE,
             )
-        key = self._state.graph.source(node.inputs[2 + sparse + number]).attributes[
-            "value"
-        ]
-        dtype = node.attributes["Tdense"][number]
-        return Spec((None, *shapes[number]), dtype, key.item().decode())
-
-    # Variables.
+        key = self._state.graph.source(node.inputs[2 + sparse + number])
+        name, dtype = key.attributes["value"].item(), node.attributes["Tdense"][number]
+        return Spec((None, *shapes[number]), dtype, name.decode())
 
 
 class _Functions(Mapping[str, Function]):
