@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -12,26 +12,33 @@ from keras_policies.legacy.base.model import Array, Config
 Nest: TypeAlias = trees.Tree  # lists and dicts of values
 
 
-class Argument(NamedTuple):
-    """A tensor that the function is given."""
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """A tensor that the function is given.
+
+    Values of two kinds are never equal, whatever their numbers: they are keys of dicts.
+    """
 
     number: int
 
 
-class Held(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Held:
     """A variable, or what is read from it."""
 
     variable: int  # its number in `Recorded`
 
 
-class Result(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Result:
     """A tensor that a step makes."""
 
     step: int
     position: int = 0
 
 
-class Resource(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Resource:
     """A lookup table, or another object that is no tensor."""
 
     number: int
@@ -168,8 +175,6 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _comparable(a: Any) -> Any:
-    if isinstance(a, Argument | Held | Result):
-        return type(a), *a
     if isinstance(a, Known):
         return Known, _comparable(a.value)
     if isinstance(a, np.ndarray):
