@@ -2,7 +2,7 @@
 
     python write_tensorflow_1.py OUTDIR
 
-Under TensorFlow 1.4.1 (Python 3.6) and 1.15.5 (Python 3.7). A case is a folder
+OUTDIR is a relative path: estimators and assets record it. Under TensorFlow 1.4.1 (Python 3.6) and 1.15.5 (Python 3.7). A case is a folder
 `<release>/<case>/` with the SavedModel in `model/`, and `expected.npz`, computed by the
 SavedModel after it was loaded: for each signature and each of two batches, the inputs
 `x/<signature>/<batch>/<name>` and the outputs `y/<signature>/<batch>/<name>`; of the
