@@ -36,6 +36,7 @@ ESTIMATORS = ["estimator_parsed", "estimator_raw"]
 RELEASES = "1.4.1", "1.15.5"
 LABELS = ["low", "middle", "high"]
 NAMES = [f"{release}/{name}" for release in RELEASES for name in PLAIN + ESTIMATORS]
+NAMES.append("1.15.5/keras_exported")
 WITH_TABLES = [
     pytest.param(
         f"{release}/{name}",

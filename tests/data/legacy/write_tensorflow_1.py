@@ -104,6 +104,20 @@ def keras(path):
     build(path, (SERVING, {"image": x}, {"y": layers.Dense(2)(y)}))
 
 
+def keras_exported(path):
+    """A graph for each phase, and a checkpoint by objects."""
+    layers = tf.keras.layers
+    model = tf.keras.Sequential([layers.Dense(5, "tanh", input_shape=(4,), name="a")])
+    model.add(layers.Dense(2, name="b"))
+    model.compile("sgd", "mse")
+    model.train_on_batch(floats(4)(2), floats(2)(2))
+    tf.keras.experimental.export_saved_model(model, path)
+
+
+if not IS_1_4:
+    case({"a_input": floats(4)})(keras_exported)
+
+
 @case({"x": floats(4)})
 def dense_of_resources(path):
     with tf.variable_scope("net", use_resource=True):

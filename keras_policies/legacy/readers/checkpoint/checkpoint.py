@@ -143,25 +143,19 @@ class Checkpoint:
         )
 
     def _check_slices(self, entry: TensorEntry) -> None:
-        """Refuse a partitioned variable whose slices are not there, or do not fit."""
-        parts = [self.entries.get(_key(entry.key, place)) for place in entry.places]
-        for place, part in zip(entry.places, parts, strict=True):
-            shape = slices.sizes(place, entry.shape)
-            if (
-                part is None
-                or part.places
-                or (part.shape, part.dtype)
-                != (
-                    shape,
-                    entry.dtype,
-                )
-            ):
+        """Refuse a partitioned variable whose slices do not fit; each is there once."""
+        places = {_key(entry.key, place): place for place in entry.places}
+        total = 0
+        for key, place in places.items():
+            part, shape = self.entries.get(key), slices.sizes(place, entry.shape)
+            found = None if part is None else (part.shape, part.dtype, part.places)
+            if found != (shape, entry.dtype, ()):
                 reason = (
                     f"corrupt: a slice of {entry.key!r} is missing or does not fit."
                 )
                 raise LegacyModelError(reason)
-        total = sum(slices.size(place, entry.shape) for place in entry.places)
-        if entry.places and total != math.prod(entry.shape):
+            total += math.prod(shape)
+        if places and total != math.prod(entry.shape):
             raise LegacyModelError(
                 f"corrupt: the slices of {entry.key!r} have {total} values, expected "
                 f"{math.prod(entry.shape)}."

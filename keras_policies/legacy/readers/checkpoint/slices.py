@@ -5,7 +5,6 @@ the place. Sources: tensorflow/core/util/saved_tensor_slice_util.cc,
 tensorflow/core/lib/strings/ordered_code.cc.
 """
 
-import math
 from typing import TypeAlias
 
 from keras_policies.legacy.readers.checkpoint.protos import Message
@@ -40,11 +39,6 @@ def _slice(start: int, length: int) -> slice:
 def _is_inside(axis: slice, size: int) -> bool:
     start, stop, _ = axis.indices(size)
     return axis == slice(None) or ((axis.start, axis.stop) == (start, stop) != (0, 0))
-
-
-def size(found: Place, shape: tuple[int, ...]) -> int:
-    """Return the number of values at a place."""
-    return math.prod(sizes(found, shape))
 
 
 def sizes(found: Place, shape: tuple[int, ...]) -> tuple[int, ...]:
