@@ -304,6 +304,47 @@ def function(rng, files):
     return {**files, "saved_model.pb": found.SerializeToString()}
 
 
+def _of_session(edit):
+    """Return a mutation that makes `edit(rng, changed)` to the graph of TensorFlow 1.
+
+    Its nodes are those of a function then, each input with its position.
+    """
+
+    def mutate(rng, files):
+        found = message("SavedModel", files["saved_model.pb"])
+        graph = message("Graph", found.meta_graphs[0].graph_def)
+        changed = message("FunctionDef", b"")
+        changed.node_def.extend(graph.node)
+        for node in changed.node_def:
+            node.input[:] = [
+                text if ":" in text or "^" in text else f"{text}:0"
+                for text in node.input
+            ]
+        for _ in range(rng.choice((1, 1, 5, 20))):
+            edit(rng, changed)
+        del graph.node[:]
+        graph.node.extend(changed.node_def)
+        found.meta_graphs[0].graph_def = graph.SerializeToString()
+        return {**files, "saved_model.pb": found.SerializeToString()}
+
+    return mutate
+
+
+def _exchanged(rng, changed):
+    """Give a node the op, the name, the inputs or an output of another one."""
+    node, other = rng.choice(changed.node_def), rng.choice(changed.node_def)
+    kind = rng.randrange(4)
+    if kind == 0:
+        node.op = other.op
+    elif kind == 1:
+        node.name = other.name
+    elif kind == 2:
+        node.input[:] = other.input
+    elif node.input:
+        taken = rng.choice(("", "", "^")) + other.name + rng.choice(("", ":1", ":x"))
+        node.input[rng.randrange(len(node.input))] = taken
+
+
 def _rewired(rng, changed):
     """Give a node the output of another node, which may come after it."""
     nodes = [node for node in changed.node_def if node.input]
@@ -558,5 +599,13 @@ GRAPH_SIZES = {
     "numbers": _of_functions(_resized),
     "repeats": _of_functions(_repeated),
     "both": _of_functions(_both),
+}
+SESSION = {
+    "message": SAVED_MODEL["message"],
+    "nodes": _of_session(_exchanged),
+    "entry": checkpoint_entry,
+    "numbers": _of_session(_resized),
+    "repeats": _of_session(_repeated),
+    "both": _of_session(_both),
 }
 HDF5["sizes"] = h5_sizes

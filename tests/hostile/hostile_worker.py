@@ -60,6 +60,13 @@ FORMATS = {
         ],
         structures.GRAPH_SIZES,
     ),
+    "session": (  # SavedModels of TensorFlow 1
+        [
+            f"tensorflow_1.tar.xz/tensorflow_1/1.15.5/{case}/model"
+            for case in ("condition", "loop", "partitioned", "rnn", "table_of_file")
+        ],
+        structures.SESSION,
+    ),
     "checkpoint": (
         ["more/2.15.1/amsgrad/checkpoint", "more/2.4.4/amsgrad/checkpoint"],
         {**structures.CHECKPOINT, **hostile_bytes.FILES},
@@ -96,7 +103,7 @@ FORMATS = {
 PACKED = "zip", "tgz"
 # Formats with a checksum on every byte that matters; mutations that it detects.
 CHECKED = "checkpoint", "keras"
-FOLDERS = "SavedModel", "recorded", "planned", "checkpoint"
+FOLDERS = "SavedModel", "recorded", "planned", "session", "checkpoint"
 CHECKSUMMED = frozenset(("bits", "truncated", "spliced", "filled", "deflated"))
 OURS = "keras_policies", "hostile_bytes", "hostile_structures"
 LIBRARIES = (

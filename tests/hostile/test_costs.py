@@ -10,6 +10,7 @@ import re
 import hostile
 import hostile_costs
 import hostile_folds
+import hostile_sessions
 import hostile_sizes
 import hostile_worker
 import legacy_files
@@ -35,6 +36,7 @@ CASES = [
     for name, (actions, make, match) in {
         **hostile_sizes.COSTS,
         **hostile_folds.COSTS,
+        **hostile_sessions.COSTS,
     }.items()
     for action in actions
 ]

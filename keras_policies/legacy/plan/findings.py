@@ -22,7 +22,7 @@ from keras_policies.legacy.plan import policies
 if TYPE_CHECKING:
     from keras_policies.legacy.plan.lost.replacing import Replacing
 
-LOOPS = {"StatelessWhile", "While"}
+LOOPS, AS_TEXT = {"StatelessWhile", "While"}, "AsString"
 Result = TypeVar("Result")
 Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 
@@ -126,6 +126,11 @@ class Findings:
                 reason += (
                     "\nThe function does not say how many rounds a While has: the "
                     "input has a length that the file does not know."
+                )
+            if AS_TEXT in {name for name, _ in self.missing_ops}:
+                reason += (
+                    f"\n{AS_TEXT} writes numbers as texts. Pass lost='numbers' (--lost "
+                    "numbers) for the numbers."
                 )
             remedy = remedies.load_weights_into_code(path)
             raise LegacyModelError(

@@ -9,14 +9,25 @@ The first is `tf.nn.dropout`, and the Dropout layer where it is called with
 Source: tensorflow/python/ops/nn_ops.py, `_dropout`.
 """
 
-from collections.abc import Mapping
+import math
+import operator
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from keras_policies.legacy.base.recorded import Node, Output
+from keras_policies.legacy.base.recorded import (
+    PASSING,
+    Node,
+    Output,
+)
 from keras_policies.legacy.guards import limits
 
 DROPOUT = "_Dropout"
+# Ops that compute a rate, or the factor that goes with it.
+COMPUTES: Mapping[str, Callable[[float, float], float]] = {
+    "RealDiv": lambda one, other: one / other if other else math.inf,
+    "Sub": operator.sub,
+}
 SCALED = {"Add", "AddV2", "Mul"}  # a draw, in another range
 
 
@@ -25,7 +36,7 @@ def dropout(node: Node, nodes: Mapping[str, Node]) -> Node | None:
     made = [nodes.get(taken.node) for taken in node.inputs]
     if node.op == "SelectV2":
         kept, scaled, other = made
-        if other is None or _constant(other) != 0:
+        if other is None or _constant(other, nodes) != 0:
             return None
         return _scaled(node, scaled, kept, nodes)
     if node.op != "Mul":
@@ -44,11 +55,11 @@ def _scaled(
     """Return a dropout that keeps `scaled` where a draw is at least the rate."""
     if kept is None or kept.op != "GreaterEqual" or scaled is None:
         return None
-    rate, draw = _constant(nodes.get(kept.inputs[1].node)), kept.inputs[0]
+    rate, draw = _constant(nodes.get(kept.inputs[1].node), nodes), kept.inputs[0]
     if rate is None or not 0 <= rate < 1 or scaled.op != "Mul":
         return None
     x, factor = scaled.inputs
-    scale = _constant(nodes.get(factor.node))
+    scale = _constant(nodes.get(factor.node), nodes)
     if scale is None or not np.isclose(scale, 1 / (1 - rate), rtol=1e-2):
         return None
     return _made(node, x, rate, draw, nodes)
@@ -63,9 +74,9 @@ def _floored(
     if scaled is None or scaled.op != "RealDiv":
         return None
     x, divisor = scaled.inputs
-    keep = _constant(nodes.get(divisor.node))
+    keep = _constant(nodes.get(divisor.node), nodes)
     for one, uniform in (draw.inputs, draw.inputs[::-1]):
-        added = _constant(nodes.get(one.node))
+        added = _constant(nodes.get(one.node), nodes)
         if added is not None and keep and np.isclose(added, keep) and 0 < keep <= 1:
             return _made(node, x, 1 - keep, uniform, nodes)
     return None
@@ -83,11 +94,23 @@ def _made(
     )
 
 
-def _constant(node: Node | None) -> float | None:
-    """Return the number that a node is, or None."""
-    if node is None or node.op != "Const" or np.size(node.attributes["value"]) != 1:
+def _constant(
+    node: Node | None, nodes: Mapping[str, Node], depth: int = 0
+) -> float | None:
+    """Return the number that a node is, or None.
+
+    TensorFlow 1 computes a rate from a placeholder that has a default.
+    """
+    if node is None or depth > limits.RATE_OPS:
         return None
-    return float(np.reshape(node.attributes["value"], ()))
+    if node.op == "Const" and np.size(node.attributes["value"]) == 1:
+        return float(np.reshape(node.attributes["value"], ()))
+    if node.op in PASSING or node.op in COMPUTES:
+        taken = [_constant(nodes.get(x.node), nodes, depth + 1) for x in node.inputs]
+        numbers = [number for number in taken if number is not None]
+        if len(numbers) == len(taken) == (2 if node.op in COMPUTES else 1):
+            return COMPUTES[node.op](*numbers) if node.op in COMPUTES else numbers[0]
+    return None
 
 
 def _uniform(output: Output, nodes: Mapping[str, Node]) -> Node | None:
@@ -107,5 +130,5 @@ def _noise_shape(
     if shape is not None and shape.op == "Const":
         sizes = [float(size) for size in np.ravel(shape.attributes["value"])]
     elif shape is not None and shape.op == "Pack":
-        sizes = [_constant(nodes.get(taken.node)) for taken in shape.inputs]
+        sizes = [_constant(nodes.get(taken.node), nodes) for taken in shape.inputs]
     return tuple(1 if size == 1 else None for size in sizes) if 1 in sizes else None

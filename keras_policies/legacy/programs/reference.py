@@ -196,7 +196,7 @@ class Interpreter:
             return _loop(node, inputs, call)
         if node.op in LISTS:
             return LISTS[node.op](node.attributes, *inputs)
-        if node.op == dropouts.DROPOUT:
+        if node.op == dropouts.DROPOUT and node.attributes["rate"]:
             self.dropouts.append(within)
         if node.op in texts.TABLE_OPS:
             table = self._table(inputs[0])
@@ -302,7 +302,7 @@ def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
     op = OF_VARIABLES.get(node.op, node.op)
     if node.op in TABLES:
         _check_indices(*TABLES[node.op](*inputs))
-    if op in texts.OPS and texts.are_in(inputs):
+    if texts.is_op(op, inputs):
         return [texts.OPS[op](*inputs)]
     if op in MEANS:
         return [MEANS[op](node.attributes, *inputs)]

@@ -24,12 +24,14 @@ def _chosen(condition: Array, one: Array, other: Array) -> Array:
 
 OPS: Mapping[str, Callable[..., Array]] = {
     **dict.fromkeys(("Gather", "GatherV2", "ResourceGather"), _gathered),
+    "AsString": lambda numbers: _each(b"%d".__mod__, numbers),
     "Equal": _equal,
     "ExpandDims": lambda texts, axis: np.expand_dims(texts, int(axis)),
     "NotEqual": lambda one, other: ~_equal(one, other),
     "Reshape": lambda texts, shape: np.reshape(texts, shape),
     "SelectV2": _chosen,
     "StringLower": lambda texts: _each(bytes.lower, texts),
+    "Tile": lambda texts, times: np.tile(texts, times),
 }
 TABLE_OPS: Mapping[str, Callable[..., Array]] = {
     **dict.fromkeys(("LookupTableFind", "LookupTableFindV2"), Table.find),
@@ -40,9 +42,15 @@ TABLE_OPS: Mapping[str, Callable[..., Array]] = {
 }
 
 
-def _each(function: Callable[[bytes], bytes], texts: Array) -> Array:
+def _each(function: Callable[[Any], bytes], texts: Array) -> Array:
     found = [function(text) for text in np.ravel(texts).tolist()]
     return np.array(found, object).reshape(np.shape(texts))
+
+
+def is_op(op: str, values: Sequence[Any]) -> bool:
+    """Return whether an op on some arrays is one on texts."""
+    is_written = op == "AsString" and np.asarray(values[0]).dtype.kind in "iu"
+    return is_written or (op in OPS and are_in(values))
 
 
 def are_in(values: Sequence[Any]) -> bool:

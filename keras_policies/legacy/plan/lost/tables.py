@@ -37,6 +37,7 @@ GATHERS = "Gather", "GatherV2", "ResourceGather"
 COMPARISONS = "Equal", "NotEqual"
 CHOICES = "Select", "SelectV2"
 HASH = "StringToHashBucketFast"
+AS_TEXT = "AsString"
 STRINGS, INTEGERS = "StringLookup", "IntegerLookup"
 # Names of layers that no scope of the graph names.
 NAMES = {STRINGS: "string_lookup", INTEGERS: "integer_lookup", "Hashing": "hashing"}
@@ -73,12 +74,18 @@ class Tables:
         if node.op in GATHERS:
             texts = self._texts(inputs[0])
             return None if texts is None else self._text(work, inputs[1], [*texts])
+        if node.op == AS_TEXT and not self._keeps_texts:
+            return inputs[0]
         if node.op == HASH:
             config = {"num_bins": node.attributes["num_buckets"]}
             return work.call("Hashing", config, inputs[0])
         if node.op in COMPARISONS:
             return _compared(work, *inputs)
         return _masked(work, *inputs) if node.op in CHOICES else None
+
+    def numbered(self, inputs: list[Value]) -> list[Value]:
+        """Return the inputs of another op, texts as their positions if not kept."""
+        return inputs if self._keeps_texts else [*map(_numbered, inputs)]
 
     def _part(self, name: str, class_name: str, config: Config) -> Part:
         """Return the layer of a config, the same one for an equal config."""
@@ -208,6 +215,14 @@ def _follow(values: Array, other: Array) -> bool:
     if values.ndim != 1 or values.dtype.kind != "i":
         return False
     return np.array_equal(np.sort(values), other + np.arange(1, len(values) + 1))
+
+
+def _numbered(value: Value) -> Value:
+    """Return the positions of the texts that a constant is, or the value."""
+    found = constant(value)
+    if found is None or found.dtype.kind != "O":
+        return value
+    return Known(np.arange(found.size).reshape(found.shape))
 
 
 def _compared(work: _Work, one: Value, other: Value) -> Value | None:

@@ -145,6 +145,7 @@ class _Calling:
         looked_up = self.tracing.tables.made(node, inputs, steps)
         if looked_up is not None:
             return _always(looked_up)
+        inputs = self.tracing.tables.numbered(inputs)
         refuse_resources(inputs, self.tracing.recorded)
         if node.op.startswith("TensorList") and inputs:
             item = loops.of_list(node, inputs, self.tracing.add)

@@ -23,7 +23,7 @@ from keras_policies.legacy.base.errors import FilePath, LegacyModelError, locate
 from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.paths import check_inside
-from keras_policies.legacy.readers.checkpoint import protos, sorted_table
+from keras_policies.legacy.readers.checkpoint import protos, slices, sorted_table
 from keras_policies.legacy.readers.checkpoint.protos import Message
 
 FORMAT_VERSION = 1  # kTensorBundleVersion
@@ -56,6 +56,7 @@ class TensorEntry:
     size: int  # bytes
     crc32c: int  # masked
     big_endian: bool
+    places: tuple[slices.Place, ...] = ()  # of its slices, if it is stored in such
 
 
 class Checkpoint:
@@ -89,9 +90,11 @@ class Checkpoint:
             check_inside(self._index, self._folder)
             table = sorted_table.read_table(self._index)
             self._header = _read_header(table.pop(HEADER_KEY, b""))
-            named = ((key.decode("utf-8", "backslashreplace"), key) for key in table)
+            named = ((_text(key), key) for key in table)
             self.entries = {name: self._entry(name, table[key]) for name, key in named}
             self._check_overlaps()
+            for entry in self.entries.values():
+                self._check_slices(entry)
 
     def _check_overlaps(self) -> None:
         """Refuse tensors that share bytes: a small file could claim any size."""
@@ -136,14 +139,49 @@ class Checkpoint:
             size=parsed.size,
             crc32c=parsed.crc32c,
             big_endian=self._header.endianness == BIG_ENDIAN,
+            places=_places(key, parsed, shape),
         )
+
+    def _check_slices(self, entry: TensorEntry) -> None:
+        """Refuse a partitioned variable whose slices do not fit; each is there once."""
+        places = {_key(entry.key, place): place for place in entry.places}
+        total = 0
+        for key, place in places.items():
+            part, shape = self.entries.get(key), slices.sizes(place, entry.shape)
+            found = None if part is None else (part.shape, part.dtype, part.places)
+            if found != (shape, entry.dtype, ()):
+                reason = (
+                    f"corrupt: a slice of {entry.key!r} is missing or does not fit."
+                )
+                raise LegacyModelError(reason)
+            total += math.prod(shape)
+        if places and total != math.prod(entry.shape):
+            raise LegacyModelError(
+                f"corrupt: the slices of {entry.key!r} have {total} values, expected "
+                f"{math.prod(entry.shape)}."
+            )
 
     def read(self, key: str) -> Array:
         """Return the tensor `key`, one of `entries`."""
         if key not in self.entries:
             reason = f"there is no tensor {key!r} in it."
             raise LegacyModelError(reason, path=self._index)
-        return _read_tensor(self.entries[key])
+        entry = self.entries[key]
+        if not entry.places:
+            return _read_tensor(entry)
+        whole: Array = aligned.zeros(entry.shape, entry.dtype)
+        for place in entry.places:
+            whole[place] = self.read_slice(key, place)
+        return whole
+
+    def read_slice(self, key: str, place: slices.Place) -> Array:
+        """Return a slice of a partitioned variable, as it is stored."""
+        return self.read(_key(key, place))
+
+    def weight(self, key: str, name: str) -> LegacyWeight:
+        """Return the tensor `key` as a variable of some name."""
+        entry, read = self.entries[key], functools.partial(self.read, key)
+        return LegacyWeight("", name, entry.shape, entry.dtype, read)
 
     def nodes(self) -> Sequence[Message]:
         """Return the objects of the checkpoint's own graph; none in a name-based file.
@@ -169,9 +207,7 @@ class Checkpoint:
             entry = self.entries.get(attribute.checkpoint_key)
             if attribute.name == "VARIABLE_VALUE" and entry is not None:
                 name = attribute.full_name if name is None else name
-                read = functools.partial(_read_tensor, entry)
-                name = name.removesuffix(":0")
-                return LegacyWeight("", name, entry.shape, entry.dtype, read)
+                return self.weight(entry.key, name.removesuffix(":0"))
         return None
 
 
@@ -189,14 +225,26 @@ def _read_header(data: bytes) -> Message:
     return header
 
 
+def _key(name: str, place: slices.Place) -> str:
+    return _text(slices.key(name, place))
+
+
+def _text(key: bytes) -> str:
+    return key.decode("utf-8", "backslashreplace")
+
+
+def _places(
+    key: str, parsed: Message, shape: tuple[int, ...]
+) -> tuple[slices.Place, ...]:
+    """Return where the slices of a message `BundleEntry` are in the tensor."""
+    found = [slices.place(item, shape) for item in parsed.slices]
+    if None in found or (found and parsed.dtype == STRING):
+        raise LegacyModelError(f"corrupt: a slice of {key!r} is not in {shape}.")
+    return tuple(place for place in found if place is not None)
+
+
 def _check_entry(key: str, parsed: Message, shape: tuple[int, ...]) -> None:
     """Raise if a message `BundleEntry` does not describe a tensor that can be read."""
-    if parsed.slices:
-        raise LegacyModelError(
-            f"{key!r} is stored in slices (a partitioned variable), which this reader "
-            "does not join.",
-            "Save the model again without a partitioner.",
-        )
     if parsed.dtype not in DTYPES:
         raise LegacyModelError(
             f"{key!r} has the unknown data type {parsed.dtype}. The file is corrupt, "
@@ -209,7 +257,7 @@ def _check_entry(key: str, parsed: Message, shape: tuple[int, ...]) -> None:
             f"bytes at {parsed.offset}."
         )
     dtype = DTYPES[parsed.dtype]
-    expected = math.prod(shape) * dtype.itemsize
+    expected = 0 if parsed.slices else math.prod(shape) * dtype.itemsize
     if parsed.dtype != STRING and parsed.size != expected:
         raise LegacyModelError(
             f"{key!r} is corrupt: {parsed.size} bytes for the shape {shape} of "

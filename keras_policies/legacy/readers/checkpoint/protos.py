@@ -6,8 +6,8 @@ to the fields that we read; the runtime skips the others.
 
 Sources: tensorflow/core/protobuf/{saved_model, meta_graph, saved_object_graph,
 trackable_object_graph, tensor_bundle, struct}.proto, tensorflow/core/framework/
-{tensor_shape, versions, types, graph, node_def, attr_value, tensor, function, op_def,
-variable}.proto, keras/protobuf/saved_metadata.proto.
+{tensor_shape, tensor_slice, versions, types, graph, node_def, attr_value, tensor,
+function, op_def, variable}.proto, keras/protobuf/saved_metadata.proto.
 """
 
 import functools
@@ -40,7 +40,8 @@ message BundleEntry {
   int32 dtype = 1; Shape shape = 2; int32 shard_id = 3; int64 offset = 4;
   int64 size = 5; fixed32 crc32c = 6; repeated Slice slices = 7;
 }
-message Slice { }
+message Extent { int64 start = 1; optional int64 length = 2; }
+message Slice { repeated Extent extent = 1; }
 
 message Child { int32 node_id = 1; string local_name = 2; }
 message Slot {
@@ -73,7 +74,7 @@ message ConcreteFunction {
   bytes output_signature = 4;
 }
 message NamedConcreteFunction { string key = 1; ConcreteFunction value = 2; }
-message AssetFile { string filename = 2; }
+message AssetFile { TensorInfo tensor_info = 1; string filename = 2; }
 
 message TensorSpec { string name = 1; Shape shape = 2; int32 dtype = 3; }
 message TypeSpec { string type_spec_class_name = 3; }
@@ -128,14 +129,25 @@ message FunctionDef {
   OpDef signature = 1; repeated Node node_def = 3; repeated Returned ret = 4;
 }
 
-message MetaInfo { string tensorflow_version = 5; }
-message TensorInfo { int32 dtype = 2; Shape tensor_shape = 3; }
-message Input { string key = 1; TensorInfo value = 2; }
-message Signature { repeated Input inputs = 1; }
+message MetaInfo { repeated string tags = 4; string tensorflow_version = 5; }
+message TensorInfo { string name = 1; int32 dtype = 2; Shape tensor_shape = 3; }
+message NamedTensor { string key = 1; TensorInfo value = 2; }
+message Signature { repeated NamedTensor inputs = 1; repeated NamedTensor outputs = 2; }
 message NamedSignature { string key = 1; Signature value = 2; }
+message BytesList { repeated bytes value = 1; }
+message Any { bytes value = 2; }
+message AnyList { repeated Any value = 1; }
+message Collection { BytesList bytes_list = 2; AnyList any_list = 5; }
+message NamedCollection { string key = 1; Collection value = 2; }
+message SliceInfo {
+  string full_name = 1; repeated int64 full_shape = 2; repeated int64 var_offset = 3;
+  repeated int64 var_shape = 4;
+}
+message VariableDef { string variable_name = 1; SliceInfo save_slice_info_def = 4; }
 message MetaGraph {
   MetaInfo meta_info_def = 1; bytes graph_def = 2;
-  repeated NamedSignature signature_def = 5; repeated AssetFile asset_file_def = 6;
+  repeated bytes collection_def = 4; repeated NamedSignature signature_def = 5;
+  repeated AssetFile asset_file_def = 6;
   SavedObjectGraph object_graph_def = 7;
 }
 message SavedModel {

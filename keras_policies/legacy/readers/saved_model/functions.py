@@ -5,6 +5,7 @@ tensorflow/core/framework/tensor.cc, `Tensor::FromProto`,
 tensorflow/core/protobuf/struct.proto.
 """
 
+import functools
 import math
 from collections.abc import Callable, Container
 from typing import Any
@@ -130,12 +131,14 @@ class FunctionReader:
         names = {node.name for node in parsed.node_def} | {*arguments}
         if len(names) != len(parsed.node_def) + len(arguments):
             raise LegacyModelError(f"{signature.name}: corrupt: two nodes of one name.")
-        nodes = {node.name: self._node(node, names) for node in parsed.node_def}
+        output = functools.partial(_output, names=names)
+        nodes = {node.name: self.node(node, output) for node in parsed.node_def}
         returned = {item.key: item.value for item in parsed.ret}
         outputs = (_output(returned.get(name, ""), names) for name in results)
         return Function(signature.name, arguments, nodes, tuple(outputs))
 
-    def _node(self, node: Message, names: Container[str]) -> Node:
+    def node(self, node: Message, output: Callable[[str], Output]) -> Node:
+        """Return the `Node` in a message; `output` reads the text of an input."""
         self._values.spend(len(node.input) + len(node.attr))
         inputs = (text for text in node.input if not text.startswith(CONTROL))
         attributes = {
@@ -143,8 +146,7 @@ class FunctionReader:
             for attr in node.attr
             if not attr.key.startswith(HIDDEN)
         }
-        outputs = tuple(_output(text, names) for text in inputs)
-        return Node(node.name, node.op, outputs, attributes)
+        return Node(node.name, node.op, tuple(map(output, inputs)), attributes)
 
     def _value(self, name: str, value: Message) -> Any:
         """Return what an `AttrValue` holds, or None if nothing."""
@@ -221,11 +223,12 @@ def _output(text: str, names: Container[str]) -> Output:
     """Return the `Output` that `"node:output:0"`, or the name of an argument, means."""
     node, *rest = text.split(":")
     number = rest[1] if len(rest) == 2 else "0"
-    if node not in names or len(rest) > 2 or not _is_number(number):
+    if node not in names or len(rest) > 2 or not is_number(number):
         reason = f"corrupt: the input {text!r} of a function's node is not there."
         raise LegacyModelError(reason)
     return Output(node, rest[0] if rest else "", int(number))
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a text is the position of an output."""
     return text.isascii() and text.isdecimal() and len(text) < 10

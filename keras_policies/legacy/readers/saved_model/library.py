@@ -69,29 +69,30 @@ class Library:
     """The graph of the message `MetaGraph` in the file at `path`.
 
     `functions` is `{name: Function}`, `traces` `{name: Trace}` of those functions that
-    objects refer to.
+    objects refer to; `reader` reads its nodes, and `values` counts what it reads.
     """
 
     def __init__(self, path: pathlib.Path, meta_graph: Message) -> None:
         self._meta_graph = meta_graph
-        self._values = Limit(limits.GRAPH_VALUES, "nodes and values in its functions")
-        self._reader = FunctionReader(self._values)
+        self.values = Limit(limits.GRAPH_VALUES, "nodes and values in its functions")
+        self.reader = FunctionReader(self.values)
         self.functions = Lazy(path, self._stored, self._function)
         self.traces = Lazy(path, self._concrete, self._trace)
         self._constants = Lazy(path, self._nodes, self._constant)
 
     @functools.cached_property
-    def _graph(self) -> Message:
+    def graph(self) -> Message:
+        """The message `Graph`."""
         return protos.parse("Graph", self._meta_graph.graph_def)
 
     def _stored(self) -> Mapping[str, bytes]:
-        stored = _counted(self._graph.library.function)
+        stored = _counted(self.graph.library.function)
         headers = (protos.parse("FunctionHeader", data) for data in stored)
         names = (header.signature.name for header in headers)
         return dict(zip(names, stored, strict=True))
 
     def _function(self, data: bytes) -> Function:
-        return self._reader.function(
+        return self.reader.function(
             protos.parse("FunctionDef", data, 2 * limits.GRAPH_VALUES)
         )
 
@@ -102,17 +103,17 @@ class Library:
 
     def _trace(self, named: Message) -> Trace:
         name, concrete = named.key, named.value
-        self._values.spend(len(concrete.bound_inputs))
+        self.values.spend(len(concrete.bound_inputs))
         captures = tuple(concrete.bound_inputs)
         objects = len(self._meta_graph.object_graph_def.nodes)
         if any(not 0 <= number < objects for number in captures):
             reason = f"corrupt: the function {name!r} captures what is not in the file."
             raise LegacyModelError(reason)
-        inputs = self._reader.structure(concrete.canonicalized_input_signature)
+        inputs = self.reader.structure(concrete.canonicalized_input_signature)
         if not isinstance(inputs, tuple) or len(inputs) != 2:
             reason = f"corrupt: the function {name!r} does not say what it takes."
             raise LegacyModelError(reason)
-        outputs = self._reader.structure(concrete.output_signature)
+        outputs = self.reader.structure(concrete.output_signature)
         return Trace(name, inputs, outputs, captures)
 
     def trace(self, name: str) -> Trace:
@@ -122,7 +123,7 @@ class Library:
         return self.traces[name]
 
     def _nodes(self) -> Mapping[str, Message]:
-        return {node.name: node for node in self._graph.node if node.op == "Const"}
+        return {node.name: node for node in self.graph.node if node.op == "Const"}
 
     def _constant(self, node: Message) -> Array:
         values = (attr.value.tensor for attr in node.attr if attr.key == "value")

@@ -28,6 +28,7 @@ METADATA_FILE = "keras_metadata.pb"
 VARIABLES = "variables/variables"
 SCHEMA_VERSION = 1
 KERAS_OBJECT = "_tf_keras_"
+SERVE = "serve"  # tag of a graph
 SIGNATURES, SERVING, CALL = "signatures", "serving_default", "__call__"
 # What stands for the JSON of a root that is no Keras object, but has a function.
 SIGNATURE: Config = {"class_name": "Signature", "name": "signature"}
@@ -48,14 +49,11 @@ class SavedObjects:
     is_signature: bool  # whether the root is no Keras object, and only has functions
 
 
-def open_folder(folder: pathlib.Path) -> SavedObjects:
+def open_folder(folder: pathlib.Path, meta_graph: Message) -> SavedObjects:
     """Return the `SavedObjects` of the SavedModel in a folder."""
     with located(folder / MODEL_FILE):
-        meta_graph = _meta_graph(folder)
         nodes = meta_graph.object_graph_def.nodes
         children = object_graph.children_of(nodes)
-        if not nodes:
-            raise _no_objects(folder)
     metadata = _metadata(folder, nodes)
     is_signature = 0 not in metadata
     if is_signature:
@@ -109,8 +107,11 @@ def _parsed(kind: str, path: pathlib.Path) -> Message:
     return protos.parse(kind, path.read_bytes())
 
 
-def _meta_graph(folder: pathlib.Path) -> Message:
-    """Return the first meta graph of the SavedModel; Keras writes one."""
+def meta_graph_of(folder: pathlib.Path) -> Message:
+    """Return the meta graph of the SavedModel in a folder that is for inference.
+
+    TensorFlow 2 writes one. If none is tagged so, it is the first.
+    """
     parsed = _parsed("SavedModel", folder / MODEL_FILE)
     if parsed.saved_model_schema_version > SCHEMA_VERSION:
         raise LegacyModelError(
@@ -119,7 +120,8 @@ def _meta_graph(folder: pathlib.Path) -> Message:
         )
     if not parsed.meta_graphs:
         raise LegacyModelError("no model in it: truncated or corrupt.")
-    return parsed.meta_graphs[0]
+    served = (one for one in parsed.meta_graphs if SERVE in one.meta_info_def.tags)
+    return next(served, parsed.meta_graphs[0])
 
 
 def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Config]:
@@ -152,14 +154,6 @@ def _decoded(objects: Iterable[tuple[int, Message]]) -> dict[int, Config]:
     }
     texts.check_size(metadata.values(), "the objects of Keras")
     return {at: texts.decode(text, f"object {at}") for at, text in metadata.items()}
-
-
-def _no_objects(folder: pathlib.Path) -> LegacyModelError:
-    return LegacyModelError(
-        "a SavedModel without objects, as TensorFlow 1 and estimators write it: it has "
-        "a graph and variables, and does not say which layer they belong to.",
-        remedies.load_weights_into_code(folder),
-    )
 
 
 def _no_functions(folder: pathlib.Path) -> LegacyModelError:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from keras_policies.legacy.base.configs import policy_name
+from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.model import (
     Inputs,
     LegacyModel,
@@ -17,6 +18,7 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
     LegacyWeight,
 )
+from keras_policies.legacy.base.recorded import NO_CLASS
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.checkpoint import (
     DTYPES,
@@ -25,7 +27,12 @@ from keras_policies.legacy.readers.checkpoint.checkpoint import (
 )
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.saved_model import objects, recorded, tables
+from keras_policies.legacy.readers.saved_model import (
+    objects,
+    recorded,
+    tables,
+    tensorflow_1,
+)
 from keras_policies.legacy.readers.slots import SlotNames
 
 # The releases that wrote the dtypes of variables, but no policies.
@@ -52,7 +59,35 @@ def _inputs(meta_graph: Message) -> Inputs:
 @contextlib.contextmanager
 def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` in the SavedModel folder at `path`."""
-    opened = objects.open_folder(path)
+    with located(path / objects.MODEL_FILE):
+        meta_graph = objects.meta_graph_of(path)
+    if meta_graph.object_graph_def.nodes:
+        yield _of_objects(path, meta_graph)
+    else:
+        yield _of_graph(path, meta_graph)
+
+
+def _of_graph(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
+    """Return what TensorFlow 1 wrote, without objects."""
+    with located(path):
+        found = tensorflow_1.read(path, meta_graph)
+    weights = [found.variables[number] for number in found.layers[0].variables]
+    return LegacyModel(
+        path=str(path),
+        format="SavedModel",
+        written_by=f"TensorFlow {meta_graph.meta_info_def.tensorflow_version}",
+        config={"class_name": NO_CLASS, "config": None},
+        records_policies=False,
+        weights={"": tuple(weights)},
+        training_config=None,
+        optimizer=LegacyOptimizerState(),
+        inputs=_inputs(meta_graph),
+        recorded=found,
+    )
+
+
+def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
+    opened = objects.open_folder(path, meta_graph)
     graph, root = opened.graph, opened.graph.metadata[0]
     layers = graph.layers(0) if graph.is_graph(0) else {"": 0}
     by_layer = {name: graph.weights(node) for name, node in layers.items()}
@@ -76,7 +111,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     version = opened.meta_graph.meta_info_def.tensorflow_version
     there = {opened.in_checkpoint[node]: item for node, item in every.items()}
     slots = slot_variables(opened.checkpoint, opened.checkpoint_nodes, there)
-    yield LegacyModel(
+    return LegacyModel(
         path=str(path),
         format="SavedModel",
         written_by=f"TensorFlow {version}",

@@ -83,15 +83,9 @@ class Tables:
 
     def _columns(self, table: int, lines: list[bytes]) -> Table:
         """Return the keys and values that are columns of the lines of a file."""
-        fill = self._node(table, FILL, lambda node: node.op in FROM_FILE).attributes
-        dtypes = self._node(table, CREATE, lambda n: "value_dtype" in n.attributes)
-        delimiter = str(fill.get("delimiter", TAB)).encode()
-
-        def column(index: str, dtype: str) -> Array:
-            return _column(lines, fill[index], delimiter, dtypes.attributes[dtype])
-
-        keys = column("key_index", "key_dtype")
-        return Table(keys, column("value_index", "value_dtype"))
+        fill = self._node(table, FILL, lambda node: node.op in FROM_FILE)
+        create = self._node(table, CREATE, lambda n: "value_dtype" in n.attributes)
+        return of_columns(lines, fill, create)
 
     def _node(self, table: int, edge: str, wanted: Callable[[Node], bool]) -> Node:
         """Return the node of a function of a table that is wanted."""
@@ -154,36 +148,57 @@ class Tables:
 
     def _constant(self, name: str, kinds: str) -> Array:
         """Return the values of a constant, which has one of the kinds of numpy."""
-        values = self._objects.library.constant(name)
-        if values.dtype.kind not in kinds:
-            raise LegacyModelError(
-                f"{name}: corrupt: values of type {values.dtype}, expected integers or "
-                "strings."
-            )
-        if values.size > limits.VOCABULARY_TOKENS:
-            reason = f"{name}: corrupt: {values.size} tokens in a vocabulary."
-            raise LegacyModelError(reason)
-        return values
+        return checked(name, self._objects.library.constant(name), kinds)
 
     def _lines(self, number: int) -> list[bytes]:
         """Return the lines of an asset, as TensorFlow reads them."""
         files = self._objects.meta_graph.asset_file_def
         name = files[number].filename if 0 <= number < len(files) else ""
-        if not name or name in (".", "..") or pathlib.PurePath(name).name != name:
-            raise LegacyModelError(f"corrupt: its vocabulary is in {name!r}.")
-        path = self._objects.folder / ASSETS / name
-        if not path.is_file():
-            reason = f"its vocabulary {ASSETS}/{name} is missing."
-            raise LegacyModelError(reason, "Copy the whole folder.")
-        check_inside(path, self._objects.folder)
-        size = path.stat().st_size
-        if size > limits.VOCABULARY_BYTES:
-            raise LegacyModelError(
-                f"its vocabulary {ASSETS}/{name} has {size} bytes, expected at most "
-                f"{limits.VOCABULARY_BYTES}."
-            )
-        lines = texts.vocabulary(path.read_bytes().replace(b"\r", b""))
-        return lines[:-1] if lines[-1] == b"" else lines
+        return lines_of(self._objects.folder, name)
+
+
+def checked(name: str, values: Array, kinds: str) -> Array:
+    """Return the values of a table, of one of the kinds of numpy, from a constant."""
+    if values.dtype.kind not in kinds:
+        raise LegacyModelError(
+            f"{name}: corrupt: values of type {values.dtype}, expected integers or "
+            "strings."
+        )
+    if values.size > limits.VOCABULARY_TOKENS:
+        reason = f"{name}: corrupt: {values.size} tokens in a vocabulary."
+        raise LegacyModelError(reason)
+    return values
+
+
+def of_columns(lines: list[bytes], fill: Node, create: Node) -> Table:
+    """Return the table that two nodes make of the lines of a file."""
+    attributes = fill.attributes
+    delimiter = str(attributes.get("delimiter", TAB)).encode()
+
+    def column(index: str, dtype: str) -> Array:
+        return _column(lines, attributes[index], delimiter, create.attributes[dtype])
+
+    keys = column("key_index", "key_dtype")
+    return Table(keys, column("value_index", "value_dtype"))
+
+
+def lines_of(folder: pathlib.Path, name: str) -> list[bytes]:
+    """Return the lines of an asset of the SavedModel in a folder."""
+    if not name or name in (".", "..") or pathlib.PurePath(name).name != name:
+        raise LegacyModelError(f"corrupt: its vocabulary is in {name!r}.")
+    path = folder / ASSETS / name
+    if not path.is_file():
+        reason = f"its vocabulary {ASSETS}/{name} is missing."
+        raise LegacyModelError(reason, "Copy the whole folder.")
+    check_inside(path, folder)
+    size = path.stat().st_size
+    if size > limits.VOCABULARY_BYTES:
+        raise LegacyModelError(
+            f"its vocabulary {ASSETS}/{name} has {size} bytes, expected at most "
+            f"{limits.VOCABULARY_BYTES}."
+        )
+    lines = texts.vocabulary(path.read_bytes().replace(b"\r", b""))
+    return lines[:-1] if lines[-1] == b"" else lines
 
 
 def tokens_by_layer(objects: SavedObjects) -> dict[str, dict[int, Any]]:

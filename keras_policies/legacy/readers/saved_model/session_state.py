@@ -1,0 +1,178 @@
+"""The variables and the lookup tables of a graph that TensorFlow 1 ran in a session.
+
+A variable is in the checkpoint by the name of its node; a partitioned one by the name
+that its parts share. A table is filled by a node, from constants or from an asset.
+"""
+
+import collections
+import functools
+import pathlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from keras_policies.legacy.base.model import Array, LegacyWeight
+from keras_policies.legacy.base.recorded import Node, Output, Table
+from keras_policies.legacy.guards import limits
+from keras_policies.legacy.readers.checkpoint import protos, slices
+from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint, TensorEntry
+from keras_policies.legacy.readers.checkpoint.protos import Message
+from keras_policies.legacy.readers.saved_model import tables
+from keras_policies.legacy.readers.saved_model.library import Lazy, Library
+from keras_policies.legacy.readers.saved_model.objects import MODEL_FILE, VARIABLES
+from keras_policies.legacy.readers.saved_model.subgraphs import (
+    VARIABLE_OPS,
+    Subgraphs,
+)
+
+DECLARED, TRAINED, ASSETS = "variables", "trainable_variables", "saved_model_assets"
+JOINED = "/ConcatPartitions/concat"  # after the name of a variable, joins its parts
+FROM_TENSORS = "InitializeTable", "InitializeTableV2", "LookupTableImportV2"
+
+
+class State:
+    """The graph of a session, and what it holds.
+
+    `graph` makes functions of its parts. Variables and tables have the numbers of their
+    nodes, which are in `numbers` by their names; 0 is the model.
+    """
+
+    def __init__(
+        self, folder: pathlib.Path, meta_graph: Message, library: Library
+    ) -> None:
+        self._folder, self._meta_graph = folder, meta_graph
+        nodes, self._checkpoint = library.graph.node, None
+        if any(node.op in VARIABLE_OPS for node in nodes):
+            self._checkpoint = Checkpoint(folder / VARIABLES, folder)
+        for node in nodes:
+            if node.op == "ConcatV2" and _whole(node.name) in self._entries:
+                node.op = "VariableV2"  # its parts are stored together
+        self.graph = Subgraphs(nodes, library.reader, library.functions, library.values)
+        self.numbers = {node.name: number for number, node in enumerate(nodes, 1)}
+        self.variables = dict(self._variables())
+        self.tables = Lazy(folder / MODEL_FILE, self._fills, self._table)
+
+    @property
+    def _entries(self) -> Mapping[str, TensorEntry]:
+        return {} if self._checkpoint is None else self._checkpoint.entries
+
+    def trainable(self) -> Iterator[int]:
+        """Yield the numbers of the variables that were trained.
+
+        All of them if the file does not say which.
+        """
+        names = {_name(one) for one in self._declared(TRAINED)}
+        parts = names & self._parts.keys()
+        names |= {f"{self._parts[name].full_name}{JOINED}" for name in parts}
+        for name, number in self.numbers.items():
+            if number in self.variables and (not names or name in names):
+                yield number
+
+    def _variables(self) -> Iterator[tuple[int, LegacyWeight]]:
+        """Yield `(number, variable)` of those that are in the checkpoint."""
+        for node in self.graph.nodes(*VARIABLE_OPS):
+            weight = self._weight(node)
+            if weight is not None:
+                yield self.numbers[node.name], weight
+
+    def _weight(self, node: Node) -> LegacyWeight | None:
+        checkpoint, name = self._checkpoint, node.name
+        if checkpoint is None:
+            return None
+        shared = node.attributes.get("shared_name")
+        for key in (name, shared, _whole(name), self._keys.get(name)):
+            if key in checkpoint.entries:
+                return checkpoint.weight(key, name)
+        part = self._parts.get(name)
+        entry = None if part is None else checkpoint.entries.get(part.full_name)
+        if part is None or entry is None:
+            return None
+        if not entry.places:
+            return checkpoint.weight(entry.key, name)
+        place = slices.of_offsets(part)
+        read = functools.partial(checkpoint.read_slice, entry.key, place)
+        return LegacyWeight("", name, tuple(part.var_shape), entry.dtype, read)
+
+    @functools.cached_property
+    def _keys(self) -> dict[str, str]:
+        """The keys of variables by their names, in a checkpoint of a Keras model.
+
+        Without those names that several variables have.
+        """
+        nodes = () if self._checkpoint is None else self._checkpoint.nodes()
+        every = [one for node in nodes for one in node.attributes]
+        count = collections.Counter(one.full_name for one in every)
+        single = (one for one in every if count[one.full_name] == 1)
+        return {one.full_name: one.checkpoint_key for one in single}
+
+    @functools.cached_property
+    def _parts(self) -> dict[str, Message]:
+        """The messages `SliceInfo` of variables that are parts, by their names."""
+        every = self._declared(DECLARED) + self._declared(TRAINED)
+        return {
+            _name(one): one.save_slice_info_def
+            for one in every
+            if one.HasField("save_slice_info_def")
+        }
+
+    def _declared(self, collection: str) -> list[Message]:
+        """Return the messages `VariableDef` in a collection."""
+        values = self._collection(collection).bytes_list.value
+        return [protos.parse("VariableDef", value) for value in values]
+
+    def _collection(self, name: str) -> Message:
+        """Return the message `Collection` of a name, which may be empty."""
+        for data in self._meta_graph.collection_def:
+            named = protos.parse("NamedCollection", data)
+            if named.key == name:
+                return named.value
+        return protos.parse("Collection", b"")
+
+    def _fills(self) -> dict[int, Node]:
+        """Return the nodes that fill tables, by the numbers of these."""
+        return {
+            self.numbers[self.graph.source(node.inputs[0]).name]: node
+            for node in self.graph.nodes(*tables.FROM_FILE, *FROM_TENSORS)
+        }
+
+    def _table(self, fill: Node) -> Table | None:
+        """Return what a node fills a table with, or None if the file does not say."""
+        table = self.graph.source(fill.inputs[0])
+        if fill.op in FROM_TENSORS:
+            dtypes = (table.attributes[f"{one}_dtype"] for one in ("key", "value"))
+            found = [*map(self._values, fill.inputs[1:], dtypes)]
+            keys, values = (None if one is None else one.reshape(-1) for one in found)
+            return None if keys is None or values is None else Table(keys, values)
+        name = self._assets.get(f"{self.graph.source(fill.inputs[1]).name}:0", "")
+        return tables.of_columns(tables.lines_of(self._folder, name), fill, table)
+
+    @functools.cached_property
+    def _assets(self) -> dict[str, str]:
+        """The names of assets, by those of the tensors that hold their paths."""
+        stored = self._collection(ASSETS).any_list.value
+        every = [protos.parse("AssetFile", one.value) for one in stored]
+        return {asset.tensor_info.name: asset.filename for asset in every}
+
+    def _values(self, taken: Output, dtype: str) -> Array | None:
+        """Return the keys or the values of a table, or None if they are computed."""
+        node = self.graph.source(taken)
+        if node.op == "Const":
+            values = tables.checked(node.name, node.attributes["value"], "bifO")
+            return values if dtype == "string" else values.astype(dtype)
+        ends = [self.graph.source(one).attributes.get("value") for one in node.inputs]
+        known = [int(end) for end in ends if end is not None]
+        if node.op != "Range" or len(known) != len(ends):
+            return None
+        numbers = range(*known)
+        is_short = len(numbers) <= limits.VOCABULARY_TOKENS
+        return np.array(numbers, dtype) if is_short else None
+
+
+def _whole(name: str) -> str:
+    """Return the name of the variable whose parts a node joins, or ""."""
+    return name.removesuffix(JOINED) if name.endswith(JOINED) else ""
+
+
+def _name(declared: Message) -> str:
+    name: str = declared.variable_name
+    return name.removesuffix(":0")

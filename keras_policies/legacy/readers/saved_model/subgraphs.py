@@ -1,0 +1,365 @@
+"""Makes functions of parts of a graph that TensorFlow 1 ran in a session.
+
+A function is what lies between the tensors that are fed and those that are fetched.
+Conditions and loops are spread over nodes there, and become calls of functions:
+
+    Switch(x, p), ..., Merge(a, b)                       -> If(p, x)
+    Enter(x), Merge, LoopCond, Switch, ..., NextIteration, Exit -> While(x)
+
+Sources: tensorflow/python/ops/{control_flow_ops, tensor_array_ops}.py.
+"""
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.recorded import Function, Node, Output
+from keras_policies.legacy.guards.budget import Limit
+from keras_policies.legacy.readers.checkpoint.protos import Message
+from keras_policies.legacy.readers.saved_model import functions
+from keras_policies.legacy.readers.saved_model.functions import FunctionReader
+
+VARIABLE_OPS = "VarHandleOp", "Variable", "VariableV2"
+TABLE_OPS = "HashTable", "HashTableV2"
+ENTERS, EXITS = ("Enter", "RefEnter"), ("Exit", "RefExit")
+MERGES, SWITCHES = ("Merge", "RefMerge"), ("RefSwitch", "Switch")
+NEXTS = "NextIteration", "RefNextIteration"
+CONTROL_FLOW = {*ENTERS, *EXITS, *MERGES, *SWITCHES, *NEXTS, "LoopCond"}
+# Op on an array of tensors -> op on a TensorList, and its inputs by their positions.
+# The list is the second output of the first one, and flows through the others.
+ARRAYS: Mapping[str, tuple[str, tuple[int, ...]]] = {
+    "TensorArrayV3": ("TensorListReserve", (0, 0)),
+    "TensorArrayGatherV3": ("TensorListStack", (2,)),
+    "TensorArrayReadV3": ("TensorListGetItem", (2, 1)),
+    "TensorArrayScatterV3": ("TensorListFromTensor", (2,)),
+    "TensorArraySizeV3": ("TensorListLength", (1,)),
+    "TensorArrayWriteV3": ("TensorListSetItem", (3, 1, 2)),
+}
+AT_ONCE = "TensorArrayGatherV3", "TensorArrayScatterV3"  # at positions, here all
+# Whether a model of Keras trains; before TensorFlow 1.8, it had to be fed.
+LEARNING_PHASE = "keras_learning_phase"
+OTHER_SIGNATURE = "If the file has a signature without it, pass its name as signature=."
+Condition = frozenset[tuple[Output, int]]  # predicates, each with what it has to be
+
+
+class Subgraphs:
+    """The functions that are parts of a graph.
+
+    Args:
+        nodes: messages `Node`.
+        reader: reads them.
+        library: the names of functions, which are ops in the graph.
+        values: counts the nodes that are looked at.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[Message],
+        reader: FunctionReader,
+        library: Container[str],
+        values: Limit,
+    ) -> None:
+        self._messages = {node.name: node for node in nodes}
+        self._reader, self._library, self._values = reader, library, values
+        self.made: dict[str, Function] = {}  # those of conditions and loops
+        self._node = functools.cache(self._read)
+        self._while = functools.cache(self._made_while)
+        self._if = functools.cache(self._made_if)
+        self._conditions: dict[str, Condition] = {}  # under which nodes are computed
+        self._choices: dict[str, tuple[Output, bool]] = {}  # see `_choice`
+
+    def op(self, name: str) -> str:
+        """Return the op of a node."""
+        if name not in self._messages:
+            raise LegacyModelError(f"corrupt: the graph has no node {name!r}.")
+        op: str = self._messages[name].op
+        return op
+
+    def output(self, text: str) -> Output:
+        """Return the `Output` that `"node:1"` means."""
+        node, _, number = text.removeprefix(functions.CONTROL).partition(":")
+        if not functions.is_number(number or "0"):
+            raise LegacyModelError(f"corrupt: {text!r} is no tensor.")
+        is_array = node in self._messages and self.op(node) == "TensorArrayV3"
+        return Output(node, "", 0 if is_array else int(number or 0))
+
+    def nodes(self, *ops: str) -> Iterator[Node]:
+        """Yield the nodes with some ops, in the order of the file."""
+        for name, message in self._messages.items():
+            if message.op in ops:
+                yield self._node(name)
+
+    def source(self, taken: Output) -> Node:
+        """Return the node that makes a tensor, before it is only passed on."""
+        node = self._node(taken.node)
+        while node.op in ("Cast", "Identity") and node.inputs:
+            self._values.spend()
+            node = self._node(node.inputs[0].node)
+        return node
+
+    def function(
+        self, name: str, feeds: Sequence[Output], fetches: Sequence[Output]
+    ) -> tuple[Function, list[Output]]:
+        """Return a function, and the variables and tables that it takes after `feeds`.
+
+        Raises:
+            LegacyModelError: if a node cannot be in a function; it is named.
+        """
+        known = frozenset(feeds)
+        nodes, fed = self.part(fetches, known.__contains__)
+        captured = [taken for taken in fed if taken not in known]
+        given, made = {}, {}
+        arguments = [f"{one.node}:{i}" for i, one in enumerate([*feeds, *captured])]
+        for taken, argument in zip([*feeds, *captured], arguments, strict=True):
+            given[taken] = Output(argument)
+            if taken not in known and self.op(taken.node).startswith("Variable"):
+                read = Node(taken.node, "ReadVariableOp", (given[taken],), {})
+                given[taken], made[taken.node] = Output(taken.node), read
+
+        def value(taken: Output) -> Output:
+            return given[taken] if taken in given else self._moved(taken)
+
+        for node in nodes:
+            inputs = tuple(map(value, node.inputs))
+            made[node.name] = dataclasses.replace(node, inputs=inputs)
+        outputs = tuple(map(value, fetches))
+        return Function(name, tuple(arguments), made, outputs), captured
+
+    def part(
+        self, fetches: Iterable[Output], is_fed: Callable[[Output], bool]
+    ) -> tuple[list[Node], list[Output]]:
+        """Return the nodes that tensors need, and the tensors where these begin.
+
+        They begin at variables, at tables, and at what is fed.
+        """
+        nodes: dict[str, Node] = {}
+        fed: dict[Output, None] = {}
+        waiting = [*fetches][::-1]
+        while waiting:
+            taken = waiting.pop()
+            if is_fed(taken) or self.op(taken.node) in (*VARIABLE_OPS, *TABLE_OPS):
+                fed[taken] = None
+                continue
+            moved = self._moved(taken)
+            if moved.node not in nodes:
+                nodes[moved.node] = node = self._converted(moved.node)
+                self._values.spend(1 + len(node.inputs))
+                waiting += node.inputs[::-1]
+        return [*nodes.values()], [*fed]
+
+    def _moved(self, taken: Output) -> Output:
+        """Return the output of an `If` or a `While` that a tensor becomes."""
+        op = self.op(taken.node)
+        if op in MERGES and not self._is_loop(taken.node):
+            merges = self._together(taken.node)
+            return Output(merges[0], "", merges.index(taken.node))
+        if op in EXITS:
+            switch = self._input(taken.node, SWITCHES).name
+            loop = self._input(switch, ("LoopCond",)).name
+            switches = self._rounds[loop]
+            self._values.spend(len(switches))
+            return Output(loop, "", switches.index(switch))
+        return taken
+
+    def _converted(self, name: str) -> Node:
+        op = self.op(name)
+        if op in MERGES and not self._is_loop(name):
+            return self._if(name)
+        if op == "LoopCond":
+            return self._while(name)
+        node = self._node(name)
+        if op in CONTROL_FLOW:
+            raise _refused(node, "is no part of a tf.cond or a tf.while_loop")
+        if op == "Placeholder" and name.endswith(LEARNING_PHASE):
+            return Node(name, "Const", (), {"value": np.array(False)})
+        if op == "Placeholder":
+            raise _refused(node, "is not fed by the signature, and has no default")
+        if op in ARRAYS:
+            new, positions = ARRAYS[op]
+            if op in AT_ONCE and self.op(node.inputs[1].node) != "Range":
+                raise _refused(node, "takes some items of an array, not all of them")
+            inputs = tuple(node.inputs[position] for position in positions)
+            return dataclasses.replace(node, op=new, inputs=inputs)
+        if op in self._library:
+            return dataclasses.replace(node, op="PartitionedCall", attributes={"f": op})
+        return node
+
+    def _read(self, name: str) -> Node:
+        self.op(name)
+        return self._reader.node(self._messages[name], self.output)
+
+    def _inner(
+        self, name: str, feeds: Sequence[Output], fetches: Sequence[Output]
+    ) -> str:
+        """Make a function of a condition or a loop; return its name."""
+        self.made[name], _ = self.function(name, feeds, fetches)
+        return name
+
+    # Conditions.
+
+    def _made_if(self, first: str) -> Node:
+        """Return the `If` that the merges around a first one become."""
+        predicate, is_swapped = self._choice(first)
+        pairs = [self._node(merge).inputs for merge in self._together(first)]
+        branches = [[pair[side ^ is_swapped] for pair in pairs] for side in (0, 1)]
+
+        def is_fed(taken: Output) -> bool:
+            is_switch = self.op(taken.node) in SWITCHES
+            return is_switch and self._predicate(taken.node) == predicate
+
+        fed = dict.fromkeys(
+            one for ends in branches for one in self.part(ends, is_fed)[1]
+        )
+        otherwise, then = (
+            self._inner(f"{first}/{side}", [*fed], ends)
+            for side, ends in zip(("else", "then"), branches, strict=True)
+        )
+        outside = (
+            self._node(one.node).inputs[0] if is_fed(one) else one for one in fed
+        )
+        attributes = {"then_branch": then, "else_branch": otherwise}
+        return Node(first, "If", (predicate, *outside), attributes)
+
+    def _together(self, merge: str) -> list[str]:
+        """Return the merges of the same condition, in order."""
+        choice, every = self._choice(merge), self._merges[_scope(merge)]
+        self._values.spend(len(every))
+        for other in every:
+            self._settle(other)
+        return [other for other in every if self._choices.get(other) == choice]
+
+    @functools.cached_property
+    def _merges(self) -> dict[str, list[str]]:
+        """The merges that are no part of a loop, by the scope that they are in."""
+        found = collections.defaultdict(list)
+        for node in self.nodes(*MERGES):
+            if not self._is_loop(node.name):
+                found[_scope(node.name)].append(node.name)
+        return found
+
+    def _predicate(self, switch: str) -> Output:
+        """Return the tensor that decides a switch."""
+        taken = self._node(switch).inputs[1]
+        while self.op(taken.node) == "Identity":
+            self._values.spend()
+            taken = self._node(taken.node).inputs[0]
+        return taken
+
+    def _choice(self, merge: str) -> tuple[Output, bool]:
+        """Return what decides a merge, and whether its first input is what is true."""
+        self._settle(merge)
+        if merge not in self._choices:
+            raise _refused(self._node(merge), "is no part of a tf.cond")
+        return self._choices[merge]
+
+    def _settle(self, end: str) -> None:
+        """Find under which conditions a node, and all before it, are computed."""
+        waiting, entered = [end], set()
+        while waiting:
+            name = waiting[-1]
+            if name in self._conditions:
+                waiting.pop()
+                continue
+            before = self._before(name)
+            left = [one.node for one in before if one.node not in self._conditions]
+            if not left:
+                self._conditions[name] = self._condition(name, before)
+            elif name in entered:
+                raise LegacyModelError(f"corrupt: the graph has a cycle at {name!r}.")
+            entered.add(name)
+            waiting += left
+
+    def _before(self, name: str) -> list[Output]:
+        """Return the inputs of a node, those that only say when it runs, too."""
+        self.op(name)
+        taken = [self.output(text) for text in self._messages[name].input]
+        return [one for one in taken if self.op(one.node) not in NEXTS]
+
+    def _condition(self, name: str, before: Sequence[Output]) -> Condition:
+        every = [self._after(one) for one in before]
+        found: Condition = frozenset().union(*every)
+        self._values.spend(1 + len(before) + len(found))
+        if self.op(name) in MERGES and len(before) == 2:
+            first, second = every
+            choices = [one for one in first if (one[0], 1 - one[1]) in second]
+            if len(choices) == 1:
+                ((predicate, side),) = choices
+                self._choices[name] = predicate, bool(side)
+                found -= {(predicate, 0), (predicate, 1)}
+        return found
+
+    def _after(self, taken: Output) -> Condition:
+        """Return under which conditions a tensor is there."""
+        found = self._conditions[taken.node]
+        if self.op(taken.node) in SWITCHES:
+            predicate = self._predicate(taken.node)
+            if self.op(predicate.node) != "LoopCond":
+                return found | {(predicate, taken.position)}
+        return found
+
+    # Loops.
+
+    def _is_loop(self, merge: str) -> bool:
+        taken = self._node(merge).inputs
+        return any(self.op(one.node) in (*ENTERS, *NEXTS) for one in taken)
+
+    def _input(self, name: str, ops: Sequence[str]) -> Node:
+        """Return the node with one of some ops that a node takes."""
+        for one in self._node(name).inputs:
+            if self.op(one.node) in ops:
+                return self._node(one.node)
+        raise _refused(self._node(name), "is no part of a tf.while_loop")
+
+    @functools.cached_property
+    def _rounds(self) -> dict[str, list[str]]:
+        """The switches of each loop, by its `LoopCond`: one for each value in it."""
+        found = collections.defaultdict(list)
+        for node in self.nodes(*SWITCHES):
+            decides = node.inputs[1].node
+            if self.op(decides) == "LoopCond":
+                found[decides].append(node.name)
+        return found
+
+    def _made_while(self, name: str) -> Node:
+        """Return the `While` that the loop around a `LoopCond` becomes."""
+        switches = self._rounds[name]
+        merges = [self._input(switch, MERGES).name for switch in switches]
+        self._values.spend(len(merges))
+        starts = [Output(merge) for merge in merges]
+        rounds = [Output(switch, "", 1) for switch in switches]
+        goes_on = [self._node(name).inputs[0]]
+        ends = [self._input(merge, NEXTS).inputs[0] for merge in merges]
+        found = [*self._fixed(goes_on, starts), *self._fixed(ends, rounds)]
+        fixed = [*dict.fromkeys(found)]
+        attributes = {
+            "cond": self._inner(f"{name}/cond", [*starts, *fixed], goes_on),
+            "body": self._inner(f"{name}/body", [*rounds, *fixed], [*ends, *fixed]),
+        }
+        entering = [Output(self._input(merge, ENTERS).name) for merge in merges]
+        outside = tuple(
+            self._node(one.node).inputs[0] if self.op(one.node) in ENTERS else one
+            for one in (*entering, *fixed)
+        )
+        return Node(name, "While", outside, attributes)
+
+    def _fixed(
+        self, fetches: Sequence[Output], feeds: Sequence[Output]
+    ) -> list[Output]:
+        """Return what a loop takes besides `feeds`, which stays the same."""
+        fed = frozenset(feeds)
+        _, found = self.part(
+            fetches, lambda one: one in fed or self.op(one.node) in ENTERS
+        )
+        return [one for one in found if one not in fed]
+
+
+def _scope(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _refused(node: Node, why: str) -> LegacyModelError:
+    return LegacyModelError(f"{node.name!r} ({node.op}) {why}.", OTHER_SIGNATURE)

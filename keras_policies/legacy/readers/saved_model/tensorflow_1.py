@@ -1,0 +1,201 @@
+"""Reads a SavedModel that TensorFlow 1 wrote: a graph and signatures, no objects.
+
+`simple_save`, `SavedModelBuilder` and `export_saved_model` of estimators wrote the
+graph of a session. What lies between the inputs and the outputs of a signature becomes
+its function. Source: tensorflow/python/saved_model/{builder_impl, loader_impl}.py.
+"""
+
+import functools
+import pathlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.recorded import (
+    NO_CLASS,
+    Function,
+    Output,
+    Recorded,
+    RecordedLayer,
+    Spec,
+    Trace,
+)
+from keras_policies.legacy.readers.checkpoint.protos import Message
+from keras_policies.legacy.readers.saved_model import functions, subgraphs
+from keras_policies.legacy.readers.saved_model.library import Lazy, Library
+from keras_policies.legacy.readers.saved_model.objects import (
+    MODEL_FILE,
+    SERVING,
+    SIGNATURE,
+)
+from keras_policies.legacy.readers.saved_model.session_state import State
+
+PREFIX = "signature:"  # of the names of their functions
+PARSER, FEATURES = "ParseExample", "/features"
+Tensors: TypeAlias = dict[str, tuple[Output, Spec]]
+
+
+def read(folder: pathlib.Path, meta_graph: Message) -> Recorded:
+    """Return what is recorded.
+
+    The model is the signature `serving_default`, or the first if there is no such.
+    """
+    library = Library(folder / MODEL_FILE, meta_graph)
+    state = State(folder, meta_graph, library)
+    signatures = _Signatures(folder, meta_graph, state)
+    if not signatures.written:
+        raise LegacyModelError(
+            "a SavedModel without objects, as TensorFlow 1 wrote it, and without "
+            "signatures: nothing says what its graph takes and returns.",
+            "Save it again with tf.saved_model.simple_save.",
+        )
+    name = SERVING if SERVING in signatures.written else min(signatures.written)
+    trace = signatures.traces[name]
+    layer = RecordedLayer(
+        class_name=NO_CLASS,
+        config={},
+        has_config=False,
+        name=SIGNATURE["name"],
+        children={},
+        variables=tuple(n for n in trace.captures if n in state.variables),
+        trainable=tuple(state.trainable()),
+        traces=(trace,),
+    )
+    return Recorded(
+        layers={0: layer},
+        variables=state.variables,
+        constants={},
+        functions=_Functions(signatures, state.graph.made, library),
+        signatures=signatures.traces,
+        tables=state.tables,
+    )
+
+
+class _Signatures:
+    """The signatures of a graph, as messages in `written`, and as `traces`."""
+
+    def __init__(self, folder: pathlib.Path, meta_graph: Message, state: State) -> None:
+        self._state = state
+        self.written = {item.key: item.value for item in meta_graph.signature_def}
+        self.traces = Lazy(folder / MODEL_FILE, self._names, self._trace)
+        self.function = functools.cache(self._function)
+
+    def _names(self) -> dict[str, str]:
+        """Return the names of all signatures.
+
+        One that takes serialized examples has a second name, for what comes after these
+        are parsed.
+        """
+        has_parser = any(True for _ in self._state.graph.nodes(PARSER))
+        more = [f"{name}{FEATURES}" for name in self.written if has_parser]
+        return {name: name for name in (*self.written, *more)}
+
+    def _trace(self, name: str) -> Trace:
+        """Return the trace of a signature; it has no captures if it is refused."""
+        try:
+            _, captured = self.function(name)
+        except LimitError:
+            raise
+        except LegacyModelError:  # is raised again when the function is looked up
+            captured = []
+        inputs, outputs = (
+            {key: spec for key, (_, spec) in found.items()}
+            for found in self._tensors(name)
+        )
+        numbers = tuple(self._state.numbers[one.node] for one in captured)
+        return Trace(f"{PREFIX}{name}", ((), inputs), outputs, numbers)
+
+    def _function(self, name: str) -> tuple[Function, list[Output]]:
+        """Return the function of a signature, and what it captures."""
+        graph, numbers = self._state.graph, self._state.numbers
+        feeds, fetches = ([one for one, _ in s.values()] for s in self._tensors(name))
+        if any(not one.node for one in (*feeds, *fetches)):
+            raise LegacyModelError(
+                f"its signature {name!r} has a sparse tensor; Keras 3 passes dense "
+                "tensors.",
+                subgraphs.OTHER_SIGNATURE,
+            )
+        parsed = self._parsed(fetches, feeds)
+        if parsed:
+            after = ", ".join(f"'{one.node}:{one.position}'" for one in parsed)
+            raise LegacyModelError(
+                f"its signature {name!r} takes serialized examples, and Keras 3 does "
+                f"not parse them ({PARSER}). The tensors after it are {after}.",
+                f"Pass signature='{name}{FEATURES}', which takes these tensors.",
+            )
+        found, captured = graph.function(f"{PREFIX}{name}", feeds, fetches)
+        for one in captured:
+            is_variable = graph.op(one.node) in subgraphs.VARIABLE_OPS
+            if is_variable and numbers[one.node] not in self._state.variables:
+                raise LegacyModelError(
+                    f"the variable {one.node!r} is not in its checkpoint.",
+                    "Copy the whole folder of the model.",
+                )
+        return found, captured
+
+    def _tensors(self, name: str) -> tuple[Tensors, Tensors]:
+        """Return the inputs and the outputs of a signature, by their names."""
+        written = self.written.get(name)
+        if written is not None:
+            return self._named(written.inputs), self._named(written.outputs)
+        _, outputs = self._tensors(name.removesuffix(FEATURES))
+        parsed = self._parsed([one for one, _ in outputs.values()], [])
+        features = {(spec := self._feature(one)).name: (one, spec) for one in parsed}
+        return dict(sorted(features.items())), outputs
+
+    def _named(self, items: Iterable[Message]) -> Tensors:
+        """Return tensors by their names; the node of a sparse one is ""."""
+        found = {}
+        for item in sorted(items, key=lambda item: str(item.key)):
+            info = item.value
+            shape, dtype = functions.shape(info.tensor_shape), info.dtype
+            spec = Spec(shape, functions.dtype_name(dtype), item.key)
+            found[item.key] = self._state.graph.output(info.name), spec
+        return found
+
+    def _parsed(
+        self, fetches: Iterable[Output], feeds: Collection[Output]
+    ) -> list[Output]:
+        """Return the tensors that come out of serialized examples."""
+        op = self._state.graph.op
+        _, found = self._state.graph.part(
+            fetches, lambda one: one in feeds or op(one.node) == PARSER
+        )
+        return [one for one in found if one not in feeds and op(one.node) == PARSER]
+
+    def _feature(self, parsed: Output) -> Spec:
+        """Return the spec of a feature; sparse ones come before dense ones."""
+        node = self._state.graph.source(parsed)
+        sparse, shapes = node.attributes["Nsparse"], node.attributes["dense_shapes"]
+        number = parsed.position - 3 * sparse
+        if number < 0:
+            raise LegacyModelError(
+                f"{node.name!r} gives a sparse feature; Keras 3 passes dense tensors.",
+                subgraphs.OTHER_SIGNATURE,
+            )
+        key = self._state.graph.source(node.inputs[2 + sparse + number])
+        name, dtype = key.attributes["value"].item(), node.attributes["Tdense"][number]
+        return Spec((None, *shapes[number]), dtype, name.decode())
+
+
+class _Functions(Mapping[str, Function]):
+    """The functions of signatures, of conditions and loops in them, of the library."""
+
+    def __init__(
+        self, signatures: _Signatures, made: Mapping[str, Function], library: Library
+    ) -> None:
+        self._signatures, self._made = signatures, made
+        self._stored = library.functions
+
+    def __getitem__(self, name: str) -> Function:
+        signature = name.removeprefix(PREFIX)
+        if name.startswith(PREFIX) and signature in self._signatures.traces:
+            return self._signatures.function(signature)[0]
+        return self._made[name] if name in self._made else self._stored[name]
+
+    def __iter__(self) -> Iterator[str]:
+        named = (f"{PREFIX}{name}" for name in self._signatures.traces)
+        return iter(dict.fromkeys([*named, *self._made, *self._stored]))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
