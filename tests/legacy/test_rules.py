@@ -27,7 +27,6 @@ from keras_policies.legacy.base.recorded import (
 )
 from keras_policies.legacy.build import build, checking
 from keras_policies.legacy.plan import plan
-from keras_policies.legacy.plan.lost import steps
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*classes of these layers")
 # Attributes that TensorFlow writes into each node of these ops.
@@ -260,8 +259,3 @@ def test_a_function_becomes_the_layers_it_was(name):
 
 def is_input(layer):
     return isinstance(layer, keras.layers.InputLayer)
-
-
-def test_an_argument_a_variable_and_a_table_of_one_number_are_different_values():
-    values = {steps.Argument(1), steps.Held(1), steps.Resource(1), steps.Result(1)}
-    assert len(values) == 4

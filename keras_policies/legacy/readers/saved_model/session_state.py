@@ -5,6 +5,7 @@ that its parts share. A table is filled by a node, from constants or from an ass
 """
 
 import collections
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -73,7 +74,8 @@ class State:
         for node in self.graph.nodes(*VARIABLE_OPS):
             weight = self._weight(node)
             if weight is not None:
-                yield self.numbers[node.name], weight
+                number = self.numbers[node.name]
+                yield number, dataclasses.replace(weight, number=number)
 
     def _weight(self, node: Node) -> LegacyWeight | None:
         checkpoint, name = self._checkpoint, node.name
