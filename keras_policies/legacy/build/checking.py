@@ -186,7 +186,9 @@ class _Comparison:
         problems: list[_NotCalledError] = []
         for bound in (None, 2):  # numbers may be classes, and the layer knows how many
             try:
-                inputs, expected = _run(interpreter, self.trace, self._specs, bound)
+                inputs, expected = _run(
+                    interpreter, self.trace, self._specs, bound, self._with_losses
+                )
                 return self._compared(interpreter, inputs, expected)
             except _NotCalledError as error:
                 problems.append(error)
@@ -234,6 +236,13 @@ class _Comparison:
         losses = self._other_losses(interpreter, inputs, nest)
         return Check(difference, dropouts=dropouts, other_losses=losses)
 
+    @property
+    def _with_losses(self) -> Trace | None:
+        """The function that returns the losses behind the outputs, if there is one."""
+        root = self.recorded.layers.get(0)
+        found = traces.for_inference(root.traces_with_losses) if root else []
+        return next((t for t in found if t.inputs == self.trace.inputs), None)
+
     def _other_losses(
         self, interpreter: Interpreter, inputs: list[Array], nest: Nest
     ) -> str:
@@ -242,9 +251,7 @@ class _Comparison:
         Of a negative loss the model has the absolute value, and in inference, too, what
         a layer only adds in training.
         """
-        root = self.recorded.layers.get(0)
-        found = traces.for_inference(root.traces_with_losses) if root else []
-        trace = next((t for t in found if t.inputs == self.trace.inputs), None)
+        root, trace = self.recorded.layers.get(0), self._with_losses
         if root is None or trace is None or not (trace.losses or root.regularizers):
             return ""
         self.model(nest, training=False)
@@ -393,9 +400,13 @@ def _share(found: Array, expected: Array) -> float:
 
 
 def _run(
-    interpreter: Interpreter, trace: Trace, specs: Sequence[Spec], bound: int | None
+    interpreter: Interpreter,
+    trace: Trace,
+    specs: Sequence[Spec],
+    bound: int | None,
+    with_losses: Trace | None = None,
 ) -> tuple[list[Array], list[Array]]:
-    """Return inputs that the graph takes, and its outputs for them."""
+    """Return inputs that the graph takes, its losses as well, and its outputs."""
     for kind in traces.composites(trace.inputs):
         raise _UnsuitableError(f"it takes a {kind}")
     if any(spec.shape is None for spec in specs):
@@ -408,6 +419,9 @@ def _run(
             try:
                 with np.errstate(all="ignore"):
                     count = len(traces.specs(trace.outputs))
+                    if with_losses is not None and with_losses.losses:
+                        with contextlib.suppress(NotInterpretedError):
+                            interpreter.run(with_losses, inputs)
                     return inputs, interpreter.run(trace, inputs, count)
             except OutOfRangeError as error:
                 if bound is not None and bound <= error.length:

@@ -335,6 +335,7 @@ def _gathered_items(rows: Array, indices: Array) -> tuple[Any, Any]:
 TABLES: Mapping[str, Callable[..., tuple[Any, Any]]] = {
     **dict.fromkeys(("Gather", "GatherV2", "ResourceGather"), _gathered),
     **dict.fromkeys(("GatherNd", "ResourceGatherNd"), _gathered_items),
+    "_CTCLoss": lambda logits, labels, *_: (labels, np.shape(logits)[-1] - 1),
     "ScatterNd": lambda indices, _, shape: (indices, shape[: np.shape(indices)[-1]]),
     **dict.fromkeys(
         (f"UnsortedSegment{name}" for name in ("Max", "Min", "Prod", "Sum")),
