@@ -210,6 +210,16 @@ def test_a_graph_that_costs_too_much_is_not_checked(folder, monkeypatch):
     assert "not checked against its own graph: its graph is too large" in opened(path)
 
 
+def test_a_model_that_computes_more_than_its_graph_is_not_called(folder):
+    with readers.read(folder / NEWEST / "scale" / "model") as legacy:
+        planned = plan.make(legacy)
+        x = build.build(planned).model.inputs[0]
+        huge = keras.ops.repeat(keras.ops.repeat(x, 10**5, 1), 10**5, 1)
+        model = keras.Model(x, keras.Model(x, keras.ops.sum(huge, 1))(x))
+        found = checking.check(model, planned, None)
+    assert found == checking.Check(None, "its graph is too large")
+
+
 def test_a_loop_that_never_ends_costs_too_much():
     loop = Node("loop", "While", (Output("x"),), {"cond": "yes", "body": "same"})
     true = Node("true", "Const", (), {"value": np.array(True)})
