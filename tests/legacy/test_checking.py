@@ -258,6 +258,18 @@ def refuse(*args):
     raise checking.NotInterpretedError("the op 'Odd' has no counterpart")
 
 
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="an option of jax")
+@pytest.mark.parametrize("options", [{}, {"xla_of_tomorrow": True}])
+def test_a_jax_without_the_options_of_the_check_compiles_as_usual(options, monkeypatch):
+    import jax
+
+    from keras_policies.backends import jax as ours
+
+    monkeypatch.setattr(ours, "ONCE", ours.ONCE | options)
+    lowered = jax.jit(lambda x: x + 1).lower(1.0)
+    assert ours._compiled_quickly(lowered)(1.0) == 2.0
+
+
 def test_only_verify_true_checks_a_model_of_stock_classes(monkeypatch):
     calls = []
     monkeypatch.setattr(checking, "check", lambda *args: calls.append(args))
