@@ -33,6 +33,7 @@ from keras_policies.keras_internals.operations import (
     output_shape,
     record_call,
     recorded_calls,
+    shapes_in,
 )
 from keras_policies.keras_internals.optimizers import (
     create_instead,

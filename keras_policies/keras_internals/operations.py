@@ -20,7 +20,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_policies.keras_internals.places import GRAPHS, needs
+from keras_policies.keras_internals.places import GRAPHS, TURNS, installs, needs
 from keras_policies.keras_internals.wrapping import Function, instead_of
 
 # The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
@@ -42,6 +42,31 @@ def checking_shapes(check: Check) -> Iterator[None]:
         yield
     finally:
         _check.reset(token)
+
+
+@installs(TURNS)
+def see_early_calls() -> None:
+    """Let Keras see at once which calls of a Functional's config it cannot make yet.
+
+    It makes them in rounds. Of each call that has to wait, it makes tensors, and an
+    error with all calls of the layer that it waits for. The key `taken` of a call has
+    the layer and the number of the call of each tensor that it takes.
+    """
+    from keras.src.models import functional
+
+    @instead_of(functional, "deserialize_node")
+    def deserialize_node(
+        stock: Function, node_data: Any, created_layers: Mapping[str, Any]
+    ) -> Any:
+        taken = node_data.get("taken", ()) if isinstance(node_data, dict) else ()
+        for name, number in taken:
+            layer = created_layers.get(name)
+            if layer is not None and len(layer._inbound_nodes) <= number:
+                raise IndexError(f"{name} has not been called {number + 1} times")
+        return stock(node_data, created_layers)
+
+
+see_early_calls()
 
 
 @instead_of(keras.KerasTensor, "__init__")
@@ -150,6 +175,15 @@ def output_shape(
     args, kwargs = node.arguments.fill_in(replaced)
     found = history.operation.compute_output_spec(*args, **kwargs)
     return tuple(keras.tree.flatten(found)[history.tensor_index].shape)
+
+
+@needs(GRAPHS)
+def shapes_in(model: keras.Model) -> Iterator[Sequence[int | None]]:
+    """Yield the shapes of the tensors in a Functional, and in the Functionals in it."""
+    for operation in getattr(model, "operations", ()):
+        for node in operation._inbound_nodes:
+            yield from (tensor.shape for tensor in node.output_tensors)
+        yield from shapes_in(operation)
 
 
 @needs(GRAPHS)

@@ -42,6 +42,7 @@ LOSS_SCALING = "loss scaling"
 UNPICKLING = "unpickling optimizers"
 SLOTS_OF_OPTIMIZERS = "optimizer slots"
 GRAPHS = "graphs of operations"
+TURNS = "fast opening of models whose layers take turns"
 WEIGHTS = "weights of layers"
 
 # `Trainer`; from Keras 3.16 on `BaseTrainer`.
@@ -133,6 +134,14 @@ PLACES = {
         Place("ops.node", "Node.__init__", "_inbound_nodes _keras_history outputs"),
         Place("ops.node", "Node.output_tensors"),
         Place("ops.symbolic_arguments", "SymbolicArguments.__init__", "keras_tensors"),
+    ),
+    TURNS: (
+        Place(
+            "models.functional",
+            "deserialize_node",
+            "_inbound_nodes",
+            takes="node_data created_layers",
+        ),
     ),
     WEIGHTS: (
         Place(

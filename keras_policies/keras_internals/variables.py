@@ -94,3 +94,18 @@ def _init(
         elif callable(initializer) or isinstance(initializer, str):
             initializer = _from_numpy(initializer, place, zeros, spend)
     stock(self, initializer, shape, dtype, *args, **kwargs)
+
+
+@instead_of(keras.layers.RNN, "get_initial_state")
+def _initial_state(stock: Function, self: keras.layers.RNN, batch_size: Any) -> Any:
+    """Let `blank_variables` count the states of a stateful RNN, one for each example.
+
+    Keras fills them with zeros before it makes variables of them.
+    """
+    given = _blank.get()
+    if given is not None and isinstance(batch_size, int):
+        sizes = keras.tree.flatten(self.cell.state_size)
+        if hasattr(self.cell, "spatial_dims"):  # a convolution, with two pictures
+            sizes = [2 * self.cell.filters * math.prod(self.cell.spatial_dims)]
+        given[-1](batch_size * sum(sizes), 4)
+    return stock(self, batch_size)

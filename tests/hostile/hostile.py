@@ -26,7 +26,7 @@ MAX_WAIT = 90  # for an answer, on a machine that does other work
 MAX_BYTES = 1024**3
 STARTING_SECONDS = 300
 # Mutations after which a file may cost no more than its size explains.
-COSTED = {"sizes", *hostile_structures.GRAPH_SIZES}
+COSTED = {"sizes", *hostile_structures.RECORDED, *hostile_structures.GRAPH_SIZES}
 FINE = "equal", "refused", "of Keras 3", "none", "different"
 
 
@@ -117,12 +117,13 @@ def problem(kind, mutation, found):
     return None
 
 
-def cases(inputs, seed):
+def cases(inputs, seed, only=""):
     """Yield `(format, mutation, seed)`, with every mutation equally often."""
     every = [
         (kind, name)
         for kind in hostile_worker.FORMATS
         for name in hostile_worker.mutations(kind)
+        if f"{kind}/{name}".startswith(tuple(only.split(",")))
     ]
     for number in range(inputs):
         yield *every[number % len(every)], seed + number // len(every)
@@ -134,17 +135,15 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="at most")
     parser.add_argument("--backend", default="numpy")
-    parser.add_argument("--only", default="", help="format or format/mutation")
+    parser.add_argument("--only", default="", help="format[/mutation], ...")
     options = parser.parse_args()
     worker, ends = Worker(options.backend), collections.defaultdict(collections.Counter)
     slowest = largest = (0, "")
     findings, start = 0, time.monotonic()
-    for case in cases(options.inputs, options.seed):
+    for case in cases(options.inputs, options.seed, options.only):
         kind, mutation, seed = case
         if time.monotonic() - start > options.seconds:
             break
-        if not f"{kind}/{mutation}".startswith(options.only):
-            continue
         found = worker.open(*case)
         ends[kind][found["outcome"]] += 1
         slowest = max(slowest, (found["seconds"], str(case)))

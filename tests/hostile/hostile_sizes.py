@@ -380,6 +380,59 @@ def deep_models():
     return h5([INPUT, inner])
 
 
+def functional(calls):
+    """Return an H5 file with a Functional of `[(layer, layers that it is called on)]`.
+
+    Its layers are in the order of their first calls, backwards.
+    """
+    nodes, counts = {}, {"x": 1}
+    for name, taken in calls:
+        node = [[taken, counts[taken] - 1, 0, {}]]
+        nodes.setdefault(name, []).append(node)
+        counts[name] = counts.get(name, 0) + 1
+    layers = [{**INPUT, "name": "x", "config": {**INPUT["config"], "name": "x"}}]
+    for name, inbound in nodes.items():
+        config = {"name": name, "activation": "relu"}
+        entry = {"class_name": "Activation", "name": name, "config": config}
+        layers.append({**entry, "inbound_nodes": inbound})
+    config = {
+        "name": "m",
+        "layers": layers[::-1],
+        "input_layers": [["x", 0, 0]],
+        "output_layers": [[calls[-1][0], counts[calls[-1][0]] - 1, 0]],
+    }
+    text = json.dumps({"class_name": "Functional", "config": config})
+    return h5([INPUT], edit=lambda file: file.attrs.update(model_config=text))
+
+
+def layers_backwards():
+    """2,000 layers, each behind those that take its output."""
+    names = ["x", *(f"a{n}" for n in range(2000))]
+    return functional([*zip(names[1:], names, strict=False)])
+
+
+def layers_there_and_back():
+    """3,000 layers, called one after another, and then once more, backwards."""
+    names = [f"a{n}" for n in range(3000)]
+    names = ["x", *names, *names[::-1]]
+    return functional([*zip(names[1:], names, strict=False)])
+
+
+def states_of_a_billion_examples():
+    """A recurrent layer that keeps its state for each example of a fixed batch."""
+    entry = {"class_name": "InputLayer", "config": {"batch_input_shape": [10**9, 5, 4]}}
+    config = {"name": "rnn", "units": 64, "stateful": True}
+    return h5([entry, {"class_name": "LSTM", "config": config}])
+
+
+def images_of_a_billion_rows():
+    """The same for a convolution, whose state has the size of the image."""
+    shape = [1, 5, 10**5, 10**5, 1]
+    config = {"name": "rnn", "filters": 1, "kernel_size": [1, 1], "stateful": True}
+    entry = {"class_name": "InputLayer", "config": {"batch_input_shape": shape}}
+    return h5([entry, {"class_name": "ConvLSTM2D", "config": config}])
+
+
 def deep_lists():
     """Lists in each other, 900 deep, wherever a layer has an argument."""
     deep = functools.reduce(lambda found, _: [found], range(900), [])
@@ -956,6 +1009,10 @@ COSTS = {
             (MODEL, a_dataset_of_a_thousand_layers, TOGETHER),
             (MODEL, deep_configs, RECURSION),
             (MODEL, deep_models, UNFIT),
+            (MODEL, layers_backwards, RECURSION),
+            (MODEL, layers_there_and_back, WORK),
+            (MODEL, states_of_a_billion_examples, "an array of 512000000000 bytes"),
+            (MODEL, images_of_a_billion_rows, "an array of 80000000000 bytes"),
             (MODEL, deep_lists, RECURSION),
             (MODEL, deep_objects, "maximum recursion depth"),
             (MODEL, many_layers_of_one_name, NAMESAKES),

@@ -486,9 +486,13 @@ SAVED_MODEL = {
     **CHECKPOINT,
 }
 
-# Sizes and counts, and how often a part is repeated.
+# Sizes and counts.
 SIZES = 0, 1, 2, 3, -1, 7, 64, 1000, 10**5, 10**7, 10**9, 2**31 - 1
-REPEATS = 2, 10, 100, 1000, 4000
+
+
+def _repeats(rng):
+    """Return how often a part is repeated: 2 to 4096 times, mostly a few."""
+    return int(2 ** rng.triangular(1, 12, 1))
 
 
 def _of_functions(edit):
@@ -510,8 +514,8 @@ def _of_functions(edit):
 
 def _resized(rng, changed):
     """Change a number in a function: of a constant, of its shape, or an attribute."""
-    values = [attr.value for node in changed.node_def for attr in node.attr]
-    value = rng.choice(values) if values else message("AttrValue", b"")
+    found = rng.choice(changed.node_def).attr
+    value = rng.choice(found).value if found else message("AttrValue", b"")
     tensor, size = value.tensor, rng.choice(SIZES)
     if value.HasField("i"):
         value.i = size
@@ -545,7 +549,7 @@ def _repeated(rng, changed):
         return
     rest, last = output.partition(":")[2], output
     is_twice = len(source.input) > 1 and rng.random() < 0.3  # the same for both inputs
-    for _ in range(rng.choice(REPEATS)):
+    for _ in range(_repeats(rng)):
         copy = changed.node_def.add()
         copy.CopyFrom(source)
         copy.name = f"{source.name}_{len(changed.node_def)}"
@@ -572,7 +576,7 @@ def h5_sizes(rng, files):
             container[key] = rng.choice(SIZES)
         layers = config["config"]["layers"]
         if rng.random() < 0.3 and "inbound_nodes" not in layers[0]:
-            one, count = rng.choice(layers), rng.choice(REPEATS)
+            one, count = rng.choice(layers), _repeats(rng)
             named = {"name": rng.choice((None, "same"))}
             layers += [
                 {**one, "config": {**one["config"], "name": named["name"] or f"r{n}"}}

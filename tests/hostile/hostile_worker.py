@@ -58,7 +58,7 @@ FORMATS = {
             "lost/2.15.1.tar.xz/2.15.1/subclassed_dict/model",
             "lost/2.15.1.tar.xz/2.15.1/module_signatures/model",
         ],
-        structures.GRAPH_SIZES,
+        {**structures.RECORDED, **structures.GRAPH_SIZES},
     ),
     "session": (  # SavedModels of TensorFlow 1
         [

@@ -248,6 +248,16 @@ def test_a_graph_that_costs_too_much_is_not_checked(folder, monkeypatch):
     assert "not checked against its own graph: its graph is too large" in opened(path)
 
 
+def test_a_model_that_computes_more_than_its_graph_is_not_called(folder):
+    with readers.read(folder / NEWEST / "scale" / "model") as legacy:
+        planned = plan.make(legacy)
+        x = build.build(planned).model.inputs[0]
+        huge = keras.ops.repeat(keras.ops.repeat(x, 10**5, 1), 10**5, 1)
+        model = keras.Model(x, keras.Model(x, keras.ops.sum(huge, 1))(x))
+        found = checking.check(model, planned, None)
+    assert found == checking.Check(None, "its graph is too large")
+
+
 def test_a_loop_that_never_ends_costs_too_much():
     loop = Node("loop", "While", (Output("x"),), {"cond": "yes", "body": "same"})
     true = Node("true", "Const", (), {"value": np.array(True)})
@@ -284,6 +294,18 @@ def test_an_op_without_a_counterpart_is_named(folder, monkeypatch):
 
 def refuse(*args):
     raise checking.NotInterpretedError("the op 'Odd' has no counterpart")
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="an option of jax")
+@pytest.mark.parametrize("options", [{}, {"xla_of_tomorrow": True}])
+def test_a_jax_without_the_options_of_the_check_compiles_as_usual(options, monkeypatch):
+    import jax
+
+    from keras_policies.backends import jax as ours
+
+    monkeypatch.setattr(ours, "ONCE", ours.ONCE | options)
+    lowered = jax.jit(lambda x: x + 1).lower(1.0)
+    assert ours._compiled_quickly(lowered)(1.0) == 2.0
 
 
 def test_only_verify_true_checks_a_model_of_stock_classes(monkeypatch):

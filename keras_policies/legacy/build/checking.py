@@ -214,6 +214,7 @@ class _Comparison:
         self, interpreter: Interpreter, inputs: list[Array], expected: list[Array]
     ) -> Check:
         nest = self._nest(inputs)
+        self._charge(inputs)
         found = _called(self.model, nest)
         if len(found) != len(expected):
             what = f"{len(found)} outputs, its own graph {len(expected)}"
@@ -242,6 +243,15 @@ class _Comparison:
         root = self.recorded.layers.get(0)
         found = traces.for_inference(root.traces_with_losses) if root else []
         return next((t for t in found if t.inputs == self.trace.inputs), None)
+
+    def _charge(self, inputs: Sequence[Array]) -> None:
+        """Raise LimitError if the model computes more than the file explains."""
+        longest = max((n for x in inputs for n in np.shape(x)), default=1)
+        with self._budget():
+            for shape in keras_internals.shapes_in(self.model):
+                size = math.prod(longest if n is None else n for n in shape)
+                budget.spend(size)
+                budget.free(4 * size)
 
     def _other_losses(
         self, interpreter: Interpreter, inputs: list[Array], nest: Nest

@@ -20,6 +20,7 @@ from keras_policies.legacy.guards import limits
 ITEM = 0.5  # value that is looked at
 STEP = 4  # instruction of code
 OP = 450  # that Keras makes
+RETRY = 1  # of a call that Keras cannot make yet, for each tensor that it takes
 NUMBER = 0.005  # that numpy computes
 COMPILED = 150_000  # function of Keras on arrays of new shapes, which jax compiles
 NODE = 500  # of a graph that is run on arrays, and of the model that is called

@@ -9,6 +9,8 @@ Functional. Sources: tf.keras engine/functional.py `get_network_config`,
 keras/src/models/functional.py.
 """
 
+import collections
+import graphlib
 import itertools
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -16,10 +18,12 @@ from typing import Any, TypeAlias
 from keras_policies.annotations import Config
 from keras_policies.legacy.base.configs import inner_layers, layer_name, name_of
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import op_layers
 from keras_policies.legacy.plan.arguments import OF_CALLS
 
 Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON
+Taken: TypeAlias = tuple[str, int]  # a layer, and which of its calls
 
 CONSTANT = "_CONSTANT_VALUE"
 PROGRAM = "keras_policies>Program"
@@ -79,11 +83,18 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
             nodes, constants = graph.with_constants(name, nodes)
             connected += constants
             calls = [graph.layer_call(legacy, node) for node in nodes]
-        called = [{"args": [argument], "kwargs": kwargs} for argument, kwargs in calls]
+        called = [
+            {
+                "args": [argument],
+                "kwargs": kwargs,
+                "taken": [*_taken([argument, kwargs])],
+            }
+            for argument, kwargs in calls
+        ]
         own = {"name": layer_name(name), "inbound_nodes": called}
         connected.append({**converted, **own})
     return {
-        "layers": connected,
+        "layers": _sorted(connected),
         "input_layers": graph.end(config["input_layers"]),
         "output_layers": graph.end(config["output_layers"]),
     }
@@ -102,6 +113,60 @@ def tensor_counts(config: Config) -> list[int | None]:
         for layer in config["layers"]
     )
     return [len(tensors(nodes[0], names)) if nodes else None for nodes in every]
+
+
+def _sorted(layers: Sequence[Config]) -> Sequence[Config]:
+    """Return layers behind those whose outputs their first calls take.
+
+    Keras tries to make all calls in the order of the layers, and tries again until all
+    are made. In another order, that takes as many rounds as there are layers.
+    """
+    calls = {
+        layer["name"]: [call["taken"] for call in layer["inbound_nodes"]]
+        for layer in layers
+    }
+    first = {
+        name: [other for other, _ in nodes[0]] for name, nodes in calls.items() if nodes
+    }
+    try:
+        order = graphlib.TopologicalSorter(first).static_order()
+        ranks = {name: rank for rank, name in enumerate(order)}
+    except graphlib.CycleError:  # Keras refuses it
+        return layers
+    found = sorted(layers, key=lambda layer: ranks.get(layer["name"], 0))
+    _charge({layer["name"]: calls[layer["name"]] for layer in found})
+    return found
+
+
+def _charge(calls: dict[str, list[list[Taken]]]) -> None:
+    """Charge what Keras will try in vain: layers that are called more than once."""
+    made = collections.Counter(name for name, nodes in calls.items() if not nodes)
+    waiting = {name: collections.deque(nodes) for name, nodes in calls.items() if nodes}
+    while waiting:
+        before = made.total()
+        for name, nodes in [*waiting.items()]:
+            while nodes and all(made[other] > node for other, node in nodes[0]):
+                made[name] += 1
+                nodes.popleft()
+            if nodes:
+                budget.work(budget.RETRY * len(nodes[0]))
+            else:
+                del waiting[name]
+        if made.total() == before:
+            return  # Keras refuses it
+
+
+def _taken(nest: Nest) -> Iterator[Taken]:
+    """Yield the layer and the number of its call of each tensor in a call."""
+    if isinstance(nest, dict):
+        if nest.get("class_name") == "__keras_tensor__":
+            name, number, _ = nest["config"]["keras_history"]
+            yield name, number
+        nest = nest.values()
+    elif not isinstance(nest, list | tuple):
+        return
+    for item in nest:
+        yield from _taken(item)
 
 
 def _is_tensor(value: Nest, names: Container[str]) -> bool:
@@ -207,7 +272,8 @@ class _Graph:
                 return value
             own = self._new_name(f"{name}_constant")
             added.append(op_layers.constant_config(own, value[2]))
-            added[-1]["inbound_nodes"] = [{"args": [[self.nest(beside)]], "kwargs": {}}]
+            call = {"args": [[self.nest(beside)]], "kwargs": {}, "taken": []}
+            added[-1]["inbound_nodes"] = [call]
             return [own, 0, 0, *value[3:]]
 
         return replaced(node), added
