@@ -361,6 +361,10 @@ def out_of_branch(meta_graph, graph):
     node(graph, "mul").input[1] = "cond/MatMul/Switch:1"
 
 
+def which_branch(meta_graph, graph):
+    node(graph, "mul").input[1] = "cond_1/Merge:1"
+
+
 def no_position(meta_graph, graph):
     node(graph, "mul").input[1] = "cond/Merge:x"
 
@@ -382,6 +386,7 @@ REFUSED = {
     one_branch: ("condition", r"'cond_1/Merge' \(Merge\) is no part of a tf.cond"),
     cycle: ("condition", "corrupt: the graph has a cycle at"),
     out_of_branch: ("condition", r"Switch' \(Switch\) is no part of a tf.cond or a"),
+    which_branch: ("condition", r"'cond_1/Merge' \(Merge\) is asked which branch it t"),
     no_position: ("condition", "corrupt: 'cond/Merge:x' is no tensor"),
     of_no_node: ("condition", "corrupt: the graph has no node 'nothing'"),
     of_data: ("loop", r"'while/Less/y' \(Placeholder\) is not fed"),
