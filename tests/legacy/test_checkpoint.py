@@ -5,16 +5,20 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 
+import google_crc32c
 import legacy_files
 import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError
-from keras_policies.legacy.readers.checkpoint import sorted_table
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.readers.checkpoint import snappy, sorted_table
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
+from keras_policies.legacy.readers.checkpoint.protos import CorruptError
 
 pytestmark = legacy_files.once_for_all_keras
 # LEGACY_CORPUS adds a folder of more of them.
@@ -183,6 +187,39 @@ def test_a_compressed_block_is_refused(copied, monkeypatch):
     monkeypatch.setattr(sorted_table, "NO_COMPRESSION", 1)
     with pytest.raises(LegacyModelError, match=r"compressed \(type 0\)"):
         Checkpoint(copied)
+
+
+# What Snappy 1.1 makes of "layer/kernel layer/bias layer/kernel layer/kernel " twice.
+PACKED = b"d0layer/kernel \t\r\x0cbias\r\x0b2\x18\x00f\r\x00z2\x00"
+UNPACKED = b"layer/kernel layer/bias layer/kernel layer/kernel " * 2
+
+
+def test_a_block_that_snappy_packed_is_unpacked():
+    crc = sorted_table.mask(google_crc32c.value(PACKED + b"\1"))
+    data = PACKED + struct.pack("<BI", 1, crc) + bytes(sorted_table.FOOTER_BYTES)
+    assert sorted_table._block(data, bytes([0, len(PACKED)])) == UNPACKED
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        pytest.param(PACKED[:-1], "to its 100 bytes", id="short"),
+        pytest.param(b"\x05" + PACKED[1:], "to its 5 bytes", id="too-much"),
+        pytest.param(PACKED + b"\0a", "to its 100 bytes", id="too-long"),
+        pytest.param(b"\x08\x00a\x01\x09", "of 4 bytes begins before", id="far"),
+        pytest.param(b"\x08\x00a\x01\x00", "of 4 bytes begins before", id="nowhere"),
+        pytest.param(b"\x08\xf4\x01", "to its 8 bytes", id="half-a-length"),
+        pytest.param(b"\x08\x00a\x02", "begins before", id="half-a-copy"),
+    ],
+)
+def test_what_snappy_did_not_pack_is_refused(data, message):
+    with pytest.raises(CorruptError, match=message):
+        snappy.unpacked(data)
+
+
+def test_what_a_small_file_unpacks_to_is_charged():
+    with budget.of(100), pytest.raises(LegacyModelError, match="1099511627775 bytes"):
+        snappy.unpacked(b"\xff\xff\xff\xff\xff\x1f" + PACKED)
 
 
 def test_a_newer_format_says_so(copied, monkeypatch):

@@ -266,6 +266,34 @@ def test_serialized_examples_are_refused_with_what_comes_after(folder):
             opens(path)
 
 
+def of_version_2(meta_graph, graph):
+    parser = node(graph, "ParseExample/ParseExample")
+    serialized, names, key, default = parser.input
+    parser.op = "ParseExampleV2"
+    parser.input[:] = [serialized, names, names, key, names, default]
+    (count,) = (attr for attr in parser.attr if attr.key == "Nsparse")
+    count.key = "num_sparse"
+
+
+def sparse(meta_graph, graph):
+    attributes = node(graph, "ParseExample/ParseExample").attr
+    (count,) = (attr for attr in attributes if attr.key == "Nsparse")
+    count.value.i = 1
+
+
+@legacy_files.once
+def test_what_comes_after_the_other_parser_opens_and_sparse_features_do_not(
+    folder, tmp_path
+):
+    opens = {"signature": "predict/features", "lost": "numbers"}
+    path = changed(folder, tmp_path, "estimator_parsed", of_version_2)
+    assert load_model(path, **opens).input_shape == (None, 4)
+    shutil.rmtree(path)
+    path = changed(folder, tmp_path, "estimator_parsed", sparse)
+    with pytest.raises(LegacyModelError, match="gives a sparse or ragged feature"):
+        load_model(path, **opens)
+
+
 @legacy_files.once
 def test_inspect_describes_a_signature(folder):
     found = inspect_model(folder / "1.4.1" / "dense" / "model")
@@ -303,6 +331,10 @@ def other_name(meta_graph, graph):
     node(graph, "hidden/kernel/read").input[0] = "hidden/other"
 
 
+def without_inputs(meta_graph, graph):
+    del meta_graph.signature_def[0].value.inputs[:]
+
+
 def without_signatures(meta_graph, graph):
     del meta_graph.signature_def[:]
 
@@ -329,6 +361,10 @@ def out_of_branch(meta_graph, graph):
     node(graph, "mul").input[1] = "cond/MatMul/Switch:1"
 
 
+def which_branch(meta_graph, graph):
+    node(graph, "mul").input[1] = "cond_1/Merge:1"
+
+
 def no_position(meta_graph, graph):
     node(graph, "mul").input[1] = "cond/Merge:x"
 
@@ -344,11 +380,13 @@ def some_items(meta_graph, graph):
 REFUSED = {
     without_default: ("dense", r"'keep_prob' \(Placeholder\) is not fed by the signa"),
     without_name: ("dense", "signature 'serving_default' has a sparse tensor"),
+    without_inputs: ("dense", "signature 'serving_default' takes no tensor, so it is"),
     other_name: ("dense", "the variable 'hidden/other' is not in its checkpoint"),
     without_signatures: ("dense", "as TensorFlow 1 wrote it, and without signatures"),
     one_branch: ("condition", r"'cond_1/Merge' \(Merge\) is no part of a tf.cond"),
     cycle: ("condition", "corrupt: the graph has a cycle at"),
     out_of_branch: ("condition", r"Switch' \(Switch\) is no part of a tf.cond or a"),
+    which_branch: ("condition", r"'cond_1/Merge' \(Merge\) is asked which branch it t"),
     no_position: ("condition", "corrupt: 'cond/Merge:x' is no tensor"),
     of_no_node: ("condition", "corrupt: the graph has no node 'nothing'"),
     of_data: ("loop", r"'while/Less/y' \(Placeholder\) is not fed"),

@@ -21,7 +21,7 @@ SIGNATURES = {b"\x89HDF\r\n\x1a\n": HDF5, b"PK\x03\x04": ARCHIVE}
 TF_LITE = b"TFL3"  # after four bytes
 EXPECTED = (
     "a SavedModel folder (with saved_model.pb), an .h5 file, or a .keras file, written "
-    "by tf.keras 2.0 to 2.15 or by Keras 1 or 2; or one of them in a .zip, .tar.gz or "
+    "by tf.keras 2.0 to 2.15, TensorFlow 1, Keras 1 or 2; or one in a .zip, .tar.gz or "
     ".tgz file, or at hf://user/model"
 )
 

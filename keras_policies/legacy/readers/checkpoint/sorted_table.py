@@ -1,6 +1,6 @@
 """Reads the sorted string table that indexes a TensorFlow checkpoint.
 
-LevelDB's table format, uncompressed: data blocks of prefix-compressed keys, one
+LevelDB's table format: data blocks of prefix-compressed keys, one
 index block, and a footer that gives its place. Every block carries a masked
 CRC-32C. Source: leveldb doc/table_format.md, tensorflow/core/lib/io/format.cc.
 """
@@ -13,12 +13,13 @@ import google_crc32c
 
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits
+from keras_policies.legacy.readers.checkpoint import snappy
 from keras_policies.legacy.readers.checkpoint.protos import CorruptError, read_varint
 
 FOOTER_BYTES = 48
 MAGIC = 0xDB4775248B80FB57
 TRAILER_BYTES = 5  # one byte of compression type, four of checksum
-NO_COMPRESSION = 0
+NO_COMPRESSION, SNAPPY = 0, 1
 
 
 def mask(crc: int) -> int:
@@ -36,10 +37,12 @@ def _block(data: bytes, handle: bytes) -> bytes:
     compression, stored = struct.unpack_from("<BI", data, end)
     if mask(google_crc32c.value(data[offset : end + 1])) != stored:
         raise CorruptError(f"the checksum of the block at byte {offset} does not match")
+    if compression == SNAPPY:
+        return snappy.unpacked(data[offset:end])
     if compression != NO_COMPRESSION:
         raise CorruptError(
-            f"the block at byte {offset} is compressed (type {compression}), which "
-            "TensorFlow never does"
+            f"the block at byte {offset} is compressed (type {compression}), expected "
+            "Snappy or nothing"
         )
     return data[offset:end]
 

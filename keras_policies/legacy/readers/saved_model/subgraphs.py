@@ -3,8 +3,8 @@
 A function is what lies between the tensors that are fed and those that are fetched.
 Conditions and loops are spread over nodes there, and become calls of functions:
 
-    Switch(x, p), ..., Merge(a, b)                       -> If(p, x)
-    Enter(x), Merge, LoopCond, Switch, ..., NextIteration, Exit -> While(x)
+    Switch(x, p), ..., Merge(a, b)                               ->  If(p, x)
+    Enter(x), Merge, LoopCond, Switch, ..., NextIteration, Exit  ->  While(x)
 
 Sources: tensorflow/python/ops/{control_flow_ops, tensor_array_ops}.py.
 """
@@ -155,6 +155,8 @@ class Subgraphs:
         """Return the output of an `If` or a `While` that a tensor becomes."""
         op = self.op(taken.node)
         if op in MERGES and not self._is_loop(taken.node):
+            if taken.position:
+                raise _refused(self._node(taken.node), "is asked which branch it took")
             merges = self._together(taken.node)
             return Output(merges[0], "", merges.index(taken.node))
         if op in EXITS:

@@ -10,6 +10,8 @@ import pathlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+import numpy as np
+
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.base.recorded import (
     NO_CLASS,
@@ -31,7 +33,7 @@ from keras_policies.legacy.readers.saved_model.objects import (
 from keras_policies.legacy.readers.saved_model.session_state import State
 
 PREFIX = "signature:"  # of the names of their functions
-PARSER, FEATURES = "ParseExample", "/features"
+PARSERS, FEATURES = ("ParseExample", "ParseExampleV2"), "/features"
 Tensors: TypeAlias = dict[str, tuple[Output, Spec]]
 
 
@@ -86,7 +88,7 @@ class _Signatures:
         One that takes serialized examples has a second name, for what comes after these
         are parsed.
         """
-        has_parser = any(True for _ in self._state.graph.nodes(PARSER))
+        has_parser = any(True for _ in self._state.graph.nodes(*PARSERS))
         more = [f"{name}{FEATURES}" for name in self.written if has_parser]
         return {name: name for name in (*self.written, *more)}
 
@@ -115,12 +117,17 @@ class _Signatures:
                 "tensors.",
                 subgraphs.OTHER_SIGNATURE,
             )
+        if not feeds:
+            raise LegacyModelError(
+                f"its signature {name!r} takes no tensor, so it is no model.",
+                subgraphs.OTHER_SIGNATURE,
+            )
         parsed = self._parsed(fetches, feeds)
         if parsed:
             after = ", ".join(f"'{one.node}:{one.position}'" for one in parsed)
             raise LegacyModelError(
                 f"its signature {name!r} takes serialized examples, and Keras 3 does "
-                f"not parse them ({PARSER}). The tensors after it are {after}.",
+                f"not parse them ({PARSERS[0]}). The tensors after it are {after}.",
                 f"Pass signature='{name}{FEATURES}', which takes these tensors.",
             )
         found, captured = graph.function(f"{PREFIX}{name}", feeds, fetches)
@@ -159,23 +166,31 @@ class _Signatures:
         """Return the tensors that come out of serialized examples."""
         op = self._state.graph.op
         _, found = self._state.graph.part(
-            fetches, lambda one: one in feeds or op(one.node) == PARSER
+            fetches, lambda one: one in feeds or op(one.node) in PARSERS
         )
-        return [one for one in found if one not in feeds and op(one.node) == PARSER]
+        return [one for one in found if one not in feeds and op(one.node) in PARSERS]
 
     def _feature(self, parsed: Output) -> Spec:
         """Return the spec of a feature; sparse ones come before dense ones."""
         node = self._state.graph.source(parsed)
-        sparse, shapes = node.attributes["Nsparse"], node.attributes["dense_shapes"]
+        names, found = node.inputs[3:4], node.attributes
+        sparse = found["num_sparse" if node.op == PARSERS[1] else "Nsparse"]
         number = parsed.position - 3 * sparse
-        if number < 0:
+        if not 0 <= number < len(found["Tdense"]):
             raise LegacyModelError(
-                f"{node.name!r} gives a sparse feature; Keras 3 passes dense tensors.",
+                f"{node.name!r} gives a sparse or ragged feature; Keras 3 passes dense "
+                "tensors.",
                 subgraphs.OTHER_SIGNATURE,
             )
-        key = self._state.graph.source(node.inputs[2 + sparse + number])
-        name, dtype = key.attributes["value"].item(), node.attributes["Tdense"][number]
-        return Spec((None, *shapes[number]), dtype, name.decode())
+        if node.op == PARSERS[0]:  # each name is an input
+            names = node.inputs[2 + sparse : 2 + sparse + len(found["Tdense"])]
+        keys = [self._state.graph.source(one).attributes["value"] for one in names]
+        key = np.concatenate([np.ravel(key) for key in keys])[number]
+        return Spec(
+            (None, *found["dense_shapes"][number]),
+            found["Tdense"][number],
+            key.decode(),
+        )
 
 
 class _Functions(Mapping[str, Function]):
