@@ -22,6 +22,8 @@ RENAMED_CLASSES = {
     "SyncBatchNormalization": "BatchNormalization",
     "ThresholdedReLU": "ReLU",
 }
+# Models that consist of what their configs list.
+GRAPHS = {"Functional", "Model", "Network", "Sequential"}
 STRETCHING = "Keras 3 has no random stretching; without training it does nothing"
 COLUMNS = "Keras 3 has no feature columns; it has FeatureSpace"
 PREMADE = "Keras 3 has no premade models; a SavedModel of it opens"

@@ -177,7 +177,10 @@ def _model(
         else:
             converting = _recorded(layer, settings, own, below, tensors=count)
             layers.append((yield from converting))
-    if lost and number is not None and is_functional and _is_lost_graph(class_name):
+    is_lost = class_name not in classes.GRAPHS and not classes.registered_name(
+        class_name
+    )
+    if lost is not None and number is not None and is_functional and is_lost:
         about = RebuiltLayer(class_name, ())
         yield Findings(rebuilt_layers={path if below else "": about})
         class_name = "Functional"
@@ -190,12 +193,6 @@ def _model(
         graph_keys = ("layers", "input_layers", "output_layers", "trainable")
         kept = {key: value for key, value in config.items() if key not in graph_keys}
     return found.with_config(kept | name | graph.functional_graph(config, layers))
-
-
-def _is_lost_graph(class_name: str) -> bool:
-    """Return whether the class of a model is lost that still lists its layers."""
-    is_stock = class_name in ("Functional", "Model", "Network", "Sequential")
-    return not is_stock and classes.registered_name(class_name) is None
 
 
 def _takes_several(layer: Config) -> bool:

@@ -34,9 +34,6 @@ from keras_policies.legacy.plan.lost.replacing import Replacing
 from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scale import LossScale
 
-# Models that consist of what their configs list.
-GRAPHS = "Model", "Functional", "Sequential"
-
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -190,7 +187,7 @@ def _written(legacy: LegacyModel) -> Config:
     """Return the config of a model; an empty one for a subclass without get_config."""
     if legacy.config.get("config") is not None:
         return _with_sizes(legacy)
-    if legacy.config.get("class_name") in GRAPHS:
+    if legacy.config.get("class_name") in classes.GRAPHS:
         raise LegacyModelError(
             "it does not say of which layers it consists, as one of them had no "
             "get_config.",

@@ -11,9 +11,6 @@ from keras_policies.legacy.plan import classes
 from keras_policies.legacy.plan.findings import Findings
 from keras_policies.legacy.plan.lost.owner import FLOATS
 
-# Models whose layers are listed, one of them lost.
-GRAPHS = {NO_CLASS, "Functional", "Model", "Network", "Sequential"}
-
 
 @dataclasses.dataclass(frozen=True)
 class Rebuilt:
@@ -66,7 +63,7 @@ class Rebuilt:
                 f" One has {self.depth} steps, so a .keras file of this model opens "
                 f"only after sys.setrecursionlimit({2000 + 2 * self.depth})."
             )
-        lost = {*self.layers.values()} - GRAPHS
+        lost = {*self.layers.values()} - {NO_CLASS, *classes.GRAPHS}
         if lost:
             first = min(
                 lost, key=lambda name: (classes.is_in("keras.layers", name), name)
