@@ -131,7 +131,8 @@ def step(model, x, random):
         outputs = [tf.cast(y, "float32") for y in outputs]
         targets = [rounded(random.uniform(-1, 1, y.shape)) for y in outputs]
         errors = [tf.reduce_mean((y - t) ** 2) for y, t in zip(outputs, targets)]
-        loss = tf.add_n(errors + [tf.cast(item, "float32") for item in model.losses])
+        added = [tf.reduce_sum(tf.cast(item, "float32")) for item in model.losses]
+        loss = tf.add_n(errors + added)
     variables = model.trainable_weights
     gradients = tape.gradient(loss, variables)
     for variable, gradient in zip(variables, gradients):
