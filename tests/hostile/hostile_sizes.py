@@ -853,6 +853,16 @@ def many_reshapes():
     return graph(write)
 
 
+def ten_million_axes():
+    """A sum over ten million axes, which the file stores as one number."""
+    return graph(lambda g: g.add("Sum", ["x", g.const(1, shape=(10**7,))]))
+
+
+def ten_million_sizes():
+    """A Reshape to as many sizes."""
+    return graph(lambda g: g.add("Reshape", ["x", g.const(1, shape=(10**7,))]))
+
+
 def many_calls_of_one_name():
     """7,000 nodes of one name, that of a node in a function."""
 
@@ -1045,6 +1055,8 @@ COSTS = {
             (MODEL, namesakes_in_a_graph, None),
             (MODEL, name_of_a_megabyte, None),
             (MODEL, many_reshapes, "more than 12000 ops|" + WORK),
+            (MODEL, ten_million_axes, WORK),
+            (MODEL, ten_million_sizes, WORK),
             (MODEL, many_calls_of_one_name, WORK),
             (MODEL, loops_of_a_graph, "more than 30000 nodes|" + WORK),
             (MODEL, conditions_of_a_graph, "more than 30000 nodes|" + WORK),

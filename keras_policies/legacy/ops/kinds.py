@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops.complex_pairs import Complex
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import array, is_tensor
@@ -61,6 +62,7 @@ def integers(value: object) -> tuple[int, ...]:
     """Return a tuple of ints."""
     if not isinstance(value, list | tuple | np.ndarray) or not np.ndim(value):
         raise _expected("a list of integers", value)
+    budget.work(len(value) * budget.ITEM)
     return tuple(map(integer, value))
 
 
@@ -88,6 +90,7 @@ def lengths(value: Any) -> list[DimLike]:
     """Return a list of ints and dimensions."""
     if is_tensor(value):
         raise _expected("sizes, not a tensor that is computed", value)
+    budget.work(value.size * budget.ITEM if isinstance(value, np.ndarray) else 0)
     items = np.asarray(value, dtype=object)
     if items.ndim > 1:
         raise _expected("a list of sizes", value)
