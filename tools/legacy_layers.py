@@ -78,7 +78,7 @@ KNOWN = (
         "differs",
         "Keras since 2.10 respects the mask of an Embedding there",
     ),
-    Known("RandomCrop", "differs: the shape", "Keras 3 crops only in training"),
+    Known("RandomCrop.*(h5|keras)$", "refused", "Keras 3 crops only in training"),
     Known("Resizing-bicubic", "ok|differs", "backends have their own kernels"),
     Known("MultiHeadAttention-sizes", "stock Keras", "key_dim is not value_dim", "jax"),
     Known("GRU-no_bias-mixed", "ok|stock Keras", "float16 turns into float32", "jax"),

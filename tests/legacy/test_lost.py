@@ -26,6 +26,7 @@ from keras_policies.legacy.base.recorded import (
 )
 from keras_policies.legacy.build import build
 from keras_policies.legacy.plan import layers, plan
+from keras_policies.legacy.plan.findings import Findings
 from keras_policies.legacy.readers import readers
 
 pytestmark = pytest.mark.filterwarnings(
@@ -43,7 +44,6 @@ NAMES = [
     for name in lost_files.names(release, file, ("", "-idioms"))
 ]
 REFUSED = {
-    "own_cell": "While",  # a cell in a loop over a time of any length
     # How many rows there are is in the data.
     "feature_interaction_of_batch": "how many are true depends on the data",
     "graph_sorted": "Segment",
@@ -336,8 +336,9 @@ def test_a_signature_that_is_not_there_is_refused(of):
 
 @once
 def test_the_error_of_a_loop_says_what_to_do(of):
+    found = Findings(missing_ops=(("While", "rnn/while"),))
     with pytest.raises(LegacyModelError, match="how many rounds a While has") as caught:
-        load_model(of("2.15.1/own_cell").model)
+        found.raise_if_missing("model", has_lost=True)
     told = "lost='refuse' (--lost refuse), the error names each"
     assert told in str(caught.value)
     with pytest.raises(LegacyModelError, match="does not have:\n  Cell"):

@@ -141,6 +141,31 @@ def test_dropout_by_ops_becomes_the_layer(folder, name):
     assert np.abs(drawn[0] - drawn[1]).max() > 1e-3
 
 
+def test_a_random_change_of_images_is_the_stock_layer(folder):
+    case, model, said = opened(folder, "2.15.1/random_flip_inside")
+    layers = [type(layer).__name__ for layer in keras_internals.sublayers(model)]
+    assert "RandomFlip" in layers
+    assert "These did more in training" not in said
+    (x,) = case.arrays("x_")
+    many = np.tile(x[:1], (50, 1, 1, 1))
+    found = keras.ops.convert_to_numpy(model(many, training=True))
+    plain = keras.ops.convert_to_numpy(model(many[:1], training=False))
+    is_same = np.abs(found - plain).max((1, 2, 3)) < 1e-5
+    is_flipped = np.abs(found - plain[:, :, ::-1]).max((1, 2, 3)) < 1e-5
+    assert np.all(is_same | is_flipped)
+    assert 5 < is_flipped.sum() < 45
+
+
+# RandomFlip of 2.4 held no generator: nothing tells its nodes from others.
+NAMED = {*named("random_crop_inside", "random_flip_inside")}
+
+
+@pytest.mark.parametrize("name", sorted(NAMED - {"2.15.1/random_flip_inside"}))
+def test_other_random_changes_are_left_out_of_training_and_named(folder, name):
+    _, _, said = opened(folder, name)
+    assert "These did more in training, which is left out" in said
+
+
 @pytest.mark.parametrize("name", named("dropout_by_ops"))
 def test_the_share_that_is_dropped_is_the_recorded_one(folder, name):
     case, model, _ = opened(folder, name)

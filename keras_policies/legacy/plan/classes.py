@@ -33,6 +33,7 @@ WITHOUT_COUNTERPART = {
     "CategoryCrossing": "Keras 3 numbers crosses differently (HashedCrossing)",
     "DenseFeatures": COLUMNS,
     "PeepholeLSTMCell": "Keras 3 has no LSTM with peepholes",
+    "RandomCrop": "that of Keras 3 crops in training only",
     "RandomFourierFeatures": "Keras 3 has no kernel approximation",
     "RandomHeight": STRETCHING,
     "RandomWidth": STRETCHING,
@@ -118,7 +119,8 @@ def keras_class(
     if custom is not None:
         return KerasClass(None, custom, custom)
     stock = RENAMED_CLASSES.get(name, name)
-    if stock not in namesakes and keras_names.is_class("keras.layers", stock):
+    is_other = stock in namesakes or name in WITHOUT_COUNTERPART
+    if not is_other and keras_names.is_class("keras.layers", stock):
         return KerasClass("keras.layers", stock)
     # A "Model" whose config lists no layers is a user's class of that name.
     if is_graph and keras_names.is_class("keras.models", stock):

@@ -345,6 +345,33 @@ def dropout_inside():
     return functional(WithDropout(), SEQUENCE)
 
 
+images = getattr(layers, "experimental", layers)
+images = getattr(images, "preprocessing", layers)
+PICTURES = spec(6, 6, 3)
+
+
+class Augmented(layers.Layer):
+    """A layer of images that changes them before it looks at them."""
+
+    def __init__(self, change, **kwargs):
+        super().__init__(**kwargs)
+        self.change = change
+        self.look = layers.Dense(2)
+
+    def call(self, x, training=None):
+        return self.look(self.change(x, training=training))
+
+
+@case("training", PICTURES, trains=False)
+def random_flip_inside():
+    return functional(Augmented(images.RandomFlip("horizontal")), PICTURES)
+
+
+@case("training", PICTURES, trains=False)
+def random_crop_inside():
+    return functional(Augmented(images.RandomCrop(4, 4)), PICTURES)
+
+
 class Block(layers.Layer):
     """A transformer's encoder, its dropouts ops beside stock normalizations."""
 

@@ -240,7 +240,14 @@ class Replacing:
     def _part(self, number: int) -> Part | None:
         layer = self.recorded.layers[number]
         prefix = f"{self._paths[-1]}/" if self._paths[-1] else ""
-        found = self._recorded(number, prefix, layer.name)
+        try:
+            found = self._recorded(number, prefix, layer.name)
+        except LimitError:
+            raise
+        except LegacyModelError:
+            if layer.traces:
+                raise
+            return None  # what it does is in the function around it alone
         if found is None:
             return None
         config, findings = found

@@ -1,8 +1,8 @@
 """What a lost layer did in training only.
 
 Beside the function for inference, the file has the same for training. Where the two
-differ by dropout, noise and added losses alone, the layer is made of the one for
-training: stock layers drop nothing in inference.
+differ by dropout, noise, random changes of images and added losses alone, the layer is
+made of the one for training: stock layers do none of that in inference.
 
     inference            x + dense(x)
     training             x + _Dropout(dense(x))      the same, and dropout
@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.base.recorded import (
     CALLS,
+    CONDITIONS,
     Nest,
     Node,
     Recorded,
@@ -37,7 +38,16 @@ from keras_policies.legacy.plan.lost.steps import (
 from keras_policies.legacy.programs.dropouts import DROPOUT
 
 Followed = tuple[list[Step], list[Value]]
-DRAWS = {"RandomStandardNormal", "RandomUniform", "TruncatedNormal"}
+# Op -> the attributes that are functions.
+CALLED = {
+    **dict.fromkeys(CALLS, ("f",)),
+    **dict.fromkeys(CONDITIONS, ("then_branch", "else_branch")),
+}
+# Layers that do nothing in inference, as in tf.keras.
+RANDOM = {
+    *("RandomBrightness", "RandomContrast", "RandomFlip", "RandomRotation"),
+    *("RandomTranslation", "RandomZoom"),
+}
 NOISE = {"RandomStandardNormal", "TruncatedNormal"}  # their mean is 0
 ASSIGNMENTS = {"AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"}
 
@@ -58,7 +68,8 @@ def trained(
         return trace, first, False
     ops = {node.op for node in _nodes(recorded, other_trace.function)}
     moves = bool(ops & ASSIGNMENTS) and _holds_statistics(layer, first)
-    if not (ops & DRAWS or len(other_trace.losses) > len(trace.losses)):
+    draws = any("Random" in op or op == "TruncatedNormal" for op in ops)
+    if not (draws or len(other_trace.losses) > len(trace.losses)):
         return trace, first, moves
     try:
         other = followed(other_trace)
@@ -93,7 +104,11 @@ def _nodes(recorded: Recorded, name: str) -> list[Node]:
         own = () if function is None else function.nodes.values()
         budget.work(budget.NODE * len(own))
         nodes += own
-        called = {str(node.attributes.get("f")) for node in own if node.op in CALLS}
+        called = {
+            str(node.attributes.get(key))
+            for node in own
+            for key in CALLED.get(node.op, ())
+        }
         waiting += called - seen
         seen |= called
     return nodes
@@ -140,14 +155,18 @@ def _same_kind(one: Step, two: Step) -> bool:
 
 
 def _undisturbed(value: Value, steps: Sequence[Step]) -> Value:
-    """Return a value before dropout and noise."""
-    while (step := op_of(value, steps)) is not None:
-        if step.op == DROPOUT or (
-            step.op in ("Add", "AddV2") and _is_noise(step.inputs[1], steps)
-        ):
-            value = step.inputs[0]
+    """Return a value before dropout, noise and random changes of images."""
+    while isinstance(value, Result):
+        step = steps[value.step]
+        inputs = inputs_of(step)
+        if isinstance(step, CallStep):
+            is_random = step.part.class_name in RANDOM and len(inputs) == 1
         else:
+            is_sum = step.op in ("Add", "AddV2") and _is_noise(inputs[1], steps)
+            is_random = step.op == DROPOUT or is_sum
+        if not is_random:
             break
+        value = inputs[0]
     return value
 
 

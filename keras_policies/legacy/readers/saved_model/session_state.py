@@ -141,7 +141,7 @@ class State:
         """Return what a node fills a table with, or None if the file does not say."""
         table = self.graph.source(fill.inputs[0])
         if fill.op in FROM_TENSORS:
-            dtypes = (table.attributes[f"{one}_dtype"] for one in ("key", "value"))
+            dtypes = (table.attributes[key] for key in ("key_dtype", "value_dtype"))
             found = [*map(self._values, fill.inputs[1:], dtypes)]
             keys, values = (None if one is None else one.reshape(-1) for one in found)
             return None if keys is None or values is None else Table(keys, values)
