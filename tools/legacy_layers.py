@@ -39,9 +39,9 @@ KNOWN = (
     Known("DenseFeatures.*(h5|keras)$", "refused", "Keras 3 has no such layer"),
     Known("RandomFourierFeatures.*(h5|keras)$", "refused", "Keras 3 has no such layer"),
     Known("CategoryCrossing", "refused", "Keras 3 has no such layer"),
-    Known("PeepholeLSTMCell", "refused", "Keras 3 has no such layer"),
+    Known("PeepholeLSTMCell.*(h5|keras)$", "refused", "Keras 3 has no such layer"),
     Known(
-        r"(RandomHeight|RandomWidth).*(h5|keras)$|2\.4\.4/Random(Height|Width)",
+        "(RandomHeight|RandomWidth).*(h5|keras)$",
         "refused",
         "Keras 3 has no such layer",
     ),

@@ -542,19 +542,6 @@ def test_a_function_of_sparse_tensors_is_refused(of):
         build_with(of("2.15.1/subclassed_dict").model, [], inputs=sparse)
 
 
-@once
-def test_a_weight_that_only_lent_its_shape_is_left_out(of):
-    with readers.read(of("2.15.1/scale").model) as legacy:
-        made = plan.make(legacy)
-        (weights, *_) = made.legacy.weights.values()
-        every = {**made.legacy.weights, "lender": weights}
-        made = dataclasses.replace(
-            made, legacy=dataclasses.replace(made.legacy, weights=every)
-        )
-        built = build.build(made)
-    assert "'lender', whose result is used by its shape alone" in built.left_out
-
-
 def test_statistics_of_its_own_that_a_layer_moves_are_named(of):
     with pytest.warns(UserWarning, match="such as moving statistics by assignments: "):
         load_model(of("2.15.1/moving_mean").model)

@@ -259,3 +259,20 @@ def test_a_function_becomes_the_layers_it_was(name):
 
 def is_input(layer):
     return isinstance(layer, keras.layers.InputLayer)
+
+
+def test_a_weight_that_only_lends_its_shape_is_left_out():
+    nodes = [
+        node("product", "MatMul", "x", "w", **PRODUCT),
+        node("shape", "Shape", "product", out_type="int32"),
+        *(constant("one", [1]), constant("two", [2])),
+        node(
+            *("columns", "StridedSlice", "shape", "one", "two", "one"),
+            shrink_axis_mask=1,
+        ),
+        node("number", "Cast", "columns", SrcT="int32", DstT="float32"),
+        node("end", "Mul", "x", "number"),
+    ]
+    built = build.build(plan.make(legacy(Rule((None, 4), {"w": (4, 4)}, nodes, []))))
+    assert built.left_out == ["'w', whose result is used by its shape alone"]
+    assert built.model.weights == []

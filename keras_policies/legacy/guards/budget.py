@@ -152,15 +152,21 @@ def layer_path(prefix: str, name: str) -> str:
     return path
 
 
-def check_runs(config: Any) -> None:
-    """Raise `LegacyModelError` if Keras would run the layers of a model too often.
+PROGRAM = "keras_policies>Program"  # a lost layer, which says how much it runs
+
+
+def runs(config: Any) -> int:
+    """Return how many layers Keras runs for all calls of a layer or a model.
 
     Keras runs the layers of a model once to build it, and again for each call of it: 20
     models in each other, each calling the next one twice, run a million layers.
+
+    Raises:
+        LimitError: if they are too many.
     """
-    if isinstance(config, dict):
-        what = "runs of layers in models that call each other"
-        _runs(config, Limit(limits.LAYER_RUNS, what))
+    what = "runs of layers in models that call each other"
+    left = Limit(limits.LAYER_RUNS, what)
+    return _runs(config, left) if isinstance(config, dict) else 0
 
 
 def _runs(layer: Config, left: Limit) -> int:
@@ -169,6 +175,8 @@ def _runs(layer: Config, left: Limit) -> int:
     wrapped = config.get("layer") if isinstance(config, dict) else None
     inner = [wrapped] if isinstance(wrapped, dict) else inner_layers(layer)
     size = sum(_runs(one, left) for one in inner)
+    if layer.get("registered_name") == PROGRAM and isinstance(config, dict):
+        size = int(config.get("runs", 0))
     left.spend(size)
     calls = len(nodes) if isinstance(nodes, list) else 1
     return max(1, calls) * max(1, size)

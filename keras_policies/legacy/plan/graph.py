@@ -26,7 +26,6 @@ Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON
 Taken: TypeAlias = tuple[str, int]  # a layer, and which of its calls
 
 CONSTANT = "_CONSTANT_VALUE"
-PROGRAM = "keras_policies>Program"
 ELLIPSIS = {"class_name": "__ellipsis__", "config": {}}
 # Layers that added a loss or a metric to their model, and passed on their input.
 ADDED = "AddLoss", "AddMetric"
@@ -102,7 +101,7 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
 
 def is_program(converted: Config) -> bool:
     """Return whether a config is that of a lost layer which became a program."""
-    return converted.get("registered_name") == PROGRAM
+    return converted.get("registered_name") == budget.PROGRAM
 
 
 def tensor_counts(config: Config) -> list[int | None]:

@@ -42,9 +42,12 @@ INNER_MODULES = {
 
 def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
     """Return the config, or raise LegacyModelError if a layer cannot be converted."""
-    budget.check_runs(written)
+    budget.runs(written)
     number = None if settings.lost is None else 0
-    return findings.collected(_recorded(written, settings, number, is_root=True))
+    converting = _recorded(written, settings, number, is_root=True)
+    converted, found = findings.collected(converting)
+    budget.runs(converted)
+    return converted, found
 
 
 def recorded_layer(

@@ -16,10 +16,9 @@ from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.recorded import Spec
-from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import table
 from keras_policies.legacy.plan.findings import Findings, RebuiltLayer, joined
-from keras_policies.legacy.plan.graph import PROGRAM
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
     CallStep,
@@ -89,8 +88,10 @@ def converted(
         models = (program.path,) if program.path else ()
     own = Findings(models=models, rebuilt_layers={program.path: about})
     config = {"name": configs.layer_name(program.name), "program": program}
-    config |= {"layers": layers, "is_called": False}
-    whole = configs.keras_object(None, "Program", config, PROGRAM)
+    calls = [s.name for s in program.steps if isinstance(s, CallStep)]
+    runs = len(program.steps) + sum(budget.runs(layers[name]) for name in calls)
+    config |= {"layers": layers, "is_called": False, "runs": runs}
+    whole = configs.keras_object(None, "Program", config, budget.PROGRAM)
     return whole, joined([own, *found])
 
 
