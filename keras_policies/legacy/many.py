@@ -42,13 +42,14 @@ def _counted(
 def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
     """Yield outcomes as they come; a process that ends takes nothing else with it."""
     unfinished = []
+    again = {item.path: item.again() for item in tasks}  # before anything is written
     with _pool(processes) as pool:
         futures = {pool.submit(item.run): item for item in tasks}
         for future in as_completed(futures):
             try:
                 yield future.result()
             except BrokenProcessPool:  # ended all that the pool had not finished
-                unfinished.append(futures[future])
+                unfinished.append(again[futures[future].path])
     for item in unfinished:
         with _pool(1) as pool, contextlib.suppress(BrokenProcessPool):
             yield pool.submit(item.run).result()

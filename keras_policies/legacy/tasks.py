@@ -76,6 +76,10 @@ class Task:
         """Do it."""
         return self._outcome(self._run)
 
+    def again(self) -> "Task":
+        """Return what to do if the process ends that is about to do this."""
+        return self
+
     def failed(self, error: str) -> Outcome:
         """Return the outcome of a failure."""
         return Outcome(self.path, FAILED, dict.fromkeys(self.KEYS), error)
@@ -142,6 +146,12 @@ class Conversion(Task):
         overwrite = self.options["overwrite"]
         atomic_file.check(self.destination, overwrite, self.makes_folder)
         return PLANNED, self._empty()
+
+    def again(self) -> "Conversion":
+        """Return the same; a file that was not there before may be written again."""
+        if self.destination.exists():
+            return self
+        return dataclasses.replace(self, options={**self.options, "overwrite": True})
 
     def convert(self) -> "Converted":
         """Convert the file; raise if it fails."""

@@ -68,6 +68,33 @@ def test_a_process_that_ends_takes_no_other_file_with_it(tmp_path):
     assert outcomes[1].found["destination"] == str(tmp_path / "0.keras")
 
 
+class EndsOnce(tasks.Conversion):
+    """A conversion whose process ends when it has written its file, the first time."""
+
+    def run(self):
+        outcome = super().run()
+        marker = self.destination.with_suffix(".once")
+        if not marker.exists():
+            marker.touch()
+            os._exit(1)
+        return outcome
+
+
+def test_a_file_that_was_written_when_its_process_ended_is_written_again(tmp_path):
+    once = EndsOnce(**vars(conversion(GOOD, tmp_path / "0.keras")))
+    (outcome,) = many.run([once], 2, "Converting")
+    assert (tmp_path / "0.once").exists()
+    assert outcome.found["destination"] == str(tmp_path / "0.keras")
+
+
+def test_a_file_that_was_there_before_is_not_written_over(tmp_path):
+    once = EndsOnce(**vars(conversion(GOOD, tmp_path / "0.keras")))
+    once.destination.write_bytes(b"somebody's")
+    (outcome,) = many.run([once], 2, "Converting")
+    assert "exists" in outcome.error
+    assert once.destination.read_bytes() == b"somebody's"
+
+
 def test_custom_objects_are_made_in_the_process_that_converts(tmp_path):
     objects = functools.partial(dict, Scale=legacy_files.Scale)
     given = [conversion(CUSTOM, tmp_path / "a.keras", objects)]
