@@ -3,6 +3,7 @@
 A model is built in code, as its user would, and compiled as it was.
 """
 
+import h5py
 import keras
 import legacy_files
 import numpy as np
@@ -134,3 +135,25 @@ def test_a_checkpoint_called_checkpoint_holds_no_model(folder):
     path = folder / "2.15.1" / "tracked" / "checkpoint"
     with pytest.raises(LegacyModelError, match=r"load_weights\(model, .*checkpoint'\)"):
         keras_policies.load_model(path)
+
+
+def test_a_layer_that_is_also_in_a_model_beside_it_gets_its_weights(tmp_path):
+    shared, x = keras.layers.Dense(2, name="shared"), keras.Input((2,))
+    inner = keras.Model(x, shared(x), name="inner")
+    y = keras.Input((2,))
+    model = keras.Model(y, inner(shared(y)))
+    kernel, bias = np.array([[1, 2], [3, 4]], "float32"), np.array([5, 6], "float32")
+    with h5py.File(tmp_path / "weights.h5", "w") as file:  # as save_weights wrote it
+        file.attrs["layer_names"] = [b"input_2", b"shared", b"inner"]
+        file.attrs["backend"] = b"tensorflow"
+        file.attrs["keras_version"] = b"2.15.0"
+        names = "shared/kernel:0", "shared/bias:0"
+        for layer in "input_2", "shared", "inner":
+            group, held = file.create_group(layer), layer != "input_2"
+            group.attrs["weight_names"] = [name.encode() for name in names] * held
+            for name, value in zip(names, (kernel, bias), strict=True):
+                if held:
+                    group[name] = value
+    keras_policies.load_weights(model, tmp_path / "weights.h5")
+    found = keras.ops.convert_to_numpy(model(np.ones((1, 2), "float32")))
+    np.testing.assert_allclose(found, [[9 * 1 + 12 * 3 + 5, 9 * 2 + 12 * 4 + 6]])

@@ -45,14 +45,12 @@ def pair(
         variables: Sequence[Target] | None,
         weights: Sequence[LegacyWeight],
     ) -> None:
-        known, is_whole = _known(weights), layer is model
-        paired = {id(variable) for variable, _ in pairs}
-        if variables is not None:
-            variables = [v for v in variables if id(v.variable) not in paired]
+        known = _known(weights)
         matched = matching.match(variables or (), known)
-        if matched is None and more == "added" and layer and _is_stock(layer):
+        is_inside = layer is not None and layer is not model
+        if matched is None and more == "added" and is_inside and _is_stock(layer):
             matched = matching.match_with_added(variables or (), known)
-        elif matched is None and more == "objects" and set(stored) == {""} and is_whole:
+        elif matched is None and more == "objects" and set(stored) == {""}:
             matched = matching.match_objects(variables or (), known)
         if matched is None:
             wrong = [matching.difference(name, variables, known)]
@@ -65,11 +63,18 @@ def pair(
         if wrong and layer is not None:
             suspects.update(own_classes.stock_names(layer))
 
+    in_programs: set[int] = set()  # a layer in several models is in each of them
+
+    def free(variables: Sequence[Target]) -> list[Target]:
+        return [one for one in variables if id(one.variable) not in in_programs]
+
     for layer, weights in made:
-        fit(layer.name, layer, targets(layer), weights)
+        variables = free(targets(layer))
+        fit(layer.name, layer, variables, weights)
+        in_programs |= {id(one.variable) for one in variables}
     for name in dict.fromkeys((*held, *stored)):
-        variables = held.get(name)
-        fit(name or model.name, layers.get(name), variables, stored.get(name, ()))
+        own = free(held[name]) if name in held else None
+        fit(name or model.name, layers.get(name), own, stored.get(name, ()))
     if problems:
         listed = "\n  ".join(problems)
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
