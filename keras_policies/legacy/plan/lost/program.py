@@ -6,6 +6,7 @@
 `build/programs.py` runs it while Keras builds the model around it.
 """
 
+import collections
 import dataclasses
 import math
 import re
@@ -88,8 +89,9 @@ def converted(
         models = (program.path,) if program.path else ()
     own = Findings(models=models, rebuilt_layers={program.path: about})
     config = {"name": configs.layer_name(program.name), "program": program}
-    calls = [s.name for s in program.steps if isinstance(s, CallStep)]
-    runs = len(program.steps) + sum(budget.runs(layers[name]) for name in calls)
+    calls = collections.Counter(s.name for s in program.steps if s.name in layers)
+    runs = sum(count * budget.runs(layers[name]) for name, count in calls.items())
+    runs += len(program.steps)
     config |= {"layers": layers, "is_called": False, "runs": runs}
     whole = configs.keras_object(None, "Program", config, budget.PROGRAM)
     return whole, joined([own, *found])
