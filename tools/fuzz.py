@@ -33,7 +33,6 @@ from keras_policies.legacy import loading
 from keras_policies.legacy.readers.checkpoint import protos
 
 MAX_SECONDS, ADDRESS_SPACE = 30, 16 * 2**30
-MAX_BYTES = 300_000  # of an original
 CLEARED = 100  # inputs, after which Keras forgets the names of its layers
 # Ops that take the same inputs and attributes.
 KINDS = [
@@ -183,6 +182,9 @@ def main():
     parser.add_argument("path", type=pathlib.Path)
     parser.add_argument("--inputs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--largest", type=int, default=300_000, help="original, in bytes"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGALRM, too_slow)
@@ -191,7 +193,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         models = checked.saved_models(options.path, pathlib.Path(folder))
         originals = {path: (path / "saved_model.pb").read_bytes() for path in models}
-        models = [path for path in models if len(originals[path]) < MAX_BYTES]
+        models = [path for path in models if len(originals[path]) < options.largest]
         gc.freeze()
         for seed in range(options.seed, options.seed + options.inputs):
             rng = random.Random(seed)
