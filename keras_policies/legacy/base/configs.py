@@ -9,6 +9,7 @@ from typing import Any
 from keras_policies.annotations import Config
 
 LOOKUPS = "StringLookup", "IntegerLookup", "TextVectorization"
+PROGRAM = "keras_policies>Program"  # the registered name of a lost layer
 
 
 def name_of(config: Config) -> str:
@@ -37,6 +38,11 @@ def inner_layers(config: Config) -> list[Config]:
     inner = config["config"]
     layers = inner if isinstance(inner, list) else inner["layers"]
     return [layer for layer in layers if isinstance(layer, dict)]
+
+
+def is_program(converted: Config) -> bool:
+    """Return whether a config is that of a lost layer which became a program."""
+    return converted.get("registered_name") == PROGRAM
 
 
 def keras_object(

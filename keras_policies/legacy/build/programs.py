@@ -11,7 +11,7 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies.annotations import Config, Tensor
-from keras_policies.legacy.base.configs import layer_name
+from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.ops.layer import OpCall, as_output
@@ -61,7 +61,7 @@ class Maker:
 
 def maker(config: Config, made: Made) -> Maker | None:
     """Return the maker of a program by its config, None for any other."""
-    return Maker(made) if graph.is_program(config) else None
+    return Maker(made) if is_program(config) else None
 
 
 class _Call(keras.Operation):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.configs import inner_layers
+from keras_policies.legacy.base.configs import inner_layers, is_program
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.guards import limits
 
@@ -152,9 +152,6 @@ def layer_path(prefix: str, name: str) -> str:
     return path
 
 
-PROGRAM = "keras_policies>Program"  # a lost layer, which says how much it runs
-
-
 def runs(config: Any) -> int:
     """Return how many layers Keras runs for all calls of a layer or a model.
 
@@ -175,7 +172,7 @@ def _runs(layer: Config, left: Limit) -> int:
     wrapped = config.get("layer") if isinstance(config, dict) else None
     inner = [wrapped] if isinstance(wrapped, dict) else inner_layers(layer)
     size = sum(_runs(one, left) for one in inner)
-    if layer.get("registered_name") == PROGRAM and isinstance(config, dict):
+    if is_program(layer) and isinstance(config, dict):
         size = int(config.get("runs", 0))
     left.spend(size)
     calls = len(nodes) if isinstance(nodes, list) else 1

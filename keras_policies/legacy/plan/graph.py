@@ -16,7 +16,12 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.configs import inner_layers, layer_name, name_of
+from keras_policies.legacy.base.configs import (
+    inner_layers,
+    is_program,
+    layer_name,
+    name_of,
+)
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import op_layers
@@ -97,11 +102,6 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
         "input_layers": graph.end(config["input_layers"]),
         "output_layers": graph.end(config["output_layers"]),
     }
-
-
-def is_program(converted: Config) -> bool:
-    """Return whether a config is that of a lost layer which became a program."""
-    return converted.get("registered_name") == budget.PROGRAM
 
 
 def tensor_counts(config: Config) -> list[int | None]:

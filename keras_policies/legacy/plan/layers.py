@@ -4,7 +4,7 @@ from typing import Any
 
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import configs
-from keras_policies.legacy.base.configs import layer_name
+from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
 from keras_policies.legacy.bytecode import lambda_configs as calls
 from keras_policies.legacy.bytecode.values import Program
@@ -29,7 +29,6 @@ from keras_policies.legacy.plan.findings import (
     RebuiltLayer,
     Settings,
 )
-from keras_policies.legacy.plan.graph import is_program
 
 # Keys under which a layer's config holds the config of another layer.
 INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"

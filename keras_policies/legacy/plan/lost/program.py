@@ -93,7 +93,7 @@ def converted(
     runs = sum(count * budget.runs(layers[name]) for name, count in calls.items())
     runs += len(program.steps)
     config |= {"layers": layers, "is_called": False, "runs": runs}
-    whole = configs.keras_object(None, "Program", config, budget.PROGRAM)
+    whole = configs.keras_object(None, "Program", config, configs.PROGRAM)
     return whole, joined([own, *found])
 
 

@@ -10,7 +10,6 @@ from keras_policies.legacy.base.model import LegacyModel, Vocabulary
 from keras_policies.legacy.base.recorded import RecordedLayer, Trace
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
-from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.findings import Findings, RebuiltLayer, Settings
 from keras_policies.legacy.plan.lost import (
     losses,
@@ -253,7 +252,7 @@ class Replacing:
         config, findings = found
         if prefix + layer.name in findings.rebuilt_layers:
             own = config["config"]
-            is_program = graph.is_program(config)
+            is_program = configs.is_program(config)
             inputs = own["program"].inputs if is_program else own["input_layers"]
             tensors = len(inputs) if is_program or isinstance(inputs[0], list) else 1
             return Part(layer.name, FUNCTIONAL, {}, (), number, tensors)
