@@ -17,7 +17,13 @@ from keras_policies import keras_internals
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.global_policy import policy_scope
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.build import extra_axes, hints, masks, programs
+from keras_policies.legacy.build import (
+    extra_axes,
+    hints,
+    masks,
+    normalized_axes,
+    programs,
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,7 +46,8 @@ class Maker:
         return made
 
 
-Makers: TypeAlias = dict[str, Maker | masks.Maker | extra_axes.Maker | programs.Maker]
+StockMaker: TypeAlias = masks.Maker | normalized_axes.Maker | extra_axes.Maker
+Makers: TypeAlias = dict[str, Maker | StockMaker | programs.Maker]
 
 
 def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
@@ -101,9 +108,10 @@ def with_makers(
     """Return a config that names a maker for some layers, and the makers by name.
 
     Those are the user-defined layers, the stock ones that hand on masks, convolutions,
-    which note what they find in `extra`, and programs, which note it in `made`. The
-    names are new, since Keras prefers registered classes to those of a scope. `policy`
-    is the model's own, which its config does not record.
+    which note what they find in `extra`, normalizations, which look at their axes, and
+    programs, which note it in `made`. The names are new, since Keras prefers registered
+    classes to those of a scope. `policy` is the model's own, which its config does not
+    record.
     """
     makers: Makers = {}
 
@@ -113,7 +121,8 @@ def with_makers(
         if not isinstance(value, dict):
             return value
         inner = {key: replaced(item) for key, item in value.items()}
-        stock = masks.maker(value) or extra_axes.maker(value, extra)
+        stock: StockMaker | None = masks.maker(value) or normalized_axes.maker(value)
+        stock = stock or extra_axes.maker(value, extra)
         maker = programs.maker(value, made) or _own_maker(value) or stock
         if maker is None:
             return inner

@@ -1,0 +1,61 @@
+"""Refuses layer normalization over axes that Keras does not take.
+
+On torch, Keras 3.15 normalizes the last axes in place of `axis=1`, without a word where
+the sizes are equal: `ops.layer_normalization` tells torch the sizes alone.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_policies.annotations import Config
+from keras_policies.legacy.base.errors import LegacyModelError, located
+
+
+class Maker(NamedTuple):
+    """Takes the place of LayerNormalization while Keras makes one from a config."""
+
+    cls: type[keras.Layer]
+
+    def from_config(self, config: Config) -> keras.Layer:
+        """Return the layer, which looks at its axes when it is built."""
+        made = self.cls.from_config(config)
+        stock = made.build
+
+        def build(input_shape: Any) -> None:
+            made.build = stock
+            stock(input_shape)
+            _check(made, len(input_shape))
+
+        made.build = build
+        return made
+
+
+def maker(config: Config) -> Maker | None:
+    """Return the maker of a layer normalization by its config, None for any other."""
+    name = "LayerNormalization"
+    is_stock = config.get("module") == "keras.layers"
+    is_one = is_stock and config.get("class_name") == name
+    return Maker(keras.layers.LayerNormalization) if is_one else None
+
+
+def _check(layer: keras.Layer, rank: int) -> None:
+    axes = sorted(axis % rank for axis in np.atleast_1d(layer.axis).tolist())
+    if axes == [*range(rank - len(axes), rank)] or _takes_any_axis():
+        return
+    with located(layer=layer.name):
+        raise LegacyModelError(
+            f"it normalizes the axes {axes} of {rank}; with {keras.backend.backend()}, "
+            f"Keras {keras.__version__} would normalize the last instead.",
+            "Set KERAS_BACKEND=jax or tensorflow.",
+        )
+
+
+@functools.cache
+def _takes_any_axis() -> bool:
+    """Return whether Keras normalizes the axis that it is told."""
+    layer = keras.layers.LayerNormalization(axis=1, dtype="float32")
+    found = keras.ops.convert_to_numpy(layer(np.array([[[0, 1], [2, 5]]], "float32")))
+    return bool(found[0, 0, 1] < 0)  # below the 5; over the last axis, above the 0
