@@ -1,4 +1,4 @@
-"""Ops of TensorFlow graphs, each alone, as the release 2.15.1 recorded them."""
+"""Ops of TensorFlow graphs, each alone, as write_nodes.py recorded them."""
 
 import json
 
