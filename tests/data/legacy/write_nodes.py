@@ -401,6 +401,13 @@ CASES = {
         [draw(3, 4)],
         lambda x: raw.Cumprod(x=x, axis=0, exclusive=True),
     ),
+    "xlog1py": (
+        [
+            constant(0.0, 0.5, -2.0, 0.0, dtype="float32"),
+            constant(-1.0, -0.5, 3.0, 0.0, dtype="float32"),
+        ],
+        lambda x, y: raw.Xlog1py(x=x, y=y),
+    ),
 }
 
 
