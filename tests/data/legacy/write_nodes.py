@@ -408,6 +408,10 @@ CASES = {
         ],
         lambda x, y: raw.Xlog1py(x=x, y=y),
     ),
+    "log_matrix_determinant": (
+        [draw(4, 3, 3) - np.eye(3, dtype="float32")],
+        lambda x: raw.LogMatrixDeterminant(input=x),
+    ),
 }
 
 
