@@ -2,6 +2,16 @@
 
 Members with a body work wherever an operation gives its value at once. A backend
 overrides those that it does better, or that its compiled code needs otherwise.
+
+To add a backend:
+
+1. Write `backends/<name>.py` with an object `backend` of a subclass of `Backend`;
+   `EagerBackend` in `running.py` is the smallest. Only `gradients` has no default.
+2. Enter its name in `NAMES` of `backends/__init__.py` and in `tools/all_backends.py`.
+   Add an extra to `pyproject.toml`, and that to `test`.
+3. `KERAS_BACKEND=<name> pytest tests/scaling/test_backends.py` tests each member. Then
+   run all tests, add a loop to `docs/training-loops.md`, and rows where
+   `grep -rn '"torch"' tests` finds tables.
 """
 
 import contextlib

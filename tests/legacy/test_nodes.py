@@ -1,4 +1,4 @@
-"""Ops of TensorFlow graphs, each alone, as the release 2.15.1 recorded them."""
+"""Ops of TensorFlow graphs, each alone, as write_nodes.py recorded them."""
 
 import json
 
@@ -14,7 +14,7 @@ TOLERANCE = {"float16": 5e-3}
 
 
 def outputs(case):
-    """Return what a Functional model of the node gives, one output as a list."""
+    """Return the symbolic outputs of a node, and those of a Functional model of it."""
     dtypes = case["dtypes"]
     arrays = [np.array(x, t) for x, t in zip(case["inputs"], dtypes, strict=True)]
     inputs = [keras.Input(x.shape[1:], dtype=x.dtype.name) for x in arrays]
@@ -25,17 +25,19 @@ def outputs(case):
     found = keras.tree.flatten(node_def.call(case["node"], inputs, constants))
     # A constant is no output of a model: the mean and variance that a node was given.
     found = [output for output in found if isinstance(output, keras.KerasTensor)]
-    return keras.tree.flatten(keras.Model(inputs, found)(arrays))
+    return found, keras.tree.flatten(keras.Model(inputs, found)(arrays))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_node_gives_what_tensorflow_recorded(name):
     case = CASES[name]
     limit = TOLERANCE.get(case["dtypes"][0], 2e-5)
-    found = outputs(case)
-    for output, wanted in zip(found, case["outputs"], strict=False):
+    for symbolic, output, wanted in zip(*outputs(case), case["outputs"], strict=False):
         output = np.asarray(keras.ops.convert_to_numpy(output), "float64")
         assert output.shape == np.shape(wanted)
+        assert len(symbolic.shape) == output.ndim
+        for said, size in zip(symbolic.shape, output.shape, strict=True):
+            assert said in (None, size)
         np.testing.assert_allclose(output, wanted, limit, limit)
 
 

@@ -16,15 +16,11 @@ RANK = 64  # axes of a tensor: numpy and torch have no more; a gather can double
 LAYER_RUNS = 60_000  # calls: models that call each other; a million take a minute
 
 # Archives, and other packed data.
-EXPANSION = (
-    4  # times its packed size: zip bombs. Weights that are packed shrink to half
-)
+EXPANSION = 4  # times its packed size: zip bombs; packed weights shrink to half
 SMALL_FILE_BYTES = 16 * MIB  # that a whole file may have on top: empty groups are zeros
 SMALL_ARRAY_BYTES = 4 * KIB  # that an array may have on top
 SMALL_TEXT_BYTES = 1 * MIB  # that all vocabularies may have on top
-ARCHIVE_ENTRIES = (
-    10_000  # files and folders: the largest of tf.keras's models have 100s
-)
+ARCHIVE_ENTRIES = 10_000  # files and folders: the largest tf.keras models have 100s
 ARCHIVE_NAME_BYTES = 1024  # of an entry's path: paths that no disk takes
 ARCHIVE_PART_BYTES = 255  # of one name in it
 ARCHIVE_DEPTH = 32  # folders in each other
@@ -48,24 +44,16 @@ VOCABULARY_BYTES = 128 * MIB
 HDF5_OVERLAP = 2  # times what fits into the file: objects that share their bytes
 INDEX_BYTES = 512 * MIB  # of a checkpoint's index
 INDEX_ENTRIES = 250_000  # tensors in it
-KEY_BYTES = (
-    64 * KIB
-)  # of a tensor's name, an object path: prefix compression could bomb
+KEY_BYTES = 64 * KIB  # of a tensor's name, a path: prefix compression could bomb
 ALL_KEYS_BYTES = 64 * MIB  # of the names of all tensors
-TENSOR_AXES = (
-    254  # of a tensor in a checkpoint: tensorflow/core/framework/tensor_shape.h
-)
+TENSOR_AXES = 254  # in a checkpoint: tensorflow/core/framework/tensor_shape.h
 MESSAGES = 3_000_000  # in a protocol buffer: two bytes can take a hundred when parsed
-UNCOUNTED_BYTES = (
-    1 * MIB
-)  # of a protocol buffer: too few to hold harmfully many messages
+UNCOUNTED_BYTES = 1 * MIB  # of a protocol buffer: too few for a harmful number of them
 LINKS = 3_000_000  # followed between objects: a few can be linked very often
 SLOT_PARTS = 100  # of a slot's name: scopes, layers, the variable; others are cut off
 MODEL_BYTES = 2 * GIB  # of saved_model.pb: what a protocol buffer can be
 GRAPH_FUNCTIONS = 200_000  # in the library of a graph, or listed beside it
-GRAPH_VALUES = (
-    500_000  # nodes and values: parsed, they take hundreds of times the bytes
-)
+GRAPH_VALUES = 500_000  # nodes and values: parsed, they take 100s of times the bytes
 LAYER_FUNCTIONS = 200_000  # that the layers list
 CHILD_PATHS = 64 * MIB  # characters in the paths of all objects
 CONSTANT_AXES = 32  # of a constant in a graph: numpy 1 has no more

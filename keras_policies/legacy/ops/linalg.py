@@ -134,6 +134,17 @@ def normalize(
     return ops.divide(tensor, length), length
 
 
+@op(
+    "linalg.slogdet",
+    LogMatrixDeterminant=Raw("input", "", "sign log_abs_determinant"),
+)
+def slogdet(input: Value) -> tuple[Value, Value]:
+    """Return the signs of determinants, and the logarithms of their absolute values."""
+    sign, logarithm = ops.slogdet(input)
+    # Keras takes the signs of a batch for a single number, of the shape ().
+    return ops.multiply(sign, ops.ones_like(logarithm)), logarithm
+
+
 @op("linalg.solve", MatrixSolve=Raw("matrix rhs", "adjoint"))
 def solve(matrix: Value, rhs: Value, adjoint: bool = False) -> Value:
     """Return `x` with `matrix · x = rhs`."""

@@ -77,6 +77,10 @@ def _xlogy(x: Any, y: Any) -> Any:
     return _zero_where_zero(x, ops.multiply(x, ops.log(y)))
 
 
+def _xlog1py(x: Any, y: Any) -> Any:
+    return _zero_where_zero(x, ops.multiply(x, ops.log1p(y)))
+
+
 def _squared_difference(x: Any, y: Any) -> Any:
     return ops.square(ops.subtract(x, y))
 
@@ -87,6 +91,7 @@ functions(
     "x y",
     (_squared_difference, "math.squared_difference", "SquaredDifference"),
     (_xlogy, "math.xlogy", "Xlogy"),
+    (_xlog1py, "math.xlog1py", "Xlog1py"),
     (lambda x, y: _zero_where_zero(x, ops.divide(x, y)), "math.xdivy", "Xdivy"),
     (
         lambda x, y: _zero_where_zero(y, ops.multiply(x, y)),

@@ -103,8 +103,17 @@ CHANGED_ACTIVATIONS = {"hard_sigmoid": CLIPPED}
 REGISTERED_ACTIVATIONS = {"hard_sigmoid": "keras_policies>hard_sigmoid"}
 
 
-def stock_arguments(class_name: str, config: Config, path: str) -> Converting[Config]:
-    """Return the arguments, or raise LegacyModelError if Keras 3 refuses one."""
+def stock_arguments(
+    class_name: str, written: str, config: Config, path: str
+) -> Converting[Config]:
+    """Return the arguments, or raise LegacyModelError if Keras 3 refuses one.
+
+    Args:
+        class_name: the class in Keras 3, whose rows are used.
+        written: the class as the file names it, which a user can pass.
+        config: the arguments as written.
+        path: of the layer.
+    """
     for name, part in LEFT_OUT.get(class_name, {}).items():
         if config.get(name):
             yield Findings(left_out=(f"{part} of {path!r}",))
@@ -115,9 +124,9 @@ def stock_arguments(class_name: str, config: Config, path: str) -> Converting[Co
     for name, value in config.items():
         if value in refused.get(name, ()) or value not in dropped.get(name, ANY):
             raise LegacyModelError(
-                f"its class is {class_name}, made with {name}={value!r}, which Keras 3 "
+                f"its class is {written}, made with {name}={value!r}, which Keras 3 "
                 "cannot do.",
-                remedies.pass_custom_object(class_name),
+                remedies.pass_custom_object(written),
             )
         if name in renamed or name not in dropped:
             kept[renamed.get(name, name)] = value

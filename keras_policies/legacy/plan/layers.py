@@ -285,7 +285,8 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
     converted: Config = dict(dtype)
     if found.is_stock:
         config = {**arguments.UNRECORDED.get(class_name, {}), **config}
-    for key, value in (yield from _known(found, config, settings, path)).items():
+    known = yield from _known(class_name, found, config, settings, path)
+    for key, value in known.items():
         if key != "dtype":
             converted[key] = yield from _argument(key, value, settings, path, dtype)
     if isinstance(converted.get("name"), str):
@@ -308,13 +309,15 @@ def _program(
     return resizing.program(config, policy) if name == "Resizing" else None
 
 
-def _known(cls: KerasClass, config: Config, settings: Settings, path: str) -> Converted:
+def _known(
+    class_name: str, cls: KerasClass, config: Config, settings: Settings, path: str
+) -> Converted:
     """Return the arguments of a layer that its class in Keras 3 knows."""
     if not cls.is_stock:
         return {k: v for k, v in config.items() if k not in arguments.COMMON}
     if cls.name == "Lambda":
         return (yield from lambdas.arguments(config, settings, path))
-    return (yield from arguments.stock_arguments(cls.name, config, path))
+    return (yield from arguments.stock_arguments(cls.name, class_name, config, path))
 
 
 def _dtype(config: Config, settings: Settings, path: str) -> Converted:

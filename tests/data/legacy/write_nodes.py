@@ -1,14 +1,18 @@
-"""Writes the results of single ops of TensorFlow graphs, under TensorFlow 2.15.1.
+"""Writes the results of single ops of TensorFlow graphs.
 
-    python write_nodes.py
+    python write_nodes.py CASE ...
 
 `nodes.json` has, for each case, the NodeDef as JSON, the inputs that are tensors of the
-model, the other inputs by their position, and the outputs.
+model, the other inputs by their position, and the outputs. Only the cases that are named
+are written; the others stay. Any recent TensorFlow will do: the first cases are of
+2.15.1, and 2.21 computes the same. A new case comes last, since each draws the random
+numbers that follow those of the case before it.
 """
 
 import json
 import os
 import pathlib
+import sys
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
@@ -397,6 +401,17 @@ CASES = {
         [draw(3, 4)],
         lambda x: raw.Cumprod(x=x, axis=0, exclusive=True),
     ),
+    "xlog1py": (
+        [
+            constant(0.0, 0.5, -2.0, 0.0, dtype="float32"),
+            constant(-1.0, -0.5, 3.0, 0.0, dtype="float32"),
+        ],
+        lambda x, y: raw.Xlog1py(x=x, y=y),
+    ),
+    "log_matrix_determinant": (
+        [draw(4, 3, 3) - np.eye(3, dtype="float32")],
+        lambda x: raw.LogMatrixDeterminant(input=x),
+    ),
 }
 
 
@@ -431,7 +446,13 @@ def described(tensors, function):
     }
 
 
+def main(names):
+    path = pathlib.Path(__file__).parent / "nodes.json"
+    written = json.loads(path.read_text())
+    written.update({name: described(*CASES[name]) for name in names})
+    lines = [f"{json.dumps(name)}: {json.dumps(case)}" for name, case in written.items()]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
 if __name__ == "__main__":
-    found = {name: described(*case) for name, case in CASES.items()}
-    with open(pathlib.Path(__file__).parent / "nodes.json", "w") as file:
-        json.dump(found, file)
+    main(sys.argv[1:])

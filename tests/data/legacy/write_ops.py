@@ -1,11 +1,17 @@
 """Writes functional models made with raw TensorFlow functions, one a case.
 
     python write_ops.py OUTDIR [CASE ...]
+    cd OUTDIR
+    tar --sort=name --mtime=2020-01-01 --owner=root:0 --group=root:0 -cJf \\
+        2.15.1.tar.xz 2.15.1/*/model.h5 2.15.1/*/expected.npz
 
 Under each of TensorFlow 2.0.0, 2.3.4, 2.4.4 and 2.15.1. A case of `op_table.py` goes
 to OUTDIR/<release>/<case>/: `model.h5`, `saved_model/`, `model.keras` (2.15),
 `expected.npz` with inputs `x_*` and outputs `y_*`, and `expected.json` with the forms
 that are there and TensorFlow's error for those that are not.
+
+The last command packs what the tests open, of 2.3.4 and 2.15.1. To add a case, first
+unpack the archive of the release in `ops/` to OUTDIR.
 """
 
 import json
