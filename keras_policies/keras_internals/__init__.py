@@ -25,6 +25,7 @@ from keras_policies.keras_internals.layers import (
 from keras_policies.keras_internals.operations import (
     calls_before,
     checking_shapes,
+    hand_on,
     inputs_of,
     is_functional,
     maker_of,

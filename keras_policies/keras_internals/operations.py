@@ -105,6 +105,12 @@ def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
 
 
 @needs(GRAPHS)
+def hand_on(mask: Any, tensor: keras.KerasTensor) -> None:
+    """Give a symbolic tensor a mask, or none."""
+    tensor._keras_mask = mask
+
+
+@needs(GRAPHS)
 def calls_before(tensor: keras.KerasTensor, given: Collection[int] = ()) -> list[Call]:
     """Return the calls that led to a symbolic tensor, the last one first.
 

@@ -20,6 +20,7 @@ from keras_policies.legacy.build import (
     extra_axes,
     hints,
     made_in_code,
+    masks,
     own_classes,
 )
 from keras_policies.legacy.build.checking import Check
@@ -127,7 +128,9 @@ def _make(plan: Plan) -> tuple[keras.Model, Made]:
 def _of_config(config: Config, plan: Plan, extra: extra_axes.Found) -> tuple[Any, Made]:
     """Return what Keras makes of a config; see `extra_axes` about `extra`."""
     made = Made([], [])
-    config, makers = own_classes.with_makers(config, plan.policy, extra, made)
+    config, makers = own_classes.with_makers(
+        config, masks.release(plan.legacy.written_by), plan.policy, extra, made
+    )
     known = {**plan.findings.functions, **makers}
     depth = _recursion_limit(plan.lost.depth)
     # A traceback tells whose class it was.

@@ -1,35 +1,152 @@
-"""Lets layers over time hand on the mask of their input, as they did in tf.keras.
+"""Lets stock layers hand on and use masks as they did in tf.keras.
 
-From Keras 3.16 on they end it (keras#23235), so the next layer computes with padding.
+Keras 3 does otherwise, without a word:
+
+- From 3.16 on, layers over time end the mask of their input (keras#23235).
+- What merges tensors takes a step for padding only where it is padding in each of them,
+  and nowhere if one has no mask. In tf.keras it was padding where it is in any of them.
+- Multiply, Maximum and Minimum also compute other numbers for padding.
+- A recurrent layer called with `initial_state` does not see the mask of its input.
+- MultiHeadAttention takes the masks of its inputs; in tf.keras, from 2.10 on.
+- Identity and Rescaling hand on the mask; ReLU did so from 2.5 on.
+
+A model's masks become tensors of its graph, so a file of it says them to any Keras 3.
+In models inside of it, only this program knows them.
+
+Source: `compute_mask`, `supports_masking` and `_keras_mask` in the layers of Keras 2.6
+to 2.15 and of TensorFlow 2.4 and 2.5.
 """
 
-from typing import NamedTuple
+import functools
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import keras
+from keras import ops
 
 from keras_policies import keras_internals
-from keras_policies.annotations import Config
+from keras_policies.annotations import Config, Tensor
 
-KINDS = keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed
+Release = tuple[int, int]
+OVER_TIME = keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed
+PRODUCTS = keras.layers.Maximum, keras.layers.Minimum, keras.layers.Multiply
+SUMS = keras.layers.Add, keras.layers.Average, keras.layers.Subtract
+JOINING = keras.layers.Concatenate, *PRODUCTS, *SUMS
+# Class -> the first release of tf.keras in which it used masks, or handed them on.
+SINCE = {
+    keras.layers.MultiHeadAttention: (2, 10),
+    keras.layers.ReLU: (2, 5),
+    keras.layers.Rescaling: (math.inf, 0),
+    getattr(keras.layers, "Identity", None): (math.inf, 0),
+}
+NEWEST = 2, 15
+FILLED_IN = "query_mask", "value_mask", "key_mask"  # arguments, by Keras 3 itself
+
+
+def release(written_by: str) -> Release:
+    """Return the release that wrote a file, such as (2, 4) of `"TensorFlow 2.4.4"`."""
+    found = re.search(r"(\d+)\.(\d+)", written_by)
+    return (int(found[1]), int(found[2])) if found else NEWEST
 
 
 class Maker(NamedTuple):
-    """Takes the place of a stock class while Keras makes a layer from a config."""
+    """Takes the place of a stock class while Keras makes a layer from a config.
+
+    Args:
+        cls: the class.
+        ends_masks: whether it neither used masks nor handed them on.
+        is_in_graph: whether a Functional model calls it.
+    """
 
     cls: type[keras.Layer]
+    ends_masks: bool
+    is_in_graph: bool
 
-    def from_config(self, config: Config) -> keras.Layer:
-        """Return the layer; Keras calls this before it calls the layer."""
+    def from_config(self, config: Config) -> keras.Operation:
+        """Return the layer, or what calls it; Keras calls this."""
         made = self.cls.from_config(config)
         for layer in keras_internals.sublayers(made):
-            if isinstance(layer, KINDS):
+            if isinstance(layer, OVER_TIME):
                 layer.supports_masking = True
-        return made
+        if isinstance(made, JOINING):
+            made.compute_mask = functools.partial(_joined, made)
+        if self.ends_masks:
+            made.supports_masking = False
+        if self.ends_masks or isinstance(made, PRODUCTS):
+            made.call = _without_masks(made.call)
+        needs_call = self.ends_masks or isinstance(made, OVER_TIME + PRODUCTS)
+        return _Call(made) if needs_call and self.is_in_graph else made
 
 
-def maker(config: Config) -> Maker | None:
-    """Return the maker of a layer over time by its config, None for any other."""
+def maker(config: Config, written_in: Release) -> Maker | None:
+    """Return the maker of a layer by its config, None if it needs none."""
     if config.get("module") != "keras.layers":
         return None
     cls = getattr(keras.layers, str(config.get("class_name")), None)
-    return Maker(cls) if isinstance(cls, type) and issubclass(cls, KINDS) else None
+    if not isinstance(cls, type):
+        return None
+    ends_masks = written_in < SINCE.get(cls, (0, 0))
+    if cls is keras.layers.ReLU and "negative_slope" not in config["config"]:
+        ends_masks = False  # a ThresholdedReLU, which handed on masks in all releases
+    if not ends_masks and not issubclass(cls, OVER_TIME + JOINING):
+        return None
+    return Maker(cls, ends_masks, "inbound_nodes" in config)
+
+
+class _Call(keras.Operation):  # type: ignore[misc]
+    """Calls a layer in a graph, which then says what becomes of the masks."""
+
+    def __init__(self, layer: keras.Layer) -> None:
+        super().__init__(name=layer.name)
+        self.layer = layer
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the layer, and note the outputs where Keras looks for them."""
+        inputs = keras.tree.flatten(args)
+        masks = [keras_internals.mask_of(x) for x in inputs]
+        if isinstance(self.layer, OVER_TIME):
+            if "initial_state" in kwargs and masks[0] is not None:
+                kwargs.setdefault("mask", masks[0])
+        else:
+            args, kwargs = keras.tree.map_structure(_unmasked, (args, kwargs))
+        found = self.layer(*args, **kwargs)
+        if isinstance(self.layer, PRODUCTS):
+            keras_internals.hand_on(_joined(self.layer, inputs, masks), found)
+        keras_internals.record_call(self, keras.tree.flatten(found))
+        return found
+
+
+def _unmasked(value: Any) -> Any:
+    """Return a tensor without its mask, anything else as it is."""
+    return value if keras_internals.mask_of(value) is None else ops.copy(value)
+
+
+def _without_masks(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the `call` of a layer, to which its inputs have no masks."""
+
+    @functools.wraps(stock)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = {key: x for key, x in kwargs.items() if key not in FILLED_IN}
+        args, given = keras.tree.map_structure(_unmasked, (args, given))
+        return stock(*args, **given)
+
+    return call
+
+
+def _joined(
+    layer: keras.Layer,
+    inputs: Sequence[Tensor],
+    mask: Sequence[Tensor | None] | None = None,
+) -> Tensor | None:
+    """Return the mask of what a layer makes of several tensors."""
+    both = [*zip(inputs, mask or [], strict=False)]
+    known = [each for _, each in both if each is not None]
+    if not known:
+        return None
+    axis = getattr(layer, "axis", -1)
+    if axis % len(inputs[0].shape) == len(inputs[0].shape) - 1:
+        return functools.reduce(ops.logical_and, known)
+    rows = [ops.any(ops.ones_like(x, "bool"), -1) if m is None else m for x, m in both]
+    return ops.hstack(rows)  # a name that no layer has, unlike `ops.concatenate`

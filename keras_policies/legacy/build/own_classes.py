@@ -101,6 +101,7 @@ def scope(policy: PolicyLike | None) -> contextlib.AbstractContextManager[None]:
 
 def with_makers(
     config: Config,
+    written_in: masks.Release,
     policy: PolicyLike | None,
     extra: extra_axes.Found,
     made: programs.Made,
@@ -121,8 +122,8 @@ def with_makers(
         if not isinstance(value, dict):
             return value
         inner = {key: replaced(item) for key, item in value.items()}
-        stock: StockMaker | None = masks.maker(value) or normalized_axes.maker(value)
-        stock = stock or extra_axes.maker(value, extra)
+        stock: StockMaker | None = masks.maker(value, written_in)
+        stock = stock or normalized_axes.maker(value) or extra_axes.maker(value, extra)
         maker = programs.maker(value, made) or _own_maker(value) or stock
         if maker is None:
             return inner
