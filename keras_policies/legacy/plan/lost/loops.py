@@ -94,6 +94,8 @@ def of_list(
     if isinstance(first, Rows) and node.op == "TensorListGetItem":
         row = constant(others[0])
         return None if row is None else Result(add(_row(node.name, first.tensor, row)))
+    if isinstance(first, Rows) and node.op == "TensorListStack":
+        return first.tensor
     if not isinstance(first, Items):
         return None
     # Each item is an input of what stacks them, or is copied for a new list.
