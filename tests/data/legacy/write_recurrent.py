@@ -204,6 +204,14 @@ def shared():
 
 
 @case
+def tied():
+    """Both directions have the same weights."""
+    inputs, cell = keras.Input((None, 4), name="x"), layers.GRUCell(3)
+    found = [layers.RNN(cell)(inputs), layers.RNN(cell, go_backwards=True)(inputs)]
+    return keras.Model(inputs, layers.concatenate(found))
+
+
+@case
 def encoder_decoder():
     inputs = keras.Input((None, 4), name="x")
     _, *states = layers.LSTM(3, return_state=True)(inputs)

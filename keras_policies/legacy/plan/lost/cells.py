@@ -33,28 +33,39 @@ ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 
-def _simple(x: Array, states: States, weights: Weights, config: Config) -> States:
+class Products(NamedTuple):
+    """What a row and the first state are, multiplied by their kernels."""
+
+    x: Array
+    h: Array
+
+
+def _simple(
+    products: Products, states: States, weights: Weights, config: Config
+) -> States:
     outer, _ = _activations(config)
-    inner = x @ weights["kernel"] + states[0] @ weights["recurrent_kernel"]
-    return [outer(inner + weights.get("bias", 0))]
+    return [outer(products.x + products.h + weights.get("bias", 0))]
 
 
-def _lstm(x: Array, states: States, weights: Weights, config: Config) -> States:
+def _lstm(
+    products: Products, states: States, weights: Weights, config: Config
+) -> States:
     outer, gate = _activations(config)
-    h, c = states
-    inner = x @ weights["kernel"] + h @ weights["recurrent_kernel"]
-    i, f, new, o = np.split(inner + weights.get("bias", 0), 4, axis=-1)
+    c, inner = states[1], products.x + products.h + weights.get("bias", 0)
+    i, f, new, o = np.split(inner, 4, axis=-1)
     c = gate(f) * c + gate(i) * outer(new)
     return [gate(o) * outer(c), c]
 
 
-def _gru(x: Array, states: States, weights: Weights, config: Config) -> States:
+def _gru(
+    products: Products, states: States, weights: Weights, config: Config
+) -> States:
     outer, gate = _activations(config)
     (h,), recurrent = states, weights["recurrent_kernel"]
     units, is_after = h.shape[1], config["reset_after"]
     biases = np.broadcast_to(weights.get("bias", 0), (2, 3 * units))
-    z, r, new = np.split(x @ weights["kernel"] + biases[0], 3, axis=-1)
-    own = h @ recurrent + (biases[1] if is_after else 0)
+    z, r, new = np.split(products.x + biases[0], 3, axis=-1)
+    own = products.h + (biases[1] if is_after else 0)
     own_z, own_r, own_new = np.split(own, 3, axis=-1)
     z, r = gate(z + own_z), gate(r + own_r)
     own_new = r * own_new if is_after else (r * h) @ recurrent[:, 2 * units :]
@@ -77,7 +88,7 @@ class Cell(NamedTuple):
     """What a layer does with a row and its states; the first state is its output."""
 
     class_name: str
-    formula: Callable[[Array, States, Weights, Config], States]
+    formula: Callable[[Products, States, Weights, Config], States]
     states: int
 
 

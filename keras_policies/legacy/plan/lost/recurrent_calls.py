@@ -57,11 +57,12 @@ def replaced(uses: Uses) -> dict[int, Step | Result]:
     A layer that is called again returns what any of its calls needs.
     """
     found: dict[int, Step | Result] = {}
-    calls: dict[tuple[Value, ...], dict[int, OpStep]] = collections.defaultdict(dict)
+    calls: dict[Any, dict[int, OpStep]] = collections.defaultdict(dict)
     for number, step in enumerate(uses.steps):
         taken = any(Result(number, n) in uses.users for n in range(3))
         if is_op(step, OP) and taken:
-            calls[_weights(step)][number] = step
+            config = tuple(sorted(step.attributes["config"].items()))
+            calls[_weights(step), config][number] = step
     for steps in calls.values():
         outputs = {number: _outputs(number, uses) for number in steps}
         settings = {

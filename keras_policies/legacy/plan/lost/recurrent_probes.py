@@ -15,7 +15,7 @@ from keras_policies.legacy.base.recorded import Trace
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def
 from keras_policies.legacy.plan.lost import cells
-from keras_policies.legacy.plan.lost.cells import Cell
+from keras_policies.legacy.plan.lost.cells import Cell, Products
 from keras_policies.legacy.plan.lost.recurrent_loops import Loop
 from keras_policies.legacy.plan.lost.steps import (
     Held,
@@ -55,9 +55,10 @@ class Probe:
         }
         self.weights = {role: self._known[v] for role, v in roles.items()}
         inputs, self.units = (self.weights[role].shape[0] for role in ROLES[:2])
-        numbers = [constant(v) for v in loop.values]
-        longest = max(int(n) for n in numbers if n is not None and n.ndim == 0)
-        self.length = longest if longest > 0 else LENGTH
+        known = [n for n in map(constant, loop.values) if n is not None]
+        numbers = [int(n) for n in known if n.ndim == 0 and n.dtype.kind == "i"]
+        # The counters start with 0, and no limit is -1.
+        self.length = min((n for n in numbers if n > 0), default=LENGTH)
         # The second row is wide: there, activations show their ends.
         count = min(ROUNDS, self.length)
         self.rows = [self._draw(EXAMPLES, inputs) * 4**i for i in range(count)]
@@ -101,7 +102,7 @@ class Probe:
             return np.zeros((EXAMPLES, self.units), "float32")
         return self._array(value)
 
-    def _array(self, value: Value, depth: int = limits.CALL_DEPTH) -> Array:
+    def _array(self, value: Value, depth: int = limits.SIZE_STEPS) -> Array:
         """Return what a value is in the probe."""
         if isinstance(value, Known):
             return np.asarray(value.value)
@@ -149,22 +150,32 @@ class Probe:
 
     def layers(self) -> Iterator["Layer"]:
         """Yield the layers whose states are what the loop makes of them."""
-        kernel, bias = self.weights["kernel"], self.weights.get("bias")
+        kernel, recurrent = (self.weights[role] for role in ROLES[:2])
         cell = cells.CELLS[kernel.shape[1] // self.units]
+        inner = [x @ kernel for x in self.rows]
         for states in itertools.permutations(self.states, cell.states):
-            for config in cells.settings(cell, bias):
-                outputs = self._outputs(cell, states, config)
+            old = (values[states[0]] for values in self.rounds)
+            products = [
+                Products(x, h @ recurrent) for x, h in zip(inner, old, strict=False)
+            ]
+            for config in cells.settings(cell, self.weights.get("bias")):
+                budget.work(budget.NUMBER * sum(x.size for x in inner))
+                outputs = self._outputs(cell, states, config, products)
                 if outputs is not None:
                     yield Layer(self, cell.class_name, config, states, outputs)
 
     def _outputs(
-        self, cell: Cell, states: Sequence[int], config: Config
+        self,
+        cell: Cell,
+        states: Sequence[int],
+        config: Config,
+        products: Sequence[Products],
     ) -> list[Array] | None:
         """Return the output of each round if the states are those of a cell."""
         found = []
-        for number, x in enumerate(self.rows):
+        for number, product in enumerate(products):
             old, new = ([self.rounds[number + i][at] for at in states] for i in (0, 1))
-            after = cell.formula(x, old, self.weights, config)
+            after = cell.formula(product, old, self.weights, config)
             found.append(after[0])
             kept = [self.kept(number, *pair) for pair in zip(after, old, strict=True)]
             if not all(map(_close, new, kept)):
