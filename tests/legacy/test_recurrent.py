@@ -57,6 +57,12 @@ EXPECTED = {
     "lstm_everything": [("LSTM", {"return_state": True, "return_sequences": True})],
     "lstm_no_bias": [("LSTM", {"use_bias": False})],
     "lstm_state": [("LSTM", {"return_state": True, "return_sequences": False})],
+    "rare_activations": [
+        ("LSTM", {"activation": "elu", "recurrent_activation": "softsign"}),
+        ("GRU", {"activation": "softplus", "reset_after": True}),
+        ("GRU", {"activation": "selu", "recurrent_activation": "relu"}),
+        ("SimpleRNN", {"activation": "silu"}),
+    ],
     "shared": [("LSTM", {"units": 3})],
     "simple_relu": [("SimpleRNN", {"activation": "relu", "use_bias": False})],
     "tied": [("GRU", {"go_backwards": False}), ("GRU", {"go_backwards": True})],

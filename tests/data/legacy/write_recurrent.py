@@ -37,7 +37,8 @@ def case(function):
 
 
 def of_layers(*stack, **options):
-    inputs = keras.Input(options.get("shape", (None, 4)), name="x", **options.get("batch", {}))
+    batch = options.get("batch", {})
+    inputs = keras.Input(options.get("shape", (None, 4)), name="x", **batch)
     x = inputs
     for layer in stack:
         x = layer(x)
@@ -217,6 +218,35 @@ def encoder_decoder():
     _, *states = layers.LSTM(3, return_state=True)(inputs)
     x = layers.LSTM(3, return_sequences=True)(inputs, initial_state=states)
     return keras.Model(inputs, layers.Dense(2)(x))
+
+
+@case
+def caption():
+    """The states come from a Dense."""
+    inputs = keras.Input((None, 4), name="x")
+    state = layers.Dense(3, "tanh")(layers.GlobalAveragePooling1D()(inputs))
+    lstm = layers.LSTM(3, return_sequences=True)
+    return keras.Model(inputs, lstm(inputs, initial_state=[state, state]))
+
+
+@case
+def rare_activations():
+    return of_layers(
+        layers.LSTM(3, "elu", "softsign", return_sequences=True),
+        layers.GRU(2, "softplus", "hard_sigmoid", return_sequences=True),
+        layers.GRU(3, "selu", "relu", reset_after=False, return_sequences=True),
+        layers.SimpleRNN(2, "swish"),
+    )
+
+
+@case
+def one_unit():
+    return of_layers(
+        layers.LSTM(1, return_sequences=True),
+        layers.GRU(1, return_sequences=True),
+        layers.SimpleRNN(1, "linear"),
+        shape=(None, 1),
+    )
 
 
 @case
