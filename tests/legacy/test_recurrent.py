@@ -171,7 +171,7 @@ def test_a_model_of_loops_trains_all_its_weights(folder):
 
 def test_keras_alone_opens_what_was_converted(folder, tmp_path):
     told = []
-    for case in ("lstm_activations", "bidirectional_words", "gru"):
+    for case in ("lstm_sequences", "bidirectional_words", "gru"):
         path = tmp_path / f"{case}.keras"
         load_model(folder / "2.15.1" / case / "model").save(path)
         told.append((str(path), str(folder / "2.15.1" / case / "expected.npz")))

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_policies.legacy.base.configs import keras_object
 from keras_policies.legacy.base.model import Array, Config
+from keras_policies.legacy.plan.activations import OF_KERAS_3
 from keras_policies.legacy.values.numpy_ops import FUNCTIONS
 
 Activation = Callable[[Array], Array]
@@ -15,13 +15,12 @@ Weights = Mapping[str, Array]
 States = Sequence[Array]
 
 
-KERAS_3 = "keras.activations."
 # As tf.keras names them, or Keras 3 for another function. The usual ones come first.
 ACTIVATIONS: Mapping[str, Activation] = {
     "tanh": np.tanh,
     "sigmoid": FUNCTIONS["sigmoid"],
     "hard_sigmoid": lambda x: np.clip(0.2 * x + 0.5, 0, 1),
-    KERAS_3 + "hard_sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    OF_KERAS_3 + "hard_sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
     "relu": FUNCTIONS["relu"],
     "linear": lambda x: x,
     "softsign": FUNCTIONS["softsign"],
@@ -70,13 +69,6 @@ def _gru(
     z, r = gate(z + own_z), gate(r + own_r)
     own_new = r * own_new if is_after else (r * h) @ recurrent[:, 2 * units :]
     return [z * h + (1 - z) * outer(new + own_new)]
-
-
-def written(name: str) -> str | Config:
-    """Return an activation as a config of tf.keras names it."""
-    if not name.startswith(KERAS_3):
-        return name
-    return keras_object(KERAS_3[:-1], "function", name.removeprefix(KERAS_3))
 
 
 def _activations(config: Config) -> tuple[Activation, Activation]:

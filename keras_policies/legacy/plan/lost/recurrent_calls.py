@@ -9,7 +9,6 @@ from typing import Any
 from keras_policies.annotations import Config
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.recorded import Spec
-from keras_policies.legacy.plan.lost import cells
 from keras_policies.legacy.plan.lost.owner import Owner
 from keras_policies.legacy.plan.lost.recurrent import OP
 from keras_policies.legacy.plan.lost.recurrent_loops import SWAP
@@ -124,8 +123,6 @@ def _part(step: OpStep, settings: Config, uses: Uses) -> Part:
     held = {role.partition("_")[0]: read.variable for role, read in roles.items()}
     owner, kernel = uses.owner, roles[ROLES[0]]
     config = {**step.attributes["config"], **settings}
-    for name in config.keys() & {"activation", "recurrent_activation"}:
-        config[name] = cells.written(config[name])
     config |= owner.config(_dtype(step, kernel, owner), **held)
     weights = ((f"cell/{role}", r.variable, None) for role, r in roles.items())
     class_name = step.attributes["class_name"]
