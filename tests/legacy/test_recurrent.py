@@ -13,7 +13,7 @@ from test_lost import assert_close
 
 from keras_policies import LegacyModelError, keras_internals, load_model
 from keras_policies.legacy.base.model import LegacyWeight
-from keras_policies.legacy.base.recorded import Function, Node, Output, Recorded
+from keras_policies.legacy.base.recorded import Function, Node, Output, Recorded, Spec
 from keras_policies.legacy.plan.lost import recurrent
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
@@ -204,7 +204,7 @@ def constant(name, value):
     return node(name, "Const", value=np.asarray(value))
 
 
-def found(*others, cond=(LENGTH,), start=0, zero=0.0):
+def found(*others, cond=(LENGTH,), start=0, zero=0.0, rows=None, length=None):
     """Return what a loop leaves, and its steps; `others` replace nodes of CELL."""
     body = [
         *(constant("one", np.int32(1)), constant("shape", np.int32([-1, 3]))),
@@ -238,8 +238,11 @@ def found(*others, cond=(LENGTH,), start=0, zero=0.0):
         *(Known(np.int32(0)), Known(np.int32(start)), Result(3), Result(4), Result(2)),
         *(Rows(Result(0)), Held(1), Held(2), Held(3)),
     ]
+    if length is not None:
+        values[4] = Known(np.int32(length))
+    specs = [Spec((None, rows, 3), "float32"), Spec((2,), "int32")]
     loop = node("while", "While", *NAMES_OF_VALUES, body="body", cond="cond")
-    return recurrent.results(loop, values, recorded, steps, adder(steps)), steps
+    return recurrent.results(loop, values, recorded, steps, specs, adder(steps)), steps
 
 
 def adder(steps):
@@ -268,6 +271,12 @@ def test_a_loop_is_the_layer_whose_formula_its_body_computes():
 
 
 @legacy_files.once
+def test_a_loop_over_a_known_number_of_rows_is_the_layer():
+    left, _ = found(length=5, rows=5)
+    assert left[3] == Result(5, 1)
+
+
+@legacy_files.once
 def test_a_state_that_is_not_zero_is_passed():
     _, steps = found(zero=0.5)
     assert steps[5].inputs == (Argument(0), Held(1), Held(2), Held(3), Result(4))
@@ -280,6 +289,8 @@ def test_a_state_that_is_not_zero_is_passed():
         pytest.param([node("h+", "Sin", "inner")], {}, id="another-activation"),
         pytest.param([node("both", "Sub", "xw", "hu")], {}, id="another-formula"),
         pytest.param([node("inner", "Identity", "both")], {}, id="no-bias"),
+        pytest.param([], {"length": 3, "rows": 5}, id="three-rows-of-five"),
+        pytest.param([], {"length": 3}, id="three-rows-of-any-number"),
         pytest.param([], {"start": 1}, id="not-from-the-first-row"),
         pytest.param(
             [node("written", "TensorListSetItem", "ys", "time", "h")], {}, id="late"

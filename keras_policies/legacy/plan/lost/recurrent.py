@@ -16,7 +16,7 @@ import numpy as np
 
 from keras_policies.legacy.base.errors import UNEXPECTED, LimitError
 from keras_policies.legacy.base.model import Config
-from keras_policies.legacy.base.recorded import Node, Recorded
+from keras_policies.legacy.base.recorded import Node, Recorded, Spec
 from keras_policies.legacy.plan.lost import cells
 from keras_policies.legacy.plan.lost.recurrent_loops import SWAP, Loop
 from keras_policies.legacy.plan.lost.recurrent_probes import ROLES, Layer, Probe
@@ -40,13 +40,14 @@ def results(
     values: Sequence[Value],
     recorded: Recorded,
     steps: Sequence[Step],
+    specs: Sequence[Spec],
     add: Callable[[Step], int],
 ) -> list[Value] | None:
     """Add the layer that a loop is, and return what the loop leaves.
 
     None if it is none.
     """
-    loop = Loop(node, values, recorded, steps)
+    loop = Loop(node, values, recorded, steps, specs)
     try:
         with np.errstate(all="ignore"):  # of activations that grow without bound
             found = next(_layers(loop), None)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from keras_policies.legacy.base.recorded import PASSING, Function, Node, Recorded
+from keras_policies.legacy.base.recorded import PASSING, Function, Node, Recorded, Spec
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan.lost.steps import (
     Held,
@@ -30,6 +30,7 @@ class Loop:
     values: Sequence[Value]
     recorded: Recorded
     steps: Sequence[Step]
+    specs: Sequence[Spec]
 
     @functools.cached_property
     def stays(self) -> list[bool]:

@@ -14,7 +14,7 @@ from keras_policies.legacy.base.model import Array, Config
 from keras_policies.legacy.base.recorded import Trace
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def
-from keras_policies.legacy.plan.lost import cells
+from keras_policies.legacy.plan.lost import cells, loops
 from keras_policies.legacy.plan.lost.cells import Cell, Products
 from keras_policies.legacy.plan.lost.recurrent_loops import Loop
 from keras_policies.legacy.plan.lost.steps import (
@@ -59,7 +59,8 @@ class Probe:
         known = [n for n in map(constant, loop.values) if n is not None]
         numbers = [int(n) for n in known if n.ndim == 0 and n.dtype.kind == "i"]
         # The counters start with 0, and no limit is -1.
-        self.length = min((n for n in numbers if n > 0), default=LENGTH)
+        sizes = [n for n in numbers if n > 0]
+        self.length, self._is_known = min(sizes, default=LENGTH), bool(sizes)
         # The second row is wide: there, activations show their ends.
         count = min(ROUNDS, self.length)
         self.rows = [self._draw(EXAMPLES, inputs) * 4**i for i in range(count)]
@@ -79,6 +80,9 @@ class Probe:
         origin, zero = self.loop.origin(self.x), np.zeros((), "float32")
         rows = np.broadcast_to(zero, (self.length, EXAMPLES, inputs))
         self._known[origin.time_major] = rows
+        known = loops.shape_of(origin.time_major, self.loop.steps, self.loop.specs)
+        if known is not None and self._is_known and known[0] != self.length:
+            raise ValueError("it goes over some of the rows")
         if origin.batch_major is not None:
             self._known[origin.batch_major] = np.swapaxes(rows, 0, 1)
         reversed_rows = self.loop.values[self.x]

@@ -144,7 +144,7 @@ class _Calling:
         if node.op in LOOPS:
             add, recorded = self.tracing.add, self.tracing.recorded
             given = self.tracing.frozen.of_loop(node.name, inputs, add)
-            left = recurrent.results(node, given, recorded, steps, add)
+            left = recurrent.results(node, given, recorded, steps, specs, add)
             if left is None:
                 left = loops.unrolled(node, inputs, self._called)
             if left is not None:
