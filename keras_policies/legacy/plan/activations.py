@@ -11,12 +11,17 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import arguments, classes
 from keras_policies.legacy.plan.findings import Converting, Findings
 
+OF_KERAS_3 = "keras.activations."  # before a name that tf.keras gave another function
+
 
 def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Config]:
     """Return the activation of a name; a user's function comes before Keras's.
 
     Layers that compute it get the `{"dtype": ...}` of the layer that has it.
     """
+    plain = name.removeprefix(OF_KERAS_3)
+    if plain != name and plain in arguments.CHANGED_ACTIVATIONS:
+        return plain
     custom = classes.registered_name(name)
     if custom is not None:
         return keras_function(custom)

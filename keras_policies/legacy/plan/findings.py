@@ -22,7 +22,7 @@ from keras_policies.legacy.plan import policies
 if TYPE_CHECKING:
     from keras_policies.legacy.plan.lost.replacing import Replacing
 
-LOOPS, AS_TEXT = {"StatelessWhile", "While"}, "AsString"
+LOOPS, LIST, AS_TEXT = {"StatelessWhile", "While"}, "TensorList", "AsString"
 Result = TypeVar("Result")
 Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 
@@ -120,14 +120,22 @@ class Findings:
         if self.code:
             raise LegacyModelError("\n".join(map(str, self.code.values())))
         if self.missing_ops:
+            names = {name for name, _ in self.missing_ops}
+            has_loop = bool(LOOPS & names)
+            # The lists of a loop cannot be there without it.
+            lists = {name for name in names if has_loop and name.startswith(LIST)}
             reason = "TensorFlow functions without a counterpart in keras.ops:\n"
-            reason += _listed(self.missing_ops)
-            if LOOPS & {name for name, _ in self.missing_ops}:
+            reason += _listed(
+                tuple(op for op in self.missing_ops if op[0] not in lists)
+            )
+            if has_loop:
                 reason += (
-                    "\nThe function does not say how many rounds a While has: the "
-                    "input has a length that the file does not know."
+                    "\nThe file does not say how many rounds a While has, and it is "
+                    "not the loop of an LSTM, GRU or SimpleRNN of Keras. If it goes "
+                    "over an input of any length, save the model again with a known "
+                    "length: then its rounds become layers."
                 )
-            if AS_TEXT in {name for name, _ in self.missing_ops}:
+            if AS_TEXT in names:
                 reason += (
                     f"\n{AS_TEXT} writes numbers as texts. Pass lost='numbers' (--lost "
                     "numbers) for the numbers."

@@ -122,7 +122,8 @@ class Interpreter:
 
     def _widened(self, value: Any) -> Any:
         """Return an array, or the name of a dtype, as it is computed with."""
-        if self.is_wide and str(getattr(value, "dtype", value)) in HALVES:
+        name = value if isinstance(value, str) else getattr(value, "dtype", None)
+        if self.is_wide and str(name) in HALVES:
             return "float32" if isinstance(value, str) else value.astype("float32")
         return value
 

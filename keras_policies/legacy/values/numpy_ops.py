@@ -105,6 +105,19 @@ def _divide_no_nan(x: Any, y: Any) -> Any:
     return quotient.astype(np.result_type(x, y))
 
 
+def _elu(x: Any, alpha: float = 1.0) -> Any:
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))).astype(x.dtype)
+
+
+def _selu(x: Any) -> Any:
+    """Return the scaled exponential linear unit (Klambauer et al., 2017)."""
+    return (1.0507009873554805 * _elu(x, 1.6732632423543772)).astype(x.dtype)
+
+
+def _sigmoid(x: Any) -> Any:
+    return (1 / (1 + np.exp(-x))).astype(x.dtype)
+
+
 # Name in keras.ops -> the function of arrays.
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "argsort": lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"),
@@ -112,6 +125,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "conv": conv,
     "depthwise_conv": depthwise_conv,
     "divide_no_nan": _divide_no_nan,
+    "elu": _elu,
     "mean": _mean,
     "moments": lambda x, axes, keepdims=False: (
         np.mean(x, axis=axes, keepdims=keepdims),
@@ -120,8 +134,12 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "relu": lambda x: np.maximum(x, np.zeros((), x.dtype)),
     "relu6": lambda x: np.clip(x, *np.array([0, 6], x.dtype)),
     "rsqrt": lambda x: (1 / np.sqrt(x)).astype(np.asarray(x).dtype),
-    "sigmoid": lambda x: (1 / (1 + np.exp(-x))).astype(x.dtype),
+    "selu": _selu,
+    "sigmoid": _sigmoid,
+    "silu": lambda x: x * _sigmoid(x),
     "softmax": _softmax,
+    "softplus": lambda x: np.logaddexp(x, np.zeros((), x.dtype)),
+    "softsign": lambda x: x / (1 + np.abs(x)),
     "stop_gradient": lambda x: x,
     "unstack": _unstack,
 }

@@ -5,18 +5,23 @@ constants. The weight of an op that a stock layer does, and the bias after it, b
 variables again, with numbers below zero; other constants stay:
 
     dense/MatMul(x, Known), dense/BiasAdd(…, Known) -> dense/MatMul(x, Held), …
+
+So do the constants that the loop of a recurrent layer takes.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from keras_policies.legacy.base.model import LegacyWeight
+import numpy as np
+
+from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.base.recorded import NO_CLASS, Recorded
 from keras_policies.legacy.plan.lost.made_layers import layer_for
-from keras_policies.legacy.plan.lost.owner import FLOATS
 from keras_policies.legacy.plan.lost.steps import (
+    FLOATS,
     Held,
     OpStep,
+    Result,
     Step,
     Value,
     constant,
@@ -57,14 +62,47 @@ class Frozen:
         is_kernel = layer_for(step, position, array.shape) is not None
         if not is_kernel and not (array.ndim == 1 and _adds_to_a_layer(steps, step)):
             return value
-        key = step.name, position, array.tobytes()
+        return self._held(step.name, position, array)
+
+    def _held(self, name: str, position: int, array: Array) -> Held:
+        """Return a variable in the place of a constant that a step takes."""
+        key = name, position, array.tobytes()
         if key not in self._numbers:
             self._numbers[key] = number = -1 - len(self._numbers)
-            name = step.name.rpartition("/")[0] or step.name
             self.variables[number] = LegacyWeight(
-                "", name, array.shape, array.dtype, array.copy
+                "",
+                name.rpartition("/")[0] or name,
+                array.shape,
+                array.dtype,
+                array.copy,
             )
         return Held(self._numbers[key])
+
+    def of_loop(
+        self, name: str, values: Sequence[Value], add: Callable[[Step], int]
+    ) -> list[Value]:
+        """Return what a loop takes, with variables for constants that may be weights.
+
+        Two vectors are the rows of the bias of a GRU, which was split before the loop.
+        """
+        found = [*values]
+        arrays = {i: constant(v) for i, v in enumerate(values) if self._is_frozen}
+        floats = {
+            i: array
+            for i, array in arrays.items()
+            if array is not None and str(array.dtype) in FLOATS and array.any()
+        }
+        rows = {i: array for i, array in floats.items() if array.ndim == 1}
+        if len(rows) == 2 and len({array.shape for array in rows.values()}) == 1:
+            bias = self._held(name, min(rows), np.stack([*rows.values()]))
+            step = add(OpStep(f"{name}/bias", "Unpack", {"axis": 0}, (bias,)))
+            for row, i in enumerate(rows):
+                found[i] = Result(step, row)
+                del floats[i]
+        for i, array in floats.items():
+            if array.ndim:
+                found[i] = self._held(f"{name}/{i}", i, array)
+        return found
 
 
 def _adds_to_a_layer(steps: Sequence[Step], step: OpStep) -> bool:

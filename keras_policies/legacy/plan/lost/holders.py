@@ -1,11 +1,9 @@
 """Replaces steps that take a variable by calls of layers that hold it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from keras_policies.legacy.guards import limits
-from keras_policies.legacy.plan import policies
-from keras_policies.legacy.plan.lost import made_layers
+from keras_policies.legacy.plan.lost import made_layers, recurrent_calls
 from keras_policies.legacy.plan.lost.made_layers import Made
 from keras_policies.legacy.plan.lost.owner import Owner
 from keras_policies.legacy.plan.lost.steps import (
@@ -21,7 +19,14 @@ from keras_policies.legacy.plan.lost.steps import (
     is_op,
     op_of,
 )
-from keras_policies.legacy.plan.lost.uses import OUTPUT, Read, Use, Uses, is_zero
+from keras_policies.legacy.plan.lost.uses import (
+    OUTPUT,
+    Read,
+    Use,
+    Uses,
+    dtype_of,
+    is_zero,
+)
 
 ADDITIONS = "Add", "AddV2", "BiasAdd"
 ROWS = 1, -3  # the axis of the rows of images
@@ -50,6 +55,8 @@ def replaced(uses: Uses) -> tuple[list[Step | Result], dict[int, Part]]:
                 steps[bias.step] = Result(number)
             steps[end] = Result(number)
             steps[number] = CallStep(part, tensor)
+    for number, step in recurrent_calls.replaced(uses).items():
+        steps[number] = step
     return steps, tables
 
 
@@ -93,16 +100,8 @@ def _part(made: Made, read: Read, bias: Use | None, owner: Owner) -> Part:
     held = {"depthwise" if is_depthwise else made.path: read.variable}
     if bias is not None:
         held["bias"] = bias.read.variable
-    config |= owner.config(_dtype(read, owner), **held)
+    config |= owner.config(dtype_of(read, owner), **held)
     return Part(owner.label(read.variable), made.class_name, config, tuple(weights))
-
-
-def _dtype(read: Read, owner: Owner) -> Any:
-    """Return the policy of a layer that holds a variable."""
-    own = str(owner.variables[read.variable].dtype)
-    same = policies.dtypes_of(owner.dtype)[1] == own
-    follows = same if owner.mixed is None else read.is_cast
-    return owner.dtype if follows else own
 
 
 def _bias(use: Use, uses: Uses, made: Made) -> Use | None:

@@ -55,7 +55,7 @@ def known_size(
     begin = constant(step.inputs[1])
     if begin is None or step.attributes.get("shrink_axis_mask") != 1:
         return None
-    sizes = _shape(shape.inputs[0], steps, specs)
+    sizes = shape_of(shape.inputs[0], steps, specs)
     at = int(begin.reshape(-1)[0])
     size = None
     if sizes is not None and -len(sizes) <= at < len(sizes):
@@ -63,7 +63,7 @@ def known_size(
     return None if size is None else Known(np.int32(size))
 
 
-def _shape(
+def shape_of(
     value: Value, steps: Sequence[Step], specs: Sequence[Spec]
 ) -> Sequence[int | None] | None:
     """Return the shape of an argument, or of one that was transposed."""
@@ -72,7 +72,7 @@ def _shape(
     step = op_of(value, steps)
     if step is None or step.op not in ("Cast", "Transpose"):
         return None
-    sizes = _shape(step.inputs[0], steps, specs)
+    sizes = shape_of(step.inputs[0], steps, specs)
     if sizes is None or step.op == "Cast":
         return sizes
     order = constant(step.inputs[1])
@@ -94,6 +94,8 @@ def of_list(
     if isinstance(first, Rows) and node.op == "TensorListGetItem":
         row = constant(others[0])
         return None if row is None else Result(add(_row(node.name, first.tensor, row)))
+    if isinstance(first, Rows) and node.op == "TensorListStack":
+        return first.tensor
     if not isinstance(first, Items):
         return None
     # Each item is an input of what stacks them, or is copied for a new list.

@@ -9,6 +9,7 @@ from keras_policies.legacy.plan.lost import (
     frozen,
     losses,
     program,
+    recurrent_calls,
     rewriting,
     traces,
     training,
@@ -52,6 +53,7 @@ def made(
     trace, (steps, outputs), is_less = training.trained(
         recorded, layer, trace, first, followed
     )
+    specs = recurrent_calls.with_sizes(specs, steps, recorded.variables)
     given: list[Value] = [Argument(i) for i in range(len(specs))]
     starts: Nest = given
     count = len(traces.specs(trace.outputs))

@@ -9,9 +9,7 @@ from keras_policies.legacy.base.model import Config, LegacyWeight
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.lost.losses import Regularizers
-from keras_policies.legacy.plan.lost.steps import OpStep
-
-FLOATS = "bfloat16", "float16", "float32", "float64"
+from keras_policies.legacy.plan.lost.steps import FLOATS, OpStep
 
 
 @dataclasses.dataclass(frozen=True)

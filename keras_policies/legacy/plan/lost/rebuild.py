@@ -9,7 +9,7 @@ from keras_policies.legacy.base.recorded import NO_CLASS, Recorded
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import classes
 from keras_policies.legacy.plan.findings import Findings
-from keras_policies.legacy.plan.lost.owner import FLOATS
+from keras_policies.legacy.plan.lost.steps import FLOATS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -200,6 +200,7 @@ class Replacing:
             self._part_inside,
             self._left,
             self._tables,
+            self._frozen,
         )
         outputs = tracing.follow(trace.function, [*given, *captured])
         refuse_resources(outputs, self.recorded)

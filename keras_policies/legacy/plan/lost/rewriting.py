@@ -6,8 +6,9 @@ import numpy as np
 
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.lost import holders, uses
-from keras_policies.legacy.plan.lost.owner import FLOATS, Owner, name_of_dtype
+from keras_policies.legacy.plan.lost.owner import Owner, name_of_dtype
 from keras_policies.legacy.plan.lost.steps import (
+    FLOATS,
     Anchor,
     Argument,
     CallStep,

@@ -20,8 +20,9 @@ from keras_policies.legacy.base.recorded import (
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.ops import node_def, table
-from keras_policies.legacy.plan.lost import bodies, calls, loops, regions
+from keras_policies.legacy.plan.lost import bodies, calls, loops, recurrent, regions
 from keras_policies.legacy.plan.lost.bodies import Body
+from keras_policies.legacy.plan.lost.frozen import Frozen
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
 from keras_policies.legacy.plan.lost.regions import PartOf, Region
 from keras_policies.legacy.plan.lost.steps import (
@@ -59,6 +60,7 @@ class Tracing:
         part_of: see `regions`.
         left: the nodes that may still be followed.
         tables: the lookup layers.
+        frozen: the constants that are weights.
     """
 
     recorded: Recorded
@@ -67,6 +69,7 @@ class Tracing:
     part_of: PartOf
     left: Limit
     tables: Tables
+    frozen: Frozen
     steps: list[Step] = dataclasses.field(default_factory=list)
 
     def follow(self, name: str, given: Sequence[Value], depth: int = 0) -> list[Value]:
@@ -129,6 +132,7 @@ class _Calling:
 
     def _made(self, node: Node, inputs: list[Value]) -> Callable[[Output], Value]:
         """Return what the outputs of a node are, after adding its steps."""
+        steps, specs = self.tracing.steps, self.tracing.specs
         if node.op == "Const":
             return _always(Known(node.attributes["value"]))
         if node.op in PASSING and inputs:
@@ -138,10 +142,13 @@ class _Calling:
         if node.op in CONDITIONS:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
-            left = loops.unrolled(node, inputs, self._called)
+            add, recorded = self.tracing.add, self.tracing.recorded
+            given = self.tracing.frozen.of_loop(node.name, inputs, add)
+            left = recurrent.results(node, given, recorded, steps, specs, add)
+            if left is None:
+                left = loops.unrolled(node, inputs, self._called)
             if left is not None:
                 return _each(left)
-        steps, specs = self.tracing.steps, self.tracing.specs
         looked_up = self.tracing.tables.made(node, inputs, steps)
         if looked_up is not None:
             return _always(looked_up)

@@ -3,8 +3,9 @@
 import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.lost.owner import Owner
 from keras_policies.legacy.plan.lost.steps import (
     Held,
@@ -15,6 +16,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Value,
     constant,
     inputs_of,
+    needed_steps,
     values_in,
 )
 
@@ -59,7 +61,7 @@ def found(owner: Owner, steps: Sequence[Step], outputs: Nest) -> Uses:
     users: dict[Value, list[int]] = collections.defaultdict(list)
     reads: dict[Value, Read] = {}
     uses: dict[int, list[Use]] = collections.defaultdict(list)
-    taken = [(number, inputs_of(step)) for number, step in enumerate(steps)]
+    taken = [(n, inputs_of(steps[n])) for n in needed_steps(steps, outputs)]
     for number, inputs in [*taken, (OUTPUT, values_in(outputs))]:
         for value in inputs:
             users[value].append(number)
@@ -91,6 +93,14 @@ def _same_variable(
     if step.op == "ExpandDims" and is_zero(step.inputs[1]):
         return Read(taken.variable, (1, *taken.shape), taken.is_cast)
     return taken if _changes_nothing(step, taken.shape) else None
+
+
+def dtype_of(read: Read, owner: Owner) -> Any:
+    """Return the policy of a layer that holds a variable."""
+    own = str(owner.variables[read.variable].dtype)
+    same = policies.dtypes_of(owner.dtype)[1] == own
+    follows = same if owner.mixed is None else read.is_cast
+    return owner.dtype if follows else own
 
 
 def is_zero(value: Value) -> bool:

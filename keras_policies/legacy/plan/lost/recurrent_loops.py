@@ -1,0 +1,114 @@
+"""A While that may be the loop of a recurrent layer, and what it takes."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from keras_policies.legacy.base.recorded import PASSING, Function, Node, Recorded, Spec
+from keras_policies.legacy.guards import limits
+from keras_policies.legacy.plan.lost.steps import (
+    Held,
+    OpStep,
+    Rows,
+    Step,
+    Value,
+    constant,
+    is_op,
+    op_of,
+)
+
+SWAP = [1, 0, 2]  # the axes of batch and time
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """A While, and the values that it takes."""
+
+    node: Node
+    values: Sequence[Value]
+    recorded: Recorded
+    steps: Sequence[Step]
+    specs: Sequence[Spec]
+
+    @functools.cached_property
+    def stays(self) -> list[bool]:
+        """Which values no round changes."""
+        body = self.recorded.functions[str(self.node.attributes.get("body"))]
+        ends = zip(body.arguments, body.outputs, strict=True)
+        return [_first(body, end.node) == name for name, end in ends]
+
+    def op(self, value: Value) -> OpStep | None:
+        """Return the op that makes a value, or None."""
+        return op_of(value, self.steps)
+
+    def weights(self) -> list[Held]:
+        """Return the variables that the values which stay are made of."""
+        waiting = [*itertools.compress(self.values, self.stays)]
+        found: dict[Held, None] = {}
+        seen: set[Value] = set()
+        while waiting and len(seen) < limits.SIZE_STEPS:
+            value = waiting.pop(0)
+            if isinstance(value, Held):
+                found[value] = None
+            step = self.op(value)
+            if step is not None and step.op != "Shape" and not self.is_zero(value):
+                waiting += [one for one in step.inputs if one not in seen]
+                seen.update(step.inputs)
+        return [*found]
+
+    def is_zero(self, value: Value) -> bool:
+        """Return whether a value is a matrix of zeros."""
+        known, step = constant(value), self.op(value)
+        if known is not None:
+            return known.ndim == 2 and not known.any()
+        full = constant(step.inputs[1]) if is_op(step, "Fill") else None
+        return is_op(step, "ZerosLike") or (full is not None and not full.any())
+
+    def origin(self, position: int) -> "Origin":
+        """Return what the rows at a position are made of."""
+        rows = self.values[position]
+        value = rows.tensor if isinstance(rows, Rows) else rows
+        step = self.op(value)
+        if is_reversed := is_op(step, "ReverseV2") and _is(step.inputs[1], [0]):
+            value = step.inputs[0]
+            step = self.op(value)
+        is_swapped = is_op(step, "Transpose") and _is(step.inputs[1], SWAP)
+        tensor = step.inputs[0] if step is not None and is_swapped else None
+        return Origin(value, tensor, is_reversed)
+
+    def mask(self, position: int) -> Value | None:
+        """Return the mask, by examples and times, whose rows are at a position."""
+        tensor = self.origin(position).batch_major
+        step = None if tensor is None else self.op(tensor)
+        is_column = is_op(step, "ExpandDims") and constant(step.inputs[1]) in (-1, 2)
+        return step.inputs[0] if step is not None and is_column else None
+
+
+class Origin(NamedTuple):
+    """The tensor whose rows a loop takes.
+
+    Args:
+        time_major: it, before it was reversed.
+        batch_major: the same with the axes of batch and time swapped, or None.
+    """
+
+    time_major: Value
+    batch_major: Value | None
+    is_reversed: bool
+
+
+def _is(value: Value, expected: list[int]) -> bool:
+    known = constant(value)
+    return known is not None and known.reshape(-1).tolist() == expected
+
+
+def _first(function: Function, name: str) -> str:
+    """Return the argument or the node that a node passes on."""
+    for _ in range(limits.SIZE_STEPS):
+        node = function.nodes.get(name)
+        if node is None or node.op not in PASSING or len(node.inputs) != 1:
+            break
+        name = node.inputs[0].node
+    return name
