@@ -27,7 +27,11 @@ BATCH, LENGTH = 3, 5
 WORDS = "a", "b", "earth", "wind and fire", "michigan", ""
 SECONDS = 60  # to open a file: tf.keras never ends with some of its own
 # Folders of Keras with classes for its own tests.
-OF_TESTS = "keras.src.testing_infra", "keras.src.tests"
+OF_TESTS = (
+    "keras.src.mixed_precision.test_util",
+    "keras.src.testing_infra",
+    "keras.src.tests",
+)
 OF_KERAS = "keras.src", "builtins", "tensorflow"
 
 

@@ -74,7 +74,7 @@ def run_tests(checkout, kept, python, places):
                     text=True,
                     timeout=SECONDS,
                 )
-                ended = re.findall(r".* in [\d.]+s.*", run.stdout)[-1]
+                *_, ended = "killed", *re.findall(r".* in [\d.]+s.*", run.stdout)
             except subprocess.TimeoutExpired:
                 ended = f"stopped after {SECONDS} s"
         print(f"{name}: {ended}", flush=True)
@@ -110,6 +110,7 @@ def compare(found, expected, tolerance):
     for a, b in zip(found, expected, strict=True):
         if b.dtype.kind == "S":
             a, b = np.array(a, "S") != b, np.zeros(b.shape)
+        a, b = np.asarray(a, "float64"), np.asarray(b, "float64")
         difference = np.max(np.abs(a - b), initial=0)
         if not difference <= tolerance * np.max(np.abs(b), initial=1e-6):
             return "differs", f"by {difference:.2g}"
@@ -153,7 +154,7 @@ def main():
         run_tests(given.checkout.resolve(), kept, given.python, given.tests)
     warnings.simplefilter("ignore")
     counts = open_all(kept)
-    print("", "| models | of them |" + " | ".join(OUTCOMES) + " |", sep="\n")
+    print("", "| models | number |" + " | ".join(OUTCOMES) + " |", sep="\n")
     print("|---" * (len(OUTCOMES) + 2) + "|")
     for group, title in TITLES.items():
         cells = [sum(counts[group].values()), *(counts[group][o] for o in OUTCOMES)]
