@@ -31,11 +31,7 @@ class Known(NamedTuple):
 
 KNOWN = (
     # A SavedModel of such layers opens by its recorded functions if those can be had.
-    Known(
-        "LocallyConnected(?!1D-implementation_2.*saved_model)",
-        "refused",
-        "Keras 3 has no such layer",
-    ),
+    Known("LocallyConnected.*(h5|keras)$", "refused", "Keras 3 has no such layer"),
     Known("DenseFeatures.*(h5|keras)$", "refused", "Keras 3 has no such layer"),
     Known("RandomFourierFeatures.*(h5|keras)$", "refused", "Keras 3 has no such layer"),
     Known("CategoryCrossing", "refused", "Keras 3 has no such layer"),

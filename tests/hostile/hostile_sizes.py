@@ -1039,7 +1039,7 @@ COSTS = {
             (WEIGHTS, shards_of_a_pipe, "the shard .* is missing"),
             (WEIGHTS, many_shards, "by names alone"),
             (WEIGHTS, shards_that_are_not_there, "-of-2147483647 is missing"),
-            (WEIGHTS, objects_in_a_ring, "is longer than 2000 characters"),
+            (WEIGHTS, objects_in_a_ring, "is longer than 65536 characters"),
             (WEIGHTS, objects_that_lead_to_all, "more than 3000000 links"),
             (WEIGHTS, numbers_of_a_billion_digits, "value has 1000000 digits"),
             (MODEL, pipe, "a named pipe"),

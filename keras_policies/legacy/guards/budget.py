@@ -142,8 +142,9 @@ class Limit:
 
 
 def layer_path(prefix: str, name: str) -> str:
-    """Return the path of a layer; refuse a long one, which each layer below repeats."""
+    """Return the path of a layer; charge it, since each layer below repeats it."""
     path = f"{prefix}{name}"
+    work(COPY * len(path))
     if len(path) > limits.PATH_CHARACTERS:
         raise LegacyModelError(
             f"the name of a layer is longer than {limits.PATH_CHARACTERS} characters: "

@@ -36,7 +36,7 @@ JSON_NUMBERS = {  # of which Keras makes lists, before it asks for memory
     "num_thresholds": 100_000,
 }
 METADATA_BYTES = 64 * KIB  # of metadata.json in a .keras file
-PATH_CHARACTERS = 2000  # of a layer: each layer below repeats it
+PATH_CHARACTERS = 64 * KIB  # of a layer; HDF5 takes no longer ones
 VOCABULARY_TOKENS = 2_000_000
 VOCABULARY_BYTES = 128 * MIB
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops.array_indexing import scatter_nd
 from keras_policies.legacy.ops.array_values import eye
 from keras_policies.legacy.ops.kinds import Axes, DType, Value, Values
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
@@ -15,6 +16,7 @@ from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
 MATMUL = Raw("a b", "transpose_a transpose_b")
 BATCHED = Raw("a b", "adjoint_a=adj_x adjoint_b=adj_y")
+SPARSE = Raw("indices values shape b", "adjoint_a adjoint_b")
 DIAG = Raw("diagonal k num_rows num_cols padding_value")
 DIAG_PART = Raw("input k padding_value")
 
@@ -33,6 +35,7 @@ def _matvec(a: Any, b: Any) -> Any:
     BatchMatMulV2=BATCHED,
     BatchMatMulV3=BATCHED,
     MatMul=MATMUL,
+    SparseMatMul=MATMUL,  # of dense matrices with many zeros
 )
 def matmul(
     a: Value,
@@ -47,6 +50,20 @@ def matmul(
     a = _swapped(a) if transpose_a or adjoint_a else a
     b = _swapped(b) if transpose_b or adjoint_b else b
     return ops.matmul(a, b)
+
+
+@op(SparseTensorDenseMatMul=SPARSE)
+def sparse_matmul(
+    indices: Value,
+    values: Value,
+    shape: tuple[int, ...],
+    b: Value,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+) -> Value:
+    """Return the product of a matrix with these values, else zeros, and a matrix."""
+    a = scatter_nd(indices, values, shape)
+    return matmul(a, b, adjoint_a=adjoint_a, adjoint_b=adjoint_b)
 
 
 @op("linalg.tensordot", "tensordot")

@@ -224,8 +224,21 @@ class _Graph:
         if isinstance(value, dict) and "class_name" not in value:
             return {key: self.nest(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
+            self._check_elsewhere(value)
             return [self.nest(item) for item in value]
         return ELLIPSIS if value is Ellipsis else value
+
+    def _check_elsewhere(self, value: Nest) -> None:
+        """Raise if a value is a tensor of another model.
+
+        If a layer is in a nested model, too, tf.keras may write that one's call of it.
+        """
+        if [*map(type, value)] == [str, int, int, dict]:
+            raise LegacyModelError(
+                f"a layer is called on {value[0]!r}, which is no layer of this model: "
+                "tf.keras cannot open it either.",
+                "Build the model in code, and call load_weights.",
+            )
 
     def _tensor(self, name: str, node: int, index: Any) -> Any:
         """Return the Keras 3 form of a tensor, or the constant in its place."""

@@ -74,7 +74,9 @@ def _layer_for(use: Use, uses: Uses) -> Made | None:
     if is_known and made.class_name != "Embedding":
         return None
     is_row = _row(use.step, uses) is not None and made.class_name == "Conv2D"
-    return made_layers.conv1d(made) if is_row else made
+    made = made_layers.conv1d(made) if is_row else made
+    blocks = _blocks(_ends_of_op(use.step, uses, made), uses)
+    return made if blocks is None else made_layers.dilated(made, *blocks[2:])
 
 
 def _chosen(made: Sequence[Made | None]) -> Made | None:
@@ -123,7 +125,51 @@ def _bias(use: Use, uses: Uses, made: Made) -> Use | None:
 
 
 def _ends(number: int, uses: Uses, made: Made) -> tuple[Value, int]:
-    """Return the tensor on which a layer is called, and the last step that it does.
+    """Return the tensor on which a layer is called, and the last step that it does."""
+    ends = _ends_of_op(number, uses, made)
+    blocks = _blocks(ends, uses)
+    is_dilated = blocks and [*blocks[2]] == made.config.get("dilation_rate")
+    return blocks[:2] if blocks and is_dilated else ends
+
+
+def _blocks(
+    ends: tuple[Value, int], uses: Uses
+) -> tuple[Value, int, list[int], list[int]] | None:
+    """Return what `tf.nn.convolution` dilates if the ends are between blocks, or None.
+
+    SpaceToBatchND, Conv2D, BatchToSpaceND -> the input, the last step, the rates, and
+    the zeros in front of each axis.
+    """
+    users = uses.users[Result(ends[1])]
+    before = op_of(ends[0], uses.steps)
+    if len(users) != 1 or users[0] == OUTPUT or not is_op(before, "SpaceToBatchND"):
+        return None
+    after = uses.steps[users[0]]
+    zeros, rates = _starts(before.inputs[2], uses.steps), constant(before.inputs[1])
+    if zeros is None or rates is None or not is_op(after, "BatchToSpaceND"):
+        return None
+    undone = constant(after.inputs[1])
+    is_same = undone is not None and undone.tolist() == rates.tolist()
+    return (before.inputs[0], users[0], rates.tolist(), zeros) if is_same else None
+
+
+def _starts(value: Value, steps: Sequence[Step]) -> list[int] | None:
+    """Return the first column of a matrix whose second one may be unknown, or None."""
+    known, step = constant(value), op_of(value, steps)
+    if known is not None:
+        return known[:, 0].tolist() if known.ndim == 2 else None
+    if step is not None and step.op in ("Identity", "StridedSlice"):
+        return _starts(step.inputs[0], steps)  # all rows of it: a row for each rate
+    if not is_op(step, "Pack"):
+        return None
+    rows = [op_of(row, steps) for row in step.inputs]
+    firsts = [constant(row.inputs[0]) for row in rows if is_op(row, "Pack")]
+    found = [int(first) for first in firsts if first is not None and first.size == 1]
+    return found if len(found) == len(rows) else None
+
+
+def _ends_of_op(number: int, uses: Uses, made: Made) -> tuple[Value, int]:
+    """Return the same for the op itself.
 
     `tf.tensordot` and `K.dot` reshape a tensor to a matrix, multiply it, and give the
     product the sizes that the tensor had. A Dense does all of that.

@@ -85,6 +85,19 @@ def conv1d(made: Made) -> Made:
     )
 
 
+def dilated(made: Made, rates: list[int], zeros: list[int]) -> Made:
+    """Return a convolution with dilation rates, and zeros in front of each axis."""
+    sizes, ones = made.config.get("kernel_size", []), [1] * len(rates)
+    same = [rate * (size - 1) // 2 for rate, size in zip(rates, sizes, strict=False)]
+    paddings = {tuple(same): "same", tuple(0 for _ in rates): "valid"}
+    is_plain = made.config.get("dilation_rate") == made.config.get("strides") == ones
+    is_last = made.config.get("data_format") != FIRST
+    if tuple(zeros) not in paddings or not (is_plain and is_last):
+        return made
+    own = {"dilation_rate": rates, "padding": paddings[tuple(zeros)]}
+    return dataclasses.replace(made, config={**made.config, **own})
+
+
 def _conv_transpose(attributes: Mapping[str, Any], shape: Shape) -> Made | None:
     if len(shape) != 4:
         return None
