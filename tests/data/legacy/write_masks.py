@@ -1,0 +1,95 @@
+"""Writes the models of `tests/data/legacy/masks.tar.xz`, with the running TensorFlow.
+
+    python write_masks.py OUTDIR
+
+Under TensorFlow 2.4.4 and 2.15.1. A case goes to OUTDIR/<release>/<case>/: `model.h5`,
+`model.keras` (2.15) and `expected.npz`, with the inputs `x_*` and the outputs `y_*`: what
+the layers of the case give, and what a recurrent layer makes of it and of its mask. Two
+inputs are padded, at other places; a third has no mask.
+"""
+
+import os
+import sys
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import numpy as np
+import tensorflow as tf
+
+keras, layers = tf.keras, tf.keras.layers
+
+
+def goes_on(a, b, c):
+    """A decoder: it begins with the states of another layer."""
+    _, h, s = layers.LSTM(4, return_state=True)(a)
+    return layers.LSTM(4, return_sequences=True)(b, initial_state=[h, s])
+
+
+def goes_on_both_ways(a, b, c):
+    h = layers.GRU(4)(a)
+    gru = layers.GRU(4, return_sequences=True)
+    return layers.Bidirectional(gru)(b, initial_state=[h, h])
+
+
+def nested(a, b, c):
+    x, y = keras.Input((5, 4)), keras.Input((5, 4))
+    inner = layers.Multiply()([layers.Add()([x, y]), y])
+    return keras.Model([x, y], inner)([a, b])
+
+
+CASES = {
+    "add": lambda a, b, c: layers.Add()([a, b]),
+    "add_of_unmasked": lambda a, b, c: layers.Add()([a, c]),
+    "average": lambda a, b, c: layers.Average()([a, b, c]),
+    "subtract": lambda a, b, c: layers.Subtract()([c, a]),
+    "multiply": lambda a, b, c: layers.Multiply()([a, b]),
+    "multiply_by_one": lambda a, b, c: layers.Multiply()([a, layers.Dense(1)(b)]),
+    "maximum": lambda a, b, c: layers.Maximum()([a, b]),
+    "minimum_of_unmasked": lambda a, b, c: layers.Minimum()([c, b]),
+    "concatenate": lambda a, b, c: layers.Concatenate()([a, b]),
+    "concatenate_unmasked": lambda a, b, c: layers.Concatenate()([a, c]),
+    "concatenate_rows": lambda a, b, c: layers.Concatenate(axis=1)([a, b]),
+    "goes_on": goes_on,
+    "goes_on_both_ways": goes_on_both_ways,
+    "nested": nested,
+    "relu": lambda a, b, c: layers.ReLU()(a),
+    "thresholded_relu": lambda a, b, c: layers.ThresholdedReLU(0.1)(a),
+    "heads": lambda a, b, c: layers.MultiHeadAttention(2, 2)(a, a),
+    "heads_of_unmasked": lambda a, b, c: layers.MultiHeadAttention(2, 2)(c, a),
+    "heads_with_key": lambda a, b, c: layers.MultiHeadAttention(2, 2)(a, c, b),
+}
+if tf.__version__.startswith("2.15"):
+    CASES["identity"] = lambda a, b, c: layers.Identity()(a)
+    CASES["rescaling"] = lambda a, b, c: layers.Rescaling(0.5)(a)
+PADDED = [[1, 2, 3, 0, 0], [4, 5, 0, 6, 1], [2, 0, 0, 0, 0]]
+OTHERS = [[3, 0, 1, 2, 0], [7, 8, 9, 0, 0], [1, 1, 0, 2, 0]]
+
+
+def write(make, folder):
+    keras.backend.clear_session()
+    random = np.random.RandomState(7)
+    ids = keras.Input((5,), dtype="int32"), keras.Input((5,), dtype="int32")
+    c = keras.Input((5, 4))
+    a, b = (layers.Embedding(10, 4, mask_zero=True)(x) for x in ids)
+    rows = make(a, b, c)
+    model = keras.Model([*ids, c], [rows, layers.SimpleRNN(3)(rows)])
+    for weight in model.weights:
+        weight.assign(random.normal(size=weight.shape) * 0.6)
+    os.makedirs(folder)
+    model.save(os.path.join(folder, "model.h5"))
+    if tf.__version__.startswith("2.15"):
+        model.save(os.path.join(folder, "model.keras"))
+    x = np.int32(PADDED), np.int32(OTHERS), np.float32(random.normal(size=(3, 5, 4)))
+    stored = {f"x_{i}": item for i, item in enumerate(x)}
+    outputs = model([tf.constant(item) for item in x])
+    stored.update({f"y_{i}": y.numpy() for i, y in enumerate(outputs)})
+    np.savez(os.path.join(folder, "expected.npz"), **stored)
+
+
+def main(out):
+    for name, make in CASES.items():
+        write(make, os.path.join(out, tf.__version__, name))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

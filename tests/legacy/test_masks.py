@@ -1,0 +1,36 @@
+"""Models with padding, whose masks Keras 3 handles otherwise; by write_masks.py."""
+
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+
+ARCHIVE = legacy_files.FOLDER / "masks.tar.xz"
+NAMES = legacy_files.names(ARCHIVE)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return legacy_files.unpacked(tmp_path_factory.mktemp("masks"), [ARCHIVE])
+
+
+def check(model, path):
+    found = model(legacy_files.arrays(path, "x_"), training=False)
+    for output, wanted in zip(found, legacy_files.arrays(path, "y_"), strict=True):
+        output = keras.ops.convert_to_numpy(output)
+        np.testing.assert_allclose(output, wanted, atol=1e-5)
+
+
+# Keras warns that a model inside of another hands on no mask; when it runs, it does.
+@pytest.mark.filterwarnings("ignore:Layer 'model' .* does not support masking")
+@pytest.mark.parametrize("name", NAMES)
+def test_padding_is_treated_as_in_tensorflow(name, folder):
+    check(keras_policies.load_model(folder / name), folder / name)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "/nested/" not in name])
+def test_plain_keras_treats_it_so_in_the_converted_file(name, folder, tmp_path):
+    keras_policies.load_model(folder / name).save(tmp_path / "new.keras")
+    check(keras.models.load_model(tmp_path / "new.keras"), folder / name)
