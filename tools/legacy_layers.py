@@ -41,8 +41,11 @@ KNOWN = (
         "refused",
         "Keras 3 has no such layer",
     ),
-    Known("-time_major-.*saved_model", "refused: .*While", "no argument of Keras 3"),
-    Known("-time_major-", "refused: .*time_major=True", "no argument of Keras 3"),
+    Known(
+        "-time_major-.*(h5|keras)$",
+        "refused: .*time_major=True",
+        "no argument of Keras 3",
+    ),
     Known(
         "BatchNormalization.*-axis_list.*(h5|keras)$",
         "refused: .*axes",

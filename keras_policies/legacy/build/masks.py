@@ -34,12 +34,13 @@ OVER_TIME = keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistr
 PRODUCTS = keras.layers.Maximum, keras.layers.Minimum, keras.layers.Multiply
 SUMS = keras.layers.Add, keras.layers.Average, keras.layers.Subtract
 JOINING = keras.layers.Concatenate, *PRODUCTS, *SUMS
-# Class -> the first release of tf.keras in which it used masks, or handed them on.
+# Class in tf.keras -> the first release in which it used masks, or handed them on. The
+# base class, `Layer`, which becomes an Identity too, and ThresholdedReLU always did.
 SINCE = {
-    keras.layers.MultiHeadAttention: (2, 10),
-    keras.layers.ReLU: (2, 5),
-    keras.layers.Rescaling: (math.inf, 0),
-    getattr(keras.layers, "Identity", None): (math.inf, 0),
+    "Identity": (math.inf, 0),
+    "MultiHeadAttention": (2, 10),
+    "ReLU": (2, 5),
+    "Rescaling": (math.inf, 0),
 }
 NEWEST = 2, 15
 FILLED_IN = "query_mask", "value_mask", "key_mask"  # arguments, by Keras 3 itself
@@ -87,9 +88,7 @@ def maker(config: Config, written_in: Release) -> Maker | None:
     cls = getattr(keras.layers, str(config.get("class_name")), None)
     if not isinstance(cls, type):
         return None
-    ends_masks = written_in < SINCE.get(cls, (0, 0))
-    if cls is keras.layers.ReLU and "negative_slope" not in config["config"]:
-        ends_masks = False  # a ThresholdedReLU, which handed on masks in all releases
+    ends_masks = written_in < SINCE.get(str(config.get("written_as")), (0, 0))
     if not ends_masks and not issubclass(cls, OVER_TIME + JOINING):
         return None
     return Maker(cls, ends_masks, "inbound_nodes" in config)

@@ -94,6 +94,7 @@ class KerasClass(NamedTuple):
     module: str | None  # "keras.layers"; None for a user's class
     name: str
     registered_name: str | None = None  # None for a class of Keras's own
+    written_as: str | None = None  # the name in the file
 
     @property
     def is_stock(self) -> bool:
@@ -101,8 +102,12 @@ class KerasClass(NamedTuple):
         return self.registered_name is None
 
     def with_config(self, config: Config) -> Config:
-        """Return the dict from which Keras 3 makes an object of the class."""
-        return keras_object(self.module, self.name, config, self.registered_name)
+        """Return the dict from which Keras 3 makes an object of the class.
+
+        Keras passes over `written_as`, which tells what the class was in tf.keras.
+        """
+        made = keras_object(self.module, self.name, config, self.registered_name)
+        return made | {"written_as": self.written_as or self.name}
 
 
 def keras_class(
@@ -121,7 +126,7 @@ def keras_class(
     stock = RENAMED_CLASSES.get(name, name)
     is_other = stock in namesakes or name in WITHOUT_COUNTERPART
     if not is_other and keras_names.is_class("keras.layers", stock):
-        return KerasClass("keras.layers", stock)
+        return KerasClass("keras.layers", stock, written_as=name)
     # A "Model" whose config lists no layers is a user's class of that name.
     if is_graph and keras_names.is_class("keras.models", stock):
         return KerasClass("keras.models", stock)

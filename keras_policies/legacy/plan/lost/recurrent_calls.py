@@ -149,7 +149,8 @@ def with_sizes(
             shape = found[number].shape
             if isinstance(kernel, Held) and shape is not None:
                 shape = (*shape[:-1], variables[kernel.variable].shape[0])
-                found[number] = found[number]._replace(shape=shape)
+                item = found[number]
+                found[number] = item._replace(shape=shape)
     return found
 
 
