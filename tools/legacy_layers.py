@@ -72,11 +72,6 @@ KNOWN = (
         "differs",
         "it lost the backward layer in the config",
     ),
-    Known(
-        r"2\.4\.4/MultiHeadAttention-masked",
-        "differs",
-        "Keras since 2.10 respects the mask of an Embedding there",
-    ),
     Known("RandomCrop.*(h5|keras)$", "refused", "Keras 3 crops only in training"),
     Known("Resizing-bicubic", "ok|differs", "backends have their own kernels"),
     Known("MultiHeadAttention-sizes", "stock Keras", "key_dim is not value_dim", "jax"),
