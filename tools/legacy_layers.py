@@ -109,7 +109,7 @@ KNOWN = (
 KNOWN_BEFORE = {
     (3, 9): (
         Known(
-            "/(Additive)?Attention-masked|Concatenate-masked",
+            "/(Additive)?Attention-masked",
             "stock Keras|differs",
             "other rules for masks",
         ),
