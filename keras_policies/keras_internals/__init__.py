@@ -25,7 +25,6 @@ from keras_policies.keras_internals.layers import (
 from keras_policies.keras_internals.operations import (
     calls_before,
     checking_shapes,
-    hand_on,
     inputs_of,
     is_functional,
     maker_of,
@@ -34,6 +33,7 @@ from keras_policies.keras_internals.operations import (
     output_shape,
     record_call,
     recorded_calls,
+    set_mask,
     shapes_in,
 )
 from keras_policies.keras_internals.optimizers import (

@@ -105,8 +105,8 @@ def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
 
 
 @needs(GRAPHS)
-def hand_on(mask: Any, tensor: keras.KerasTensor) -> None:
-    """Give a symbolic tensor a mask, or none."""
+def set_mask(tensor: keras.KerasTensor, mask: keras.KerasTensor | None) -> None:
+    """Set the mask of a symbolic tensor; None removes it."""
     tensor._keras_mask = mask
 
 

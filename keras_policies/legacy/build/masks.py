@@ -10,8 +10,8 @@ Keras 3 does otherwise, without a word:
 - MultiHeadAttention takes the masks of its inputs; in tf.keras, from 2.10 on.
 - Identity and Rescaling hand on the mask; ReLU did so from 2.5 on.
 
-A model's masks become tensors of its graph, so a file of it says them to any Keras 3.
-In models inside of it, only this program knows them.
+The masks become tensors in the model's graph. A converted file therefore records them,
+and any Keras 3 uses them. A nested model records no mask that comes from outside of it.
 
 Source: `compute_mask`, `supports_masking` and `_keras_mask` in the layers of Keras 2.6
 to 2.15 and of TensorFlow 2.4 and 2.5.
@@ -112,7 +112,7 @@ class _Call(keras.Operation):  # type: ignore[misc]
             args, kwargs = keras.tree.map_structure(_unmasked, (args, kwargs))
         found = self.layer(*args, **kwargs)
         if isinstance(self.layer, PRODUCTS):
-            keras_internals.hand_on(_joined(self.layer, inputs, masks), found)
+            keras_internals.set_mask(found, _joined(self.layer, inputs, masks))
         keras_internals.record_call(self, keras.tree.flatten(found))
         return found
 
@@ -123,7 +123,7 @@ def _unmasked(value: Any) -> Any:
 
 
 def _without_masks(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the `call` of a layer, to which its inputs have no masks."""
+    """Return a `call` that hides the masks of the inputs from the layer."""
 
     @functools.wraps(stock)
     def call(*args: Any, **kwargs: Any) -> Any:

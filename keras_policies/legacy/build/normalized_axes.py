@@ -1,4 +1,4 @@
-"""Refuses layer normalization over axes that Keras does not take.
+"""Refuses a LayerNormalization whose axes Keras mistakes for others.
 
 On torch, Keras 3.15 normalizes the last axes in place of `axis=1`, without a word where
 the sizes are equal: `ops.layer_normalization` tells torch the sizes alone.

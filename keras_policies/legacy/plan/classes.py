@@ -107,7 +107,7 @@ class KerasClass(NamedTuple):
         Keras passes over `written_as`, which tells what the class was in tf.keras.
         """
         made = keras_object(self.module, self.name, config, self.registered_name)
-        return made | {"written_as": self.written_as or self.name}
+        return made | {"written_as": self.written_as}
 
 
 def keras_class(
