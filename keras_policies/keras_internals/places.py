@@ -44,6 +44,7 @@ SLOTS_OF_OPTIMIZERS = "optimizer slots"
 GRAPHS = "graphs of operations"
 TURNS = "fast opening of models whose layers take turns"
 WEIGHTS = "weights of layers"
+SUMS = "sums on TensorFlow"
 
 # `Trainer`; from Keras 3.16 on `BaseTrainer`.
 _TRAINERS = [c.__name__ for c in keras.Model.__mro__ if "trainers" in c.__module__]
@@ -152,6 +153,7 @@ PLACES = {
             since="3.3",
         ),
     ),
+    SUMS: (Place(f"backend.{keras.backend.backend()}.numpy", "add", takes="x1 x2"),),
 }
 
 

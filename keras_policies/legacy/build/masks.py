@@ -11,7 +11,8 @@ Keras 3 does otherwise, without a word:
 - Identity and Rescaling hand on the mask; ReLU did so from 2.5 on.
 
 The masks become tensors in the model's graph. A converted file therefore records them,
-and any Keras 3 uses them. A nested model records no mask that comes from outside of it.
+and any Keras 3 uses them. A nested model records no mask that comes from outside of it:
+its layers look for one when they are called.
 
 Source: `compute_mask`, `supports_masking` and `_keras_mask` in the layers of Keras 2.6
 to 2.15 and of TensorFlow 2.4 and 2.5.
@@ -108,6 +109,8 @@ class _Call(keras.Operation):  # type: ignore[misc]
         if isinstance(self.layer, OVER_TIME):
             if "initial_state" in kwargs and masks[0] is not None:
                 kwargs.setdefault("mask", masks[0])
+            elif "initial_state" in kwargs:  # it may come from outside of the model
+                self.layer.call = _with_mask_of_input(self.layer.call)
         else:
             args, kwargs = keras.tree.map_structure(_unmasked, (args, kwargs))
         found = self.layer(*args, **kwargs)
@@ -130,6 +133,17 @@ def _without_masks(stock: Callable[..., Any]) -> Callable[..., Any]:
         given = {key: x for key, x in kwargs.items() if key not in FILLED_IN}
         args, given = keras.tree.map_structure(_unmasked, (args, given))
         return stock(*args, **given)
+
+    return call
+
+
+def _with_mask_of_input(stock: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a `call` that uses the mask that its first input has when it is called."""
+
+    @functools.wraps(stock)
+    def call(inputs: Any, *args: Any, mask: Any = None, **kwargs: Any) -> Any:
+        mask = keras_internals.mask_of(inputs) if mask is None else mask
+        return stock(inputs, *args, mask=mask, **kwargs)
 
     return call
 

@@ -419,11 +419,14 @@ def _charge(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
 
 
 def _added(x: Tensor, y: Tensor) -> Tensor:
-    """Add tensors; Keras on TensorFlow takes a tall `y`, `(n, 1)`, for a bias."""
-    is_tall = len(np.shape(y)) > 1 and np.shape(y)[-1] == 1
-    if is_tall:
-        return keras_ops.subtract(x, keras_ops.negative(y))
-    return keras_ops.add(x, y)
+    """Add tensors, in plain Keras too: see `keras_internals.sums`."""
+    shape, other = np.shape(x), np.shape(y)
+    long = [axis - len(other) for axis, n in enumerate(other) if n not in (None, 1)]
+    is_bias = long == [-1] and shape[-1:] == other[-1:] and len(other) <= len(shape)
+    is_one = all(length == 1 for length in other)
+    if shape == other or is_bias or is_one or len(long) > 1:
+        return keras_ops.add(x, y)
+    return keras_ops.subtract(x, keras_ops.negative(y))
 
 
 # Functions of tensors that are more than the one of `keras.ops`.

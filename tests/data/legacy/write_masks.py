@@ -37,6 +37,20 @@ def nested(a, b, c):
     return keras.Model([x, y], inner)([a, b])
 
 
+def nested_decoder(a, b, c):
+    rows, state = keras.Input((5, 4)), keras.Input((4,))
+    gru = layers.GRU(4, return_sequences=True)(rows, initial_state=state)
+    _, _, last = layers.LSTM(4, return_state=True)(b)
+    return keras.Model([rows, state], gru)([a, last])
+
+
+def nested_both_ways(a, b, c):
+    rows, state = keras.Input((5, 4)), keras.Input((4,))
+    gru = layers.Bidirectional(layers.GRU(4, return_sequences=True))
+    both = gru(rows, initial_state=[state, state])
+    return keras.Model([rows, state], both)([a, layers.GRU(4)(b)])
+
+
 CASES = {
     "add": lambda a, b, c: layers.Add()([a, b]),
     "add_of_unmasked": lambda a, b, c: layers.Add()([a, c]),
@@ -52,6 +66,8 @@ CASES = {
     "goes_on": goes_on,
     "goes_on_both_ways": goes_on_both_ways,
     "nested": nested,
+    "nested_both_ways": nested_both_ways,
+    "nested_decoder": nested_decoder,
     "relu": lambda a, b, c: layers.ReLU()(a),
     "thresholded_relu": lambda a, b, c: layers.ThresholdedReLU(0.1)(a),
     "heads": lambda a, b, c: layers.MultiHeadAttention(2, 2)(a, a),
