@@ -8,7 +8,7 @@ here are the room's public ones. Nothing here imports other rooms of the package
 # mypy: implicit-reexport
 # ruff: noqa: F401
 
-from keras_policies.keras_internals import places, sums
+from keras_policies.keras_internals import faults, places
 from keras_policies.keras_internals.creation import after_layer_init
 from keras_policies.keras_internals.layers import (
     enclosing_layers,

@@ -44,11 +44,12 @@ SLOTS_OF_OPTIMIZERS = "optimizer slots"
 GRAPHS = "graphs of operations"
 TURNS = "fast opening of models whose layers take turns"
 WEIGHTS = "weights of layers"
-SUMS = "sums on TensorFlow"
+FAULTS = "sums and means as on other backends"
 
 # `Trainer`; from Keras 3.16 on `BaseTrainer`.
 _TRAINERS = [c.__name__ for c in keras.Model.__mro__ if "trainers" in c.__module__]
 _TRAINER = _TRAINERS[-1] if _TRAINERS else "Trainer"
+_BACKEND = f"backend.{keras.backend.backend()}"
 
 PLACES = {
     POLICIES: (
@@ -153,7 +154,14 @@ PLACES = {
             since="3.3",
         ),
     ),
-    SUMS: (Place(f"backend.{keras.backend.backend()}.numpy", "add", takes="x1 x2"),),
+    FAULTS: (
+        Place(f"{_BACKEND}.numpy", "add", takes="x1 x2"),
+        Place(
+            f"{_BACKEND}.nn",
+            "average_pool",
+            takes="inputs pool_size strides padding data_format",
+        ),
+    ),
 }
 
 

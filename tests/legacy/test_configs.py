@@ -1,8 +1,5 @@
 """Models whose configs mean something else in Keras 3, written by write_configs.py."""
 
-import json
-
-import h5py
 import keras
 import legacy_files
 import numpy as np
@@ -97,30 +94,3 @@ def test_a_cell_of_ones_own_is_unrolled_where_the_model_says_how_often(folder):
         with pytest.warns(UserWarning, match=LOST):
             model = keras_policies.load_model(path, **options)
         check(model, path)
-
-
-def test_a_normalization_of_another_axis_is_right_or_refused(tmp_path):
-    # Keras 3.15 on torch normalizes the last axis in place of axis 1.
-    x = np.array([[[0, 1], [2, 5]]], "float32")
-    wanted = (x - [[[1, 3]]]) / np.sqrt(np.array([[[1, 4]]]) + 0.001)
-    own = {"name": "normalized", "dtype": "float32", "axis": [1], "epsilon": 0.001}
-    layer = {"class_name": "LayerNormalization", "config": own}
-    start = {"batch_input_shape": [None, 2, 2], "dtype": "float32", "name": "input"}
-    layers = [{"class_name": "InputLayer", "config": start}, layer]
-    whole = {"class_name": "Sequential", "config": {"name": "m", "layers": layers}}
-    with h5py.File(tmp_path / "model.h5", "w") as file:  # as model.save wrote it
-        file.attrs["model_config"] = json.dumps(whole)
-        file.attrs["keras_version"] = "2.15.0"
-        weights = file.create_group("model_weights")
-        weights.attrs["layer_names"] = [b"normalized"]
-        group = weights.create_group("normalized")
-        group.attrs["weight_names"] = [b"normalized/gamma:0", b"normalized/beta:0"]
-        group["normalized/gamma:0"] = np.array([1, 1], "float32")
-        group["normalized/beta:0"] = np.array([0, 0], "float32")
-    stock = keras.layers.LayerNormalization(axis=1, epsilon=0.001)(x)
-    if np.allclose(keras.ops.convert_to_numpy(stock), wanted, atol=1e-5):
-        found = keras_policies.load_model(tmp_path / "model.h5")(x)
-        np.testing.assert_allclose(keras.ops.convert_to_numpy(found), wanted, atol=1e-5)
-    else:
-        with pytest.raises(LegacyModelError, match=r"'normalized'.* axes \[1\] of 3"):
-            keras_policies.load_model(tmp_path / "model.h5")

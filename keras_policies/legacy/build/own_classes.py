@@ -21,7 +21,6 @@ from keras_policies.legacy.build import (
     extra_axes,
     hints,
     masks,
-    normalized_axes,
     programs,
 )
 
@@ -46,7 +45,7 @@ class Maker:
         return made
 
 
-StockMaker: TypeAlias = masks.Maker | normalized_axes.Maker | extra_axes.Maker
+StockMaker: TypeAlias = masks.Maker | extra_axes.Maker
 Makers: TypeAlias = dict[str, Maker | StockMaker | programs.Maker]
 
 
@@ -109,10 +108,9 @@ def with_makers(
     """Return a config that names a maker for some layers, and the makers by name.
 
     Those are the user-defined layers, the stock ones that hand on masks, convolutions,
-    which note what they find in `extra`, normalizations, which look at their axes, and
-    programs, which note it in `made`. The names are new, since Keras prefers registered
-    classes to those of a scope. `policy` is the model's own, which its config does not
-    record.
+    which note what they find in `extra`, and programs, which note it in `made`. The
+    names are new, since Keras prefers registered classes to those of a scope. `policy`
+    is the model's own, which its config does not record.
     """
     makers: Makers = {}
 
@@ -123,7 +121,7 @@ def with_makers(
             return value
         inner = {key: replaced(item) for key, item in value.items()}
         stock: StockMaker | None = masks.maker(value, written_in)
-        stock = stock or normalized_axes.maker(value) or extra_axes.maker(value, extra)
+        stock = stock or extra_axes.maker(value, extra)
         maker = programs.maker(value, made) or _own_maker(value) or stock
         if maker is None:
             return inner

@@ -419,7 +419,7 @@ def _charge(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
 
 
 def _added(x: Tensor, y: Tensor) -> Tensor:
-    """Add tensors, in plain Keras too: see `keras_internals.sums`."""
+    """Add tensors, in plain Keras too: see `keras_internals.faults`."""
     shape, other = np.shape(x), np.shape(y)
     long = [axis - len(other) for axis, n in enumerate(other) if n not in (None, 1)]
     is_bias = long == [-1] and shape[-1:] == other[-1:] and len(other) <= len(shape)
