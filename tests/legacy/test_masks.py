@@ -1,5 +1,7 @@
 """Models with padding, whose masks Keras 3 handles otherwise; by write_masks.py."""
 
+import re
+
 import keras
 import legacy_files
 import numpy as np
@@ -30,7 +32,11 @@ def test_padding_is_treated_as_in_tensorflow(name, folder):
     check(keras_policies.load_model(folder / name), folder / name)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "/nested" not in name])
+# These a file cannot record: docs/legacy-models.md.
+RECORDED = [name for name in NAMES if not re.search("/nested|^keras-", name)]
+
+
+@pytest.mark.parametrize("name", RECORDED)
 def test_plain_keras_treats_it_so_in_the_converted_file(name, folder, tmp_path):
     keras_policies.load_model(folder / name).save(tmp_path / "new.keras")
     check(keras.models.load_model(tmp_path / "new.keras"), folder / name)

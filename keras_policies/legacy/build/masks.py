@@ -8,7 +8,10 @@ Keras 3 does otherwise, without a word:
 - Multiply, Maximum and Minimum also compute other numbers for padding.
 - A recurrent layer called with `initial_state` does not see the mask of its input.
 - MultiHeadAttention takes the masks of its inputs; in tf.keras, from 2.10 on.
+- Softmax takes the mask of its input; in tf.keras, from 2.4 on.
 - Identity and Rescaling hand on the mask; ReLU did so from 2.5 on.
+- Bidirectional gives zeros at padding. Before TensorFlow 2.1 it gave the last numbers
+  again, as recurrent layers do. A file cannot record that.
 
 The masks become tensors in the model's graph. A converted file therefore records them,
 and any Keras 3 uses them. A nested model records no mask that comes from outside of it:
@@ -42,15 +45,25 @@ SINCE = {
     "MultiHeadAttention": (2, 10),
     "ReLU": (2, 5),
     "Rescaling": (math.inf, 0),
+    "Softmax": (2, 4),
 }
+KEEPING = (keras.layers.Softmax,)  # handed a mask on before it used it
+ZEROS_AT_PADDING = 2, 1  # the first release with them in Bidirectional
 NEWEST = 2, 15
-FILLED_IN = "query_mask", "value_mask", "key_mask"  # arguments, by Keras 3 itself
+FILLED_IN = "mask", "query_mask", "value_mask", "key_mask"  # by Keras 3 itself
 
 
 def release(written_by: str) -> Release:
-    """Return the release that wrote a file, such as (2, 4) of `"TensorFlow 2.4.4"`."""
-    found = re.search(r"(\d+)\.(\d+)", written_by)
-    return (int(found[1]), int(found[2])) if found else NEWEST
+    """Return the release of TensorFlow that wrote a file, or that did as its Keras.
+
+    Example:
+        >>> release("TensorFlow 2.4.4"), release("Keras 2.4.0"), release("Keras 2.3.1")
+        ((2, 4), (2, 4), (2, 0))
+    """
+    found = re.search(r"(\d+)\.(\d+)[.\d]*(-tf)?", written_by)
+    number = (int(found[1]), int(found[2])) if found else NEWEST
+    is_standalone = written_by.startswith("Keras") and number < (2, 4)
+    return (2, 0) if is_standalone and found and not found[3] else number
 
 
 class Maker(NamedTuple):
@@ -58,12 +71,14 @@ class Maker(NamedTuple):
 
     Args:
         cls: the class.
-        ends_masks: whether it neither used masks nor handed them on.
+        ignores_masks: whether it did not use masks, nor hand them on but for `KEEPING`.
+        repeats: whether it gave the last numbers again at padding.
         is_in_graph: whether a Functional model calls it.
     """
 
     cls: type[keras.Layer]
-    ends_masks: bool
+    ignores_masks: bool
+    repeats: bool
     is_in_graph: bool
 
     def from_config(self, config: Config) -> keras.Operation:
@@ -74,11 +89,14 @@ class Maker(NamedTuple):
                 layer.supports_masking = True
         if isinstance(made, JOINING):
             made.compute_mask = functools.partial(_joined, made)
-        if self.ends_masks:
-            made.supports_masking = False
-        if self.ends_masks or isinstance(made, PRODUCTS):
+        if self.ignores_masks:
+            made.supports_masking = isinstance(made, KEEPING)
+        if self.ignores_masks or isinstance(made, PRODUCTS):
             made.call = _without_masks(made.call)
-        needs_call = self.ends_masks or isinstance(made, OVER_TIME + PRODUCTS)
+        if self.repeats:
+            for layer in (made.forward_layer, made.backward_layer):
+                layer.zero_output_for_mask = False
+        needs_call = self.ignores_masks or isinstance(made, OVER_TIME + PRODUCTS)
         return _Call(made) if needs_call and self.is_in_graph else made
 
 
@@ -89,10 +107,11 @@ def maker(config: Config, written_in: Release) -> Maker | None:
     cls = getattr(keras.layers, str(config.get("class_name")), None)
     if not isinstance(cls, type):
         return None
-    ends_masks = written_in < SINCE.get(str(config.get("written_as")), (0, 0))
-    if not ends_masks and not issubclass(cls, OVER_TIME + JOINING):
+    ignores_masks = written_in < SINCE.get(str(config.get("written_as")), (0, 0))
+    if not ignores_masks and not issubclass(cls, OVER_TIME + JOINING):
         return None
-    return Maker(cls, ends_masks, "inbound_nodes" in config)
+    repeats = cls is keras.layers.Bidirectional and written_in < ZEROS_AT_PADDING
+    return Maker(cls, ignores_masks, repeats, "inbound_nodes" in config)
 
 
 class _Call(keras.Operation):  # type: ignore[misc]
@@ -116,6 +135,8 @@ class _Call(keras.Operation):  # type: ignore[misc]
         found = self.layer(*args, **kwargs)
         if isinstance(self.layer, PRODUCTS):
             keras_internals.set_mask(found, _joined(self.layer, inputs, masks))
+        if isinstance(self.layer, KEEPING):
+            keras_internals.set_mask(found, masks[0])
         keras_internals.record_call(self, keras.tree.flatten(found))
         return found
 

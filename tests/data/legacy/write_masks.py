@@ -2,7 +2,8 @@
 
     python write_masks.py OUTDIR
 
-Under TensorFlow 2.4.4 and 2.15.1. A case goes to OUTDIR/<release>/<case>/: `model.h5`,
+Under TensorFlow 2.4.4 and 2.15.1; the case `both_ways` also under Keras 2.3.1 (TensorFlow
+1.15.5), whose folder is `keras-2.3.1`. A case goes to OUTDIR/<release>/<case>/: `model.h5`,
 `model.keras` (2.15) and `expected.npz`, with the inputs `x_*` and the outputs `y_*`: what
 the layers of the case give, and what a recurrent layer makes of it and of its mask. Two
 inputs are padded, at other places; a third has no mask.
@@ -16,7 +17,13 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np
 import tensorflow as tf
 
-keras, layers = tf.keras, tf.keras.layers
+IS_STANDALONE = tf.__version__.startswith("1.")
+if IS_STANDALONE:
+    import keras
+else:
+    keras = tf.keras
+layers = keras.layers
+RELEASE = "keras-" + keras.__version__ if IS_STANDALONE else tf.__version__
 
 
 def goes_on(a, b, c):
@@ -29,6 +36,13 @@ def goes_on_both_ways(a, b, c):
     h = layers.GRU(4)(a)
     gru = layers.GRU(4, return_sequences=True)
     return layers.Bidirectional(gru)(b, initial_state=[h, h])
+
+
+def both_ways(a, b, c):
+    lstm = layers.LSTM(4, return_sequences=True)
+    gru = layers.GRU(4, return_sequences=True)
+    both = [layers.Bidirectional(lstm)(a), layers.Bidirectional(gru)(b)]
+    return layers.Concatenate()([*both, c])
 
 
 def nested(a, b, c):
@@ -54,6 +68,7 @@ def nested_both_ways(a, b, c):
 CASES = {
     "add": lambda a, b, c: layers.Add()([a, b]),
     "add_of_unmasked": lambda a, b, c: layers.Add()([a, c]),
+    "both_ways": both_ways,
     "average": lambda a, b, c: layers.Average()([a, b, c]),
     "subtract": lambda a, b, c: layers.Subtract()([c, a]),
     "multiply": lambda a, b, c: layers.Multiply()([a, b]),
@@ -89,22 +104,21 @@ def write(make, folder):
     a, b = (layers.Embedding(10, 4, mask_zero=True)(x) for x in ids)
     rows = make(a, b, c)
     model = keras.Model([*ids, c], [rows, layers.SimpleRNN(3)(rows)])
-    for weight in model.weights:
-        weight.assign(random.normal(size=weight.shape) * 0.6)
+    model.set_weights([random.normal(size=w.shape) * 0.6 for w in model.get_weights()])
     os.makedirs(folder)
     model.save(os.path.join(folder, "model.h5"))
     if tf.__version__.startswith("2.15"):
         model.save(os.path.join(folder, "model.keras"))
     x = np.int32(PADDED), np.int32(OTHERS), np.float32(random.normal(size=(3, 5, 4)))
     stored = {f"x_{i}": item for i, item in enumerate(x)}
-    outputs = model([tf.constant(item) for item in x])
-    stored.update({f"y_{i}": y.numpy() for i, y in enumerate(outputs)})
+    outputs = model.predict(list(x))
+    stored.update({f"y_{i}": y for i, y in enumerate(outputs)})
     np.savez(os.path.join(folder, "expected.npz"), **stored)
 
 
 def main(out):
-    for name, make in CASES.items():
-        write(make, os.path.join(out, tf.__version__, name))
+    for name in ["both_ways"] if IS_STANDALONE else CASES:
+        write(CASES[name], os.path.join(out, RELEASE, name))
 
 
 if __name__ == "__main__":
