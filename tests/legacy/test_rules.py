@@ -276,3 +276,29 @@ def test_a_weight_that_only_lends_its_shape_is_left_out():
     built = build.build(plan.make(legacy(Rule((None, 4), {"w": (4, 4)}, nodes, []))))
     assert built.left_out == ["'w', whose result is used by its shape alone"]
     assert built.model.weights == []
+
+
+def test_known_sizes_of_an_unknown_batch_bound_a_loop():
+    nodes = [
+        node("shape", "Shape", "x", out_type="int32"),
+        *(constant("one", [1]), constant("three", [3]), constant("axis", [0])),
+        node("sizes", "StridedSlice", "shape", "one", "three", "one"),
+        node("count", "Prod", "sizes", "axis"),
+        constant("start", 0),
+        node("loop", "While", "start", "count", "x", cond="goes_on", body="body"),
+        Node("end", "Identity", (Output("loop", "output", 2),), {}),
+    ]
+    file = legacy(Rule((None, 2, 3), {}, nodes, []))
+    names = "i", "n", "rows"
+    more = [constant("step", 1), node("next", "AddV2", "i", "step")]
+    twice = node("twice", "AddV2", "rows", "rows")
+    for name, body, ends in (
+        ("goes_on", [node("less", "Less", "i", "n")], ["less"]),
+        ("body", [*more, twice], ["next", "n", "twice"]),
+    ):
+        held = {one.name: one for one in body}
+        outputs = tuple(map(Output, ends))
+        file.recorded.functions[name] = Function(name, names, held, outputs)
+    model = build.build(plan.make(file)).model
+    found = keras.ops.convert_to_numpy(model(np.ones((1, 2, 3), "float32")))
+    np.testing.assert_array_equal(found, np.full((1, 2, 3), 64))  # 6 rounds

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,7 +47,9 @@ class AxisLength:
     depth = 0
 
     def __str__(self) -> str:
-        return BATCH if self.key == BATCH else f"{self.tensor.name}.shape[{self.axis}]"
+        if isinstance(self.key, str):
+            return self.key
+        return f"{self.tensor.name}.shape[{self.axis}]"
 
     def ones(self, dtype: str) -> Tensor:
         """Return ones as long as the axis."""
@@ -245,6 +247,21 @@ def axis_length(tensor: Tensor, axis: int) -> Dim:
 def batch(tensor: Tensor) -> Dim:
     """Return the batch size of the model, as the length of a tensor's first axis."""
     return Dim({(AxisLength(BATCH, tensor, 0),): 1})
+
+
+def sizes(lengths: Sequence[int | None], name: str) -> Any:
+    """Return a shape as an array, before there is a tensor that has it.
+
+    Example:
+        >>> sizes((None, 3), "x")
+        array([x.shape[0], 3], dtype=object)
+    """
+    named = [f"{name}.shape[{axis}]" for axis in range(len(lengths))]
+    every = [
+        Dim({(AxisLength(key, None, axis),): 1}) if length is None else length
+        for axis, (key, length) in enumerate(zip(named, lengths, strict=True))
+    ]
+    return np.array(every, dtype=object if None in lengths else "int32")
 
 
 def read_from(tensor: Tensor, axis: int, length: DimLike | None) -> DimLike:

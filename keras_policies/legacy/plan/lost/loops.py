@@ -45,24 +45,6 @@ def unrolled(node: Node, values: list[Value], follow: Follow) -> list[Value] | N
     )
 
 
-def known_size(
-    step: OpStep, steps: Sequence[Step], specs: Sequence[Spec]
-) -> Value | None:
-    """Return the size of an axis that a slice of a shape takes, if it is static."""
-    shape = op_of(step.inputs[0], steps) if step.inputs else None
-    if step.op != "StridedSlice" or shape is None or shape.op != "Shape":
-        return None
-    begin = constant(step.inputs[1])
-    if begin is None or step.attributes.get("shrink_axis_mask") != 1:
-        return None
-    sizes = shape_of(shape.inputs[0], steps, specs)
-    at = int(begin.reshape(-1)[0])
-    size = None
-    if sizes is not None and -len(sizes) <= at < len(sizes):
-        size = sizes[at]
-    return None if size is None else Known(np.int32(size))
-
-
 def shape_of(
     value: Value, steps: Sequence[Step], specs: Sequence[Spec]
 ) -> Sequence[int | None] | None:

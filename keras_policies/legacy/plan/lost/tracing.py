@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,15 +38,18 @@ from keras_policies.legacy.plan.lost.steps import (
 )
 from keras_policies.legacy.plan.lost.tables import Tables
 from keras_policies.legacy.programs import idioms
+from keras_policies.legacy.values import dims
+from keras_policies.legacy.values.evaluator import has_dims
 
-# How many nodes are followed for a model. A node counts once for each of its inputs, in
-# every call of its function.
 # Ops that take a variable itself, and their counterparts that take its value.
 OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
 
 
 def limit() -> Limit:
-    """Return the limit on the nodes that are followed for a whole model."""
+    """Return the limit on the nodes that are followed for a whole model.
+
+    A node counts once for each of its inputs, in every call of its function.
+    """
     return Limit(limits.NODES, "nodes in the functions that it recorded")
 
 
@@ -61,6 +65,7 @@ class Tracing:
         left: the nodes that may still be followed.
         tables: the lookup layers.
         frozen: the constants that are weights.
+        data: what ops make of sizes, with a dimension for each that is not known.
     """
 
     recorded: Recorded
@@ -71,6 +76,7 @@ class Tracing:
     tables: Tables
     frozen: Frozen
     steps: list[Step] = dataclasses.field(default_factory=list)
+    data: dict[Value, Any] = dataclasses.field(default_factory=dict)
 
     def follow(self, name: str, given: Sequence[Value], depth: int = 0) -> list[Value]:
         """Add the steps of a function; return its outputs."""
@@ -160,19 +166,50 @@ class _Calling:
                 return _always(item)
         op = OF_VARIABLES.get(node.op, node.op)
         tensors = (value for value in inputs if not isinstance(value, Items | Rows))
-        step = OpStep(node.name, op, node.attributes, tuple(tensors))
-        size = loops.known_size(step, steps, specs)
-        if size is not None:
-            return _always(size)
-        folded = _folded(step)
-        if folded is not None:
-            return folded
-        number = self.tracing.add(step)
-        _, raw = table.NODES.get(op, (None, None))
-        return lambda output: Result(
-            number,
-            output.position if raw is None else raw.position(*output[1:]),
-        )
+        return self._op(OpStep(node.name, op, node.attributes, tuple(tensors)))
+
+    def _op(self, step: OpStep) -> Callable[[Output], Value]:
+        """Return the outputs of an op, which is a step unless all are constants."""
+        found = self._data(step) or []
+        number = -1
+        if not found or any(map(has_dims, found)):
+            number = self.tracing.add(step)
+            results = (Result(number, position) for position in range(len(found)))
+            self.tracing.data.update(zip(results, found, strict=True))
+        _, raw = table.NODES.get(step.op, (None, None))
+
+        def value(output: Output) -> Value:
+            position = output.position if raw is None else raw.position(*output[1:])
+            if not found or has_dims(found[position]):
+                return Result(number, position)
+            return Known(found[position])
+
+        return value
+
+    def _data(self, step: OpStep) -> list[Any] | None:
+        """Return what an op makes of constants and sizes; None if it takes a tensor.
+
+        A size that is not known is a dimension: `x.shape[1:]` may be a constant.
+        """
+        tracing = self.tracing
+        if step.op == "Shape":
+            sizes = loops.shape_of(step.inputs[0], tracing.steps, tracing.specs)
+            return None if sizes is None else [dims.sizes(sizes, str(step.inputs[0]))]
+        known = [
+            value.value if isinstance(value, Known) else tracing.data.get(value)
+            for value in step.inputs
+        ]
+        if step.op not in table.NODES or any(value is None for value in known):
+            return None
+        constants = {str(i): value for i, value in enumerate(known)}
+        node = {"op": step.op, "attr": step.attributes}
+        try:
+            found = node_def.call(node, (), constants)
+        except LimitError:
+            raise
+        except UNEXPECTED:
+            return None
+        return [*found] if isinstance(found, tuple) else [found]
 
     def _chosen(
         self, node: Node, condition: Value, inputs: Sequence[Value]
@@ -213,24 +250,6 @@ def _of_call(number: int, positions: Mapping[Output, int]) -> Callable[[Output],
         return Known(np.float32(0))  # a loss, which the layer itself adds
 
     return value
-
-
-def _folded(step: OpStep) -> Callable[[Output], Value] | None:
-    """Return what an op makes of constants, or None where it takes a tensor."""
-    known = [value.value for value in step.inputs if isinstance(value, Known)]
-    if step.op not in table.NODES or len(known) != len(step.inputs):
-        return None
-    _, raw = table.NODES[step.op]
-    constants = {str(i): value for i, value in enumerate(known)}
-    try:
-        found = node_def.call({"op": step.op, "attr": step.attributes}, (), constants)
-    except LimitError:
-        raise
-    except UNEXPECTED:
-        return None
-    results = list(found) if isinstance(found, tuple) else [found]
-    values = [Known(result) for result in results]
-    return lambda output: values[raw.position(*output[1:])]
 
 
 def refuse_resources(values: Iterable[Value], recorded: Recorded) -> None:
