@@ -23,6 +23,7 @@ from keras_policies.keras_internals.layers import (
     sublayers,
 )
 from keras_policies.keras_internals.operations import (
+    LayerCall,
     calls_before,
     checking_shapes,
     inputs_of,
@@ -31,8 +32,6 @@ from keras_policies.keras_internals.operations import (
     mask_of,
     op_calls,
     output_shape,
-    record_call,
-    recorded_calls,
     set_mask,
     shapes_in,
 )

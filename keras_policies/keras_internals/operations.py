@@ -9,7 +9,6 @@ import types
 from collections.abc import (
     Callable,
     Collection,
-    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -192,17 +191,28 @@ def shapes_in(model: keras.Model) -> Iterator[Sequence[int | None]]:
         yield from shapes_in(operation)
 
 
-@needs(GRAPHS)
-def record_call(operation: keras.Operation, outputs: Iterable[Any]) -> None:
-    """Record the outputs of a call of an operation that does not record them itself.
+class LayerCall(keras.Operation):  # type: ignore[misc]
+    """Takes the place of a layer while Keras builds a Functional from a config.
 
-    `functional_from_config` takes the inputs of the next layer from there.
+    Keras calls it where it would call the layer, with the same arguments; the tensors
+    that `make` returns are those of the layer. The model has the layers and operations
+    that made them, and no `LayerCall`.
     """
-    node = types.SimpleNamespace(output_tensors=list(outputs))
-    operation._inbound_nodes.append(node)
 
+    def make(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the symbolic tensors that the layer would return."""
+        raise NotImplementedError
 
-@needs(GRAPHS)
-def recorded_calls(operation: keras.Operation) -> int:
-    """Return how many calls of `operation` have been recorded."""
-    return len(operation._inbound_nodes)
+    @needs(GRAPHS)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the outputs, and note them where Keras looks for those of the layer."""
+        made = self.make(*args, **kwargs)
+        node = types.SimpleNamespace(output_tensors=keras.tree.flatten(made))
+        self._inbound_nodes.append(node)
+        return made
+
+    @property
+    @needs(GRAPHS)
+    def calls(self) -> int:
+        """int, how often it was called before."""
+        return len(self._inbound_nodes)

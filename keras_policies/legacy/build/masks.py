@@ -114,15 +114,15 @@ def maker(config: Config, written_in: Release) -> Maker | None:
     return Maker(cls, ignores_masks, repeats, "inbound_nodes" in config)
 
 
-class _Call(keras.Operation):  # type: ignore[misc]
+class _Call(keras_internals.LayerCall):
     """Calls a layer in a graph, which then says what becomes of the masks."""
 
     def __init__(self, layer: keras.Layer) -> None:
         super().__init__(name=layer.name)
         self.layer = layer
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer, and note the outputs where Keras looks for them."""
+    def make(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the layer."""
         inputs = keras.tree.flatten(args)
         masks = [keras_internals.mask_of(x) for x in inputs]
         if isinstance(self.layer, OVER_TIME):
@@ -137,7 +137,6 @@ class _Call(keras.Operation):  # type: ignore[misc]
             keras_internals.set_mask(found, _joined(self.layer, inputs, masks))
         if isinstance(self.layer, KEEPING):
             keras_internals.set_mask(found, masks[0])
-        keras_internals.record_call(self, keras.tree.flatten(found))
         return found
 
 

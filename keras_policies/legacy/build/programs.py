@@ -64,7 +64,7 @@ def maker(config: Config, made: Made) -> Maker | None:
     return Maker(made) if is_program(config) else None
 
 
-class _Call(keras.Operation):  # type: ignore[misc]
+class _Call(keras_internals.LayerCall):
     """Calls the layer of a program as the lost layer was called."""
 
     def __init__(self, program: Program, layer: keras.Layer) -> None:
@@ -72,8 +72,8 @@ class _Call(keras.Operation):  # type: ignore[misc]
         self.program, self.layer = program, layer
         self._ops: dict[str, OpCall] = {}  # by their names
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer, and note the outputs where Keras looks for them."""
+    def make(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the layer."""
         named = [name for name in self.program.arguments if name in kwargs]
         others = sorted(kwargs.keys() - {*named})
         tensors = [x for x in keras.tree.flatten(args) if is_tensor(x)]
@@ -86,7 +86,6 @@ class _Call(keras.Operation):  # type: ignore[misc]
         if len(tensors) == len(self.program.inputs) - 1:
             tensors.append(self._op("mask", "_Mask")(tensors[:1]))
         found = self.layer(tensors[0] if len(tensors) == 1 else tensors)
-        keras_internals.record_call(self, keras.tree.flatten(found))
         return found
 
     def _op(self, name: str, op: str, constants: Config | None = None) -> OpCall:

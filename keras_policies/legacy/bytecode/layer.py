@@ -20,7 +20,7 @@ from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
 
 @keras.saving.register_keras_serializable(PACKAGE)
-class LambdaCall(keras.Operation):  # type: ignore[misc]
+class LambdaCall(keras_internals.LayerCall):
     """Makes the nested model of a Lambda layer for each shape that it is called with.
 
     Args:
@@ -46,18 +46,15 @@ class LambdaCall(keras.Operation):  # type: ignore[misc]
         self.is_of_steps = is_of_steps
         self.made: dict[str, keras.Layer] = {}
 
-    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
-        """Call the nested model, and note the outputs where Keras looks for them.
+    def make(self, inputs: Any, **kwargs: Any) -> Any:
+        """Call the nested model.
 
         A mask ends here, as it did in tf.keras; a nested model would hand it on.
         """
         masks = map(keras_internals.mask_of, keras.tree.flatten(inputs))
         if any(mask is not None for mask in masks):
-            found = self.run(inputs)
-        else:
-            found = self.layer(inputs)(inputs)
-        keras_internals.record_call(self, keras.tree.flatten(found))
-        return found
+            return self.run(inputs)
+        return self.layer(inputs)(inputs)
 
     def layer(self, inputs: Any) -> keras.Layer:
         """Return the layer for the shapes and dtypes of some inputs."""

@@ -26,7 +26,7 @@ from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
 
 @keras.saving.register_keras_serializable(PACKAGE)
-class OpCall(keras.Operation):  # type: ignore[misc]
+class OpCall(keras_internals.LayerCall):
     """Calls a TensorFlow function's counterpart whenever Keras calls the op layer.
 
     The operations that it makes are named after the layer. `op` is `"tf.math.add"`, or
@@ -49,16 +49,15 @@ class OpCall(keras.Operation):  # type: ignore[misc]
         self.constants = constants or {}
         self.is_output = is_output
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the counterpart, and note the outputs where Keras looks for them."""
+    def make(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the counterpart, and name the operations that it makes."""
         with located(layer=self.path):
             found = self._found(args, kwargs)
             outputs = list(found) if isinstance(found, tuple) else [found]
         if self.is_output:
             outputs = [as_output(output) for output in outputs]
         self._name_operations(outputs, args, kwargs)
-        keras_internals.record_call(self, outputs)
-        return found
+        return tuple(outputs) if isinstance(found, tuple) else outputs[0]
 
     def _found(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Return what the counterpart returns; raise LegacyModelError if it cannot."""
@@ -92,8 +91,7 @@ class OpCall(keras.Operation):  # type: ignore[misc]
             if is_tensor(tensor)
             for operation, _, _ in keras_internals.calls_before(tensor, given)
         }
-        calls = keras_internals.recorded_calls(self)
-        call = f".call_{calls}" if calls else ""
+        call = f".call_{self.calls}" if self.calls else ""
         for number, operation in enumerate(made.values()):
             part = f".{number}" if number else ""
             operation.name = f"{self.name}{call}{part}"
