@@ -120,6 +120,7 @@ DRAWN = {
     "dropout_of_rows_by_ops": {("Dropout", 0.4, (None, 1, None))},
     "encoder_with_dropout": {("Dropout", 0.25, None), ("Dropout", 0.5, None)},
     "gaussian_noise_by_ops": {("GaussianNoise", None, None)},
+    "generator_noise_by_ops": {("GaussianNoise", None, None)},
 }
 
 

@@ -36,7 +36,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Value,
 )
 from keras_policies.legacy.plan.lost.tables import Tables
-from keras_policies.legacy.programs import idioms
+from keras_policies.legacy.programs import generators, idioms
 
 # How many nodes are followed for a model. A node counts once for each of its inputs, in
 # every call of its function.
@@ -127,6 +127,7 @@ class _Calling:
             self.values[name] = _of_call(number, positions)
 
     def _node(self, node: Node) -> None:
+        node = generators.drawn(node, self.body.nodes)
         inputs = [self.value(taken) for taken in node.inputs]
         self.values[node.name] = self._made(node, inputs)
 
