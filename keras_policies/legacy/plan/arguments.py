@@ -46,6 +46,11 @@ OF_BATCH_NORMALIZATION = {
     **{"virtual_batch_size": (None,), "adjustment": (None,)},
 }
 OF_SPATIAL_DROPOUT = _any_value("trainable", "noise_shape")
+# See `locally_connected`.
+OF_LOCALLY_CONNECTED: Values = {
+    **_any_value("filters", "kernel_size", "strides", "padding", "data_format"),
+    **{"use_bias": ANY, "implementation": (1, 2)},
+}
 # Classes -> the settings that they no longer take, with the values to be dropped.
 _DROPPED: tuple[tuple[str, Values], ...] = (
     ("Attention AdditiveAttention", {"causal": ANY}),  # now given in each call
@@ -55,6 +60,7 @@ _DROPPED: tuple[tuple[str, Values], ...] = (
     ("DepthwiseConv1D DepthwiseConv2D", {**OF_CONVOLUTIONS, "filters": ANY}),
     ("SpatialDropout1D SpatialDropout2D SpatialDropout3D", OF_SPATIAL_DROPOUT),
     ("MultiHeadAttention", _any_value("query_shape", "key_shape", "value_shape")),
+    ("EinsumDense", OF_LOCALLY_CONNECTED),
     ("Embedding", {"input_length": ANY}),
     ("Identity", {"input_shape": ANY}),
     ("InputLayer", {"ragged": (False, None)}),
