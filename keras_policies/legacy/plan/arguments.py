@@ -95,6 +95,9 @@ LEFT_OUT = {"BatchNormalization": {"renorm": "the batch renormalization"}}
 # Class as it was written -> settings that Keras 2.1 did not record, with what it did.
 UNRECORDED = {"GRU": {"reset_after": False}}
 
+# Classes that recorded no settings before Keras 2.1.3.
+WITHOUT_SETTINGS = "GRUCell", "LSTMCell", "SimpleRNNCell"
+
 # Values that Keras 3 no longer takes.
 REFUSED: dict[str, Values] = {
     "Resizing": {"interpolation": ("area", "gaussian", "mitchellcubic")},
@@ -120,6 +123,11 @@ def stock_arguments(
         config: the arguments as written.
         path: of the layer.
     """
+    if written in WITHOUT_SETTINGS and "units" not in config:
+        raise LegacyModelError(
+            f"its class is {written}, whose settings Keras 2.1.2 did not record.",
+            "Build the model in code, and call load_weights.",
+        )
     for name, part in LEFT_OUT.get(class_name, {}).items():
         if config.get(name):
             yield Findings(left_out=(f"{part} of {path!r}",))
