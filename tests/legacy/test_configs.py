@@ -26,6 +26,7 @@ WARNED = {
     "added_weight": r"\(3,\), which is no weight of 'dense'",
     "lost_keyword": LOST,
     "lost_states": LOST,
+    "sharpness_aware": "SharpnessAwareMinimization, so that the model in it trains by",
 }
 
 

@@ -319,6 +319,15 @@ def locally_connected_sparse():
     return locally_connected(3, 1)
 
 
+def sharpness_aware():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.Dense(1)])
+    model = keras.models.experimental.SharpnessAwareMinimization(model)
+    model.compile("adam", "mse")
+    x = array(3, 4)
+    model.fit(x, np.ones((3, 1)), verbose=0)
+    return model, [x]
+
+
 CASES = (
     *(conv1d_extra_axis, conv2d_extra_axes, conv3d_extra_axis, conv1d_twice),
     *(conv1d_inside, base_layer, base_layer_in_sequential, base_layer_masked),
@@ -329,7 +338,7 @@ CASES = (
     *(sequence_features, custom_standardization, normalization_of_items),
     *(normalization_of_shared_items, normalization_of_rank_1, lost_states),
     *(lost_cell, lost_keyword, locally_connected_by_parts, locally_connected_by_masks),
-    *(locally_connected_channels_first, locally_connected_sparse),
+    *(locally_connected_channels_first, locally_connected_sparse, sharpness_aware),
 )
 # Cases whose SavedModel is of interest: the others open by the same config.
 SAVED = (
