@@ -328,6 +328,11 @@ def sharpness_aware():
     return model, [x]
 
 
+def ragged_constant():
+    rows = tf.ragged.constant([[1.0], [2.0, 3.0]])
+    return functional(lambda x: rows * tf.reduce_sum(x), (4,))[0], []
+
+
 CASES = (
     *(conv1d_extra_axis, conv2d_extra_axes, conv3d_extra_axis, conv1d_twice),
     *(conv1d_inside, base_layer, base_layer_in_sequential, base_layer_masked),
@@ -339,6 +344,7 @@ CASES = (
     *(normalization_of_shared_items, normalization_of_rank_1, lost_states),
     *(lost_cell, lost_keyword, locally_connected_by_parts, locally_connected_by_masks),
     *(locally_connected_channels_first, locally_connected_sparse, sharpness_aware),
+    ragged_constant,
 )
 # Cases whose SavedModel is of interest: the others open by the same config.
 SAVED = (
