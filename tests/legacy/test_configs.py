@@ -16,6 +16,7 @@ REFUSED = {
     "locally_connected_sparse": "with implementation=3, which Keras 3 cannot do",
     "normalization_of_shared_items": "to be kept must have a known shape",
     "ragged_constant": "'tf.math.multiply': it takes a constant that is Ragged, and",
+    "repeated_by_tensor": r"'tf.repeat': .* \(pad to a known length, in code",
     "resizing_area_cropped": "interpolation='area'",
     "sequence_features": "no feature columns; it has FeatureSpace",
     "wide_deep_in_graph": "no premade models; a SavedModel of it opens",

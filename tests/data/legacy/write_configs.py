@@ -333,6 +333,11 @@ def ragged_constant():
     return functional(lambda x: rows * tf.reduce_sum(x), (4,))[0], []
 
 
+def repeated_by_tensor():
+    inputs = keras.Input((4,)), keras.Input((), dtype="int32")
+    return keras.Model(inputs, tf.repeat(*inputs, axis=0)), []
+
+
 CASES = (
     *(conv1d_extra_axis, conv2d_extra_axes, conv3d_extra_axis, conv1d_twice),
     *(conv1d_inside, base_layer, base_layer_in_sequential, base_layer_masked),
@@ -344,7 +349,7 @@ CASES = (
     *(normalization_of_shared_items, normalization_of_rank_1, lost_states),
     *(lost_cell, lost_keyword, locally_connected_by_parts, locally_connected_by_masks),
     *(locally_connected_channels_first, locally_connected_sparse, sharpness_aware),
-    ragged_constant,
+    *(ragged_constant, repeated_by_tensor),
 )
 # Cases whose SavedModel is of interest: the others open by the same config.
 SAVED = (
