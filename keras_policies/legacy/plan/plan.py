@@ -123,9 +123,9 @@ def make(
 def _unwrapped(legacy: LegacyModel) -> LegacyModel:
     """Return the model inside a SharpnessAwareMinimization, or the model as it is."""
     written, wrapper = legacy.config, "SharpnessAwareMinimization"
-    inner: Any = (written.get("config") or {}).get("model")
-    is_wrapped = written.get("class_name") == wrapper and isinstance(inner, dict)
-    if not is_wrapped or legacy.recorded or classes.is_own(written):
+    config, is_wrapped = written.get("config"), written.get("class_name") == wrapper
+    inner = config.get("model") if is_wrapped and isinstance(config, dict) else None
+    if not isinstance(inner, dict) or legacy.recorded or classes.is_own(written):
         return legacy
     weights = tuple(
         dataclasses.replace(weight, path=weight.path.removeprefix("model/"))
