@@ -31,7 +31,11 @@ class Known(NamedTuple):
 
 KNOWN = (
     # A SavedModel of such layers opens by its recorded functions if those can be had.
-    Known("LocallyConnected.*(h5|keras)$", "refused", "Keras 3 has no such layer"),
+    Known(
+        "LocallyConnected.*-same-.*(h5|keras)$",
+        "refused: .*implementation=3",
+        "each output has another number of weights",
+    ),
     Known("DenseFeatures.*(h5|keras)$", "refused", "Keras 3 has no such layer"),
     Known("RandomFourierFeatures.*(h5|keras)$", "refused", "Keras 3 has no such layer"),
     Known("CategoryCrossing", "refused", "Keras 3 has no such layer"),

@@ -13,7 +13,10 @@ ARCHIVE = legacy_files.FOLDER / "configs.tar.xz"
 REFUSED = {
     "conv1d_twice": "Kernel shape must have the same length as input",
     "custom_standardization": "shouted .layers 'words'",
+    "locally_connected_sparse": "with implementation=3, which Keras 3 cannot do",
     "normalization_of_shared_items": "to be kept must have a known shape",
+    "ragged_constant": "'tf.math.multiply': it takes a constant that is Ragged, and",
+    "repeated_by_tensor": r"'tf.repeat': .* \(pad to a known length, in code",
     "resizing_area_cropped": "interpolation='area'",
     "sequence_features": "no feature columns; it has FeatureSpace",
     "wide_deep_in_graph": "no premade models; a SavedModel of it opens",
@@ -25,6 +28,7 @@ WARNED = {
     "added_weight": r"\(3,\), which is no weight of 'dense'",
     "lost_keyword": LOST,
     "lost_states": LOST,
+    "sharpness_aware": "SharpnessAwareMinimization, so that the model in it trains by",
 }
 
 
@@ -73,6 +77,17 @@ def test_the_converted_file_opens_in_stock_keras(name, folder, tmp_path):
 def test_the_error_says_what_keras_lacks(name, folder):
     with pytest.raises(LegacyModelError, match=REFUSED[name.split("/")[1]]):
         keras_policies.load_model(folder / name)
+
+
+@pytest.mark.parametrize(
+    "name", cases(lambda case: case.startswith("locally_") and case not in REFUSED)
+)
+def test_locally_connected_layers_train_on_as_in_tensorflow(name, folder):
+    model = keras_policies.load_model(folder / name)
+    (x,) = legacy_files.arrays(folder / name, "x_")
+    model.fit(x, np.ones((4, 1)), verbose=0)
+    (expected,) = legacy_files.arrays(folder / name, "trained")
+    np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-5)
 
 
 def test_an_embedding_by_itself_takes_ids_of_any_rank(folder):

@@ -149,10 +149,10 @@ def test_missing_classes_are_all_named_with_their_layers(tmp_path):
 
 def test_a_class_without_a_counterpart_is_named(tmp_path):
     def edit(config, file):
-        config["config"]["layers"][1]["class_name"] = "LocallyConnected1D"
+        config["config"]["layers"][1]["class_name"] = "RandomHeight"
 
     with pytest.raises(
-        LegacyModelError, match="'fc1': its class is LocallyConnected1D; Keras 3"
+        LegacyModelError, match="'fc1': its class is RandomHeight; Keras 3"
     ):
         load_model(edited_h5(tmp_path, edit))
 

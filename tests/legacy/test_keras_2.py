@@ -5,11 +5,17 @@ import re
 import warnings
 
 import h5py
+import keras
 import legacy_files
 import numpy as np
 import pytest
 
-from keras_policies import keras_internals, load_model
+from keras_policies import (
+    LegacyModelError,
+    keras_internals,
+    load_model,
+    load_weights,
+)
 
 ARCHIVE = legacy_files.FOLDER / "keras_2.tar.xz"
 NAMES = (
@@ -122,3 +128,22 @@ def test_slots_that_do_not_fit_the_weights_start_anew(folder, tmp_path, case, ed
     with pytest.warns(UserWarning, match="the optimizer's state.*no value for"):
         model = load_model(path)
     assert int(model.optimizer.iterations) == 0
+
+
+def test_a_cell_without_settings_is_refused_and_its_weights_go_into_code(folder):
+    path = folder / "2.1.2/cell.h5"
+    with pytest.raises(LegacyModelError, match="gru_cell_1': .*2.1.2 did not record"):
+        load_model(path)
+    rnn = keras.layers.RNN(
+        keras.layers.GRUCell(3, recurrent_activation=hard_sigmoid, reset_after=False),
+        name="rnn_1",
+    )
+    model = keras.Sequential([keras.Input((5, 4)), rnn, keras.layers.Dense(2)])
+    load_weights(model, path)
+    stored = np.load(path.with_suffix(".npz"))
+    found = model.predict(stored["x_0"], verbose=0)
+    np.testing.assert_allclose(found, stored["y"], rtol=1e-5, atol=1e-6)
+
+
+def hard_sigmoid(x):
+    return keras.ops.clip(0.2 * x + 0.5, 0, 1)

@@ -7,7 +7,7 @@ import legacy_files
 import numpy as np
 import pytest
 
-from keras_policies.legacy.ops import node_def, table
+from keras_policies.legacy.ops import kinds, node_def, table
 
 CASES = json.loads((legacy_files.FOLDER / "nodes.json").read_text())
 TOLERANCE = {"float16": 5e-3}
@@ -136,7 +136,44 @@ def test_numbers_are_counted_up_to_a_known_one():
     assert every.tolist() == [1, 3, 0, 1]
 
 
+# Of the seed (0, 30), whose first normal number is below -2: what TensorFlow 2.15 drew.
+@pytest.mark.parametrize(
+    ("node", "bounds", "dtype", "expected"),
+    [
+        ("RandomNormal", (), "DT_FLOAT", [-2.163154, 0.064800, 1.779203, 1.628661]),
+        ("RandomNormal", (), "DT_HALF", [-2.1640625]),
+        ("TruncatedNormal", (), "DT_FLOAT", [0.064800, 1.779203, 1.628661, 0.816120]),
+        ("RandomUniform", (), "DT_FLOAT", [0.0961623, 0.7547662, 0.0545275]),
+        ("RandomUniformInt", (-5, 17), "DT_INT32", [-3, -5, 13, 0, -2]),
+        ("RandomUniformInt", (-(2**63), 2**62), "DT_INT64", [-5196982247302082804]),
+        ("RandomUniformFullInt", (), "DT_INT32", [1301040908, 937466926, -108594494]),
+        (
+            "RandomUniformFullInt",
+            (),
+            "DT_INT64",
+            [4026389789552693004],
+        ),
+    ],
+)
+@pytest.mark.parametrize("form", ["", "V2"])
+def test_a_seed_stands_for_the_numbers_that_tensorflow_drew(
+    node, bounds, dtype, expected, form
+):
+    (key, counter, alg) = node_def.call(
+        {"op": "StatelessRandomGetKeyCounterAlg"}, [np.array([0, 30])], {}
+    )
+    source = [key, counter, np.int32(alg)] if form else [np.array([0, 30])]
+    definition = {"op": f"Stateless{node}{form}", "attr": {"dtype": {"type": dtype}}}
+    shape = np.array([len(expected)])
+    found = node_def.call(definition, [shape, *source, *map(np.int64, bounds)], {})
+    expected = np.array(expected, kinds.dtype(dtype))
+    assert found.dtype == expected.dtype
+    tolerance = 2e-6 if dtype == "DT_FLOAT" else 0
+    np.testing.assert_allclose(found, expected, tolerance)
+
+
 IDS, BOXES = keras.Input((4,), dtype="int32"), keras.Input((4,))
+SIZES = table.call("shape", [BOXES], {})
 
 
 @pytest.mark.parametrize(
@@ -148,6 +185,8 @@ IDS, BOXES = keras.Input((4,), dtype="int32"), keras.Input((4,))
         ("dynamic_stitch", [[np.array([2, 0])], [BOXES]], "indices: none is 1"),
         ("image.crop_and_resize", [BOXES, BOXES, IDS, [2, 2], "bicubic"], "method"),
         ("signal.rfft2d", [keras.Input((4, 4)), [3, 4]], "of other rows"),
+        ("random.stateless_normal", [SIZES, [1, 2]], "with a known batch size"),
+        ("random.stateless_uniform", [[3], IDS], "expected two known numbers"),
         ("image.adjust_hue", [keras.Input((2, 2, 3), dtype="int32"), 0.1], "floating"),
     ],
 )

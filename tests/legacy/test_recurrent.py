@@ -14,7 +14,7 @@ from test_lost import assert_close
 from keras_policies import LegacyModelError, keras_internals, load_model
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.recorded import Function, Node, Output, Recorded, Spec
-from keras_policies.legacy.plan.lost import recurrent
+from keras_policies.legacy.plan.lost import cudnn_calls, recurrent
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
     Held,
@@ -25,9 +25,9 @@ from keras_policies.legacy.plan.lost.steps import (
 )
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*(classes of these layers|with a mask attached)"
+    "ignore:.*(classes of these layers|with a mask attached|op 'CudnnRNN' has no count)"
 )
-ARCHIVE = legacy_files.FOLDER / "recurrent.tar.xz"
+ARCHIVES = [legacy_files.FOLDER / f"{name}.tar.xz" for name in ("recurrent", "cudnn")]
 OLD = "2.0.0", "2.4.4"  # jax alone opens these
 # No stock layer does what the loop does.
 REFUSED = "own_cell"
@@ -41,6 +41,11 @@ EXPECTED = {
         ("GRU", {"go_backwards": False, "units": 2}),
         ("GRU", {"go_backwards": True, "return_sequences": False}),
     ],
+    "cudnn": [
+        ("LSTM", {"name": "lstm", "return_sequences": True}),
+        ("GRU", {"go_backwards": True, "reset_after": True, "return_sequences": True}),
+    ],
+    "cudnn_last": [("GRU", {"units": 4}), ("LSTM", {"return_sequences": False})],
     "encoder_decoder": [
         ("LSTM", {"return_state": True, "return_sequences": False}),
         ("LSTM", {"return_state": False, "return_sequences": True}),
@@ -83,9 +88,11 @@ print("compared", len(json.loads(sys.argv[1])))
 
 def names():
     """Return the cases as `release/name`, those of old releases on jax alone."""
-    with tarfile.open(ARCHIVE) as archive:
-        parts = (name.split("/") for name in archive.getnames())
-        found = [f"{p[1]}/{p[2]}" for p in parts if p[-1] == "expected.npz"]
+    found = []
+    for path in ARCHIVES:
+        with tarfile.open(path) as archive:
+            parts = (name.split("/") for name in archive.getnames())
+            found += [f"{p[1]}/{p[2]}" for p in parts if p[-1] == "expected.npz"]
     is_old = [name.startswith(OLD) and not legacy_files.IS_THOROUGH for name in found]
     return sorted(name for name, old in zip(found, is_old, strict=True) if not old)
 
@@ -96,7 +103,7 @@ NAMES = names()
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("recurrent")
-    return legacy_files.unpacked(made, [ARCHIVE]) / "recurrent"
+    return legacy_files.unpacked(made, ARCHIVES) / "recurrent"
 
 
 def recurrent_layers(model):
@@ -320,3 +327,10 @@ def test_a_loop_that_does_otherwise_is_no_layer(others, options):
     left, steps = found(*others, **options)
     assert left is None
     assert len(steps) == 5
+
+
+def test_parameters_in_another_order_are_no_layer(folder, monkeypatch):
+    gru = ("GRU", 1, [0, 1, 2], {"reset_after": True})
+    monkeypatch.setitem(cudnn_calls.MODES, "gru", gru)
+    with pytest.raises(LegacyModelError, match="without a counterpart.*\\n.*CudnnRNN"):
+        load_model(folder / "2.15.1/cudnn/model")

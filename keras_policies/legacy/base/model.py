@@ -122,6 +122,7 @@ class LegacyModel:
     # Of stateful RNNs, which a SavedModel records.
     states: LayerWeights = dataclasses.field(default_factory=dict)
     recorded: "Recorded | None" = None  # the functions of a SavedModel
+    left_out: tuple[str, ...] = ()  # what was around the model
 
     @property
     def size(self) -> int:

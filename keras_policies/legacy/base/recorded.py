@@ -147,3 +147,9 @@ class Recorded:
     signatures: Mapping[str, Trace]
     # Lookup tables; None where the file does not hold what is in it.
     tables: Mapping[int, Table | None] = dataclasses.field(default_factory=dict)
+
+    @property
+    def regularizers(self) -> list[Trace]:
+        """The regularizers of all layers, of which the root knows its own alone."""
+        every = (each for layer in self.layers.values() for each in layer.regularizers)
+        return [*{each.function: each for each in every}.values()]

@@ -80,7 +80,8 @@ def build(
         unused = (
             f"{name!r}, whose result is used by its shape alone" for name in made.unused
         )
-        left_out = [*plan.findings.left_out, *unused, *added, *always]
+        found = *legacy.left_out, *plan.findings.left_out
+        left_out = [*found, *unused, *added, *always]
         if compile:
             with corrupt(legacy.path, "its training_config"):
                 left_out += compiling.compile_model(model, plan, pairs)

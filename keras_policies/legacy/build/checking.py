@@ -261,13 +261,14 @@ class _Comparison:
         Of a negative loss the model has the absolute value, and in inference, too, what
         a layer only adds in training.
         """
-        root, trace = self.recorded.layers.get(0), self._with_losses
-        if root is None or trace is None or not (trace.losses or root.regularizers):
+        trace = self._with_losses
+        if trace is None or not (trace.losses or self.recorded.regularizers):
             return ""
         self.model(nest, training=False)
-        total = sum(float(loss) for loss in self.model.losses)
+        losses = map(keras.ops.convert_to_numpy, self.model.losses)
+        total = sum(map(float, losses))
         try:
-            every = [trace, training.twin(root, trace)]
+            every = [trace, training.twin(self.recorded.layers[0], trace)]
             sums = [self._losses(interpreter, t, inputs) for t in every if t]
         except (NotInterpretedError, LimitError):  # an op that the outputs do not need
             return ""
@@ -281,14 +282,14 @@ class _Comparison:
         """Return the sum of the absolute values of the losses in the graph."""
         with self._budget():
             losses = interpreter.run(trace, inputs)[len(traces.specs(trace.outputs)) :]
-            regularizers = self.recorded.layers[0].regularizers
+            regularizers = self.recorded.regularizers
             losses += [interpreter.run(each, [])[0] for each in regularizers]
         return sum(float(abs(np.sum(loss))) for loss in losses)
 
     def _check_regularizers(self, interpreter: Interpreter) -> None:
         """Raise an error if a weight has a loss that the file does not record."""
-        traces = self.recorded.layers[0].regularizers if self.recorded.layers else ()
-        losses = [float(interpreter.run(trace, [])[0]) for trace in traces]
+        regularizers = self.recorded.regularizers
+        losses = [float(interpreter.run(each, [])[0]) for each in regularizers]
         for variable in self.model.weights if losses else ():
             regularizer = getattr(variable, "regularizer", None)
             if regularizer is None:

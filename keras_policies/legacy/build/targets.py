@@ -21,7 +21,8 @@ class Place(NamedTuple):
     layer: keras.Layer
     path: str  # of attributes, "blocks/0/first"
     stored_path: str  # as a Keras-2 .keras file has it, "blocks/block/first"
-    # Both without TimeDistributed, which `extra_axes` put around a layer.
+    # Both without TimeDistributed, which `extra_axes` put around a layer, and without
+    # the model around the EinsumDense of its name that a locally connected layer is.
     bare_path: str = ""
     bare_stored_path: str = ""
 
@@ -48,7 +49,10 @@ def layers(
             if not isinstance(child, keras.Variable) and id(child) not in seen:
                 seen.add(id(child))
                 paths = _join(place.path, name), _join(place.stored_path, stored)
-                is_wrapper = isinstance(place.layer, keras.layers.TimeDistributed)
+                is_wrapper = isinstance(place.layer, keras.layers.TimeDistributed) or (
+                    isinstance(child, keras.layers.EinsumDense)
+                    and child.name == place.layer.name
+                )
                 bare = place.bare_path, place.bare_stored_path
                 if not is_wrapper:
                     bare = _join(bare[0], name), _join(bare[1], stored)

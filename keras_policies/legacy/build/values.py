@@ -1,5 +1,6 @@
 """Puts the tensors of a legacy file into the variables of a Keras 3 model."""
 
+import math
 from collections.abc import Callable
 
 import keras
@@ -18,12 +19,19 @@ KINDS = {"float": "float", "bfloat": "float", "int": "int", "uint": "int"}
 
 
 def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
-    """Return whether shape and kind of dtype (float, int, …) of both are equal."""
+    """Return whether shape and kind of dtype (float, int, …) of both are equal.
+
+    The bias of a locally connected layer had its axes apart, or in another order.
+    """
     kinds = [
         next((kind for start, kind in KINDS.items() if name.startswith(start)), name)
         for name in (str(variable.dtype), str(weight.dtype))
     ]
-    return kinds[0] == kinds[1] and tuple(variable.shape) == weight.shape
+    own, stored = tuple(variable.shape), weight.shape
+    is_bias = "bias" in variable.name and len(own) > 1 < len(stored)
+    is_same = is_bias and math.prod(own) == math.prod(stored)
+    is_moved = is_same and stored[-1] in (own[0], own[-1])
+    return kinds[0] == kinds[1] and (own == stored or is_moved)
 
 
 def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:

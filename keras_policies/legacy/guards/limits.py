@@ -74,6 +74,7 @@ NAMESAKES = 8  # layers of one name and the same variables; others are not tried
 NAME_CHARACTERS = 200  # of a layer that is made; others are cut off
 BOXES = 200  # chosen by non-maximum suppression, a loop that is unrolled
 RATE_OPS = 6  # followed to the number that a dropout's rate is
+SEED_OPS = 16  # searched between a generator and its use: slices, casts, other seeds
 SCALING_OPS = 2  # searched between a random draw and its use: a factor, a sum
 
 # Bytecode of Lambda layers.

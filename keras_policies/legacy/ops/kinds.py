@@ -89,7 +89,8 @@ def length(value: object) -> DimLike:
 def lengths(value: Any) -> list[DimLike]:
     """Return a list of ints and dimensions."""
     if is_tensor(value):
-        raise _expected("sizes, not a tensor that is computed", value)
+        told = "known sizes (pad to a known length, in code), not a computed tensor"
+        raise _expected(told, value)
     budget.work(value.size * budget.ITEM if isinstance(value, np.ndarray) else 0)
     items = np.asarray(value, dtype=object)
     if items.ndim > 1:

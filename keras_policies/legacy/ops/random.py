@@ -1,20 +1,35 @@
 """Random numbers by a stock layer, which keeps a seed.
 
 They are drawn anew in each training step. Elsewhere Keras turns the noise off: what
-remains is the mean.
+remains is the mean. Numbers that TensorFlow draws from a known seed are constants.
 """
 
+import functools
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from keras_policies.late import keras
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.ops import philox
 from keras_policies.legacy.ops.kinds import DType, Lengths, Value
 from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.evaluator import call_layer, dtype_of, has_dims, ops
+from keras_policies.legacy.values.evaluator import (
+    call_layer,
+    dtype_of,
+    has_dims,
+    is_tensor,
+    ops,
+)
 
 SHAPE = Raw("shape", "dtype")
 # What a normal distribution has below -2, where TensorFlow cuts it off.
 BELOW = 0.022750132
+# Names of TensorFlow's algorithms that are Philox, at least on CPUs.
+PHILOX = None, "auto_select", "philox", 1, 3
 
 
 def _noise(shape: Lengths, dtype: str) -> Any:
@@ -89,3 +104,125 @@ def uniform(
     if is_integer:  # rounding may make 1 of a share
         numbers = ops.minimum(ops.floor(numbers), ops.subtract(maxval, 1.0))
     return ops.cast(numbers, dtype)
+
+
+# Numbers that a seed stands for, or a key and a counter.
+SEED, KEY = Raw("shape seed", "dtype"), Raw("shape key counter alg", "dtype")
+
+
+@op(
+    StatelessRandomGetKeyCounter=Raw("seed", outputs="key counter"),
+    StatelessRandomGetKeyCounterAlg=Raw("seed", outputs="key counter alg"),
+)
+def generator(seed: Value) -> tuple[Any, Any, int]:
+    """Return the key, the counter and the algorithm that a seed stands for."""
+    if is_tensor(seed) or np.shape(seed) != (2,):
+        raise ValueError(f"seed: expected two known numbers, found {str(seed)[:80]}")
+    return (*philox.key_and_counter(np.asarray(seed)), 1)
+
+
+def _drawn(
+    numbers: Callable[..., Any], shape: Sequence[Any], seed: Any, alg: object, *key: Any
+) -> Any:
+    """Return the numbers that TensorFlow draws, which are the same each time."""
+    if any(map(has_dims, shape)):
+        raise ValueError(
+            "shape: expected known sizes, as a seed stands for other numbers at each "
+            "size. Draw without a seed, or save the model with a known batch size"
+        )
+    if seed is None and any(map(is_tensor, key)):
+        raise ValueError("seed: expected known numbers, found a tensor")
+    if alg not in PHILOX:
+        raise ValueError(f"alg: expected Philox, found {alg!r}")
+    count = math.prod(shape)
+    budget.spend(count, philox.BYTES, philox.COST * count)
+    budget.free(count * (philox.BYTES - 8))
+    key = key if seed is None else generator(seed)[:2]
+    return numbers(*key, count).reshape(shape)
+
+
+def _normally(
+    numbers: Callable[..., Any],
+    shape: Any,
+    seed: Any,
+    mean: Any,
+    stddev: Any,
+    dtype: str,
+    alg: object,
+    key: Any,
+    counter: Any,
+) -> Any:
+    if dtype == "float64":
+        raise ValueError("dtype: expected float32, float16 or bfloat16, found float64")
+    drawn = _drawn(numbers, shape, seed, alg, key, counter).astype(dtype)
+    return ops.add(ops.multiply(drawn, stddev), mean)
+
+
+for ending, form in (("", SEED), ("V2", KEY)):
+    functions(
+        "shape:Lengths seed:object=None mean=0.0 stddev=1.0 dtype:DType='float32' "
+        "alg:object=None key:object=None counter:object=None",
+        *(
+            (
+                functools.partial(_normally, numbers),
+                f"random.stateless_{name}" * (ending == ""),
+                f"Stateless{node}{ending}",
+            )
+            for numbers, name, node in (
+                (philox.normal, "normal", "RandomNormal"),
+                (philox.truncated_normal, "truncated_normal", "TruncatedNormal"),
+            )
+        ),
+        raw=form,
+    )
+
+
+@op(
+    "random.stateless_uniform",
+    StatelessRandomUniform=SEED,
+    StatelessRandomUniformV2=KEY,
+    StatelessRandomUniformInt=Raw("shape seed minval maxval", "dtype"),
+    StatelessRandomUniformIntV2=Raw("shape key counter alg minval maxval", "dtype"),
+)
+def stateless_uniform(
+    shape: Lengths,
+    seed: Any = None,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: DType = "float32",
+    alg: object = None,
+    key: Any = None,
+    counter: Any = None,
+) -> Value:
+    """Return uniform numbers from `minval` on and below `maxval`."""
+    if not dtype.startswith("int"):
+        if dtype != "float32":
+            raise ValueError(f"dtype: expected float32 or integers, found {dtype}")
+        drawn = _drawn(philox.uniform, shape, seed, alg, key, counter)
+        span = ops.subtract(1.0 if maxval is None else maxval, minval)
+        return ops.add(ops.multiply(drawn, span), minval)
+    words = any_integers(shape, dtype, seed, alg, key, counter)
+    if maxval is None:
+        return words
+    if maxval <= minval:
+        raise ValueError(f"maxval: expected more than {minval}, found {maxval}")
+    with np.errstate(over="ignore"):  # as TensorFlow's integers overflow
+        span = np.uint64(int(maxval) - int(minval))
+        unsigned = words.astype(f"u{dtype}") % span + np.int64(minval).astype("uint64")
+    return unsigned.astype(dtype)
+
+
+@op(StatelessRandomUniformFullInt=SEED, StatelessRandomUniformFullIntV2=KEY)
+def any_integers(
+    shape: Lengths,
+    dtype: DType,
+    seed: Any = None,
+    alg: object = None,
+    key: Any = None,
+    counter: Any = None,
+) -> Value:
+    """Return all bits of integers drawn."""
+    if dtype not in ("int32", "int64"):
+        raise ValueError(f"dtype: expected int32 or int64, found {dtype}")
+    numbers = philox.long_words if dtype == "int64" else philox.words
+    return _drawn(numbers, shape, seed, alg, key, counter).astype(dtype)

@@ -46,6 +46,11 @@ OF_BATCH_NORMALIZATION = {
     **{"virtual_batch_size": (None,), "adjustment": (None,)},
 }
 OF_SPATIAL_DROPOUT = _any_value("trainable", "noise_shape")
+# See `locally_connected`.
+OF_LOCALLY_CONNECTED: Values = {
+    **_any_value("filters", "kernel_size", "strides", "padding", "data_format"),
+    **{"use_bias": ANY, "implementation": (1, 2)},
+}
 # Classes -> the settings that they no longer take, with the values to be dropped.
 _DROPPED: tuple[tuple[str, Values], ...] = (
     ("Attention AdditiveAttention", {"causal": ANY}),  # now given in each call
@@ -55,6 +60,7 @@ _DROPPED: tuple[tuple[str, Values], ...] = (
     ("DepthwiseConv1D DepthwiseConv2D", {**OF_CONVOLUTIONS, "filters": ANY}),
     ("SpatialDropout1D SpatialDropout2D SpatialDropout3D", OF_SPATIAL_DROPOUT),
     ("MultiHeadAttention", _any_value("query_shape", "key_shape", "value_shape")),
+    ("EinsumDense", OF_LOCALLY_CONNECTED),
     ("Embedding", {"input_length": ANY}),
     ("Identity", {"input_shape": ANY}),
     ("InputLayer", {"ragged": (False, None)}),
@@ -89,6 +95,9 @@ LEFT_OUT = {"BatchNormalization": {"renorm": "the batch renormalization"}}
 # Class as it was written -> settings that Keras 2.1 did not record, with what it did.
 UNRECORDED = {"GRU": {"reset_after": False}}
 
+# Classes that recorded no settings before Keras 2.1.3.
+WITHOUT_SETTINGS = "GRUCell", "LSTMCell", "SimpleRNNCell"
+
 # Values that Keras 3 no longer takes.
 REFUSED: dict[str, Values] = {
     "Resizing": {"interpolation": ("area", "gaussian", "mitchellcubic")},
@@ -114,6 +123,11 @@ def stock_arguments(
         config: the arguments as written.
         path: of the layer.
     """
+    if written in WITHOUT_SETTINGS and "units" not in config:
+        raise LegacyModelError(
+            f"its class is {written}, whose settings Keras 2.1.2 did not record.",
+            "Build the model in code, and call load_weights.",
+        )
     for name, part in LEFT_OUT.get(class_name, {}).items():
         if config.get(name):
             yield Findings(left_out=(f"{part} of {path!r}",))

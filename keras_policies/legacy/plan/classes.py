@@ -16,6 +16,7 @@ RENAMED_CLASSES = {
     "CuDNNGRU": "GRU",
     "CuDNNLSTM": "LSTM",
     "Functional": "Model",
+    **dict.fromkeys(("LocallyConnected1D", "LocallyConnected2D"), "EinsumDense"),
     "Layer": "Identity",  # the base class itself returned its input
     "Network": "Model",
     # The same on one device; Keras 3 has it on TensorFlow only.
@@ -28,8 +29,6 @@ STRETCHING = "Keras 3 has no random stretching; without training it does nothing
 COLUMNS = "Keras 3 has no feature columns; it has FeatureSpace"
 PREMADE = "Keras 3 has no premade models; a SavedModel of it opens"
 WITHOUT_COUNTERPART = {
-    "LocallyConnected1D": "Keras 3 has no locally connected layers",
-    "LocallyConnected2D": "Keras 3 has no locally connected layers",
     "CategoryCrossing": "Keras 3 numbers crosses differently (HashedCrossing)",
     "DenseFeatures": COLUMNS,
     "PeepholeLSTMCell": "Keras 3 has no LSTM with peepholes",

@@ -12,6 +12,7 @@ keras/src/models/functional.py.
 import collections
 import graphlib
 import itertools
+import re
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -72,6 +73,7 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
         if not converted:
             continue
         name, nodes = name_of(legacy), legacy.get("inbound_nodes") or []
+        _check_constants(name, tensors(nodes, graph.names))
         if is_program(converted):
             nodes, constants = graph.with_constants(name, nodes)
             connected += constants
@@ -192,6 +194,20 @@ def tensors(nest: Nest, names: Container[str]) -> list[Nest]:
     if not isinstance(nest, list | tuple):
         return []
     return [tensor for item in nest for tensor in tensors(item, names)]
+
+
+def _check_constants(layer: str, taken: Sequence[Nest]) -> None:
+    """Raise if a layer takes a constant that is ragged or sparse."""
+    for name, _, value, *_ in taken:
+        is_constant = name == CONSTANT and isinstance(value, list | tuple)
+        if is_constant and {"_TYPE": "COMPOSITE"} in value[:1]:
+            kind = re.search(r"tf\.(\w+)TensorSpec", str(value[1:]))
+            raise LegacyModelError(
+                f"it takes a constant that is {kind[1] if kind else 'composite'}, and "
+                "Keras 3 passes dense tensors.",
+                "Build the model in code, with that padded, and call load_weights.",
+                layer=layer,
+            )
 
 
 class _Graph:

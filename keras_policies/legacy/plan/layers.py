@@ -17,6 +17,7 @@ from keras_policies.legacy.plan import (
     findings,
     graph,
     lambdas,
+    locally_connected,
     policies,
     preprocessing,
     resizing,
@@ -295,6 +296,9 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
         return found.with_config(converted)
     if found.name == "TimeDistributed" and calls.is_call(converted.get("layer")):
         return calls.of_time_steps(converted["layer"], converted)
+    if class_name in locally_connected.CLASSES:
+        program = locally_connected.program(config, converted)
+        return calls.call_config(converted["name"], path, program, dtype.get("dtype"))
     if found.name == "BatchNormalization":
         converted["axis"] = _one_axis(converted.get("axis", -1))
     return (yield from preprocessing.with_state(found, converted, settings, path))

@@ -96,6 +96,7 @@ def make(
     are.
     """
     with corrupt(legacy.path):
+        legacy = _unwrapped(legacy)
         settings = Settings(
             safe_mode,
             vocabularies=legacy.vocabularies,
@@ -117,6 +118,23 @@ def make(
         parts = legacy, config, own, nested, policy, training, scale, findings, settings
         plan = Plan(*parts, lost)
         return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
+
+
+def _unwrapped(legacy: LegacyModel) -> LegacyModel:
+    """Return the model inside a SharpnessAwareMinimization, or the model as it is."""
+    written, wrapper = legacy.config, "SharpnessAwareMinimization"
+    config, is_wrapped = written.get("config"), written.get("class_name") == wrapper
+    inner = config.get("model") if is_wrapped and isinstance(config, dict) else None
+    if not isinstance(inner, dict) or legacy.recorded or classes.is_own(written):
+        return legacy
+    weights = tuple(
+        dataclasses.replace(weight, path=weight.path.removeprefix("model/"))
+        for weight in legacy.weights.get("", ())
+    )
+    left_out = f"{wrapper}, so that the model in it trains by its optimizer alone"
+    return dataclasses.replace(
+        legacy, config=inner, weights={"": weights}, left_out=(left_out,)
+    )
 
 
 def _converted(legacy: LegacyModel, settings: Settings) -> tuple[Config, Findings]:

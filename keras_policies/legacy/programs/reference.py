@@ -33,7 +33,7 @@ from keras_policies.legacy.base.recorded import (
 )
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def, table
-from keras_policies.legacy.programs import dropouts, idioms, texts
+from keras_policies.legacy.programs import dropouts, generators, idioms, texts
 
 ALL_OUTPUTS = range(2**31 - 1)  # of a function
 HALVES = "float16", "bfloat16"
@@ -88,7 +88,9 @@ class Interpreter:
         self.calls: list[Call] = []
         self._variables: dict[int, Array] = {}
         self.dropouts: list[str] = []
-        self._functions = functools.cache(functools.partial(idioms.function, recorded))
+        self._functions = functools.cache(
+            lambda name: generators.without(idioms.function(recorded, name))
+        )
         self._order = functools.cache(_order)
 
     def run(
@@ -373,17 +375,7 @@ def _integers(
 # Op -> the mean of its draws.
 MEANS: Mapping[str, Callable[..., Array]] = {
     **dict.fromkeys(("RandomStandardNormal", "TruncatedNormal"), _full(0)),
-    **dict.fromkeys(
-        (
-            *("StatelessRandomNormal", "StatelessRandomNormalV2"),
-            *("StatelessTruncatedNormal", "StatelessTruncatedNormalV2"),
-        ),
-        _full(0),
-    ),
-    **dict.fromkeys(
-        ("RandomUniform", "StatelessRandomUniform", "StatelessRandomUniformV2"),
-        _full(0.5),
-    ),
+    "RandomUniform": _full(0.5),
     "RandomUniformInt": _integers,
 }
 

@@ -328,6 +328,47 @@ for key, drop in {
     case("training", SEQUENCE, trains=False)(make)
 
 
+class Seeded(layers.Layer):
+    """Numbers that a seed stands for, which are the same each time."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(2)
+
+    def call(self, x):
+        normal = tf.random.stateless_normal([4, 7], [3, 5], 1.0, 0.5)
+        cut = tf.random.stateless_truncated_normal([4, 7], [-3, 2**31 - 1])
+        uniform = tf.random.stateless_uniform([7], [0, 8], -1.0, 2.0)
+        columns = tf.random.stateless_uniform([5], [3, 5], 0, 7, dtype=tf.int32)
+        y = tf.matmul(x, normal) + tf.matmul(tf.square(x), cut) + uniform
+        return self.dense(tf.gather(y, columns, axis=1))
+
+
+@case("training", X)
+def seeded():
+    return functional(Seeded(), X)
+
+
+class OfGenerator(layers.Layer):
+    """Noise of a `tf.random.Generator`."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.generator = tf.random.Generator.from_seed(3)
+        self.dense = layers.Dense(4)
+
+    def call(self, x, training=None):
+        y = self.dense(x)
+        if training:
+            y = y + self.generator.normal(tf.shape(x), stddev=0.5)
+        return x + y
+
+
+@case("training", SEQUENCE, trains=False)
+def generator_noise_by_ops():
+    return functional(OfGenerator(), SEQUENCE)
+
+
 class WithDropout(layers.Layer):
     """A transformer's block, its dropouts stock layers."""
 

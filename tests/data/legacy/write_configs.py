@@ -4,7 +4,8 @@
 
 Under TensorFlow 2.0.0, 2.4.4 and 2.15.1. A case goes to OUTDIR/<release>/<case>/:
 `saved_model/`, `model.h5`, `model.keras` (2.15) and `expected.npz`, with the inputs
-`x_*` and the outputs `y_*`. A form that TensorFlow could not write is left out.
+`x_*` and the outputs `y_*`; of a compiled model, the output `trained` after a step of
+training with the target 1, too. A form that TensorFlow could not write is left out.
 """
 
 import os
@@ -284,6 +285,59 @@ def normalization_of_rank_1():
     return keras.Model(inputs, norm(inputs)), [x]
 
 
+def locally_connected(first, second, image="channels_last"):
+    """A model with both locally connected layers, by these implementations."""
+    options = {"implementation": first, "bias_regularizer": "l1", "data_format": image}
+    conv = layers.LocallyConnected2D(3, (2, 1), (1, 2), activation="tanh", **options)
+    x = keras.Input((3, 5, 2))
+    inner = keras.Sequential([keras.Input((3, 5, 2)), conv], name="inner")
+    y = layers.Permute((2, 1))(layers.Reshape((-1, 3))(inner(x)))
+    options = {"implementation": second, "data_format": "channels_first"}
+    y = layers.LocallyConnected1D(2, 2, kernel_regularizer="l2", **options)(y)
+    model = keras.Model(x, layers.Dense(1)(layers.Flatten()(y)))
+    for variable in model.variables:
+        variable.assign(random.uniform(-1, 1, variable.shape))
+    model.compile("adam", "mse")
+    x = array(4, 3, 5, 2)
+    model.fit(x, np.ones((4, 1)), verbose=0)
+    return model, [x]
+
+
+def locally_connected_by_parts():
+    return locally_connected(1, 1)
+
+
+def locally_connected_by_masks():
+    return locally_connected(2, 2)
+
+
+def locally_connected_channels_first():
+    return locally_connected(1, 2, "channels_first")
+
+
+def locally_connected_sparse():
+    return locally_connected(3, 1)
+
+
+def sharpness_aware():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.Dense(1)])
+    model = keras.models.experimental.SharpnessAwareMinimization(model)
+    model.compile("adam", "mse")
+    x = array(3, 4)
+    model.fit(x, np.ones((3, 1)), verbose=0)
+    return model, [x]
+
+
+def ragged_constant():
+    rows = tf.ragged.constant([[1.0], [2.0, 3.0]])
+    return functional(lambda x: rows * tf.reduce_sum(x), (4,))[0], []
+
+
+def repeated_by_tensor():
+    inputs = keras.Input((4,)), keras.Input((), dtype="int32")
+    return keras.Model(inputs, tf.repeat(*inputs, axis=0)), []
+
+
 CASES = (
     *(conv1d_extra_axis, conv2d_extra_axes, conv3d_extra_axis, conv1d_twice),
     *(conv1d_inside, base_layer, base_layer_in_sequential, base_layer_masked),
@@ -293,12 +347,14 @@ CASES = (
     *(wide_deep_model, wide_deep_in_graph, added_weight, embedding_of_ids, only_input),
     *(sequence_features, custom_standardization, normalization_of_items),
     *(normalization_of_shared_items, normalization_of_rank_1, lost_states),
-    *(lost_cell, lost_keyword),
+    *(lost_cell, lost_keyword, locally_connected_by_parts, locally_connected_by_masks),
+    *(locally_connected_channels_first, locally_connected_sparse, sharpness_aware),
+    *(ragged_constant, repeated_by_tensor),
 )
 # Cases whose SavedModel is of interest: the others open by the same config.
 SAVED = (
     *(added_weight, embedding_of_ids, normalization_of_items, custom_standardization),
-    *(lost_states, lost_cell, lost_keyword),
+    *(lost_states, lost_cell, lost_keyword, locally_connected_by_parts),
 )
 
 
@@ -326,6 +382,9 @@ def write(make, out):
     if x:
         outputs = tf.nest.flatten(model(x[0] if len(x) == 1 else x))
         stored.update({f"y_{i}": y.numpy() for i, y in enumerate(outputs)})
+    if model.optimizer:
+        model.fit(x[0], np.ones_like(stored["y_0"]), verbose=0)
+        stored["trained"] = model(x[0]).numpy()
     np.savez(os.path.join(folder, "expected.npz"), **stored)
 
 

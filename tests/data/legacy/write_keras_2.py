@@ -96,3 +96,8 @@ if __name__ == "__main__":
     model = two_inputs()
     model.get_layer("z").trainable = False
     write(os.path.join(folder, "frozen"), model, optimizers.SGD(0.1, momentum=0.9))
+    if RELEASE == "2.1.2":  # which records no settings of a cell
+        keras.backend.clear_session()
+        layers = [keras.layers.RNN(keras.layers.GRUCell(3), input_shape=(5, 4))]
+        model = keras.models.Sequential([*layers, Dense(2)])
+        write(os.path.join(folder, "cell"), model, optimizers.SGD(0.1))

@@ -29,6 +29,7 @@ RELEASE = "keras-" + VERSION if IS_KERAS_3 else tf.__version__
 BATCHES = (3, 5), (2, 8)  # sizes and lengths
 WORDS = 6
 CASES = {}
+CUDNN = "cudnn", "cudnn_last"
 
 
 def case(function):
@@ -304,11 +305,45 @@ def frozen():
     return of_layers(layers.LSTM(3, return_sequences=True), layers.GRU(2))
 
 
+@case
+def cudnn():
+    """By the op for a GPU, which only TensorFlow 2.15 with a GPU could run."""
+    lstm = layers.LSTM(3, return_sequences=True)
+    return of_layers(lstm, layers.GRU(2, go_backwards=True, return_sequences=True))
+
+
+@case
+def cudnn_last():
+    return of_layers(layers.GRU(4, return_sequences=True), layers.LSTM(2))
+
+
+def on_gpu(model, x):
+    """Return what the layers of a model compute, by the functions for a GPU."""
+    from keras.src.layers.rnn import gru, lstm
+
+    info = {"is_rocm_build": False, "is_cuda_build": True}
+    gru.tf.sysconfig.get_build_info = lambda: info
+    for layer in model.layers[1:]:
+        weights = [layer.cell.kernel, layer.cell.recurrent_kernel, layer.cell.bias]
+        state = tf.zeros((tf.shape(x)[0], layer.units))
+        options = {"mask": None, "time_major": False, "sequence_lengths": None}
+        options["return_sequences"] = layer.return_sequences
+        options["go_backwards"] = layer.go_backwards
+        if isinstance(layer, layers.LSTM):
+            last, x, *_ = lstm.gpu_lstm(x, state, state, *weights, **options)
+        else:
+            last, x, *_ = gru.gpu_gru(x, state, *weights, **options)
+        x = x if layer.return_sequences else last
+    return x
+
+
 def taken():
     """Return the cases that this release can write."""
     without = {"lstm_time_major", "lost", "lost_words"} if IS_KERAS_3 else set()
     if RELEASE == "2.0.0":
         without = {"frozen", "mixed"}
+    if RELEASE != "2.15.1":
+        without |= {*CUDNN}
     return [name for name in CASES if name not in without]
 
 
@@ -326,14 +361,14 @@ def save(name, model, path):
     if name.startswith("lost"):
         model.save(path)
         return
-    if hasattr(model, "export") and not name.endswith(("_state", "frozen")):
+    if hasattr(model, "export") and not name.endswith(("_state", "frozen", *CUDNN)):
         model.export(path)
         return
     (given,) = model.inputs
     spec = tf.TensorSpec(tuple(given.shape), given.dtype, "x")
 
     def call(x):
-        found = model(x)
+        found = on_gpu(model, x) if name in CUDNN else model(x)
         found = found if isinstance(found, (list, tuple)) else [found]
         return {"y_%d" % i: y for i, y in enumerate(found)}
 
@@ -374,9 +409,12 @@ def write(name, build, folder):
     model = build()
     stored = {"w_%d" % i: w for i, w in enumerate(filled(model, random))}
     save(name, model, path)
-    loaded = tf.saved_model.load(path)
-    signature = loaded.signatures["serving_default"]
-    (argument,) = signature.structured_input_signature[1]
+    if name in CUDNN:
+        argument, signature = "inputs", lambda inputs: {"y_0": model(inputs)}
+    else:
+        loaded = tf.saved_model.load(path)
+        signature = loaded.signatures["serving_default"]
+        (argument,) = signature.structured_input_signature[1]
     for n, (size, length) in enumerate(BATCHES):
         x = sample(model, size, length, random)
         found = signature(**{argument: tf.constant(x)})

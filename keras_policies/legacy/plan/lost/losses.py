@@ -104,8 +104,7 @@ class Regularizers:
         self._recorded = recorded
         self._found: dict[int, Config | None] = {}
         self.traces: dict[int, list[Trace]] = {}
-        root = recorded.layers.get(0)
-        for trace in () if root is None else root.regularizers:
+        for trace in recorded.regularizers:
             if len(trace.captures) == 1 and trace.captures[0] in recorded.variables:
                 self.traces.setdefault(trace.captures[0], []).append(trace)
 

@@ -59,7 +59,7 @@ def results(
         return None
     layer, config, ends = found
     call = Result(add(_step(layer, config, add)))
-    rows = Result(add(_swapped(f"{node.name}/rows", call)))
+    rows = Result(add(swapped(f"{node.name}/rows", call)))
     bounds = [Known([n]) for n in (-1, 0, 1)]
     shrunk = {"shrink_axis_mask": 1}
     last = OpStep(f"{node.name}/last", "StridedSlice", shrunk, (rows, *bounds))
@@ -69,7 +69,8 @@ def results(
     return [named[end] if isinstance(end, str) else end for end in ends]
 
 
-def _swapped(name: str, value: Value) -> OpStep:
+def swapped(name: str, value: Value) -> OpStep:
+    """Return the step that swaps the axes of batch and time."""
     return OpStep(name, "Transpose", {}, (value, Known(np.array(SWAP))))
 
 
@@ -79,7 +80,7 @@ def _step(layer: Layer, config: Config, add: Callable[[Step], int]) -> OpStep:
     origin = loop.origin(probe.x)
     x = origin.batch_major
     if x is None:
-        x = Result(add(_swapped(f"{loop.node.name}/x", origin.time_major)))
+        x = Result(add(swapped(f"{loop.node.name}/x", origin.time_major)))
     states = [loop.values[i] for i in layer.states]
     mask = None if probe.mask is None else loop.mask(probe.mask)
     dtypes = loop.node.attributes.get("T")

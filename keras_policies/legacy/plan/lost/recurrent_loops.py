@@ -3,14 +3,20 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.recorded import PASSING, Function, Node, Recorded, Spec
 from keras_policies.legacy.guards import limits
+from keras_policies.legacy.ops import node_def
 from keras_policies.legacy.plan.lost.steps import (
     Held,
+    Known,
     OpStep,
+    Result,
     Rows,
     Step,
     Value,
@@ -45,7 +51,11 @@ class Loop:
 
     def weights(self) -> list[Held]:
         """Return the variables that the values which stay are made of."""
-        waiting = [*itertools.compress(self.values, self.stays)]
+        return self.variables(itertools.compress(self.values, self.stays))
+
+    def variables(self, values: Iterable[Value]) -> list[Held]:
+        """Return the variables that some values are made of."""
+        waiting = [*values]
         found: dict[Held, None] = {}
         seen: set[Value] = set()
         while waiting and len(seen) < limits.SIZE_STEPS:
@@ -57,6 +67,24 @@ class Loop:
                 waiting += [one for one in step.inputs if one not in seen]
                 seen.update(step.inputs)
         return [*found]
+
+    def array(
+        self, value: Value, known: dict[Value, Array], depth: int = limits.SIZE_STEPS
+    ) -> Array:
+        """Return what a value is, by those that are known; add those on the way."""
+        if isinstance(value, Known):
+            return np.asarray(value.value)
+        if value not in known:
+            step = self.op(value)
+            if step is None or depth == 0 or not isinstance(value, Result):
+                raise ValueError("it depends on more than is known")
+            inputs = [self.array(one, known, depth - 1) for one in step.inputs]
+            if step.op == "Cast" and inputs[0].dtype.kind == "f":
+                return inputs[0]  # the body computes in float32, too
+            found = node_def.call({"op": step.op, "attr": step.attributes}, inputs, {})
+            every = found if isinstance(found, tuple | list) else [found]
+            known[value] = np.asarray(every[value.position])
+        return known[value]
 
     def is_zero(self, value: Value) -> bool:
         """Return whether a value is a matrix of zeros."""

@@ -13,15 +13,12 @@ import numpy as np
 from keras_policies.legacy.base.model import Array, Config
 from keras_policies.legacy.base.recorded import Trace
 from keras_policies.legacy.guards import budget, limits
-from keras_policies.legacy.ops import node_def
 from keras_policies.legacy.plan.lost import cells, loops
 from keras_policies.legacy.plan.lost.cells import Cell, Products
 from keras_policies.legacy.plan.lost.recurrent_loops import Loop
 from keras_policies.legacy.plan.lost.steps import (
     Held,
     Items,
-    Known,
-    Result,
     Rows,
     Value,
     constant,
@@ -107,21 +104,9 @@ class Probe:
             return np.zeros((EXAMPLES, self.units), "float32")
         return self._array(value)
 
-    def _array(self, value: Value, depth: int = limits.SIZE_STEPS) -> Array:
+    def _array(self, value: Value) -> Array:
         """Return what a value is in the probe."""
-        if isinstance(value, Known):
-            return np.asarray(value.value)
-        if value not in self._known:
-            step = self.loop.op(value)
-            if step is None or depth == 0 or not isinstance(value, Result):
-                raise ValueError("it depends on more than the inputs of the loop")
-            inputs = [self._array(one, depth - 1) for one in step.inputs]
-            if step.op == "Cast" and inputs[0].dtype.kind == "f":
-                return inputs[0]  # the body computes in float32, too
-            found = node_def.call({"op": step.op, "attr": step.attributes}, inputs, {})
-            every = found if isinstance(found, tuple | list) else [found]
-            self._known[value] = np.asarray(every[value.position])
-        return self._known[value]
+        return self.loop.array(value, self._known)
 
     def _call(self, name: str, values: Sequence[Any]) -> list[Any]:
         function = str(self.loop.node.attributes.get(name))

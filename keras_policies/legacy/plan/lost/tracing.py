@@ -21,7 +21,14 @@ from keras_policies.legacy.base.recorded import (
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.ops import node_def, table
-from keras_policies.legacy.plan.lost import bodies, calls, loops, recurrent, regions
+from keras_policies.legacy.plan.lost import (
+    bodies,
+    calls,
+    cudnn_calls,
+    loops,
+    recurrent,
+    regions,
+)
 from keras_policies.legacy.plan.lost.bodies import Body
 from keras_policies.legacy.plan.lost.frozen import Frozen
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
@@ -37,7 +44,7 @@ from keras_policies.legacy.plan.lost.steps import (
     Value,
 )
 from keras_policies.legacy.plan.lost.tables import Tables
-from keras_policies.legacy.programs import idioms
+from keras_policies.legacy.programs import generators, idioms
 from keras_policies.legacy.values import dims
 from keras_policies.legacy.values.evaluator import has_dims
 
@@ -133,6 +140,7 @@ class _Calling:
             self.values[name] = _of_call(number, positions)
 
     def _node(self, node: Node) -> None:
+        node = generators.drawn(node, self.body.nodes)
         inputs = [self.value(taken) for taken in node.inputs]
         self.values[node.name] = self._made(node, inputs)
 
@@ -155,6 +163,11 @@ class _Calling:
                 left = loops.unrolled(node, inputs, self._called)
             if left is not None:
                 return _each(left)
+        if node.op in cudnn_calls.OPS:
+            add, recorded = self.tracing.add, self.tracing.recorded
+            ends = cudnn_calls.results(node, inputs, recorded, steps, specs, add)
+            if ends is not None:
+                return lambda output: ends[output.output]
         looked_up = self.tracing.tables.made(node, inputs, steps)
         if looked_up is not None:
             return _always(looked_up)

@@ -36,6 +36,7 @@ from keras_policies.legacy.plan.lost.steps import (
     same,
 )
 from keras_policies.legacy.programs.dropouts import DROPOUT
+from keras_policies.legacy.programs.generators import DRAWS
 
 Followed = tuple[list[Step], list[Value]]
 # Op -> the attributes that are functions.
@@ -68,7 +69,7 @@ def trained(
         return trace, first, False
     ops = {node.op for node in _nodes(recorded, other_trace.function)}
     moves = bool(ops & ASSIGNMENTS) and _holds_statistics(layer, first)
-    draws = any("Random" in op or op == "TruncatedNormal" for op in ops)
+    draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
     if not (draws or len(other_trace.losses) > len(trace.losses)):
         return trace, first, moves
     try:

@@ -1,0 +1,98 @@
+"""LocallyConnected1D and 2D as an EinsumDense on what each output is computed from.
+
+    implementation=1    (batch, outputs, window): the window of each output
+    implementation=2    (batch, *outputs, *inputs): zeros outside of it
+
+Source: keras/layers/locally_connected of Keras 2.15, and `local_conv` of its backend.
+"""
+
+import functools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_policies.annotations import Config, Tensor
+from keras_policies.late import keras
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.bytecode.values import Call, Given, Program, Ref
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.values.evaluator import ops
+
+CLASSES = "LocallyConnected1D", "LocallyConnected2D"
+
+
+def program(written: Config, converted: Config) -> Program:
+    """Return what a layer does; `converted` is its config as that of an EinsumDense."""
+    is_first = written.get("data_format") == "channels_first"
+    if is_first and "softmax" in str(written.get("activation")):
+        raise LegacyModelError(
+            "it has the activation softmax over an axis of the image, since it is made "
+            "with data_format='channels_first'.",
+            "Build the model in code, and call load_weights.",
+        )
+    called = functools.partial(_called, written, converted, is_first)
+    return Program("", (Call(Given(called), (Ref(0),)),), Ref(1))
+
+
+def _called(written: Config, converted: Config, is_first: bool, x: Tensor) -> Tensor:
+    """Call the layer on a tensor of the model."""
+    last, filters = len(x.shape) - 1, written["filters"]
+    x = ops.moveaxis(x, 1, last) if is_first else x
+    axes = zip(x.shape[1:-1], written["kernel_size"], written["strides"], strict=True)
+    is_same = written.get("padding") == "same"
+    places = [_places(*axis, is_same) for axis in axes]
+    outputs = [*map(len, places)]
+    budget.spend(math.prod([*outputs, *x.shape[1:-1]]))
+    if written.get("implementation") == 2:
+        o, i, shape = "rs"[: last - 1], "uv"[: last - 1], outputs
+        x = _masked(x, places)
+        kernel = f"c{i}f{o}" if is_first else f"{i}c{o}f"
+        equation = f"b{o}{i}c,{kernel}"
+    else:
+        o, equation, shape = "p", "bpk,pkf", [math.prod(outputs)]
+        x = _windows(x, places, is_first)
+    end = f"f{o}" if is_first else f"{o}f"
+    layer = keras.layers.EinsumDense.from_config(
+        {
+            **converted,
+            "equation": f"{equation}->b{end}",
+            "output_shape": [filters, *shape] if is_first else [*shape, filters],
+            "bias_axes": end if written.get("use_bias") else None,
+        }
+    )
+    sizes = (filters, *outputs) if is_first else (*outputs, filters)
+    return ops.reshape(layer(x), (-1, *sizes))
+
+
+def _places(size: int, window: int, stride: int, is_same: bool) -> Array:
+    """Return `(outputs, window)`, where each output looks along an axis."""
+    starts = np.arange(0, size if is_same else size - window + 1, stride)
+    before = window // 2 if is_same else 0
+    return starts[:, np.newaxis] - before + np.arange(window)
+
+
+def _masked(x: Tensor, places: Sequence[Array]) -> Tensor:
+    """Return the image for each output, with zeros outside of its window."""
+    sizes = x.shape[1:-1]
+    masks = [
+        (at[..., np.newaxis] == np.arange(size)).any(1)
+        for at, size in zip(places, sizes, strict=True)
+    ]
+    whole = masks[0] if len(masks) == 1 else np.einsum("ru,sv->rsuv", *masks)
+    x = ops.expand_dims(x, tuple(range(1, len(masks) + 1)))
+    return ops.multiply(x, whole[..., np.newaxis].astype(x.dtype))
+
+
+def _windows(x: Tensor, places: Sequence[Array], is_first: bool) -> Tensor:
+    """Return the window of each output, in a row."""
+    end, channels = 2 * len(places) + 1, x.shape[-1]
+    for axis, at in enumerate(places):
+        x = ops.take(x, at, axis=2 * axis + 1)
+    outputs, window = [*range(1, end, 2)], [*range(2, end, 2)]
+    window = [end, *window] if is_first else [*window, end]
+    count, size = (math.prod(at.shape[i] for at in places) for i in (0, 1))
+    return ops.reshape(
+        ops.transpose(x, (0, *outputs, *window)), (-1, count, size * channels)
+    )
