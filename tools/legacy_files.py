@@ -9,6 +9,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_policies.backends.running import backend
+
 # Each backend and the lowest Keras open this release; jax opens all releases.
 NEWEST = "2.15.1"
 IS_LOWEST_KERAS = keras.__version__.startswith("3.8.")
@@ -147,6 +149,15 @@ def outputs(model, path):
     batch = len(arrays(path, "x_")[0])
     found = model.predict(x, batch_size=batch, verbose=0)
     return found if isinstance(found, list) else [found]
+
+
+def called(model, inputs):
+    """Return the outputs of a call outside of training, flat, as arrays.
+
+    jax compiles the call as a whole, as it does for `predict`: to compile each op by
+    itself takes five times as long.
+    """
+    return backend.outputs(model, inputs)
 
 
 def tolerance(path):
