@@ -71,21 +71,10 @@ KNOWN = (
         "differs",
         "it lost `causal` in the config, and its own reload differs too",
     ),
-    Known(
-        r"2\.0\.0/Bidirectional-backward_layer",
-        "differs",
-        "it lost the backward layer in the config",
-    ),
     Known("RandomCrop.*(h5|keras)$", "refused", "Keras 3 crops only in training"),
     Known("Resizing-bicubic", "ok|differs", "backends have their own kernels"),
     Known("MultiHeadAttention-sizes", "stock Keras", "key_dim is not value_dim", "jax"),
     Known("GRU-no_bias-mixed", "ok|stock Keras", "float16 turns into float32", "jax"),
-    Known(
-        "Conv3D-channels_first",
-        "differs",
-        "stock Keras adds the bias along the last axis, if that is as long",
-        "tensorflow",
-    ),
     Known(
         "-channels_first|-first-",
         "ok|stock Keras: .*(NHWC|NDHWC|NCHW|channels_first)",
