@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-from legacy_files import arrays
+from legacy_files import IS_LOWEST_KERAS, arrays, called, one
 
 import keras_policies
 from keras_policies import keras_internals, rnn_states
@@ -71,21 +71,10 @@ KNOWN = (
         "differs",
         "it lost `causal` in the config, and its own reload differs too",
     ),
-    Known(
-        r"2\.0\.0/Bidirectional-backward_layer",
-        "differs",
-        "it lost the backward layer in the config",
-    ),
     Known("RandomCrop.*(h5|keras)$", "refused", "Keras 3 crops only in training"),
     Known("Resizing-bicubic", "ok|differs", "backends have their own kernels"),
     Known("MultiHeadAttention-sizes", "stock Keras", "key_dim is not value_dim", "jax"),
     Known("GRU-no_bias-mixed", "ok|stock Keras", "float16 turns into float32", "jax"),
-    Known(
-        "Conv3D-channels_first",
-        "differs",
-        "stock Keras adds the bias along the last axis, if that is as long",
-        "tensorflow",
-    ),
     Known(
         "-channels_first|-first-",
         "ok|stock Keras: .*(NHWC|NDHWC|NCHW|channels_first)",
@@ -178,8 +167,11 @@ def _reset_states(model):
 
 def _call(model, inputs):
     if any(values.dtype.kind == "U" for values in inputs):
-        inputs = list(map(_of_tensorflow, inputs))
-    return model(inputs[0] if len(inputs) == 1 else inputs, training=False)
+        return model(one([*map(_of_tensorflow, inputs)]), training=False)
+    # Compiled, masked float16 attention of Keras 3.8 has NaNs.
+    if IS_LOWEST_KERAS or any(output.sparse for output in model.outputs):
+        return model(one(inputs), training=False)
+    return called(model, one(inputs))
 
 
 def _of_tensorflow(values):
@@ -191,7 +183,9 @@ def _of_tensorflow(values):
 
 def _compare(found, wanted, name):
     for output, expected in zip(found, wanted, strict=True):
-        if not keras.ops.is_tensor(output):
+        if isinstance(output, np.ndarray):
+            pass
+        elif not keras.ops.is_tensor(output):
             output = output.numpy()  # a string tensor of TensorFlow
         elif expected.dtype.kind == "U":
             output = output.numpy().astype(str)

@@ -10,7 +10,7 @@ import legacy_files
 import numpy as np
 
 ARCHIVES = legacy_files.FOLDER / "lost"
-# Newest first: the releases that each backend opens, and those of jax alone.
+# Newest first: the releases that each backend opens, and those of torch alone.
 RELEASES = "keras-3.15.1", "2.15.1", "2.9.3", "2.4.4", "2.0.0"
 
 

@@ -99,8 +99,12 @@ def maker_of(tensor: keras.KerasTensor) -> keras.Operation | None:
 
 @needs(GRAPHS)
 def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
-    """Return the mask of a symbolic tensor, or None."""
-    return getattr(tensor, "_keras_mask", None)
+    """Return the mask of a tensor, symbolic or not, or None."""
+    from keras.src.backend.common import masking
+
+    # Tensors that take no attributes, as jax's do while it compiles, are in a table.
+    mask: keras.KerasTensor | None = masking.get_keras_mask(tensor)
+    return mask
 
 
 @needs(GRAPHS)

@@ -53,11 +53,8 @@ def opened(path):
 def check(model, path, atol=1e-5):
     """Compare the outputs of a model with those that TensorFlow recorded."""
     arrays = legacy_files.arrays(path, "x_")
-    found = model(arrays[0] if len(arrays) == 1 else arrays)
-    for output, wanted in zip(
-        keras.tree.flatten(found), legacy_files.arrays(path, "y_"), strict=True
-    ):
-        output = keras.ops.convert_to_numpy(output)
+    found = legacy_files.called(model, legacy_files.one(arrays))
+    for output, wanted in zip(found, legacy_files.arrays(path, "y_"), strict=True):
         assert output.shape == wanted.shape
         np.testing.assert_allclose(output, wanted, atol=atol)
 

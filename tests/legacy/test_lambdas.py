@@ -36,7 +36,7 @@ WRITERS = {
     "3.11": "3.11",
     "3.12": "3.12",
 }
-# Each backend opens those of the oldest and the newest Python, jax all of them.
+# Each backend opens those of the oldest and the newest Python, torch all of them.
 TRIED = WRITERS if legacy_files.IS_THOROUGH else ("2.7-keras-2.0.6", "3.12")
 NEW_FORMAT = "3.11", "3.12"
 MODELS = "many", "driving", "wrapped"

@@ -44,7 +44,7 @@ def test_every_layer_class_predicts_what_was_recorded(name, folder):
     assert re.match(known.outcome if known else "ok$", found), found
 
 
-@pytest.mark.skipif(not legacy_files.IS_THOROUGH, reason="jax opens all releases")
+@pytest.mark.skipif(not legacy_files.IS_THOROUGH, reason="torch opens all releases")
 def test_each_known_exception_is_one_of_some_class():
     names = artifacts()
     for known in legacy_layers.KNOWN:

@@ -65,7 +65,9 @@ def call(folder):
     for batch in folder.glob("batch_*"):
         x = [np.load(batch / f"x_{i}.npy") for i in range(len(list(batch.glob("x_*"))))]
         x = keras.tree.pack_sequence_as(structure, x)
-        for i, y in enumerate(keras.tree.flatten(model(x))):
+        compiled = keras.backend.backend() == "jax"  # faster than op by op
+        found = (model.predict_on_batch if compiled else model)(x)
+        for i, y in enumerate(keras.tree.flatten(found)):
             y = keras.ops.convert_to_numpy(keras.ops.cast(y, "float32"))
             np.save(batch / f"found_{i}.npy", y)
     assert not any(name.startswith("keras_policies") for name in sys.modules)
@@ -100,6 +102,7 @@ def plain_keras(tmp_path_factory):
         stdout=subprocess.PIPE,
         text=True,
         cwd=tmp_path_factory.mktemp("plain"),
+        env=legacy_files.CALLS_ONCE,
     )
 
     def call(folder):
@@ -129,7 +132,9 @@ def opened(case):
 
 
 def outputs(model, x, training=False):
-    found = keras.tree.flatten(model(x, training=training))
+    if not training:
+        return [y.astype("float32") for y in legacy_files.called(model, x)]
+    found = keras.tree.flatten(model(x, training=True))
     found = [keras.ops.stop_gradient(keras.ops.cast(y, "float32")) for y in found]
     return [keras.ops.convert_to_numpy(y) for y in found]
 

@@ -54,9 +54,9 @@ def known_faults(request):
 def test_a_model_predicts_what_tensorflow_did(folder, name):
     case, model, _ = opened(folder, name)
     for x, expected in case.batches():
-        found = keras.tree.flatten(model(x, training=False))
+        found = legacy_files.called(model, x)
         for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(to_numpy(one), other, rtol=0, atol=1e-4)
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-4)
 
 
 @pytest.fixture(scope="module")

@@ -86,9 +86,10 @@ def stored(path):
 def called(model, x):
     """Return the outputs of a model by name, as arrays."""
     with keras_internals.texts_as_inputs():
-        found = model(x if len(x) > 1 else next(iter(x.values())))
-    found = found if isinstance(found, dict) else {"": found}
-    return {key: keras.ops.convert_to_numpy(y) for key, y in found.items()}
+        inputs = x if len(x) > 1 else next(iter(x.values()))
+        flat = legacy_files.called(model, inputs)
+    found = keras.tree.pack_sequence_as(model.output, flat)
+    return found if isinstance(found, dict) else {"": found}
 
 
 def lookups(model):

@@ -176,6 +176,7 @@ def test_what_is_saved_opens_in_stock_keras(folder, tmp_path):
         capture_output=True,
         text=True,
         timeout=600,
+        env=legacy_files.CALLS_ONCE,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "compared 22" in done.stdout

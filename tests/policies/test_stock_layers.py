@@ -1,6 +1,7 @@
 """Every stock layer under our policies does what it does under Keras's own."""
 
 import json
+import re
 import warnings
 
 import keras
@@ -62,7 +63,9 @@ def gradients(layer, inputs):
             with keras.StatelessScope(state_mapping=list(values)):
                 return loss_of(call(layer, inputs))
 
-        return described(jax.grad(loss)([v.value for v in layer.trainable_variables]))
+        values = [v.value for v in layer.trainable_variables]
+        traced, found = jax.make_jaxpr(jax.grad(loss), return_shape=True)(values)
+        return described(found), re.sub("0x[0-9a-f]+", "", str(traced))
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
