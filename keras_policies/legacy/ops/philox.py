@@ -15,9 +15,8 @@ from keras_policies.legacy.base.model import Array
 ROUNDS = 10
 FACTORS = np.array([0xD2511F53, 0xCD9E8D57], "uint64")
 STEPS = np.array([0x9E3779B9, 0xBB67AE85], "uint64")
-SEED_KEY = np.array(
-    [0x02461E293EC8F720], "uint64"
-)  # of the generator that mixes the words of a seed
+# Of the generator that mixes the words of a seed.
+SEED_KEY = np.array([0x02461E293EC8F720], "uint64")
 SMALLEST = np.float32(1e-7)  # number that a logarithm is taken of
 # Blocks that a group of four truncated numbers may use, and those that are looked at:
 # less than four of 32 normal numbers are below 2 once in 10^35 groups.
