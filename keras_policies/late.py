@@ -6,9 +6,14 @@ A legacy file is described without Keras, by rooms that also build with it. Thes
     from keras_policies.late import keras, ops
 """
 
+import contextlib
 import importlib
 import sys
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+
+_is_refused: ContextVar[bool] = ContextVar("_is_refused", default=False)
 
 
 class LateModule:
@@ -18,8 +23,20 @@ class LateModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
+        if _is_refused.get():
+            raise ValueError("computed when the model is built")
         module = sys.modules.get(self._name) or importlib.import_module(self._name)
         return getattr(module, attribute)
+
+
+@contextlib.contextmanager
+def refused() -> Iterator[None]:
+    """Let any use of these modules raise ValueError, as nothing is built yet."""
+    token = _is_refused.set(True)
+    try:
+        yield
+    finally:
+        _is_refused.reset(token)
 
 
 if TYPE_CHECKING:

@@ -122,8 +122,6 @@ def array(value: Any, dtype: str | None = None) -> Any:
 
 def tensor(value: Any, dtype: str | None = None) -> Any:
     """Return a value as what `keras.ops` takes: dimensions become tensors."""
-    if has_dims(value):
-        _refuse_without_keras()
     if isinstance(value, Dim | Ratio):
         value = dims.scalar(value)
     elif has_dims(value):
@@ -277,7 +275,8 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     """Return what numpy computes, or if it lacks the function, the backend of Keras."""
     function = numpy_ops.FUNCTIONS.get(name) or _numpy(name)
     if function is None:
-        _refuse_without_keras()
+        if "keras" not in sys.modules:  # a file is described without it
+            raise ValueError("computed when the model is built")
         return _eagerly(name, get_op(name), args, kwargs)
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
     if name in WIDE and (half := _half(args)):  # added up as the backends do
@@ -290,12 +289,6 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     if name in AS_WIDE and first is not None and first.dtype.kind in "iu":
         return result.astype(first.dtype)
     return tuple(result) if isinstance(result, list) else result
-
-
-def _refuse_without_keras() -> None:
-    """Raise an error while a file is described, which imports no Keras."""
-    if "keras" not in sys.modules:
-        raise ValueError("computed when the model is built")
 
 
 def _is_half(x: object) -> bool:

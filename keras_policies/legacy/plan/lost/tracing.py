@@ -2,10 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from keras_policies import late
 from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.recorded import (
@@ -216,8 +218,10 @@ class _Calling:
             return None
         constants = {str(i): value for i, value in enumerate(known)}
         node = {"op": step.op, "attr": step.attributes}
+        builds = late.refused() if any(map(has_dims, known)) else nullcontext()
         try:
-            found = node_def.call(node, (), constants)
+            with builds:
+                found = node_def.call(node, (), constants)
         except LimitError:
             raise
         except UNEXPECTED:
