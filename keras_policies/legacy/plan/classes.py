@@ -27,7 +27,7 @@ RENAMED_CLASSES = {
 GRAPHS = {"Functional", "Model", "Network", "Sequential"}
 STRETCHING = "Keras 3 has no random stretching; without training it does nothing"
 COLUMNS = "Keras 3 has no feature columns; it has FeatureSpace"
-PREMADE = "Keras 3 has no premade models; a SavedModel of it opens"
+PREMADE = "Keras 3 has no premade models; a SavedModel and a .keras file of it open"
 WITHOUT_COUNTERPART = {
     "CategoryCrossing": "Keras 3 numbers crosses differently (HashedCrossing)",
     "DenseFeatures": COLUMNS,

@@ -13,13 +13,12 @@ import dataclasses
 import pathlib
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO
 
 import h5py
 
 from keras_policies.legacy.base import configs, errors
-from keras_policies.legacy.base.configs import numbered
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import (
     Config,
@@ -40,14 +39,18 @@ from keras_policies.legacy.guards import (
 )
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.guards.guarded_hdf5 import member
-from keras_policies.legacy.readers import hdf5, vocabularies
+from keras_policies.legacy.readers import hdf5, premade, vocabularies
+from keras_policies.legacy.readers.stored_paths import (
+    LAYER_GROUPS,
+    layer_paths,
+    stored_names,
+)
 
 ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
 COMPILED = "loss", "loss_weights", "metrics", "weighted_metrics"
 METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
 COPY_BYTES = 1024 * 1024
 SIZES = "file_size", "compress_size"  # of a member
-LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
 NOT_LAYERS = "optimizer/", "metrics/"
 VARIABLES = "vars"
 GROUP, INNER_GROUP = "optimizer", "optimizer/inner_optimizer"
@@ -134,10 +137,17 @@ def _training_config(compiled: object) -> Config | None:
     optimizer = compiled["optimizer"]
     if isinstance(optimizer, str):
         optimizer = {"class_name": _optimizer_class(optimizer), "config": {}}
-    if isinstance(optimizer, list):  # one for each part of a WideDeepModel
-        return None
+    if isinstance(optimizer, list):
+        return None  # see `_left_out`
     others = {name: compiled.get(name) for name in COMPILED}
     return {"optimizer_config": optimizer, **others}
+
+
+def _left_out(compiled: object) -> tuple[str, ...]:
+    """Return what of a training configuration Keras 3 cannot have."""
+    if isinstance(compiled, dict) and isinstance(compiled.get("optimizer"), list):
+        return ("an optimizer for each of its parts, as Keras 3 trains by one",)
+    return ()
 
 
 def _inputs(config: Config) -> Inputs:
@@ -170,7 +180,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             training = _training_config(config.get("compile_config"))
             written = training["optimizer_config"] if training else {}
             is_wrapped = _has_inner(file) and _inner(written) is None
-            every = _by_layer(file, config)
+            config, every = premade.listed(config, _by_layer(file, config))
             state = _state(file, written)
             slots = (slot.value for slot in state.slots)
             hdf5.check_total(path, every, slots)
@@ -187,6 +197,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
                 is_optimizer_wrapped=is_wrapped,
                 optimizer=state,
                 vocabularies=learned,
+                left_out=_left_out(config.get("compile_config")),
             )
 
 
@@ -205,36 +216,6 @@ def _by_layer(file: h5py.File, config: Config) -> LayerWeights:
 def _in_order(group: h5py.Group) -> list[str]:
     """Return the names in a group of numbered variables, `"2"` before `"10"`."""
     return sorted(group, key=lambda name: (len(name), name))
-
-
-def _stored_names(layers: Sequence[Config]) -> list[str]:
-    """Return the names that the file gives to the layers of a model."""
-    return numbered(str(layer.get("class_name")) for layer in layers)
-
-
-def layer_paths(root: Config) -> Callable[[str], str]:
-    """Return a function that translates the path of a layer in the file.
-
-    It returns the path as `LegacyModel` has it.
-    """
-    by_model: dict[int, dict[str, Config]] = {}  # of a model, its layers
-
-    def layer_path(stored: str) -> str:
-        parts, path, config = stored.split("/"), [], root
-        while len(parts) > 1 and parts[0] in LAYER_GROUPS:
-            layers = configs.inner_layers(config)
-            if id(config) not in by_model:
-                named = zip(_stored_names(layers), layers, strict=True)
-                by_model[id(config)] = dict(named)
-            layer = by_model[id(config)].get(parts[1])
-            if layer is None:
-                break
-            config = layer
-            path.append(configs.name_of(config))
-            parts = parts[2:]
-        return "/".join([*path, *(part.lstrip("_") for part in parts)])
-
-    return layer_path
 
 
 def _below(group: h5py.Group, prefix: str, seen: set[int]) -> Iterator[LegacyWeight]:
@@ -264,7 +245,7 @@ def _of_layers(
     """Yield `(layer name, LegacyWeight)`, nested models with their layers' names."""
     groups = (member(group, name) for name in LAYER_GROUPS)
     group = next((each for each in groups if each is not None), None)
-    for stored, layer in zip(_stored_names(layers), layers, strict=True):
+    for stored, layer in zip(stored_names(layers), layers, strict=True):
         inner = None if group is None else member(group, stored)
         if inner is None or not isinstance(layer.get("config"), dict):
             continue

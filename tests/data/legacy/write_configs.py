@@ -200,6 +200,33 @@ def wide_deep_model():
     return model, x
 
 
+def linear_model():
+    model = keras.experimental.LinearModel(2, "tanh", kernel_regularizer="l2")
+    model.compile("adam", "mse")
+    x = [array(4, 4)]
+    model.fit(x[0], array(4, 2), verbose=0)
+    return model, x
+
+
+def linear_of_two():
+    model = keras.experimental.LinearModel(1)
+    model.compile("adam", "mse")
+    x = [array(4, 4), array(4, 2)]
+    model.fit(x, array(4, 1), verbose=0)
+    return model, x
+
+
+def wide_deep_of_one():
+    linear, deep = keras.experimental.LinearModel(1), keras.Sequential()
+    deep.add(layers.BatchNormalization(name="a/b"))
+    deep.add(layers.Dense(1))
+    model = keras.experimental.WideDeepModel(linear, deep)
+    model.compile("adam", "mse")
+    x = [array(4, 4)]
+    model.fit(x[0], array(4, 1), verbose=0)
+    return model, x
+
+
 def wide_deep_in_graph():
     linear = keras.experimental.LinearModel(1)
     deep = keras.Sequential([layers.Dense(3, activation="relu"), layers.Dense(1)])
@@ -344,7 +371,8 @@ CASES = (
     *(resizing_area, resizing_area_uneven, resizing_area_larger, resizing_area_unsized),
     *(resizing_area_cropped, resizing_gaussian, resizing_mitchellcubic, add_constant),
     *(embedded_range, dense_of_constant, deferred_built),
-    *(wide_deep_model, wide_deep_in_graph, added_weight, embedding_of_ids, only_input),
+    *(wide_deep_model, wide_deep_of_one, wide_deep_in_graph, linear_model),
+    *(linear_of_two, added_weight, embedding_of_ids, only_input),
     *(sequence_features, custom_standardization, normalization_of_items),
     *(normalization_of_shared_items, normalization_of_rank_1, lost_states),
     *(lost_cell, lost_keyword, locally_connected_by_parts, locally_connected_by_masks),
@@ -382,9 +410,10 @@ def write(make, out):
     if x:
         outputs = tf.nest.flatten(model(x[0] if len(x) == 1 else x))
         stored.update({f"y_{i}": y.numpy() for i, y in enumerate(outputs)})
-    if model.optimizer:
-        model.fit(x[0], np.ones_like(stored["y_0"]), verbose=0)
-        stored["trained"] = model(x[0]).numpy()
+    if model.optimizer and not isinstance(model.optimizer, list):
+        x = x[0] if len(x) == 1 else x
+        model.fit(x, np.ones_like(stored["y_0"]), verbose=0)
+        stored["trained"] = model(x).numpy()
     np.savez(os.path.join(folder, "expected.npz"), **stored)
 
 

@@ -1,0 +1,156 @@
+"""Lists the layers of the premade models in a `.keras` file, as Functional models do.
+
+    LinearModel      a Dense for each input, the last one with the bias; their sum
+    WideDeepModel    the sum of what a LinearModel and any other model give
+
+An activation follows both. Their weights are stored by attributes: `vars/0` is the
+bias, `layers/dense_1/vars/0` the kernel of the second input.
+Source: keras/premade_models of Keras 2.15.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import optree
+
+from keras_policies.annotations import Config
+from keras_policies.legacy.base import configs
+from keras_policies.legacy.base.model import LayerWeights, LegacyWeight
+from keras_policies.legacy.readers.stored_paths import LAYER_GROUPS, layer_paths
+
+LINEAR, WIDE = "LinearModel", "WideDeepModel"
+OF_KERNEL = "dtype", "trainable", "units", "kernel_initializer", "kernel_regularizer"
+OF_BIAS = "use_bias", "bias_initializer", "bias_regularizer"
+
+
+def listed(root: Config, weights: LayerWeights) -> tuple[Config, LayerWeights]:
+    """Return the config of a model in which all layers are listed, and its weights."""
+    premade: dict[str, Config] = {}
+    converted = _listed(root, "", premade)
+    if not premade:
+        return root, weights
+    names = [configs.name_of(layer) for layer in configs.inner_layers(converted)]
+    grouped: dict[str, list[LegacyWeight]] = collections.defaultdict(list)
+    for name, weight in ((name, w) for name, own in weights.items() for w in own):
+        path = f"{name}/{weight.path}" if name else weight.path
+        for start, model in premade.items():
+            if path.startswith(start):
+                path = start + _path(model, path.removeprefix(start))
+        name = name or next((n for n in names if path.startswith(f"{n}/")), "")
+        below = path.removeprefix(f"{name}/")
+        grouped[name].append(dataclasses.replace(weight, path=below))
+    return converted, {name: tuple(own) for name, own in grouped.items()}
+
+
+def _listed(written: Config, path: str, premade: dict[str, Config]) -> Config:
+    """Return the config of a layer; `premade` gets the models in it by their paths."""
+    functional = _functional(written)
+    if functional is not None:
+        premade[path] = written
+        return {**written, "class_name": "Functional", "config": functional}
+    if not configs.is_graph(written) or not isinstance(written["config"], dict):
+        return written
+    layers = [
+        _listed(layer, f"{path}{configs.name_of(layer)}/", premade)
+        if isinstance(layer, dict)
+        else layer
+        for layer in written["config"]["layers"]
+    ]
+    return {**written, "config": {**written["config"], "layers": layers}}
+
+
+def _functional(written: Config) -> Config | None:
+    """Return the config of a premade model as a Functional, None of any other."""
+    class_name, config = written.get("class_name"), written.get("config")
+    shapes = (written.get("build_config") or {}).get("input_shape")
+    is_keras = str(written.get("module")).startswith("keras.")  # none of the user's
+    if class_name not in (LINEAR, WIDE) or not is_keras or not shapes:
+        return None
+    is_named = isinstance(shapes, dict)
+    if not isinstance(config, dict) or (class_name == WIDE and is_named):
+        return None  # nothing says how the other model takes a dict
+    leaves, nest = optree.tree_flatten(shapes, is_leaf=_is_shape)
+    numbers = range(1, len(leaves) + 1)
+    names = sorted(shapes) if is_named else [f"input_{i}" for i in numbers]
+    inputs: Any = optree.tree_unflatten(nest, names)
+    layers = [
+        _layer("InputLayer", name, (), batch_input_shape=shape, dtype="float32")
+        for name, shape in zip(names, leaves, strict=True)
+    ]
+    if class_name == LINEAR:
+        summands = _kernels(config, names)
+    else:
+        is_pair = isinstance(inputs, list) and len(inputs) == 2
+        parts = inputs if is_pair else (inputs, inputs)
+        models = config["linear_model"], config["dnn_model"]
+        summands = [
+            {**model, **_call(configs.name_of(model), optree.tree_leaves(part))}
+            for model, part in zip(models, parts, strict=True)
+        ]
+        summands[0] = _listed(summands[0], "", {})
+    layers += summands
+    if len(summands) > 1:
+        layers.append(_layer("Add", "sum", [layer["name"] for layer in summands]))
+    if config.get("activation") not in (None, "linear"):
+        activation, last = config["activation"], layers[-1]["name"]
+        layers.append(_layer("Activation", "activation", [last], activation=activation))
+    return {
+        "name": config.get("name"),
+        "trainable": config.get("trainable", True),
+        "layers": layers,
+        "input_layers": optree.tree_map(_tensor, inputs),
+        "output_layers": [_tensor(layers[-1]["name"])],
+    }
+
+
+def _kernels(config: Config, inputs: Sequence[str]) -> list[Config]:
+    """Return the layers of a LinearModel that multiply its inputs with kernels."""
+    names = configs.numbered(["Dense"] * len(inputs))
+    kernels = {key: config[key] for key in OF_KERNEL if key in config}
+    bias = {key: config[key] for key in OF_BIAS if key in config}
+    return [
+        _layer("Dense", name, [source], **kernels, **own)
+        for name, source in zip(names, inputs, strict=True)
+        for own in [bias if name == names[-1] else {"use_bias": False}]
+    ]
+
+
+def _path(written: Config, stored: str) -> str:
+    """Return the path of a weight of a premade model, from its path in the file."""
+    first, _, rest = stored.partition("/")
+    below = rest if first in LAYER_GROUPS else stored
+    if written["class_name"] == LINEAR:
+        last = configs.numbered(["Dense"] * len(_leaves(written)))[-1]
+        return f"{last}/vars/1" if below == "vars/0" else below
+    linear, deep = written["config"]["linear_model"], written["config"]["dnn_model"]
+    part, _, rest = below.partition("/")
+    if part == "linear_model":
+        return f"{configs.name_of(linear)}/{_path(linear, rest)}"
+    return f"{configs.name_of(deep)}/{layer_paths(deep)(rest)}"
+
+
+def _leaves(written: Config) -> list[Any]:
+    shapes = written["build_config"]["input_shape"]
+    return optree.tree_leaves(shapes, is_leaf=_is_shape)
+
+
+def _is_shape(value: object) -> bool:
+    return isinstance(value, list) and not any(
+        isinstance(n, list | dict) for n in value
+    )
+
+
+def _tensor(name: str) -> list[Any]:
+    return [name, 0, 0]
+
+
+def _call(name: str, sources: Sequence[str]) -> Config:
+    nodes = [[[*_tensor(source), {}] for source in sources]] if sources else []
+    return {"name": name, "inbound_nodes": nodes}
+
+
+def _layer(class_name: str, name: str, sources: Sequence[str], **config: Any) -> Config:
+    written = {"class_name": class_name, "config": {"name": name, **config}}
+    return {**written, **_call(name, sources)}
