@@ -214,7 +214,7 @@ def _run(
     columns: Sequence[str],
 ) -> list["Outcome"]:
     """Run tasks, those first that need no Keras, and print their outcomes."""
-    from keras_policies.legacy import many, progress
+    from keras_policies.legacy import progress, tasks
 
     if arguments.quiet:
         progress.show_none()
@@ -224,7 +224,7 @@ def _run(
     if left and left[0].builds:
         processes = min(arguments.jobs, len(left))
         _prepare(arguments, processes)
-    outcomes |= {found.path: found for found in many.run(left, processes, doing)}
+    outcomes |= {found.path: found for found in tasks.run_all(left, processes, doing)}
     in_order = [outcomes[task.path] for task in given]
     if arguments.json:
         for found in in_order:

@@ -9,7 +9,6 @@ here are the room's public ones. Nothing here imports other rooms of the package
 # ruff: noqa: F401
 
 from keras_policies.keras_internals import faults, places
-from keras_policies.keras_internals.creation import after_layer_init
 from keras_policies.keras_internals.layers import (
     enclosing_layers,
     held_policy,
@@ -71,6 +70,7 @@ from keras_policies.keras_internals.saving import (
     save_class_as,
 )
 from keras_policies.keras_internals.seams import (
+    after_layer_init,
     before_layer_call,
     before_sequential_build,
     before_weight,

@@ -40,11 +40,6 @@ from keras_policies.legacy.guards import (
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.guards.guarded_hdf5 import member
 from keras_policies.legacy.readers import hdf5, premade, vocabularies
-from keras_policies.legacy.readers.stored_paths import (
-    LAYER_GROUPS,
-    layer_paths,
-    stored_names,
-)
 
 ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
 COMPILED = "loss", "loss_weights", "metrics", "weighted_metrics"
@@ -120,7 +115,7 @@ def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, byt
     size = min(size, paths.size(str(archive.filename)))  # members may share bytes
     packed.check_expansion(ASSETS, claimed, size, limits.SMALL_TEXT_BYTES)
     left = Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
-    path_of = layer_paths(config)
+    path_of = configs.layer_paths(config)
     for info in files:
         stored = info.filename.removeprefix(ASSETS).removesuffix(VOCABULARY)
         text = _read_member(archive, info.filename, limits.VOCABULARY_BYTES)
@@ -243,9 +238,9 @@ def _of_layers(
     group: h5py.Group, layers: Sequence[Config], prefix: str
 ) -> Iterator[tuple[str, LegacyWeight]]:
     """Yield `(layer name, LegacyWeight)`, nested models with their layers' names."""
-    groups = (member(group, name) for name in LAYER_GROUPS)
+    groups = (member(group, name) for name in configs.LAYER_GROUPS)
     group = next((each for each in groups if each is not None), None)
-    for stored, layer in zip(stored_names(layers), layers, strict=True):
+    for stored, layer in zip(configs.stored_names(layers), layers, strict=True):
         inner = None if group is None else member(group, stored)
         if inner is None or not isinstance(layer.get("config"), dict):
             continue

@@ -17,8 +17,8 @@ import optree
 
 from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs
+from keras_policies.legacy.base.configs import LAYER_GROUPS, layer_paths
 from keras_policies.legacy.base.model import LayerWeights, LegacyWeight
-from keras_policies.legacy.readers.stored_paths import LAYER_GROUPS, layer_paths
 
 LINEAR, WIDE = "LinearModel", "WideDeepModel"
 OF_KERNEL = "dtype", "trainable", "units", "kernel_initializer", "kernel_regularizer"
