@@ -11,6 +11,7 @@ import collections
 import contextlib
 import dataclasses
 import pathlib
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -97,12 +98,10 @@ def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
 def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
     """Copy the HDF5 file of the weights into an open file."""
     info = _info(archive, WEIGHTS)
-    left, small = info.file_size, limits.SMALL_FILE_BYTES
-    packed.check_expansion(WEIGHTS, left, info.compress_size, small)
+    small = limits.SMALL_FILE_BYTES
+    packed.check_expansion(WEIGHTS, info.file_size, info.compress_size, small)
     with errors.corrupt(str(archive.filename), WEIGHTS), archive.open(info) as member:
-        while left and (chunk := member.read(min(left, COPY_BYTES))):
-            unpacked.write(chunk)
-            left -= len(chunk)
+        shutil.copyfileobj(member, unpacked, COPY_BYTES)
     unpacked.seek(0)
 
 
@@ -131,7 +130,9 @@ def _training_config(compiled: object) -> Config | None:
         return None
     optimizer = compiled["optimizer"]
     if isinstance(optimizer, str):
-        optimizer = {"class_name": _optimizer_class(optimizer), "config": {}}
+        classes = {each.lower(): each for each in SLOT_GROUPS}
+        class_name = classes.get(optimizer.lower(), optimizer)
+        optimizer = {"class_name": class_name, "config": {}}
     if isinstance(optimizer, list):
         return None  # see `_left_out`
     others = {name: compiled.get(name) for name in COMPILED}
@@ -251,12 +252,6 @@ def _of_layers(
             yield from ((layer_name, weight) for _, weight in nested)
         else:
             yield from ((layer_name, w) for w in _below(inner, below, set()))
-
-
-def _optimizer_class(name: str) -> str:
-    """Return the class of an optimizer that was given to `compile` as a string."""
-    by_string = {each.lower(): each for each in SLOT_GROUPS}
-    return by_string.get(name.lower(), name)
 
 
 def _inner(optimizer: Config) -> Config | None:

@@ -13,12 +13,7 @@ from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Trace
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint import protos
-from keras_policies.legacy.readers.checkpoint.object_graph import (
-    BOOKKEEPING,
-    LAYER_WITH_WEIGHTS,
-    Edges,
-    Weights,
-)
+from keras_policies.legacy.readers.checkpoint.object_graph import Edges, Weights
 from keras_policies.legacy.readers.saved_model.library import Lazy
 from keras_policies.legacy.readers.saved_model.objects import (
     CALL,
@@ -145,17 +140,10 @@ class _Layers:
     ) -> Iterator[tuple[str, int]]:
         """Yield `(attribute, number)` of layers and variables; see `RecordedLayer`."""
 
-        def edges(number: int) -> Edges:
-            return {
-                edge: child
-                for edge, child in self._graph.children[number].items()
-                if edge not in BOOKKEEPING and not edge.startswith(LAYER_WITH_WEIGHTS)
-            }
-
         def is_leaf(number: int) -> bool:
             return number in self._graph.variables or number in self._graph.metadata
 
-        for path, child in self._graph.walk(node, edges, is_leaf):
+        for path, child in self._graph.walk(node, self._graph.attributes, is_leaf):
             if child in variables or child in self._graph.metadata:
                 self._paths.spend(len(path))
                 yield path, child
