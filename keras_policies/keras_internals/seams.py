@@ -182,26 +182,25 @@ def texts_as_inputs() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def layer_calls() -> Iterator[list[tuple[str, keras.Layer, Any]]]:
-    """Collect `(path of the layer, the layer, its outputs)` of the calls inside.
+def layer_calls(note: Callable[[str, keras.Layer, Any], object]) -> Iterator[None]:
+    """Call `note(path, layer, outputs)` after each call of a layer inside.
 
-    The path has the names of the layers around it, without that of the outermost one.
-    An inner layer comes before the one around it.
+    The path has the names of the layers around it, without that of the outermost one,
+    whose own path is "". An inner layer comes before the one around it.
     """
     stock, around = keras.Layer.__call__, list[str]()
-    found: list[tuple[str, keras.Layer, Any]] = []
 
     def __call__(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
         around.append(self.name)
         try:
             outputs = stock(self, *args, **kwargs)
-            found.append(("/".join(around[1:]), self, outputs))
+            note("/".join(around[1:]), self, outputs)
         finally:
             around.pop()
         return outputs
 
     keras.Layer.__call__ = __call__
     try:
-        yield found
+        yield
     finally:
         keras.Layer.__call__ = stock

@@ -348,7 +348,9 @@ class _Comparison:
         self, inputs: list[Array], nest: Nest
     ) -> tuple[str, keras.Layer]:
         """Return the first layer whose output differs, with its path."""
-        with keras.StatelessScope(), keras_internals.layer_calls() as calls:
+        calls: list[tuple[str, keras.Layer, Any]] = []
+        noted = keras_internals.layer_calls(lambda *call: calls.append(call))
+        with keras.StatelessScope(), noted:
             self.model(nest, training=False)
         interpreter = Interpreter(self.recorded, keeps_calls=True)
         with self._budget(), contextlib.suppress(LimitError):
