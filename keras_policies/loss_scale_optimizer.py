@@ -103,7 +103,7 @@ class LossScaleOptimizer(
         self.rule: LossScale = rule
         self._scaled = scaled_gradients.ScaledGradients()
         self.is_wrapping = True
-        optimizer_arguments.record_wrapped(inner_optimizer)
+        optimizer_arguments.wrapped.add(inner_optimizer)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -117,9 +117,9 @@ class LossScaleOptimizer(
 
         It is saved as if it were the inner optimizer, without a loss scale.
         """
-        optimizer_arguments.allow_wrapping(inner_optimizer)
+        optimizer_arguments.wrapped.discard(inner_optimizer)
         optimizer = cls(inner_optimizer, loss_scale, name="loss_scale_optimizer")
-        optimizer_arguments.allow_wrapping(inner_optimizer)
+        optimizer_arguments.wrapped.discard(inner_optimizer)
         optimizer.saved_as_inner = True
         return optimizer
 
@@ -389,7 +389,7 @@ class LossScaleOptimizer(
         # Stock pops from the caller's dict.
         settings = optimizer_arguments.fixed_if_it_never_grows(dict(config))
         optimizer = super().from_config(settings, custom_objects)
-        optimizer_arguments.allow_wrapping(optimizer.inner_optimizer)
+        optimizer_arguments.wrapped.discard(optimizer.inner_optimizer)
         return optimizer
 
     def __repr__(self) -> str:
@@ -404,9 +404,9 @@ class _CreatedAsStock(LossScaleOptimizer):
         # Before Keras's constructor has run, attributes cannot be set otherwise.
         object.__setattr__(self, "__class__", LossScaleOptimizer)
         arguments = optimizer_arguments.of_stock(args, kwargs)
-        optimizer_arguments.allow_wrapping(arguments.get("inner_optimizer"))
+        optimizer_arguments.wrapped.discard(arguments.get("inner_optimizer"))
         LossScaleOptimizer.__init__(self, **arguments)
-        optimizer_arguments.allow_wrapping(self.inner_optimizer)
+        optimizer_arguments.wrapped.discard(self.inner_optimizer)
 
 
 @keras_internals.installs(keras_internals.LOSS_SCALING)

@@ -9,10 +9,11 @@ from typing import Any
 
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
 from keras_policies.legacy.bytecode import machine, program, values
-from keras_policies.legacy.bytecode.code import VERSIONS, Code
 from keras_policies.legacy.bytecode.values import (
+    VERSIONS,
     Call,
     Cell,
+    Code,
     Function,
     Given,
     Method,

@@ -6,7 +6,7 @@ Source: CPython, Lib/opcode.py.
 
 import dataclasses
 
-from keras_policies.legacy.bytecode.code import Code
+from keras_policies.legacy.bytecode.values import Code
 from keras_policies.legacy.guards import limits
 
 EXTENDED_ARG = {"2.7": 145}  # 144 in all others

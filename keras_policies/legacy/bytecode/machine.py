@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from keras_policies.legacy.bytecode import program, values
-from keras_policies.legacy.bytecode.code import VERSIONS, Code
 from keras_policies.legacy.bytecode.instructions import Instruction, decoded
-from keras_policies.legacy.bytecode.values import Cell, Function, Name
+from keras_policies.legacy.bytecode.values import VERSIONS, Cell, Code, Function, Name
 from keras_policies.legacy.guards import limits
 
 if TYPE_CHECKING:

@@ -1,14 +1,64 @@
-"""What a followed function computes with, and the `Program` that comes out."""
+"""A compiled function, the values it computes with, and the `Program` it becomes."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.bytecode.code import Code
 from keras_policies.legacy.guards import budget, limits
 
-# Limits for a value that the code builds from constants.
+# Keys of the tables in `instructions.py`, and the versions that each stands for.
+VERSIONS = {
+    "2.7": "2.7",
+    "3.5": "3.5 or earlier",
+    "3.6": "3.6 or 3.7",
+    "3.8": "3.8 or 3.9",
+    "3.10": "3.10",
+    "3.11": "3.11",
+    "3.12": "3.12",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Code:
+    """A compiled function.
+
+    Args:
+        python: the key in `VERSIONS` of the Python that compiled it.
+        name: of the function, `"<lambda>"` for most.
+        arguments: the number of its positional parameters.
+        keyword_only: the number of its keyword-only parameters.
+        flags: bits; see `has_rest`.
+        instructions: the bytes.
+        constants: plain values, and the `Code` of functions inside the function.
+        names: of globals and attributes.
+        local: the names of local variables, the parameters first. In Python 3.11 and
+            later those of cells and free variables follow.
+        cells: the names of variables that inner functions share.
+        free: the names of variables of the function around it.
+    """
+
+    python: str
+    name: str
+    arguments: int
+    keyword_only: int
+    flags: int
+    instructions: bytes
+    constants: tuple[object, ...]
+    names: tuple[str, ...]
+    local: tuple[str, ...]
+    cells: tuple[str, ...]
+    free: tuple[str, ...]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the names of the parameters, without `*args` and `**kwargs`."""
+        return self.local[: self.arguments + self.keyword_only]
+
+    @property
+    def has_rest(self) -> bool:
+        """Return whether it takes `*args` or `**kwargs`, or is a generator."""
+        return bool(self.flags & (0x04 | 0x08 | 0x20 | 0x80 | 0x200))
 
 
 @dataclasses.dataclass(frozen=True)
