@@ -5,7 +5,7 @@ Keras: src/layers/layer.py, src/models/{cloning,sequential}.py.
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -18,7 +18,13 @@ from keras.src.saving import serialization_lib
 from keras_policies.keras_internals.layers import PolicyMap, own_policy
 from keras_policies.keras_internals.places import GRAPHS, INFER, installs, needs
 from keras_policies.keras_internals.saving import refuse_lost_policy
-from keras_policies.keras_internals.wrapping import Function, Inside, instead_of, wrap
+from keras_policies.keras_internals.wrapping import (
+    Function,
+    Inside,
+    instead_of,
+    replaced,
+    wrap,
+)
 
 _a_config = Inside()  # that is being read
 
@@ -156,9 +162,8 @@ def build_for(layer: keras.Layer, args: Sequence[Any], kwargs: dict[str, Any]) -
         layer._maybe_build(spec)
 
 
-@contextlib.contextmanager
 @needs(GRAPHS)
-def texts_as_inputs() -> Iterator[None]:
+def texts_as_inputs() -> contextlib.AbstractContextManager[None]:
     """Let Functional models take arrays of texts on backends that have no such tensors.
 
     Lookup layers take them there, too; other layers do not.
@@ -174,15 +179,12 @@ def texts_as_inputs() -> Iterator[None]:
             for x, is_text, own in zip(flat_inputs, texts, self._inputs, strict=True)
         ]
 
-    functional.Functional._convert_inputs_to_tensors = convert
-    try:
-        yield
-    finally:
-        functional.Functional._convert_inputs_to_tensors = stock
+    return replaced(functional.Functional, "_convert_inputs_to_tensors", convert)
 
 
-@contextlib.contextmanager
-def layer_calls(note: Callable[[str, keras.Layer, Any], object]) -> Iterator[None]:
+def layer_calls(
+    note: Callable[[str, keras.Layer, Any], object],
+) -> contextlib.AbstractContextManager[None]:
     """Call `note(path, layer, outputs)` after each call of a layer inside.
 
     The path has the names of the layers around it, without that of the outermost one,
@@ -199,8 +201,4 @@ def layer_calls(note: Callable[[str, keras.Layer, Any], object]) -> Iterator[Non
             around.pop()
         return outputs
 
-    keras.Layer.__call__ = __call__
-    try:
-        yield
-    finally:
-        keras.Layer.__call__ = stock
+    return replaced(keras.Layer, "__call__", __call__)

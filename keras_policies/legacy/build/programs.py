@@ -85,8 +85,7 @@ class _Call(keras_internals.LayerCall):
             tensors += given
         if len(tensors) == len(self.program.inputs) - 1:
             tensors.append(self._op("mask", "_Mask")(tensors[:1]))
-        found = self.layer(tensors[0] if len(tensors) == 1 else tensors)
-        return found
+        return self.layer(tensors[0] if len(tensors) == 1 else tensors)
 
     def _op(self, name: str, op: str, constants: Config | None = None) -> OpCall:
         """Return what makes an argument; it is one for all calls of the layer."""

@@ -7,6 +7,7 @@ and one parts, where equal endings are counted. Position alone never decides.
 
 import collections
 import itertools
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -58,18 +59,18 @@ def pair(
         weights: Sequence[LegacyWeight],
     ) -> None:
         known = _known(weights)
-        matched = match(variables or (), known)
+        matched = _match(variables or (), known)
         is_inside = layer is not None and layer is not model
         if matched is None and more == "added" and is_inside and _is_stock(layer):
-            matched = match_with_added(variables or (), known)
+            matched = _match_some(variables or (), known, among_objects=False)
         elif matched is None and more == "objects" and set(stored) == {""}:
-            matched = match_objects(variables or (), known)
+            matched = _match_some(variables or (), known, among_objects=True)
         if matched is None:
-            wrong = [difference(name, variables, known)]
+            wrong = [_difference(name, variables, known)]
         else:
-            wrong = misfits(name, matched)
+            wrong = _misfits(name, matched)
             pairs.extend(matched)
-            rest = without(matched, known)
+            rest = _without(matched, known)
             left.extend(f"{each}, which is no weight of {name!r}" for each in rest)
         problems.extend(wrong)
         if wrong and layer is not None:
@@ -134,45 +135,35 @@ def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
     if set(stored) <= set(held):
         return by_layer
     if len(stored) != len(held):
-        raise other_layers(held, stored)
+        raise _other_layers(held, stored)
     renamed = dict(zip(held, (by_layer[name] for name in stored), strict=True))
     return renamed | {name: by_layer[name] for name in by_layer if not name}
 
 
-def match(held: Sequence[Target], weights: Sequence[LegacyWeight]) -> Pairs | None:
+def _match(held: Sequence[Target], weights: Sequence[LegacyWeight]) -> Pairs | None:
     """Return the variables of a layer with their weights, or None if they differ."""
     if len(held) != len(weights):
         return None
     return next(_complete(held, weights), None)
 
 
-def match_with_added(
-    held: Sequence[Target], weights: Sequence[LegacyWeight]
+def _match_some(
+    held: Sequence[Target], weights: Sequence[LegacyWeight], among_objects: bool
 ) -> Pairs | None:
-    """Return the same for a layer to which `add_weight` has given more weights.
+    """Return the same where the file has more weights than the layer.
 
-    These must be told from its own by their shapes: a `.keras` file has no names.
+    Those that `add_weight` gave to it must be told from its own by their shapes: a
+    `.keras` file has no names. Among objects, such as metrics and optimizers, the
+    attributes that lead to a variable decide, and a layer has to have all its weights.
     """
-    found = next(_complete(held, weights), [])
-    shapes = {weight.shape for _, weight in found}
-    is_told = all(weight.shape not in shapes for weight in without(found, weights))
+    found = next(_complete(held, weights, by_path=among_objects), [])
+    tell = _owner if among_objects else operator.attrgetter("shape")
+    own = {tell(weight) for _, weight in found}
+    is_told = all(tell(weight) not in own for weight in _without(found, weights))
     return found if found and is_told else None
 
 
-def match_objects(
-    held: Sequence[Target], weights: Sequence[LegacyWeight]
-) -> Pairs | None:
-    """Return the same for a model among other objects, as metrics and optimizers are.
-
-    The attributes that lead to a variable decide. A layer has to have all its weights.
-    """
-    found = next(_complete(held, weights, by_path=True), [])
-    layers = {_owner(weight) for _, weight in found}
-    is_told = all(_owner(weight) not in layers for weight in without(found, weights))
-    return found if found and is_told else None
-
-
-def without(pairs: Pairs, weights: Sequence[LegacyWeight]) -> list[LegacyWeight]:
+def _without(pairs: Pairs, weights: Sequence[LegacyWeight]) -> list[LegacyWeight]:
     """Return the weights that are in no pair."""
     paired = {id(weight) for _, weight in pairs}
     return [weight for weight in weights if id(weight) not in paired]
@@ -236,7 +227,7 @@ def _counted_endings(names: Iterable[str], parts: int) -> list[str]:
     return keys
 
 
-def misfits(layer: str, pairs: Pairs) -> list[str]:
+def _misfits(layer: str, pairs: Pairs) -> list[str]:
     """Return a sentence for each weight that its variable cannot take."""
     return [
         f"{layer!r}: {variable.path} has the shape {tuple(variable.shape)}, the file's "
@@ -246,7 +237,7 @@ def misfits(layer: str, pairs: Pairs) -> list[str]:
     ]
 
 
-def difference(
+def _difference(
     layer: str, held: Sequence[Target] | None, weights: Sequence[LegacyWeight]
 ) -> str:
     """Return a sentence on a layer whose weights have other names in the file."""
@@ -257,7 +248,7 @@ def difference(
     return f"{layer!r} has the weights [{own or 'none'}], the file holds [{stored}]"
 
 
-def other_layers(
+def _other_layers(
     held: Mapping[str, Sequence[keras.Variable]],
     stored: Mapping[str, Sequence[LegacyWeight]],
 ) -> LegacyModelError:

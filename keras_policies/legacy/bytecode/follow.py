@@ -23,7 +23,6 @@ from keras_policies.legacy.bytecode.values import (
 )
 from keras_policies.legacy.guards import budget, limits
 
-# Limits for one Lambda layer.
 # Attributes of tensors and shapes that are values, and those that are methods.
 PROPERTIES = "shape", "dtype", "ndim", "T", "ndims", "rank", "value", "base_dtype"
 METHODS = "get_shape", "as_list"
