@@ -1,12 +1,20 @@
-"""A compiled function, the values it computes with, and the `Program` it becomes."""
+"""A compiled function, the values it computes with, and the `Program` it becomes.
+
+A Lambda layer whose function became one is replaced by a config that holds it.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from keras_policies.annotations import Config, PolicyLike
+from keras_policies.legacy.base.configs import keras_object, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import budget, limits
 
+# `keras.saving` finds the classes of layer.py under these names.
+PACKAGE = "keras_policies"
+CALL, SEQUENCE = f"{PACKAGE}>LambdaCall", f"{PACKAGE}>SequenceWithCalls"
 # Keys of the tables in `instructions.py`, and the versions that each stands for.
 VERSIONS = {
     "2.7": "2.7",
@@ -173,3 +181,27 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return value
+
+
+def call_config(
+    name: str, path: str, program: Program, dtype: PolicyLike | None
+) -> Config:
+    """Return the config of the `LambdaCall` that replaces a Lambda layer."""
+    own = {"name": layer_name(name), "path": path, "program": program, "policy": dtype}
+    return keras_object(None, "LambdaCall", own, CALL)
+
+
+def is_call(config: Any) -> bool:
+    """Return whether a config is one that `call_config` returned."""
+    return isinstance(config, dict) and config.get("registered_name") == CALL
+
+
+def of_time_steps(call: Config, wrapper: Config) -> Config:
+    """Return the config of a TimeDistributed, whose own is `wrapper`, around a call."""
+    own = {**call["config"], "name": wrapper["name"], "is_of_steps": True}
+    return {**call, "config": own}
+
+
+def sequence_config(config: Config) -> Config:
+    """Return the config of a Sequential, some of whose layers are `LambdaCall`s."""
+    return keras_object(None, "Sequential", config, SEQUENCE)

@@ -15,8 +15,12 @@ import numpy as np
 from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.base.recorded import Node, Output, Table
 from keras_policies.legacy.guards import limits
-from keras_policies.legacy.readers.checkpoint import protos, slices
-from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint, TensorEntry
+from keras_policies.legacy.readers.checkpoint import protos
+from keras_policies.legacy.readers.checkpoint.checkpoint import (
+    Checkpoint,
+    TensorEntry,
+    of_offsets,
+)
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model import tables
 from keras_policies.legacy.readers.saved_model.library import Lazy, Library
@@ -91,7 +95,7 @@ class State:
             return None
         if not entry.places:
             return checkpoint.weight(entry.key, name)
-        place = slices.of_offsets(part)
+        place = of_offsets(part)
         read = functools.partial(checkpoint.read_slice, entry.key, place)
         return LegacyWeight("", name, tuple(part.var_shape), entry.dtype, read)
 
