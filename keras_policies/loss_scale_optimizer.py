@@ -18,12 +18,7 @@ from keras_policies import (
 from keras_policies.annotations import Config, CustomObjects, Tensor
 from keras_policies.backends.protocol import StepGradients
 from keras_policies.backends.running import backend
-from keras_policies.loss_scale import (
-    DynamicLossScale,
-    LossScale,
-    LossScaleLike,
-    choose,
-)
+from keras_policies.loss_scale import DynamicLossScale, LossScale, LossScaleLike, choose
 
 # What TF 2.4 called the experimental class, and what 2.11 and later call the class.
 LATER_NAMES = "LossScaleOptimizerV1", "LossScaleOptimizerV3"

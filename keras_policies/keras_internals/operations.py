@@ -6,13 +6,7 @@ Keras: src/models/functional.py, src/backend/common/keras_tensor.py, src/ops/*.p
 import contextlib
 import functools
 import types
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 

@@ -61,12 +61,7 @@ COMMON = {
     136: "LOAD_DEREF",
     137: "STORE_DEREF",
 }
-FROM_3 = {
-    5: "COPY_TWO",
-    16: "BINARY @",
-    17: "BINARY @",
-    145: "LIST_APPEND",
-}
+FROM_3 = {5: "COPY_TWO", 16: "BINARY @", 17: "BINARY @", 145: "LIST_APPEND"}
 FROM_3_6 = {
     **FROM_3,
     141: "CALL_FUNCTION_KW",
