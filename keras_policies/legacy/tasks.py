@@ -40,20 +40,13 @@ KERAS_3, FAILED = "keras_3", "failed"
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a file.
-
-    Args:
-        path: str, the file.
-        status: str, one of the constants above.
-        found: dict of plain values with the same keys for each file of a command; None
-            where there is no value.
-        error: str, why nothing was found or done; None if something was.
-    """
+    """What became of a file."""
 
     path: str
-    status: str
+    status: str  # one of the constants above
+    # Plain values, with the same keys for each file of a command; None for no value.
     found: Config
-    error: str | None = None
+    error: str | None = None  # why nothing was found or done
 
     @property
     def has_failed(self) -> bool:

@@ -57,20 +57,13 @@ ROUNDINGS = 4  # times what rounding is seen to change
 
 
 class Check(NamedTuple):
-    """What the comparison of a model with its own graph found.
+    """What the comparison of a model with its own graph found."""
 
-    Args:
-        difference: the largest one, as a share of the largest number of an output;
-            None if nothing was compared.
-        reason: why nothing was compared, or None.
-        dropouts: where the graph drops numbers, though it does not train.
-        other_losses: how the losses differ that layers and weights add, or "".
-    """
-
+    # As a share of the largest number of an output; None if nothing was compared.
     difference: float | None
-    reason: str | None = None
-    dropouts: tuple[str, ...] = ()
-    other_losses: str = ""
+    reason: str | None = None  # why nothing was compared
+    dropouts: tuple[str, ...] = ()  # where the graph drops numbers, without training
+    other_losses: str = ""  # how the losses differ that layers and weights add
 
     def __str__(self) -> str:
         if self.difference is None:

@@ -33,15 +33,11 @@ from keras_policies.legacy.values.evaluator import is_tensor
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """What programs have made.
+    """What programs have made."""
 
-    Args:
-        weights: layers, each with the weights in the file that it holds.
-        unused: the names of layers whose results are used by their shapes alone.
-    """
-
+    # Layers, each with the weights in the file that it holds.
     weights: list[tuple[keras.Layer, tuple[LegacyWeight, ...]]]
-    unused: list[str]
+    unused: list[str]  # names of layers whose results are used by their shapes alone
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

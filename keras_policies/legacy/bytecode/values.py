@@ -29,34 +29,20 @@ VERSIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """A compiled function.
+    """A compiled function."""
 
-    Args:
-        python: the key in `VERSIONS` of the Python that compiled it.
-        name: of the function, `"<lambda>"` for most.
-        arguments: the number of its positional parameters.
-        keyword_only: the number of its keyword-only parameters.
-        flags: bits; see `has_rest`.
-        instructions: the bytes.
-        constants: plain values, and the `Code` of functions inside the function.
-        names: of globals and attributes.
-        local: the names of local variables, the parameters first. In Python 3.11 and
-            later those of cells and free variables follow.
-        cells: the names of variables that inner functions share.
-        free: the names of variables of the function around it.
-    """
-
-    python: str
-    name: str
-    arguments: int
-    keyword_only: int
-    flags: int
+    python: str  # the key in `VERSIONS` of the Python that compiled it
+    name: str  # `"<lambda>"` for most
+    arguments: int  # the number of positional parameters
+    keyword_only: int  # the number of keyword-only parameters
+    flags: int  # bits; see `has_rest`
     instructions: bytes
-    constants: tuple[object, ...]
-    names: tuple[str, ...]
+    constants: tuple[object, ...]  # with the `Code` of functions inside the function
+    names: tuple[str, ...]  # of globals and attributes
+    # Of variables, the parameters first; from Python 3.11 on, with the two below.
     local: tuple[str, ...]
-    cells: tuple[str, ...]
-    free: tuple[str, ...]
+    cells: tuple[str, ...]  # variables that inner functions share
+    free: tuple[str, ...]  # variables of the function around it
 
     @property
     def parameters(self) -> tuple[str, ...]:
