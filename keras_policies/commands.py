@@ -50,17 +50,17 @@ def _parsed(text: str) -> tuple[str, str, str]:
 def _custom_object(text: str) -> tuple[str, Any]:
     known_as, module, name = _parsed(text)
     try:
-        found = getattr(importlib.import_module(module), name)
+        loaded = getattr(importlib.import_module(module), name)
     except Exception as error:  # a module of the user's may raise anything
         raise CommandLineError(
             f"--custom-objects {text!r}: {type(error).__name__}: {error}."
         ) from error
-    if not callable(found):
+    if not callable(loaded):
         raise CommandLineError(
             f"--custom-objects {text!r}: expected a class or a function, found "
-            f"{found!r}."
+            f"{loaded!r}."
         )
-    return known_as, found
+    return known_as, loaded
 
 
 def inspect(arguments: argparse.Namespace) -> int:
@@ -229,11 +229,11 @@ def _ended(
     from keras_policies.legacy import tasks
 
     if arguments.json:
-        for found in outcomes:
-            print(json.dumps(found.as_dict()))
+        for outcome in outcomes:
+            print(json.dumps(outcome.as_dict()))
     elif not arguments.quiet and (len(outcomes) > 1 or not outcomes[0].error):
         _reports().print_outcomes(outcomes, columns)
-    errors = [found.error for found in outcomes if found.has_failed or is_one]
+    errors = [outcome.error for outcome in outcomes if outcome.has_failed or is_one]
     sys.stdout.flush()
     for error in filter(None, errors):
         print(f"keras-policies: {printable(error)}", file=sys.stderr)
@@ -241,8 +241,8 @@ def _ended(
         _reports().print_lines([_reports().total(outcomes)])
     is_strict = vars(arguments).get("strict")
     is_partly = any(
-        found.status == tasks.MISSING or (is_strict and found.found.get("left_out"))
-        for found in outcomes
+        outcome.status == tasks.MISSING or (is_strict and outcome.found.get("left_out"))
+        for outcome in outcomes
     )
     return FAILED if any(errors) else PARTLY if is_partly else OK
 

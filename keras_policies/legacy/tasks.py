@@ -161,10 +161,10 @@ class Conversion(Task):
         conversion = _imported()
         if self.makes_folder:
             self.destination.parent.mkdir(parents=True, exist_ok=True)
-        found: Converted = conversion.convert_model(
+        converted: Converted = conversion.convert_model(
             self.path, self.destination, objects, **self.options
         )
-        return found
+        return converted
 
     def _run(self) -> tuple[str, Config]:
         found = self.convert()
@@ -240,8 +240,8 @@ def run_all(tasks: Sequence[Task], processes: int, doing: str) -> list[Outcome]:
         if processes < 2:
             return list(_counted((task.run() for task in tasks), advance))
         outcomes = _counted(_in_processes(tasks, processes), advance)
-        found = {outcome.path: outcome for outcome in outcomes}
-    return [found[task.path] for task in tasks]
+        by_path = {outcome.path: outcome for outcome in outcomes}
+    return [by_path[task.path] for task in tasks]
 
 
 def _counted(

@@ -208,11 +208,11 @@ class _Comparison:
     ) -> Check:
         nest = self._nest(inputs)
         self._charge(inputs)
-        found = _called(self.model, nest)
-        if len(found) != len(expected):
-            what = f"{len(found)} outputs, its own graph {len(expected)}"
+        outputs = _called(self.model, nest)
+        if len(outputs) != len(expected):
+            what = f"{len(outputs)} outputs, its own graph {len(expected)}"
             raise _differs("", self.model, what)
-        pairs = [*zip(found, map(np.asarray, expected), strict=True)]
+        pairs = [*zip(outputs, map(np.asarray, expected), strict=True)]
         problems = {i: p for i, pair in enumerate(pairs) if (p := self._problem(*pair))}
         if problems:
             rounded = self._rounding(inputs, expected)
@@ -234,8 +234,8 @@ class _Comparison:
     def _with_losses(self) -> Trace | None:
         """The function that returns the losses behind the outputs, if there is one."""
         root = self.recorded.layers.get(0)
-        found = traces.for_inference(root.traces_with_losses) if root else []
-        return next((t for t in found if t.inputs == self.trace.inputs), None)
+        candidates = traces.for_inference(root.traces_with_losses) if root else []
+        return next((t for t in candidates if t.inputs == self.trace.inputs), None)
 
     def _charge(self, inputs: Sequence[Array]) -> None:
         """Raise LimitError if the model computes more than the file explains."""
@@ -287,11 +287,11 @@ class _Comparison:
             regularizer = getattr(variable, "regularizer", None)
             if regularizer is None:
                 continue
-            found = float(keras.ops.convert_to_numpy(regularizer(variable)))
-            if not np.isclose(found, losses, rtol=self.tolerance).any():
+            loss = float(keras.ops.convert_to_numpy(regularizer(variable)))
+            if not np.isclose(loss, losses, rtol=self.tolerance).any():
                 name = type(regularizer).__name__
                 raise LegacyModelError(
-                    f"its {name} gives {variable.path!r} the loss {found:.6g}; the "
+                    f"its {name} gives {variable.path!r} the loss {loss:.6g}; the "
                     f"file records {losses}.",
                     f"Pass your own: {remedies.custom_object(name)}.",
                     suspects=[name],
@@ -367,8 +367,8 @@ class _Comparison:
 def _rounding_of_products() -> float:
     """Return the error of a product of float32 matrices, as a share of the largest."""
     x = np.random.default_rng(SEED).standard_normal((64, 64)).astype("float32")
-    found = keras.ops.convert_to_numpy(keras.ops.matmul(x, x))
-    return _share(found, np.matmul(x, x, dtype="float64"))
+    product = keras.ops.convert_to_numpy(keras.ops.matmul(x, x))
+    return _share(product, np.matmul(x, x, dtype="float64"))
 
 
 def _known(size: int | None, other: int | None) -> int | None:
@@ -445,12 +445,12 @@ def _run(
 
 def _keys(recorded: Recorded) -> dict[str, list[Any]]:
     """Return what the tables of a file know, and a text that none does, by dtype."""
-    found: dict[str, list[Any]] = {"string": [UNKNOWN], "int64": []}
+    keys: dict[str, list[Any]] = {"string": [UNKNOWN], "int64": []}
     for table in recorded.tables.values():
         if table is not None:
             dtype = "string" if table.keys.dtype.kind == "O" else "int64"
-            found[dtype] += table.keys[:KEYS].tolist()
-    return found
+            keys[dtype] += table.keys[:KEYS].tolist()
+    return keys
 
 
 def _inputs(
@@ -464,7 +464,7 @@ def _inputs(
     With a `bound`, they are whole numbers below it.
     """
     random, sizes = np.random.default_rng(SEED), itertools.cycle(lengths)
-    found = []
+    inputs = []
     for spec in specs:
         batch, *rest = spec.shape or [1]
         shape = [n if n is not None else next(sizes) for n in rest]
@@ -474,8 +474,8 @@ def _inputs(
         if keys.get(spec.dtype) and (bound is None or spec.dtype == "string"):
             known = random.choice(np.array(keys[spec.dtype], drawn.dtype), shape)
             drawn = np.where(random.random(shape) < SHARE_OF_KEYS, known, drawn)
-        found.append(drawn)
-    return found
+        inputs.append(drawn)
+    return inputs
 
 
 def _random(

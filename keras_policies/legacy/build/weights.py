@@ -100,9 +100,11 @@ def _is_stock(layer: keras.Layer) -> bool:
 
 
 def _by_layer(model: keras.Model) -> dict[str, list[Target]]:
-    inner = {id(item) for layer in model.layers for item in layer.weights}
-    own = [target for target in targets(model) if id(target.variable) not in inner]
-    return {**{layer.name: targets(layer) for layer in model.layers}, "": own}
+    in_layers = {id(item) for layer in model.layers for item in layer.weights}
+    of_model = [
+        target for target in targets(model) if id(target.variable) not in in_layers
+    ]
+    return {**{layer.name: targets(layer) for layer in model.layers}, "": of_model}
 
 
 def _whole_model(model: keras.Model) -> dict[str, list[Target]]:
@@ -116,9 +118,9 @@ def _whole_model(model: keras.Model) -> dict[str, list[Target]]:
         for name, layer in zip(names, model.layers, strict=True)
         for target in targets(layer)
     }
-    found = targets(model)
-    added = [listed.get(id(item.variable), ()) for item in found]
-    pairs = zip(found, added, strict=True)
+    every = targets(model)
+    added = [listed.get(id(item.variable), ()) for item in every]
+    pairs = zip(every, added, strict=True)
     return {"": [item._replace(paths=item.paths + more) for item, more in pairs]}
 
 
@@ -140,15 +142,17 @@ def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
     return renamed | {name: by_layer[name] for name in by_layer if not name}
 
 
-def _match(held: Sequence[Target], weights: Sequence[LegacyWeight]) -> Pairs | None:
+def _match(
+    variables: Sequence[Target], weights: Sequence[LegacyWeight]
+) -> Pairs | None:
     """Return the variables of a layer with their weights, or None if they differ."""
-    if len(held) != len(weights):
+    if len(variables) != len(weights):
         return None
-    return next(_complete(held, weights), None)
+    return next(_complete(variables, weights), None)
 
 
 def _match_some(
-    held: Sequence[Target], weights: Sequence[LegacyWeight], among_objects: bool
+    variables: Sequence[Target], weights: Sequence[LegacyWeight], among_objects: bool
 ) -> Pairs | None:
     """Return the same where the file has more weights than the layer.
 
@@ -156,11 +160,11 @@ def _match_some(
     `.keras` file has no names. Among objects, such as metrics and optimizers, the
     attributes that lead to a variable decide, and a layer has to have all its weights.
     """
-    found = next(_complete(held, weights, by_path=among_objects), [])
+    pairs = next(_complete(variables, weights, by_path=among_objects), [])
     tell = _owner if among_objects else operator.attrgetter("shape")
-    own = {tell(weight) for _, weight in found}
-    is_told = all(tell(weight) not in own for weight in _without(found, weights))
-    return found if found and is_told else None
+    paired = {tell(weight) for _, weight in pairs}
+    is_told = all(tell(weight) not in paired for weight in _without(pairs, weights))
+    return pairs if pairs and is_told else None
 
 
 def _without(pairs: Pairs, weights: Sequence[LegacyWeight]) -> list[LegacyWeight]:
@@ -178,13 +182,13 @@ def _complete(
 ) -> Iterator[Pairs]:
     """Yield the pairs in which each variable has a weight, the surest first."""
     for variables, wanted in itertools.islice(_keys(held, weights), by_path or None):
-        found = [
+        pairs = [
             (variables[key], weight)
             for key, weight in zip(wanted, weights, strict=True)
             if key in variables
         ]
-        if len(found) == len({id(variable) for variable, _ in found}) == len(held):
-            yield found
+        if len(pairs) == len({id(variable) for variable, _ in pairs}) == len(held):
+            yield pairs
 
 
 def _keys(
@@ -199,8 +203,10 @@ def _keys(
     yield by_name, [_whole(name) for name in names]
     renamed = [RENAMED.get(name.rpartition("/")[2], name) for name in names]
     for names, parts in [(names, parts) for parts in NAME_PARTS] + [(renamed, 1)]:
-        own = _counted_endings((item.name for item in held), parts)
-        by_ending = {key: item.variable for key, item in zip(own, held, strict=True)}
+        endings = _counted_endings((item.name for item in held), parts)
+        by_ending = {
+            key: item.variable for key, item in zip(endings, held, strict=True)
+        }
         yield by_ending, _counted_endings(names, parts)
 
 
@@ -243,9 +249,11 @@ def _difference(
     """Return a sentence on a layer whose weights have other names in the file."""
     if held is None:
         return f"{layer!r} is no layer of the model"
-    own = ", ".join(f"{item.name} {tuple(item.variable.shape)}" for item in held)
+    variables = ", ".join(f"{item.name} {tuple(item.variable.shape)}" for item in held)
     stored = ", ".join(map(str, weights)) or "none"
-    return f"{layer!r} has the weights [{own or 'none'}], the file holds [{stored}]"
+    return (
+        f"{layer!r} has the weights [{variables or 'none'}], the file holds [{stored}]"
+    )
 
 
 def _other_layers(
