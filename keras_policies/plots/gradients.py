@@ -1,26 +1,24 @@
-"""`plot_gradients`: the gradients of a model on a batch, over the range of float16."""
+"""`plot_gradients`: gradients of a compiled model on a batch, and a picture of them."""
 
+import dataclasses
 import numbers
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
+from keras import ops
 
-from keras_policies.annotations import Arrays
+from keras_policies.annotations import Arrays, Tensor
+from keras_policies.backends.running import backend
 from keras_policies.loss_scale import FLOAT32_MAX
 from keras_policies.plots import figures
-from keras_policies.plots.loss_gradients import (
-    Floats,
-    Magnitudes,
-    gradients_of,
-    magnitudes,
-    zeros_in_both,
-)
 from keras_policies.scaling import scaling_of, words_on_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 HIGHEST = 0.85  # of the bars of a layer, of the distance between two layers
 INCHES = 0.4  # between two layers
@@ -28,6 +26,146 @@ BARS: tuple[dict[str, Any], ...] = (
     {"facecolor": figures.LIGHT, "edgecolor": figures.EDGE, "hatch": "////"},
     {"facecolor": figures.DARK, "alpha": 0.85},
 )
+LARGEST = 1100  # more than any exponent of a float64
+
+Floats = npt.NDArray[np.floating[Any]]
+ONE_BATCH = (
+    "Pass arrays, of one batch; of a dataset take one: x, y = next(iter(dataset))."
+)
+
+
+def _check(x: Arrays, y: Arrays, needs_y: bool) -> None:
+    """Raise `ValueError` if inputs and targets are not one batch of arrays."""
+    if x is None or (y is None and needs_y):
+        name = "x" if x is None else "y"
+        raise ValueError(
+            f"{name} is None, but the loss of the model is that of inputs x and their "
+            f"targets y. {ONE_BATCH}"
+        )
+    sizes = dict((*_sizes("x", x), *_sizes("y", y)))
+    counts = ", ".join(f"{size} in {name}" for name, size in sizes.items())
+    if len(set(sizes.values())) > 1:
+        raise ValueError(
+            f"Expected as many samples in x as in y, but got {counts}. Pass the "
+            "targets of the same batch."
+        )
+    if not sizes or 0 in sizes.values():
+        raise ValueError(f"The batch is empty: {counts or 'no arrays'}. {ONE_BATCH}")
+
+
+def _sizes(name: str, structure: Arrays) -> Iterator[tuple[str, int]]:
+    """Yield the place of each array in a structure, and its batch size."""
+    for path, array in keras.tree.flatten_with_path(structure):
+        if array is None:  # an output without a loss
+            continue
+        place = name + "".join(f"[{key!r}]" for key in path)
+        shape = getattr(array, "shape", None)
+        if shape is None or len(shape) == 0:
+            kind = "no array" if shape is None else "a single number"
+            raise ValueError(
+                f"Expected arrays, but {place} is {kind}, of type "
+                f"{type(array).__name__}. {ONE_BATCH}"
+            )
+        yield place, int(shape[0])
+
+
+def _tensors(structure: Arrays) -> Tensor:
+    """Return arrays as tensors, floating-point ones in floatx, as `fit` makes them."""
+
+    def convert(array: Arrays) -> Tensor:
+        if array is None:
+            return None
+        tensor = ops.convert_to_tensor(array)
+        is_float = keras.backend.is_float_dtype(tensor.dtype)
+        return ops.cast(tensor, keras.config.floatx()) if is_float else tensor
+
+    return keras.tree.map_structure(convert, structure)
+
+
+def gradients_of(
+    model: keras.Model, x: Arrays, y: Arrays, scale: float = 1.0
+) -> list[Floats]:
+    """Return the gradients of a compiled model's loss, times a loss scale.
+
+    There is one array for each of `model.trainable_variables`, zeros if the loss does
+    not depend on it.
+    The loss is multiplied before the gradients are taken, in the dtypes in which the
+    model computes, as in a training step. A model that is not built gets built;
+    otherwise nothing in it changes: no weights, moving averages, seeds or metrics.
+    """
+    if not model.compiled:
+        raise ValueError(
+            f"The model '{model.name}' is not compiled, so there is no loss to take "
+            "gradients of. Call model.compile(optimizer, loss) first."
+        )
+    # Without a loss given to `compile`, a loss of `add_loss` may need no targets.
+    _check(x, y, needs_y=model.loss is not None)
+    x, y = _tensors(x), _tensors(y)
+    # Builds the model and its loss.
+    with keras.StatelessScope(collect_losses=True):
+        model.compute_loss(x=x, y=y, y_pred=model(x, training=False), training=False)
+    variables = model.trainable_variables
+    if not variables:
+        raise ValueError(
+            f"The model '{model.name}' has no trainable weights, so there are no "
+            "gradients. Add a layer that has some, or set trainable=True."
+        )
+    others = model.non_trainable_variables
+
+    def loss(values: list[Tensor]) -> Tensor:
+        state = [*zip(variables, values, strict=True), *((v, v.value) for v in others)]
+        with keras.StatelessScope(state_mapping=state, collect_losses=True):
+            predicted = model(x, training=True)
+            total = model.compute_loss(x=x, y=y, y_pred=predicted, training=True)
+            return ops.multiply(ops.cast(total, "float32"), scale)
+
+    return backend.gradients(loss, [v.value for v in variables])
+
+
+@dataclasses.dataclass(frozen=True)
+class Magnitudes:
+    """How large the numbers in some arrays are."""
+
+    counts: dict[int, int]  # {n: how many x have 2**n <= abs(x) < 2**(n + 1)}
+    zeros: int
+    non_finite: int  # how many are infinite or NaN
+
+    @property
+    def total(self) -> int:
+        """int, how many numbers there are."""
+        return sum(self.counts.values()) + self.zeros + self.non_finite
+
+
+def magnitudes(arrays: Iterable[Floats]) -> Magnitudes:
+    """Return the `Magnitudes` of the numbers in some numpy arrays.
+
+    Example:
+        >>> magnitudes([np.array([0.0, 0.75, -3.0, np.inf]), np.array([2.0])])
+        Magnitudes(counts={-1: 1, 1: 2}, zeros=1, non_finite=1)
+    """
+    counts = np.zeros(2 * LARGEST, np.int64)
+    zeros = non_finite = 0
+    for array in arrays:
+        finite = array[np.isfinite(array)]
+        non_finite += array.size - finite.size
+        other = finite[finite != 0]
+        zeros += finite.size - other.size
+        # frexp returns fractions between a half and one.
+        exponents = np.frexp(other)[1] - 1 + LARGEST
+        counts += np.bincount(exponents, minlength=counts.size)
+    by_exponent = {int(n) - LARGEST: int(counts[n]) for n in np.flatnonzero(counts)}
+    return Magnitudes(by_exponent, zeros, non_finite)
+
+
+def zeros_in_both(first: Iterable[Floats], second: Iterable[Floats]) -> int:
+    """Return how many numbers are zero in some arrays and in others of their shapes.
+
+    Example:
+        >>> zeros_in_both([np.array([0.0, 0.0, 1.0])], [np.array([0.0, 2.0, 0.0])])
+        1
+    """
+    pairs = zip(first, second, strict=True)
+    return sum(int(np.count_nonzero((a == 0) & (b == 0))) for a, b in pairs)
 
 
 def plot_gradients(
@@ -146,10 +284,10 @@ def _labels(sizes: dict[float, Magnitudes], stay_zero: int) -> list[str]:
     return labels
 
 
-def _subplots(figure: Any, magnitudes: Collection[Magnitudes]) -> tuple[Any, Any, Any]:
+def _subplots(figure: Any, series: Collection[Magnitudes]) -> tuple[Any, Any, Any]:
     """Return axes for zeros, for numbers over float16's range, and for inf and NaN."""
     zero, middle, infinite = figure.subplots(1, 3, sharey=True, width_ratios=[1, 12, 1])
-    figures.draw_float16(middle, [n for sizes in magnitudes for n in sizes.counts])
+    figures.draw_float16(middle, [n for sizes in series for n in sizes.counts])
     for side, name in (zero, "zero"), (infinite, "inf,\nNaN"):
         side.set_xlim(-0.2, 1.2)
         side.set_xticks([0.5], [name])

@@ -8,7 +8,7 @@ from keras import layers
 
 import keras_policies as mp
 from keras_policies.backends.running import EagerBackend
-from keras_policies.plots import figures, loss_gradients
+from keras_policies.plots import figures, gradients
 
 ONE = np.ones((1, 1), "float32")
 
@@ -33,15 +33,15 @@ def one_weight(dtype="float32", value=2.0):
     ],
 )
 def test_magnitudes_are_counted_by_powers_of_two(values, expected):
-    found = loss_gradients.magnitudes([np.array(values, "float32")])
-    assert found == loss_gradients.Magnitudes(*expected)
+    found = gradients.magnitudes([np.array(values, "float32")])
+    assert found == gradients.Magnitudes(*expected)
     assert found.total == len(values)
 
 
 def test_gradients_are_those_of_the_loss_times_the_scale():
     model = one_weight()
     for scale in 1.0, 8.0:
-        (found,) = loss_gradients.gradients_of(model, ONE, ONE * 0.5, scale)
+        (found,) = gradients.gradients_of(model, ONE, ONE * 0.5, scale)
         assert found.dtype == "float32"
         assert found.tolist() == [[3.0 * scale]]
 
@@ -51,15 +51,13 @@ def test_a_small_float16_gradient_is_zero_until_the_loss_is_scaled():
     model = one_weight("mixed_float16", 1.0)
     x = ONE * 2.0**-14
     y = x - 2.0**-12
-    found = [
-        loss_gradients.gradients_of(model, x, y, scale) for scale in (1.0, 2.0**10)
-    ]
+    found = [gradients.gradients_of(model, x, y, scale) for scale in (1.0, 2.0**10)]
     assert [float(grads[0].item()) for grads in found] == [0.0, 2.0**-15]
 
 
 def test_a_scale_that_is_too_high_makes_infinities():
     model = one_weight("mixed_float16")
-    (found,) = loss_gradients.gradients_of(model, ONE, ONE, 2.0**16)
+    (found,) = gradients.gradients_of(model, ONE, ONE, 2.0**16)
     assert found.tolist() == [[np.inf]]
 
 
@@ -81,11 +79,11 @@ def test_taking_gradients_changes_nothing():
         *model.metrics_variables,
     ]
     before = [np.copy(keras.ops.convert_to_numpy(v)) for v in everything]
-    first = loss_gradients.gradients_of(model, x, y)
+    first = gradients.gradients_of(model, x, y)
     for variable, value in zip(everything, before, strict=True):
         np.testing.assert_array_equal(keras.ops.convert_to_numpy(variable), value)
     # The dropout was the same, as no random numbers were used up.
-    again = loss_gradients.gradients_of(model, x, y)
+    again = gradients.gradients_of(model, x, y)
     for a, b in zip(first, again, strict=True):
         np.testing.assert_array_equal(a, b)
     model.fit(x, y, verbose=0)
@@ -94,7 +92,7 @@ def test_taking_gradients_changes_nothing():
 def test_a_model_that_is_not_built_gets_built():
     model = keras.Sequential([layers.Dense(3), layers.Dense(1)])
     model.compile("sgd", "mse")
-    found = loss_gradients.gradients_of(model, np.ones((2, 4)), np.ones((2, 1)))
+    found = gradients.gradients_of(model, np.ones((2, 4)), np.ones((2, 1)))
     assert [g.shape for g in found] == [(4, 3), (3,), (3, 1), (1,)]
 
 
@@ -108,7 +106,7 @@ def test_structures_sparse_gradients_and_weights_without_any():
     model = keras.Model({"ids": ids, "x": rest}, outputs)
     model.compile("sgd", {"a": "mse", "b": "mse"})
     x = {"ids": np.array([[1, 1]]), "x": np.ones((1, 3))}
-    found = loss_gradients.gradients_of(model, x, {"a": ONE, "b": ONE})
+    found = gradients.gradients_of(model, x, {"a": ONE, "b": ONE})
     (table,) = [g for g in found if g.shape == (5, 2)]
     assert np.flatnonzero(table.any(axis=1)).tolist() == [1]
     assert len(found) == 5
@@ -130,7 +128,7 @@ class HasUnused(keras.Model):
 def test_a_weight_that_the_loss_does_not_depend_on_does_no_harm():
     model = HasUnused()
     model.compile("sgd", "mse")
-    found = loss_gradients.gradients_of(model, ONE, ONE * 9)
+    found = gradients.gradients_of(model, ONE, ONE * 9)
     assert [float(np.abs(g).max()) > 0 for g in found] == [True, True, False, False]
 
 
@@ -186,7 +184,7 @@ class AddsItsLoss(layers.Layer):
 def test_a_model_with_a_loss_of_its_own_needs_no_targets():
     model = keras.Sequential([keras.Input((1,)), layers.Dense(1), AddsItsLoss()])
     model.compile("sgd")
-    kernel, bias = loss_gradients.gradients_of(model, ONE * 3, None)
+    kernel, bias = gradients.gradients_of(model, ONE * 3, None)
     assert (kernel.tolist(), bias.tolist()) == ([[3.0]], [1.0])
 
 
