@@ -72,7 +72,7 @@ def _warn_if_scales_differ(
 def _warn_if_only_layers_scale(model: keras.Model) -> None:
     if model.optimizer is None or isinstance(model.optimizer, StockLossScaleOptimizer):
         return
-    if keras_internals.is_compiled_by_a_file():
+    if keras_internals.opening_a_file:
         # Most models that are opened only predict: wait until this one is trained.
         vars(model)[_UNCHECKED] = True
         return

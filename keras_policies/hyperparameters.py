@@ -59,11 +59,13 @@ class InnerHyperparameters:
 
     def __setattr__(self, name: str, value: Any) -> None:
         inner = _inner(self)
+        # A user's subclass may have an attribute with such a name.
+        is_ours = type(self).__module__.startswith("keras_policies.")
         if inner is None or name in vars(self) or hasattr(type(self), name):
             super().__setattr__(name, value)
         elif _has(inner, name):
             setattr(inner, name, value)
-        elif _is_of_this_package(type(self)) and _nearest(inner, name):
+        elif is_ours and _nearest(inner, name):
             raise AttributeError(_missing(self, inner, name), name=name, obj=self)
         else:
             super().__setattr__(name, value)
@@ -96,11 +98,6 @@ def of_the_wrapper(wrapper: InnerHyperparameters) -> Iterator[None]:
 def _inner(wrapper: InnerHyperparameters) -> keras.optimizers.Optimizer | None:
     own = vars(wrapper)
     return own["inner_optimizer"] if own.get("is_wrapping") else None
-
-
-def _is_of_this_package(cls: type) -> bool:
-    # A user's subclass may have an attribute with such a name.
-    return cls.__module__.startswith("keras_policies.")
 
 
 def _nearest(inner: keras.optimizers.Optimizer, name: str) -> list[str]:

@@ -94,13 +94,9 @@ def names(*parts: str) -> Mapping[str, str]:
     file = folder.joinpath(*parts, "__init__.py")
     text = file.read_text("utf-8") if file.is_file() else ""
     found = IMPORTED.findall(text)
-    is_models = parts[:1] == (MODELS,)
+    has_classes = parts[:1] != (MODELS,)
     return {
-        public or name: OTHER if is_models or not _is_class(name) else CLASS
+        public or name: CLASS if is_class and name != INPUT else OTHER
         for name, public in found
+        for is_class in [has_classes and name[0].isupper()]
     }
-
-
-def _is_class(name: str) -> bool:
-    """Return whether a name is that of a class, by its spelling."""
-    return name[0].isupper() and name != INPUT

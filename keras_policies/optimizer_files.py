@@ -32,7 +32,7 @@ class SavedAsStock(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
     @keras_internals.needs(keras_internals.SAVING)
     def save_own_variables(self, store: Any) -> None:
         # A model drops the scale; what is restored in a running process keeps it.
-        is_inner = self.saved_as_inner and not keras_internals.is_saving_weights_only()
+        is_inner = self.saved_as_inner and not keras_internals.saving_weights_only
         saved: Any = self.inner_optimizer if is_inner else super()
         saved.save_own_variables(store)
 

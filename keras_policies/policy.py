@@ -55,7 +55,8 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
             raise policy_names.not_a_string(name)
         self._own_name = policy_names.full_name(name)
         self._dtypes = policy_names.dtypes_of(self._own_name)
-        self._has_own_scale = loss_scale not in AUTO
+        # Whether the loss scale was given, and not left at "auto".
+        self.has_own_scale = loss_scale not in AUTO
         self._loss_scale = _loss_scale_for(self, loss_scale)
         policy_names.warn_if_deprecated(self._own_name)
 
@@ -83,11 +84,6 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
     def loss_scale(self) -> LossScale | None:
         """The `LossScale` that `Model.compile` obeys, or None."""
         return self._loss_scale
-
-    @property
-    def has_own_scale(self) -> bool:
-        """bool, whether the loss scale was given, and not left at `"auto"`."""
-        return self._has_own_scale
 
     @property
     def is_deferred(self) -> bool:

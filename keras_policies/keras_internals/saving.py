@@ -42,22 +42,18 @@ class ReadsConfigs(Protocol):
     def from_config(config: Config) -> Any: ...
 
 
-_saving_weights = Inside()
-
-
-def is_saving_weights_only() -> bool:
-    """Return whether what is being saved is weights and optimizer, without a model."""
-    return _saving_weights.depth > 0
+# In it, weights and optimizer are saved without a model.
+saving_weights_only = Inside()
 
 
 @installs(SAVING)
 def mark_saving_of_weights() -> None:
-    """Let `is_saving_weights_only` know."""
+    """Let `saving_weights_only` know."""
     from keras.src.saving import saving_lib
 
     @instead_of(saving_lib, "save_weights_only")
     def save_weights_only(stock: Function, *args: Any, **kwargs: Any) -> None:
-        with _saving_weights:
+        with saving_weights_only:
             stock(*args, **kwargs)
 
 

@@ -41,7 +41,7 @@ def after_layer_init(hook: Callable[[keras.Layer, bool, bool], None]) -> None:
     def __init__(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> None:
         refuse_lost_policy(kwargs.get("dtype"))
         stock(self, *args, **kwargs)
-        hook(self, kwargs.get("dtype") is not None, _a_config.depth > 0)
+        hook(self, kwargs.get("dtype") is not None, bool(_a_config))
 
 
 def _count_configs() -> None:

@@ -63,11 +63,6 @@ def record_no_auto_scale_loss(model: keras.Model) -> None:
 opening_a_file = Inside()
 
 
-def is_compiled_by_a_file() -> bool:
-    """Return whether the `compile` that is running was called because of a file."""
-    return opening_a_file.depth > 0
-
-
 @installs(LOSS_SCALING)
 def after_additional_loss(hook: Callable[[Any], Any]) -> None:
     """Add `hook(loss)` to a model's loss, in place of a layer's loss, a scalar tensor.

@@ -15,7 +15,7 @@ Owner = type | types.ModuleType
 
 
 class Inside(threading.local):
-    """A context that knows how many times this thread is inside of it."""
+    """A context that is true where this thread is inside of it."""
 
     depth = 0
 
@@ -24,6 +24,9 @@ class Inside(threading.local):
 
     def __exit__(self, *error: object) -> None:
         self.depth -= 1
+
+    def __bool__(self) -> bool:
+        return self.depth > 0
 
 
 @contextlib.contextmanager

@@ -98,20 +98,16 @@ def _children(layer: keras.Layer) -> Iterator[tuple[str, str, Any]]:
         return
     for attribute, value in keras_internals.own_attributes(layer):
         name = attribute.lstrip("_")
-        if _is_tracked(value):
+        if isinstance(value, TRACKED):
             yield name, name, value
         elif isinstance(value, list | tuple | dict):
             items = value.items() if isinstance(value, dict) else enumerate(value)
-            tracked = [(key, item) for key, item in items if _is_tracked(item)]
+            tracked = [(key, item) for key, item in items if isinstance(item, TRACKED)]
             if not tracked:
                 continue
             stored = numbered(type(item).__name__ for _, item in tracked)
             for (key, item), own in zip(tracked, stored, strict=True):
                 yield f"{name}/{key}", f"{name}/{own}", item
-
-
-def _is_tracked(value: object) -> bool:
-    return isinstance(value, TRACKED)
 
 
 def _join(path: str, name: str) -> str:

@@ -61,8 +61,9 @@ def pair(
         known = _known(weights)
         matched = _match(variables or (), known)
         is_inside = layer is not None and layer is not model
-        if matched is None and more == "added" and is_inside and _is_stock(layer):
-            matched = _match_some(variables or (), known, among_objects=False)
+        if matched is None and more == "added" and is_inside:
+            if all(map(own_classes.is_stock, keras_internals.sublayers(layer))):
+                matched = _match_some(variables or (), known, among_objects=False)
         elif matched is None and more == "objects" and set(stored) == {""}:
             matched = _match_some(variables or (), known, among_objects=True)
         if matched is None:
@@ -93,10 +94,6 @@ def pair(
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
         raise LegacyModelError(reason, suspects=suspects)
     return pairs, left
-
-
-def _is_stock(layer: keras.Layer) -> bool:
-    return all(map(own_classes.is_stock, keras_internals.sublayers(layer)))
 
 
 def _by_layer(model: keras.Model) -> dict[str, list[Target]]:

@@ -99,7 +99,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         compiled = attribute(file, TRAINING)
         training = None if compiled is None else texts.decode(compiled, TRAINING)
         optimizer = _optimizer(stored, weights)
-        if slots.are_numbered(version) and training is not None:
+        if slots.NUMBERED.fullmatch(version) and training is not None:
             settings = training.get("optimizer_config") or {}
             trained = [*slots.trained(config, weights)]
             optimizer = slots.with_numbered(optimizer, stored, settings, trained)

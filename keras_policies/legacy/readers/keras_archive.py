@@ -175,7 +175,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         with guarded_hdf5.open_file(unpacked) as file:
             training = _training_config(config.get("compile_config"))
             written = training["optimizer_config"] if training else {}
-            is_wrapped = _has_inner(file) and _inner(written) is None
+            has_inner = member(file, INNER_GROUP) is not None
             config, every = premade.listed(config, _by_layer(file, config))
             state = _state(file, written)
             slots = (slot.value for slot in state.slots)
@@ -190,7 +190,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
                 weights=kept,
                 inputs=_inputs(config),
                 training_config=training,
-                is_optimizer_wrapped=is_wrapped,
+                is_optimizer_wrapped=has_inner and _inner(written) is None,
                 optimizer=state,
                 vocabularies=learned,
                 left_out=_left_out(config.get("compile_config")),
@@ -260,14 +260,9 @@ def _inner(optimizer: Config) -> Config | None:
     return config if isinstance(config, dict) else None
 
 
-def _has_inner(file: h5py.File) -> bool:
-    """Return whether the variables are those of an optimizer in another."""
-    return member(file, INNER_GROUP) is not None
-
-
 def _state(file: h5py.File, optimizer: Config) -> LegacyOptimizerState:
     """Return the _state of an optimizer from its config and the HDF5 file."""
-    is_inner = _inner(optimizer) is not None or _has_inner(file)
+    is_inner = _inner(optimizer) is not None or member(file, INNER_GROUP) is not None
     group = member(file, f"{INNER_GROUP if is_inner else GROUP}/{VARIABLES}")
     stored = [] if group is None else _in_order(group)
     values = [hdf5.weight(group, name, f"vars/{name}") for name in stored]

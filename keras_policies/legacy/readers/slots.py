@@ -22,7 +22,8 @@ from keras_policies.legacy.base.model import (
 )
 from keras_policies.legacy.guards import limits
 
-RELEASES = r"2\.[0-3]\.\d+"  # tf.keras wrote 2.2.4-tf, and from 2.4.0 on its own
+# Keras that numbered; tf.keras wrote 2.2.4-tf, and from 2.4.0 on its own.
+NUMBERED = re.compile(r"2\.[0-3]\.\d+")
 SLOTS = {
     "SGD": ("momentum",),
     "RMSprop": ("rms",),
@@ -65,11 +66,6 @@ class SlotNames:
         self._seen[name, slot] += 1
         named = self._weights[name]
         return LegacySlot(slot, named[number], value) if number < len(named) else None
-
-
-def are_numbered(version: str) -> bool:
-    """Return whether a release of Keras numbered the variables of optimizers."""
-    return re.fullmatch(RELEASES, version) is not None
 
 
 def with_numbered(
