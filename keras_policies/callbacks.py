@@ -3,10 +3,9 @@
 import keras
 import numpy as np
 
-from keras_policies import finite
 from keras_policies.annotations import Config
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
-from keras_policies.scaling import scaling_of
+from keras_policies.scaling import scaling_of, words_on_weights
 from keras_policies.warn import warn
 
 # Keys of `History.params`: the scale before the first step; lists with an item a step.
@@ -109,7 +108,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         )
 
     def _cause(self) -> str:
-        weights = finite.words_on_weights(self.model)
+        weights = words_on_weights(self.model)
         if weights:
             return (
                 f"{weights}, so no loss scale makes the gradients finite: create or "
@@ -126,7 +125,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         if self._warned or np.isfinite(float(loss)):
             return
         self._warned = True
-        weights = finite.words_on_weights(self.model) or "all of them are still finite"
+        weights = words_on_weights(self.model) or "all of them are still finite"
         warn(
             f"The loss of epoch {epoch + 1} is {float(loss)}. "
             f"{self.model.optimizer.rule!r} never skips a step, so gradients that "

@@ -50,17 +50,17 @@ def _parsed(text: str) -> tuple[str, str, str]:
 def _custom_object(text: str) -> tuple[str, Any]:
     known_as, module, name = _parsed(text)
     try:
-        found = getattr(importlib.import_module(module), name)
+        loaded = getattr(importlib.import_module(module), name)
     except Exception as error:  # a module of the user's may raise anything
         raise CommandLineError(
             f"--custom-objects {text!r}: {type(error).__name__}: {error}."
         ) from error
-    if not callable(found):
+    if not callable(loaded):
         raise CommandLineError(
             f"--custom-objects {text!r}: expected a class or a function, found "
-            f"{found!r}."
+            f"{loaded!r}."
         )
-    return known_as, found
+    return known_as, loaded
 
 
 def inspect(arguments: argparse.Namespace) -> int:
@@ -75,9 +75,7 @@ def inspect(arguments: argparse.Namespace) -> int:
         return PARTLY if description.missing else OK
     given = [tasks.Inspection(path) for path in paths]
     columns = "written_by", "policy", "parameters"
-    outcomes = _run(arguments, given, "Inspecting", columns)
-    is_partly = any(outcome.status == tasks.MISSING for outcome in outcomes)
-    return _ended(arguments, outcomes, is_one, is_partly)
+    return _run(arguments, given, "Inspecting", columns, is_one)
 
 
 def convert(arguments: argparse.Namespace) -> int:
@@ -94,10 +92,7 @@ def convert(arguments: argparse.Namespace) -> int:
     pairs = zip(sources, folders.destinations(base, sources, output), strict=True)
     given = [_conversion(arguments, *pair, options) for pair in pairs]
     columns = ("destination",) if arguments.dry_run else ()
-    outcomes = _run(arguments, given, "Converting", columns)
-    return _ended(
-        arguments, outcomes, False, arguments.strict and _any_left_out(outcomes)
-    )
+    return _run(arguments, given, "Converting", columns)
 
 
 def _convert_one(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
@@ -107,18 +102,11 @@ def _convert_one(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     task = _conversion(arguments, source, pathlib.Path(destination), options)
     is_silent = arguments.json or arguments.quiet
     if is_silent or arguments.dry_run or task.check():
-        outcomes = _run(arguments, [task], "Converting", ("destination",))
-        return _ended(
-            arguments, outcomes, True, arguments.strict and _any_left_out(outcomes)
-        )
+        return _run(arguments, [task], "Converting", ("destination",), is_one=True)
     _prepare(arguments, 1)
     converted = task.convert()
     _reports().print_conversion(converted, arguments.verify)
     return PARTLY if arguments.strict and converted.left_out else OK
-
-
-def _any_left_out(outcomes: Sequence["Outcome"]) -> bool:
-    return any(outcome.found["left_out"] for outcome in outcomes)
 
 
 def verify(arguments: argparse.Namespace) -> int:
@@ -135,8 +123,7 @@ def verify(arguments: argparse.Namespace) -> int:
     pairs = zip(sources, outputs, strict=True)
     given = [tasks.Verification(*pair, options, objects) for pair in pairs]
     columns = "largest_difference", "allowed_difference"
-    outcomes = _run(arguments, given, "Verifying", columns)
-    return _ended(arguments, outcomes)
+    return _run(arguments, given, "Verifying", columns)
 
 
 def _check_convert(arguments: argparse.Namespace) -> None:
@@ -212,9 +199,10 @@ def _run(
     given: Sequence["Task"],
     doing: str,
     columns: Sequence[str],
-) -> list["Outcome"]:
-    """Run tasks, those first that need no Keras, and print their outcomes."""
-    from keras_policies.legacy import many, progress
+    is_one: bool = False,
+) -> int:
+    """Run tasks, those first that need no Keras; return the exit code."""
+    from keras_policies.legacy import progress, tasks
 
     if arguments.quiet:
         progress.show_none()
@@ -224,14 +212,39 @@ def _run(
     if left and left[0].builds:
         processes = min(arguments.jobs, len(left))
         _prepare(arguments, processes)
-    outcomes |= {found.path: found for found in many.run(left, processes, doing)}
-    in_order = [outcomes[task.path] for task in given]
+    outcomes |= {found.path: found for found in tasks.run_all(left, processes, doing)}
+    return _ended(arguments, [outcomes[task.path] for task in given], columns, is_one)
+
+
+def _ended(
+    arguments: argparse.Namespace,
+    outcomes: Sequence["Outcome"],
+    columns: Sequence[str],
+    is_one: bool,
+) -> int:
+    """Print outcomes, each error to stderr, and the total; return the exit code.
+
+    A model of Keras 3 is an error where it `is_one` that was named.
+    """
+    from keras_policies.legacy import tasks
+
     if arguments.json:
-        for found in in_order:
-            print(json.dumps(found.as_dict()))
-    elif not arguments.quiet and (len(in_order) > 1 or not in_order[0].error):
-        _reports().print_outcomes(in_order, columns)
-    return in_order
+        for outcome in outcomes:
+            print(json.dumps(outcome.as_dict()))
+    elif not arguments.quiet and (len(outcomes) > 1 or not outcomes[0].error):
+        _reports().print_outcomes(outcomes, columns)
+    errors = [outcome.error for outcome in outcomes if outcome.has_failed or is_one]
+    sys.stdout.flush()
+    for error in filter(None, errors):
+        print(f"keras-policies: {printable(error)}", file=sys.stderr)
+    if len(outcomes) > 1 and not (arguments.json or arguments.quiet):
+        _reports().print_lines([_reports().total(outcomes)])
+    is_strict = vars(arguments).get("strict")
+    is_partly = any(
+        outcome.status == tasks.MISSING or (is_strict and outcome.found.get("left_out"))
+        for outcome in outcomes
+    )
+    return FAILED if any(errors) else PARTLY if is_partly else OK
 
 
 def _prepare(arguments: argparse.Namespace, processes: int) -> None:
@@ -255,25 +268,6 @@ def _import_keras() -> None:
         importlib.import_module("keras_policies.installed")
     except ModuleNotFoundError as error:
         raise ValueError(str(error)) from error
-
-
-def _ended(
-    arguments: argparse.Namespace,
-    outcomes: Sequence["Outcome"],
-    is_one: bool = False,
-    is_partly: bool = False,
-) -> int:
-    """Print each error to stderr, and the total; return the exit code.
-
-    A model of Keras 3 is an error where it `is_one` that was named.
-    """
-    errors = [found.error for found in outcomes if found.has_failed or is_one]
-    sys.stdout.flush()
-    for error in filter(None, errors):
-        print(f"keras-policies: {printable(str(error))}", file=sys.stderr)
-    if len(outcomes) > 1 and not (arguments.json or arguments.quiet):
-        _reports().print_lines([_reports().total(outcomes)])
-    return FAILED if any(errors) else PARTLY if is_partly else OK
 
 
 def _reports() -> types.ModuleType:

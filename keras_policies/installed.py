@@ -20,13 +20,6 @@ from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScal
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 from keras_policies.policy import Policy
 
-INSTALLED = (
-    infer,
-    compile,
-    serialization,
-    origins,
-    loss_scale_optimizer,
-    rnn_states,
-)
+INSTALLED = (infer, compile, serialization, origins, loss_scale_optimizer, rnn_states)
 for module in INSTALLED:
     module.install()

@@ -8,34 +8,24 @@ import keras
 from keras import ops
 
 from keras_policies import (
-    copies,
     hyperparameters,
     keras_internals,
-    loops,
     optimizer_arguments,
     optimizer_files,
-    overrides,
+    scaled_gradients,
     step_gradients,
 )
 from keras_policies.annotations import Config, CustomObjects, Tensor
 from keras_policies.backends.protocol import StepGradients
 from keras_policies.backends.running import backend
-from keras_policies.loss_scale import (
-    DynamicLossScale,
-    LossScale,
-    LossScaleLike,
-    choose,
-)
-from keras_policies.scaled_gradients import ScaledGradients
+from keras_policies.loss_scale import DynamicLossScale, LossScale, LossScaleLike, choose
 
 # What TF 2.4 called the experimental class, and what 2.11 and later call the class.
 LATER_NAMES = "LossScaleOptimizerV1", "LossScaleOptimizerV3"
 
 
 class LossScaleOptimizer(
-    copies.Copyable,
-    hyperparameters.InnerHyperparameters,
-    optimizer_files.SavedAsStock,
+    hyperparameters.InnerHyperparameters, optimizer_files.SavedAsStock
 ):
     """An optimizer that scales the loss, by any `LossScale`.
 
@@ -98,7 +88,7 @@ class LossScaleOptimizer(
             loss_scale, dynamic, initial_scale, dynamic_growth_steps
         )
         optimizer_arguments.drop_loss_scale_factor(inner_optimizer, rule)
-        loops.warn_if_bypassed(inner_optimizer)
+        scaled_gradients.warn_if_bypassed(inner_optimizer)
         super().__init__(
             inner_optimizer,
             initial_scale=rule.initial_loss_scale,
@@ -106,13 +96,13 @@ class LossScaleOptimizer(
             name=name,
         )
         self.rule: LossScale = rule
-        self._scaled = ScaledGradients()
+        self._scaled = scaled_gradients.ScaledGradients()
         self.is_wrapping = True
-        optimizer_arguments.record_wrapped(inner_optimizer)
+        optimizer_arguments.wrapped.add(inner_optimizer)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        overrides.record(cls, LossScaleOptimizer)
+        scaled_gradients.record_overrides(cls, LossScaleOptimizer)
 
     @classmethod
     def for_policy(
@@ -122,9 +112,9 @@ class LossScaleOptimizer(
 
         It is saved as if it were the inner optimizer, without a loss scale.
         """
-        optimizer_arguments.allow_wrapping(inner_optimizer)
+        optimizer_arguments.wrapped.discard(inner_optimizer)
         optimizer = cls(inner_optimizer, loss_scale, name="loss_scale_optimizer")
-        optimizer_arguments.allow_wrapping(inner_optimizer)
+        optimizer_arguments.wrapped.discard(inner_optimizer)
         optimizer.saved_as_inner = True
         return optimizer
 
@@ -324,14 +314,14 @@ class LossScaleOptimizer(
 
     def _overrides(self, method: str) -> bool:
         """Return whether to call the method of a subclass, unless it calls us."""
-        overridden = overrides.overrides(self, LossScaleOptimizer, method)
-        return overridden and not self._scaled.is_in_override
+        own, base = getattr(type(self), method), getattr(LossScaleOptimizer, method)
+        return own is not base and not self._scaled.is_in_override
 
     def _scale_for(self, loss: Tensor, method: str) -> Tensor:
         """Return the loss scale for a loss, or for one of its gradients."""
         if self.dynamic:
             held = self.dynamic_scale if self.built else None
-            loops.warn_if_constant(held, loss, method)
+            scaled_gradients.warn_if_constant(held, loss, method)
         return self.loss_scale
 
     def _step(
@@ -394,7 +384,7 @@ class LossScaleOptimizer(
         # Stock pops from the caller's dict.
         settings = optimizer_arguments.fixed_if_it_never_grows(dict(config))
         optimizer = super().from_config(settings, custom_objects)
-        optimizer_arguments.allow_wrapping(optimizer.inner_optimizer)
+        optimizer_arguments.wrapped.discard(optimizer.inner_optimizer)
         return optimizer
 
     def __repr__(self) -> str:
@@ -409,9 +399,9 @@ class _CreatedAsStock(LossScaleOptimizer):
         # Before Keras's constructor has run, attributes cannot be set otherwise.
         object.__setattr__(self, "__class__", LossScaleOptimizer)
         arguments = optimizer_arguments.of_stock(args, kwargs)
-        optimizer_arguments.allow_wrapping(arguments.get("inner_optimizer"))
+        optimizer_arguments.wrapped.discard(arguments.get("inner_optimizer"))
         LossScaleOptimizer.__init__(self, **arguments)
-        optimizer_arguments.allow_wrapping(self.inner_optimizer)
+        optimizer_arguments.wrapped.discard(self.inner_optimizer)
 
 
 @keras_internals.installs(keras_internals.LOSS_SCALING)

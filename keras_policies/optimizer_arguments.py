@@ -27,7 +27,7 @@ IGNORED_DEFAULTS = {**SETTINGS, "loss_scale_factor": None}
 
 # Inner optimizers that a user has wrapped. Not those of `compile`, which may wrap one
 # again and again, and of files, which users wrap to give them another loss scale.
-_wrapped: weakref.WeakSet[keras.optimizers.Optimizer] = weakref.WeakSet()
+wrapped: weakref.WeakSet[keras.optimizers.Optimizer] = weakref.WeakSet()
 
 
 class NotAnOptimizerError(TypeError, ValueError):
@@ -49,22 +49,12 @@ def check_inner(inner: object) -> None:
             '"inner_optimizer" must be an instance of keras.optimizers.Optimizer, '
             f"but got: {inner!r}. Pass keras.optimizers.get(...) of a name."
         )
-    if inner in _wrapped:
+    if inner in wrapped:
         raise ValueError(
             '"inner_optimizer" is already wrapped by a LossScaleOptimizer. One could '
             "scale the loss and the other divide the gradients, by another scale. Use "
             f"the first one, or wrap a new optimizer. Received: {inner!r}"
         )
-
-
-def record_wrapped(inner: keras.optimizers.Optimizer) -> None:
-    """Record that an inner optimizer has its wrapper."""
-    _wrapped.add(inner)
-
-
-def allow_wrapping(inner: object) -> None:
-    """Let an optimizer be wrapped again."""
-    _wrapped.discard(inner)
 
 
 def drop_loss_scale_factor(inner: keras.optimizers.Optimizer, rule: LossScale) -> None:

@@ -1,16 +1,55 @@
-"""Which gradients are still scaled: a loop of tf.keras 2 unscales them itself."""
+"""Training loops that scale and unscale themselves, and warnings about wrong ones."""
 
 import contextlib
+import functools
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 
-from keras_policies import loops
 from keras_policies.annotations import Tensor
 from keras_policies.backends.running import backend
 from keras_policies.loss_scale import FixedLossScale, LossScale
+from keras_policies.warn import warn
+
+METHODS = "scale_loss", "get_scaled_loss", "get_unscaled_gradients"  # to override
+# Methods that a wrapper has of its own: it calls `apply` of its inner optimizer. On
+# TensorFlow no optimizer has a `stateless_apply` that works.
+BYPASSED = ["apply_gradients", "scale_loss"]
+if keras.backend.backend() != "tensorflow":
+    BYPASSED.append("stateless_apply")
+
+
+def warn_if_constant(scale: keras.Variable | None, loss: Tensor, method: str) -> None:
+    """Warn if code is being compiled that holds the present loss scale as a constant.
+
+    A function under `jax.jit` reads a variable once, when it is traced, unless a
+    `keras.StatelessScope` gives the variable a value: `stateless_apply` would move the
+    scale, and the loss would be multiplied by the old one for ever.
+
+    `loss` is about to be multiplied by the scale, or divided, in an optimizer's method.
+    """
+    if backend.is_constant(scale, loss):
+        warn(
+            f"{method} is compiled with the loss scale of this moment as a constant, "
+            "and will not see it move. Build the optimizer, and call the method in "
+            "`with keras.StatelessScope(state_mapping=[*zip(optimizer.variables, "
+            "optimizer_variables)]):`, where optimizer_variables are those that "
+            "stateless_apply is given."
+        )
+
+
+def warn_if_bypassed(inner: keras.optimizers.Optimizer) -> None:
+    """Warn if an inner optimizer overrides a method that its wrapper never calls."""
+    for name in BYPASSED:
+        method = getattr(type(inner), name)
+        if not method.__module__.startswith("keras."):
+            warn(
+                f"{type(inner).__name__} overrides {name}, which LossScaleOptimizer "
+                "does not call: it calls apply of its inner optimizer. Override apply "
+                "instead, to clip gradients, for example."
+            )
 
 
 class ScaledGradients:
@@ -76,7 +115,15 @@ class ScaledGradients:
         self._unasked_steps += 1
         if self._unasked_steps == 2 or backend.is_traced(scaled[0]):
             self.is_asked = True
-            loops.warn_that_nothing_scales(rule)
+            warn(
+                "LossScaleOptimizer divides the gradients by the loss scale, which is "
+                f"{rule.initial_loss_scale:g} at first, but nothing has multiplied the "
+                "loss by it: the weights will hardly move. Take the gradients of a "
+                "scaled loss and unscale them (in a train_step, optimizer is "
+                "self.optimizer):\n"
+                "    scaled_loss = optimizer.get_scaled_loss(loss)\n"
+                "    gradients = optimizer.get_unscaled_gradients(gradients)"
+            )
 
     def are_scaled(
         self, grads: Sequence[Tensor], variables: Sequence[keras.Variable]
@@ -92,3 +139,33 @@ class ScaledGradients:
             return True
         reference = self._passed.get(id(grad))
         return reference is not None and reference() is grad
+
+
+def record_overrides(cls: type, base: type) -> None:
+    """Let the overriding methods of a subclass record that they were called.
+
+    Args:
+        cls: subclass of `base`.
+        base: the class whose own methods record this themselves.
+    """
+    for name in METHODS:
+        method = getattr(cls, name)
+        if method is not getattr(base, name) and not hasattr(method, "is_recording"):
+            setattr(cls, name, _recording(name, method))
+
+
+def _recording(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method, updated=())
+    def call(self: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
+        if name == "get_unscaled_gradients":
+            given = list(given)
+        with self._scaled.in_override():
+            result = method(self, given, *args, **kwargs)
+        if name == "get_unscaled_gradients":
+            self._scaled.expect_unscaled([g for g in given if g is not None])
+        elif name == "scale_loss":
+            self._scaled.expect_scaled()
+        return result
+
+    call.is_recording = True  # type: ignore[attr-defined]
+    return call

@@ -1,8 +1,9 @@
-"""The loss scale of a model: its optimizer's, or the one that its policy asks for."""
+"""The loss scale that applies to a model, and which of its weights are not finite."""
 
 import dataclasses
 
 import keras
+from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies import loss_scale as loss_scales
@@ -64,3 +65,17 @@ def _by_policy(policy: keras.DTypePolicy) -> Scaling:
     if rule is None:
         return Scaling(None, None, is_compiled=False)
     return Scaling(rule, rule.initial_loss_scale, is_compiled=False)
+
+
+def words_on_weights(model: keras.Model) -> str:
+    """Return `"3 of 4 weights hold inf or NaN"`, or `""` if none of a model does.
+
+    Example:
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        >>> _ = model.layers[0].bias.assign([np.inf])
+        >>> words_on_weights(model)
+        '1 of 2 weights hold inf or NaN'
+    """
+    floating = [v for v in model.weights if keras.backend.is_float_dtype(v.dtype)]
+    found = sum(not bool(ops.all(ops.isfinite(v))) for v in floating)
+    return f"{found} of {len(model.weights)} weights hold inf or NaN" if found else ""

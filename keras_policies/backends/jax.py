@@ -12,7 +12,6 @@ from jax.experimental.sparse import JAXSparse
 from keras import ops
 
 from keras_policies.annotations import Tensor
-from keras_policies.backends import small
 from keras_policies.backends.protocol import (
     Backend,
     Floats,
@@ -22,6 +21,8 @@ from keras_policies.backends.protocol import (
     StepGradients,
     Tensors,
     Variables,
+    is_small,
+    join_small,
 )
 
 # Options for a function that runs once on a CPU: it compiles three times as fast.
@@ -49,7 +50,7 @@ class JaxBackend(Backend):
 
         finite = None
         if check and gradients:
-            joined = self.unscale(small.joined(little), scale)
+            joined = self.unscale(join_small(little), scale)
             finite = self.all_finite([*large, *joined])
         return contextlib.nullcontext(StepGradients(make, finite))
 
@@ -126,4 +127,4 @@ def _compiled_quickly(lowered: Any) -> Any:
 
 
 def _is_small(gradient: Tensor) -> bool:
-    return not isinstance(gradient, JAXSparse) and small.is_small(gradient)
+    return not isinstance(gradient, JAXSparse) and is_small(gradient)

@@ -14,9 +14,11 @@ To add a backend:
    `grep -rn '"torch"' tests` finds tables.
 """
 
+import collections
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
@@ -27,8 +29,8 @@ from keras import ops
 
 from keras_policies import aligned
 from keras_policies.annotations import Tensor
-from keras_policies.backends import small
 
+SMALL = 1024  # elements: an operation on fewer takes longer than their arithmetic
 Tensors: TypeAlias = Sequence[Tensor]
 Variables: TypeAlias = Sequence[keras.Variable]
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -64,7 +66,7 @@ class Backend(Protocol):
 
     def all_finite(self, gradients: Tensors) -> Tensor:
         """Return a bool scalar, whether no element is NaN or infinite."""
-        checks = [ops.all(ops.isfinite(x)) for x in small.joined(gradients)]
+        checks = [ops.all(ops.isfinite(x)) for x in join_small(gradients)]
         return ops.all(ops.stack(checks))
 
     def unscaled_in_step(
@@ -140,3 +142,24 @@ class Backend(Protocol):
         A value on which the result does not depend has zeros.
         """
         ...
+
+
+def is_small(tensor: Tensor) -> bool:
+    """Return whether a tensor of known shape is a small one."""
+    size: int = math.prod(tensor.shape)
+    return size <= SMALL
+
+
+def join_small(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Return tensors with the same elements: small ones of a dtype become one.
+
+    XLA takes long to compile many reductions.
+    """
+    small: dict[str, list[Tensor]] = collections.defaultdict(list)
+    large = []
+    for tensor in tensors:
+        if is_small(tensor):
+            small[tensor.dtype].append(ops.ravel(tensor))
+        else:
+            large.append(tensor)
+    return [*large, *map(ops.concatenate, small.values())]

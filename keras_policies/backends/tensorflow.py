@@ -11,7 +11,6 @@ import tensorflow as tf
 from keras import ops
 
 from keras_policies.annotations import Tensor
-from keras_policies.backends import small
 from keras_policies.backends.protocol import (
     Backend,
     Floats,
@@ -22,6 +21,7 @@ from keras_policies.backends.protocol import (
     StepGradients,
     Tensors,
     Variables,
+    is_small,
 )
 
 # Positions of gradients in a list -> those gradients, as one tensor.
@@ -118,7 +118,7 @@ def _stacked(gradients: Tensors) -> Stacks:
 def _is_small(gradient: Tensor) -> bool:
     if isinstance(gradient, tf.IndexedSlices):
         return False
-    return gradient.shape.is_fully_defined() and small.is_small(gradient)
+    return gradient.shape.is_fully_defined() and is_small(gradient)
 
 
 def _unstacked(stacks: Stacks) -> list[Tensor]:

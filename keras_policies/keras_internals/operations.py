@@ -6,13 +6,7 @@ Keras: src/models/functional.py, src/backend/common/keras_tensor.py, src/ops/*.p
 import contextlib
 import functools
 import types
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -113,6 +107,12 @@ def set_mask(tensor: keras.KerasTensor, mask: keras.KerasTensor | None) -> None:
     tensor._keras_mask = mask
 
 
+def _node(tensor: keras.KerasTensor) -> Any:
+    """Return the node of the call that made a symbolic tensor."""
+    history = tensor._keras_history
+    return history.operation._inbound_nodes[history.node_index]
+
+
 @needs(GRAPHS)
 def calls_before(tensor: keras.KerasTensor, given: Collection[int] = ()) -> list[Call]:
     """Return the calls that led to a symbolic tensor, the last one first.
@@ -123,12 +123,11 @@ def calls_before(tensor: keras.KerasTensor, given: Collection[int] = ()) -> list
     waiting = [tensor]
     while waiting:
         tensor = waiting.pop(0)
-        history = tensor._keras_history
-        node = history.operation._inbound_nodes[history.node_index]
+        node = _node(tensor)
         if id(tensor) in given or id(node) in found:
             continue
         inputs = node.arguments.keras_tensors
-        found[id(node)] = history.operation, inputs, node.outputs
+        found[id(node)] = tensor._keras_history.operation, inputs, node.outputs
         waiting += inputs
     return list(found.values())
 
@@ -142,14 +141,9 @@ def op_calls(model: keras.Model) -> list[tuple[str, str, str]]:
     return [
         (kind, operation.name, tensor.dtype)
         for operation in getattr(model, "operations", ())
-        if (kind := _kind(operation))
+        if (kind := _kinds().get(type(operation)))
         for tensor in operation._inbound_nodes[0].outputs
     ]
-
-
-def _kind(operation: keras.Operation) -> str:
-    """Return which of `OPS` makes operations of the same class, or `""`."""
-    return _kinds().get(type(operation), "")
 
 
 @functools.cache
@@ -162,9 +156,7 @@ def _kinds() -> dict[type, str]:
 @needs(GRAPHS)
 def inputs_of(tensor: keras.KerasTensor) -> list[keras.KerasTensor]:
     """Return the symbolic tensors that the operation took that made a tensor."""
-    history = tensor._keras_history
-    node = history.operation._inbound_nodes[history.node_index]
-    return list(node.arguments.keras_tensors)
+    return list(_node(tensor).arguments.keras_tensors)
 
 
 @needs(GRAPHS)
@@ -175,8 +167,7 @@ def output_shape(
 
     `shapes` has those of the inputs of the operation that made it, by their ids.
     """
-    history = tensor._keras_history
-    node = history.operation._inbound_nodes[history.node_index]
+    history, node = tensor._keras_history, _node(tensor)
     replaced = {
         id(one): keras.KerasTensor(shapes[id(one)], one.dtype)
         for one in node.arguments.keras_tensors

@@ -10,12 +10,12 @@ import keras
 
 from keras_policies.keras_internals.places import (
     LOSS_SCALING,
+    SLOTS,
     SLOTS_OF_OPTIMIZERS,
     UNPICKLING,
     installs,
     needs,
 )
-from keras_policies.keras_internals.slots import SLOTS
 from keras_policies.keras_internals.wrapping import Function, instead_of
 
 # Names of the variables that `apply` reads again for each variable that it updates.

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import keras
 
-from keras_policies.keras_internals.slots import SLOTS
-
 KNOWN_TO_WORK = "3.8 to 3.16"
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,6 +43,31 @@ GRAPHS = "graphs of operations"
 TURNS = "fast opening of models whose layers take turns"
 WEIGHTS = "weights of layers"
 FAULTS = "sums and means as on other backends"
+
+# Optimizer -> {slot name in tf.keras: attribute in Keras 3}. Names of tf.keras up to
+# 2.10 stand beside those from 2.11 on.
+SLOTS = {
+    "SGD": {"momentum": "momentums", "m": "momentums"},
+    "RMSprop": {
+        "rms": "_velocities",
+        "velocity": "_velocities",
+        "momentum": "_momentums",
+        "mg": "_average_gradients",
+        "average_gradient": "_average_gradients",
+    },
+    "Adam": {"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
+    "Adagrad": {"accumulator": "_accumulators"},
+    "Adadelta": {
+        "accum_grad": "_accumulated_grads",
+        "accum_var": "_accumulated_delta_vars",
+        "accumulated_grad": "_accumulated_grads",
+        "accumulated_delta_var": "_accumulated_delta_vars",
+    },
+    "Adamax": {"m": "_m", "v": "_u", "u": "_u"},
+    "Nadam": {"m": "_momentums", "v": "_velocities"},
+    "Ftrl": {"accumulator": "_accumulators", "linear": "_linears"},
+    "Lion": {"m": "_momentums"},
+}
 
 # `Trainer`; from Keras 3.16 on `BaseTrainer`.
 _TRAINERS = [c.__name__ for c in keras.Model.__mro__ if "trainers" in c.__module__]

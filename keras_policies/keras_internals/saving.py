@@ -25,7 +25,12 @@ from keras_policies.keras_internals.places import (
     require,
 )
 from keras_policies.keras_internals.trainers import opening_a_file
-from keras_policies.keras_internals.wrapping import Function, Inside, instead_of
+from keras_policies.keras_internals.wrapping import (
+    Function,
+    Inside,
+    instead_of,
+    replaced,
+)
 
 Config: TypeAlias = dict[str, Any]
 
@@ -275,8 +280,5 @@ def importing_no_tensorflow() -> Iterator[None]:
     if "tensorflow" in sys.modules or "_available" not in vars(lazy):
         yield
         return
-    known, lazy._available = lazy._available, False
-    try:
+    with replaced(lazy, "_available", False):
         yield
-    finally:
-        lazy._available = known

@@ -1,22 +1,76 @@
-"""Where layers ask this package before they are called and built, and how to build one.
+"""Where layers ask this package when they are made, built and called.
 
-Keras: src/layers/layer.py, src/models/sequential.py.
+Keras: src/layers/layer.py, src/models/{cloning,sequential}.py.
 """
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 from keras import backend, ops, tree
 from keras.src.layers import layer as layer_module
-from keras.src.models import functional
+from keras.src.models import cloning, functional
+from keras.src.saving import serialization_lib
 
 from keras_policies.keras_internals.layers import PolicyMap, own_policy
 from keras_policies.keras_internals.places import GRAPHS, INFER, installs, needs
-from keras_policies.keras_internals.wrapping import Function, instead_of, wrap
+from keras_policies.keras_internals.saving import refuse_lost_policy
+from keras_policies.keras_internals.wrapping import (
+    Function,
+    Inside,
+    instead_of,
+    replaced,
+    wrap,
+)
+
+_a_config = Inside()  # that is being read
+
+
+def after_layer_init(hook: Callable[[keras.Layer, bool, bool], None]) -> None:
+    """Call `hook(layer, is_given, is_read)` once a layer has its policy.
+
+    `is_given` says whether the constructor of `keras.Layer` got a `dtype`, `is_read`
+    whether the layer is being made from a config. Keras: src/layers/layer.py.
+    """
+    _count_configs()
+
+    @instead_of(keras.Layer, "__init__")
+    def __init__(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> None:
+        refuse_lost_policy(kwargs.get("dtype"))
+        stock(self, *args, **kwargs)
+        hook(self, kwargs.get("dtype") is not None, _a_config.depth > 0)
+
+
+def _count_configs() -> None:
+    """Count how many configs are being read, or layers being cloned by their configs.
+
+    Keras: src/saving/serialization_lib.py, `deserialize_keras_object` enters a scope
+    for each config. (Its own flag cannot be used: it says nothing once a user has
+    called `enable_unsafe_deserialization`.) src/models/cloning.py, `clone_model`.
+    """
+
+    @instead_of(serialization_lib.SafeModeScope, "__enter__")
+    def __enter__(stock: Function, scope: Any) -> Any:
+        _a_config.__enter__()
+        return stock(scope)
+
+    @instead_of(serialization_lib.SafeModeScope, "__exit__")
+    def __exit__(stock: Function, scope: Any, *error: Any) -> Any:
+        _a_config.__exit__()
+        return stock(scope, *error)
+
+    @instead_of(cloning, "_wrap_clone_function")
+    def wrap_clone(stock: Function, function: Any, *args: Any, **kwargs: Any) -> Any:
+        clone = stock(function, *args, **kwargs)
+
+        def counted(layer: keras.Layer) -> keras.Layer:
+            with _a_config:
+                return clone(layer)
+
+        return counted if function is None else clone  # a function of the user's own
 
 
 def before_layer_call(
@@ -108,9 +162,8 @@ def build_for(layer: keras.Layer, args: Sequence[Any], kwargs: dict[str, Any]) -
         layer._maybe_build(spec)
 
 
-@contextlib.contextmanager
 @needs(GRAPHS)
-def texts_as_inputs() -> Iterator[None]:
+def texts_as_inputs() -> contextlib.AbstractContextManager[None]:
     """Let Functional models take arrays of texts on backends that have no such tensors.
 
     Lookup layers take them there, too; other layers do not.
@@ -126,34 +179,26 @@ def texts_as_inputs() -> Iterator[None]:
             for x, is_text, own in zip(flat_inputs, texts, self._inputs, strict=True)
         ]
 
-    functional.Functional._convert_inputs_to_tensors = convert
-    try:
-        yield
-    finally:
-        functional.Functional._convert_inputs_to_tensors = stock
+    return replaced(functional.Functional, "_convert_inputs_to_tensors", convert)
 
 
-@contextlib.contextmanager
-def layer_calls() -> Iterator[list[tuple[str, keras.Layer, Any]]]:
-    """Collect `(path of the layer, the layer, its outputs)` of the calls inside.
+def layer_calls(
+    note: Callable[[str, keras.Layer, Any], object],
+) -> contextlib.AbstractContextManager[None]:
+    """Call `note(path, layer, outputs)` after each call of a layer inside.
 
-    The path has the names of the layers around it, without that of the outermost one.
-    An inner layer comes before the one around it.
+    The path has the names of the layers around it, without that of the outermost one,
+    whose own path is "". An inner layer comes before the one around it.
     """
     stock, around = keras.Layer.__call__, list[str]()
-    found: list[tuple[str, keras.Layer, Any]] = []
 
     def __call__(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
         around.append(self.name)
         try:
             outputs = stock(self, *args, **kwargs)
-            found.append(("/".join(around[1:]), self, outputs))
+            note("/".join(around[1:]), self, outputs)
         finally:
             around.pop()
         return outputs
 
-    keras.Layer.__call__ = __call__
-    try:
-        yield found
-    finally:
-        keras.Layer.__call__ = stock
+    return replaced(keras.Layer, "__call__", __call__)

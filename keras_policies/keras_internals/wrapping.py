@@ -1,10 +1,11 @@
 """How a function of Keras is replaced by one that asks this package first."""
 
+import contextlib
 import functools
 import inspect
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 Function = Callable[..., Any]  # of Keras, whose types nothing declares
@@ -23,6 +24,17 @@ class Inside(threading.local):
 
     def __exit__(self, *error: object) -> None:
         self.depth -= 1
+
+
+@contextlib.contextmanager
+def replaced(owner: Any, attribute: str, value: Any) -> Iterator[None]:
+    """Replace `owner.attribute` for as long as the context is open."""
+    before = getattr(owner, attribute)
+    setattr(owner, attribute, value)
+    try:
+        yield
+    finally:
+        setattr(owner, attribute, before)
 
 
 def owner_of(cls: type, attribute: str) -> type:

@@ -31,25 +31,21 @@ def check(
     """
     with located(destination):
         try:
-            _check(destination, overwrite, makes_folder)
+            if destination.exists() and not overwrite:
+                raise _exists(destination)
+            folder = destination.parent
+            while makes_folder and not folder.exists() and folder != folder.parent:
+                folder = folder.parent
+            if folder.exists() and not folder.is_dir():
+                raise LegacyModelError(f"{str(folder)!r} is a file, not a folder.")
+            if not folder.exists():
+                reason = f"there is no folder {str(folder)!r} to put it in."
+                raise LegacyModelError(reason, "Make it first.")
         except OSError as error:  # from a folder that may not be looked into
             raise LegacyModelError(f"cannot be written: {error}.") from error
-
-
-def _check(destination: pathlib.Path, overwrite: bool, makes_folder: bool) -> None:
-    if destination.exists() and not overwrite:
-        raise _exists(destination)
-    folder = destination.parent
-    while makes_folder and not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    if folder.exists() and not folder.is_dir():
-        raise LegacyModelError(f"{str(folder)!r} is a file, not a folder.")
-    if not folder.exists():
-        reason = f"there is no folder {str(folder)!r} to put it in."
-        raise LegacyModelError(reason, "Make it first.")
-    effective = os.access in os.supports_effective_ids
-    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
-        raise LegacyModelError(f"the folder {str(folder)!r} may not be written to.")
+        effective = os.access in os.supports_effective_ids
+        if not os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
+            raise LegacyModelError(f"the folder {str(folder)!r} may not be written to.")
 
 
 @contextlib.contextmanager

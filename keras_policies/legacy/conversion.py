@@ -117,12 +117,7 @@ def convert_model(
     recorded = None if verify is None else verification.read(verify)
     with located(source), keras_internals.custom_object_scope(_also_as_saved(objects)):
         built = loading.rebuild(
-            source,
-            policy,
-            safe_mode,
-            signature=signature,
-            verify=True,
-            **of_lost,
+            source, policy, safe_mode, signature=signature, verify=True, **of_lost
         )
         description = inspection.describe(built.plan)
         with atomic_file.writing(destination, overwrite) as written:

@@ -13,13 +13,7 @@ from keras_policies.annotations import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import errors
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.build import (
-    build,
-    checking,
-    optimizer_state,
-    values,
-    weights,
-)
+from keras_policies.legacy.build import build, checking, compiling, targets, weights
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
@@ -272,16 +266,16 @@ def load_weights(model: keras.Model, path: Path) -> None:
         by_name = weights.by_model_names(model, by_layer)
         pairs, left = weights.pair(model, by_name, "objects")
         # Read, with checksums, before anything is changed.
-        found = [values.value_for(*pair) for pair in pairs]
+        found = [targets.value_for(*pair) for pair in pairs]
         restores = state.iterations is not None and getattr(model, "optimizer", None)
-        state = optimizer_state.held(state) if restores else state
+        state = compiling.held(state) if restores else state
     for (variable, _), value in zip(pairs, found, strict=True):
         variable.assign(value)
-    values.settle(model)
+    targets.settle(model)
     if restores:
-        problems = optimizer_state.restore(model, state, pairs)
+        problems = compiling.restore(model, state, pairs)
         left += [f"the state of the optimizer: {each}" for each in problems]
         if isinstance(model.optimizer, LossScaleOptimizer):
-            optimizer_state.restore_loss_scale(model.optimizer, state)
+            compiling.restore_loss_scale(model.optimizer, state)
     if left:
         warn.warn(f"{path}: the weights were loaded, without {'; '.join(left)}.")

@@ -1,4 +1,4 @@
-"""What a command does with one file, and the row that it gives in a table or in JSON.
+"""What a command does with a file, and with many in several processes.
 
 A task is pickled to the process that runs it, so it holds plain values.
 """
@@ -14,15 +14,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from keras_policies.annotations import Config, CustomObjects
 from keras_policies.legacy import atomic_file, inspection
 from keras_policies.legacy.base.errors import Keras3ModelError, LegacyModelError
-from keras_policies.legacy.base.remedies import pass_custom_object
 from keras_policies.legacy.readers import readers
 
 if TYPE_CHECKING:
     from keras_policies.legacy.conversion import Converted
+import contextlib
+import multiprocessing
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import BaseContext
+
+from keras_policies.legacy import progress
+from keras_policies.legacy.base import remedies
 
 # What building needs, in this order; imported once where processes can be forked.
 PRELOADED = ["keras_policies.installed", "keras_policies.legacy.conversion"]
 LARGE = 10_000_000  # parameters
+ENDED = "the process that worked on it ended; was there too little memory?"
 OPENS, MISSING = "opens", "missing"  # of inspect
 CONVERTED, PLANNED, SKIPPED = "converted", "planned", "skipped"  # of convert
 VERIFIED = "verified"
@@ -31,20 +40,13 @@ KERAS_3, FAILED = "keras_3", "failed"
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What became of a file.
-
-    Args:
-        path: str, the file.
-        status: str, one of the constants above.
-        found: dict of plain values with the same keys for each file of a command; None
-            where there is no value.
-        error: str, why nothing was found or done; None if something was.
-    """
+    """What became of a file."""
 
     path: str
-    status: str
+    status: str  # one of the constants above
+    # Plain values, with the same keys for each file of a command; None for no value.
     found: Config
-    error: str | None = None
+    error: str | None = None  # why nothing was found or done
 
     @property
     def has_failed(self) -> bool:
@@ -159,10 +161,10 @@ class Conversion(Task):
         conversion = _imported()
         if self.makes_folder:
             self.destination.parent.mkdir(parents=True, exist_ok=True)
-        found: Converted = conversion.convert_model(
+        converted: Converted = conversion.convert_model(
             self.path, self.destination, objects, **self.options
         )
-        return found
+        return converted
 
     def _run(self) -> tuple[str, Config]:
         found = self.convert()
@@ -182,7 +184,7 @@ class Rehearsal(Conversion):
         missing = {*inspection.inspect_model(self.path).missing} - self.given
         if missing:
             reason = f"missing: {', '.join(sorted(missing))}."
-            remedy = pass_custom_object(min(missing))
+            remedy = remedies.pass_custom_object(min(missing))
             raise LegacyModelError(reason, remedy, path=self.path)
         return PLANNED, self._empty()
 
@@ -223,3 +225,68 @@ def _imported() -> ModuleType:
     """Return the module `conversion`, and make Keras obey this package."""
     *_, conversion = map(importlib.import_module, PRELOADED)
     return conversion
+
+
+def run_all(tasks: Sequence[Task], processes: int, doing: str) -> list[Outcome]:
+    """Return the outcome of each task, in their order, also of those that fail.
+
+    Args:
+        tasks: what to do. No two have the same path.
+        processes: int, how many tasks to run at the same time, each in a process of its
+            own; 1 for all in this process.
+        doing: str, the text beside the progress bar.
+    """
+    with progress.bar(doing, len(tasks), is_bytes=False) as advance:
+        if processes < 2:
+            return list(_counted((task.run() for task in tasks), advance))
+        outcomes = _counted(_in_processes(tasks, processes), advance)
+        by_path = {outcome.path: outcome for outcome in outcomes}
+    return [by_path[task.path] for task in tasks]
+
+
+def _counted(
+    outcomes: Iterable[Outcome], advance: Callable[[int], None]
+) -> Iterator[Outcome]:
+    for outcome in outcomes:
+        advance(1)
+        yield outcome
+
+
+def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
+    """Yield outcomes as they come; a process that ends takes nothing else with it."""
+    unfinished = []
+    again = {item.path: item.again() for item in tasks}  # before anything is written
+    with _pool(processes) as pool:
+        futures = {pool.submit(item.run): item for item in tasks}
+        for future in as_completed(futures):
+            try:
+                yield future.result()
+            except BrokenProcessPool:  # ended all that the pool had not finished
+                unfinished.append(again[futures[future].path])
+    for item in unfinished:
+        with _pool(1) as pool, contextlib.suppress(BrokenProcessPool):
+            yield pool.submit(item.run).result()
+            continue
+        yield item.failed(f"{item.path}: {ENDED}")
+
+
+def _pool(processes: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(processes, _context(), _start)
+
+
+def _start() -> None:
+    """Prepare a process: its errors and its progress are shown by the one above it."""
+    progress.show_none()
+    remedies.name_options()
+
+
+def _context() -> BaseContext:
+    """Return how processes start: forked from one that has imported Keras, if it can.
+
+    The process of the user is never forked: backends may have started threads in it.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context

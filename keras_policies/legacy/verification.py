@@ -60,9 +60,9 @@ def _arrays(path: Path) -> dict[str, Array]:
 
 def _numbered(prefix: str, arrays: Mapping[str, Array]) -> list[Array]:
     """Return the arrays with a prefix in the order of their numbers, none left out."""
-    found = [name for name in arrays if name.startswith(prefix)]
-    names = [f"{prefix}{number}" for number in range(len(found))]
-    if not found or set(names) != set(found):
+    matching = [name for name in arrays if name.startswith(prefix)]
+    names = [f"{prefix}{number}" for number in range(len(matching))]
+    if not matching or set(names) != set(matching):
         raise LegacyModelError(
             "expected inputs x_0, x_1, … and outputs y_0, y_1, …, found "
             f"{sorted(arrays)}.",
@@ -100,18 +100,18 @@ def compare(
     `share` is the tolerance, as a share of the largest output, and `inputs` the number
     of the model's inputs if it is known. It is an error if equal outputs prove nothing.
     """
-    given = len(recorded.inputs)
-    if inputs not in (None, given):
-        names = ", ".join(f"x_{number}" for number in range(given))
+    count = len(recorded.inputs)
+    if inputs not in (None, count):
+        names = ", ".join(f"x_{number}" for number in range(count))
         reason = f"its number of inputs is {inputs}; recorded: {names}."
         raise LegacyModelError(reason)
-    found = _predicted(model, [_as_tensor(value) for value in recorded.inputs])
-    shapes = [item.shape for item in found]
+    predicted = _predicted(model, [_as_tensor(value) for value in recorded.inputs])
+    shapes = [item.shape for item in predicted]
     expected = [item.shape for item in recorded.outputs]
     if shapes != expected:
         reason = f"it predicts the shapes {shapes}, recorded: {expected}."
         raise LegacyModelError(reason)
-    pairs = enumerate(zip(found, recorded.outputs, strict=True))
+    pairs = enumerate(zip(predicted, recorded.outputs, strict=True))
     compared = [_comparison(*pair, share, f"y_{number}") for number, pair in pairs]
     for difference, allowed in compared:
         if not difference <= allowed:  # NaN is not <= anything
@@ -131,14 +131,14 @@ def _machine_at_fault(share: float) -> str:
 
 def _predicted(model: keras.Model, values: list[Any]) -> list[Array]:
     try:
-        found = model.predict(values[0] if len(values) == 1 else values, verbose=0)
+        outputs = model.predict(values[0] if len(values) == 1 else values, verbose=0)
     except Exception as error:  # whatever a layer raises
         shapes = [tuple(value.shape) for value in values]
         problem = f"it cannot be called on the recorded inputs, of the shapes {shapes}"
         raise hints.explained(problem, error) from error
-    found = list(found.values()) if isinstance(found, dict) else found
-    found = found if isinstance(found, list | tuple) else [found]
-    return [np.asarray(item) for item in found]
+    outputs = list(outputs.values()) if isinstance(outputs, dict) else outputs
+    outputs = outputs if isinstance(outputs, list | tuple) else [outputs]
+    return [np.asarray(item) for item in outputs]
 
 
 def _as_tensor(value: Array) -> Any:

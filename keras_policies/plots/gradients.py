@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import keras
 import numpy as np
 
-from keras_policies import finite
 from keras_policies.annotations import Arrays
 from keras_policies.loss_scale import FLOAT32_MAX
 from keras_policies.plots import figures
@@ -18,7 +17,7 @@ from keras_policies.plots.loss_gradients import (
     magnitudes,
     zeros_in_both,
 )
-from keras_policies.scaling import scaling_of
+from keras_policies.scaling import scaling_of, words_on_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,7 +111,7 @@ def _by_layer(
 
 def _set_title(figure: "Figure", model: keras.Model, total: int) -> None:
     title = f"Gradients of {model.name!r} on one batch, {total:,} numbers"
-    figure.suptitle(f"{title}\n{finite.words_on_weights(model)}".rstrip())
+    figure.suptitle(f"{title}\n{words_on_weights(model)}".rstrip())
 
 
 def _factor(scale: float) -> str:

@@ -1,8 +1,6 @@
 """The first layer whose outputs leave the range of float16 on a batch."""
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -57,12 +55,12 @@ def first_overflow(model: keras.Model, x: Arrays) -> Overflow | None:
     seen: list[Overflow] = []
 
     def check(path: str, layer: keras.Layer, outputs: Any) -> None:
-        if not seen:
+        if path and not seen:
             seen.extend(filter(None, [_outside(path, type(layer).__name__, outputs)]))
 
     if not model.built:  # calls of layers that are being built are symbolic
         model(x, training=False)
-    with keras.StatelessScope(), _watched(model, check):
+    with keras.StatelessScope(), keras_internals.layer_calls(check):
         model(x, training=False)
     return seen[0] if seen else None
 
@@ -87,48 +85,3 @@ def _concrete(tensor: Any) -> Any:
         return np.asarray(keras.ops.convert_to_numpy(tensor), "float32")
     except Exception:  # no tensor, or a symbolic one, in the way of its backend
         return None
-
-
-@contextlib.contextmanager
-def _watched(
-    model: keras.Model, check: Callable[[str, keras.Layer, Any], None]
-) -> Iterator[None]:
-    """Call `check(path, layer, outputs)` after each call of a layer in the model."""
-    paths = _paths(model)
-    calls = [(layer, vars(layer).get("call")) for layer, _ in paths]
-    for layer, path in paths:
-        vars(layer)["call"] = _checked(layer, path, check)
-    try:
-        yield
-    finally:
-        for layer, call in calls:
-            del vars(layer)["call"]
-            if call is not None:
-                vars(layer)["call"] = call
-
-
-def _checked(
-    layer: keras.Layer, path: str, check: Callable[[str, keras.Layer, Any], None]
-) -> Callable[..., Any]:
-    call = layer.call
-
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        outputs = call(*args, **kwargs)
-        check(path, layer, outputs)
-        return outputs
-
-    return checked
-
-
-def _paths(model: keras.Model) -> list[tuple[keras.Layer, str]]:
-    """Return each layer of a model, with its name after those of the layers around."""
-    paths: dict[int, tuple[keras.Layer, str]] = {}
-
-    def add(layer: keras.Layer, prefix: str) -> None:
-        for part in keras_internals.parts(layer):
-            if id(part) not in paths:
-                paths[id(part)] = part, f"{prefix}{part.name}"
-                add(part, f"{prefix}{part.name}/")
-
-    add(model, "")
-    return list(paths.values())

@@ -3,7 +3,6 @@
 import base64
 import struct
 
-from keras_policies.legacy.bytecode.code import VERSIONS
 from keras_policies.legacy.bytecode.instructions import (
     EXTENDED_ARG,
     NAMES,
@@ -11,6 +10,7 @@ from keras_policies.legacy.bytecode.instructions import (
     _target,
 )
 from keras_policies.legacy.bytecode.marshalled import LAYOUTS
+from keras_policies.legacy.bytecode.values import VERSIONS
 
 # Python -> the oldest one with its layout.
 LAYOUT_OF = {"3.6": "3.5", "3.10": "3.8", "3.12": "3.11"}

@@ -16,7 +16,7 @@ import pytest
 
 from keras_policies import LegacyModelError
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.readers.checkpoint import snappy, sorted_table
+from keras_policies.legacy.readers.checkpoint import sorted_table
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.protos import CorruptError
 
@@ -214,12 +214,12 @@ def test_a_block_that_snappy_packed_is_unpacked():
 )
 def test_what_snappy_did_not_pack_is_refused(data, message):
     with pytest.raises(CorruptError, match=message):
-        snappy.unpacked(data)
+        sorted_table.unpacked(data)
 
 
 def test_what_a_small_file_unpacks_to_is_charged():
     with budget.of(100), pytest.raises(LegacyModelError, match="1099511627775 bytes"):
-        snappy.unpacked(b"\xff\xff\xff\xff\xff\x1f" + PACKED)
+        sorted_table.unpacked(b"\xff\xff\xff\xff\xff\x1f" + PACKED)
 
 
 def test_a_newer_format_says_so(copied, monkeypatch):

@@ -3,12 +3,14 @@
 import collections
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_policies.annotations import Config
 
 LOOKUPS = "StringLookup", "IntegerLookup", "TextVectorization"
+# Groups in a `.keras` file of Keras 2, where a layer goes by its class and a counter.
+LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
 PROGRAM = "keras_policies>Program"  # the registered name of a lost layer
 
 
@@ -129,3 +131,30 @@ def special_tokens(class_name: str, config: Mapping[str, Any]) -> list[Any]:
 def output_mode(config: Mapping[str, Any]) -> str:
     """Return what a lookup layer outputs: `"int"` where its config does not say."""
     return str(config.get("output_mode") or "int")
+
+
+def stored_names(layers: Sequence[Config]) -> list[str]:
+    """Return the names of the layers of a model in a `.keras` file of Keras 2."""
+    return numbered(str(layer.get("class_name")) for layer in layers)
+
+
+def layer_paths(root: Config) -> Callable[[str], str]:
+    """Return a function from the path of a layer in such a file to its path here."""
+    by_model: dict[int, dict[str, Config]] = {}  # of a model, its layers
+
+    def layer_path(stored: str) -> str:
+        parts, path, config = stored.split("/"), [], root
+        while len(parts) > 1 and parts[0] in LAYER_GROUPS:
+            layers = inner_layers(config)
+            if id(config) not in by_model:
+                named = zip(stored_names(layers), layers, strict=True)
+                by_model[id(config)] = dict(named)
+            layer = by_model[id(config)].get(parts[1])
+            if layer is None:
+                break
+            config = layer
+            path.append(name_of(config))
+            parts = parts[2:]
+        return "/".join([*path, *(part.lstrip("_") for part in parts)])
+
+    return layer_path

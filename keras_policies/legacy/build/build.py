@@ -25,7 +25,7 @@ from keras_policies.legacy.build import (
 )
 from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.programs import Made
-from keras_policies.legacy.build.values import assign, restore_states, settle
+from keras_policies.legacy.build.targets import assign, restore_states, settle
 from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.bytecode import layer as _calls  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget

@@ -57,20 +57,13 @@ ROUNDINGS = 4  # times what rounding is seen to change
 
 
 class Check(NamedTuple):
-    """What the comparison of a model with its own graph found.
+    """What the comparison of a model with its own graph found."""
 
-    Args:
-        difference: the largest one, as a share of the largest number of an output;
-            None if nothing was compared.
-        reason: why nothing was compared, or None.
-        dropouts: where the graph drops numbers, though it does not train.
-        other_losses: how the losses differ that layers and weights add, or "".
-    """
-
+    # As a share of the largest number of an output; None if nothing was compared.
     difference: float | None
-    reason: str | None = None
-    dropouts: tuple[str, ...] = ()
-    other_losses: str = ""
+    reason: str | None = None  # why nothing was compared
+    dropouts: tuple[str, ...] = ()  # where the graph drops numbers, without training
+    other_losses: str = ""  # how the losses differ that layers and weights add
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -215,11 +208,11 @@ class _Comparison:
     ) -> Check:
         nest = self._nest(inputs)
         self._charge(inputs)
-        found = _called(self.model, nest)
-        if len(found) != len(expected):
-            what = f"{len(found)} outputs, its own graph {len(expected)}"
+        outputs = _called(self.model, nest)
+        if len(outputs) != len(expected):
+            what = f"{len(outputs)} outputs, its own graph {len(expected)}"
             raise _differs("", self.model, what)
-        pairs = [*zip(found, map(np.asarray, expected), strict=True)]
+        pairs = [*zip(outputs, map(np.asarray, expected), strict=True)]
         problems = {i: p for i, pair in enumerate(pairs) if (p := self._problem(*pair))}
         if problems:
             rounded = self._rounding(inputs, expected)
@@ -241,8 +234,8 @@ class _Comparison:
     def _with_losses(self) -> Trace | None:
         """The function that returns the losses behind the outputs, if there is one."""
         root = self.recorded.layers.get(0)
-        found = traces.for_inference(root.traces_with_losses) if root else []
-        return next((t for t in found if t.inputs == self.trace.inputs), None)
+        candidates = traces.for_inference(root.traces_with_losses) if root else []
+        return next((t for t in candidates if t.inputs == self.trace.inputs), None)
 
     def _charge(self, inputs: Sequence[Array]) -> None:
         """Raise LimitError if the model computes more than the file explains."""
@@ -294,11 +287,11 @@ class _Comparison:
             regularizer = getattr(variable, "regularizer", None)
             if regularizer is None:
                 continue
-            found = float(keras.ops.convert_to_numpy(regularizer(variable)))
-            if not np.isclose(found, losses, rtol=self.tolerance).any():
+            loss = float(keras.ops.convert_to_numpy(regularizer(variable)))
+            if not np.isclose(loss, losses, rtol=self.tolerance).any():
                 name = type(regularizer).__name__
                 raise LegacyModelError(
-                    f"its {name} gives {variable.path!r} the loss {found:.6g}; the "
+                    f"its {name} gives {variable.path!r} the loss {loss:.6g}; the "
                     f"file records {losses}.",
                     f"Pass your own: {remedies.custom_object(name)}.",
                     suspects=[name],
@@ -348,7 +341,9 @@ class _Comparison:
         self, inputs: list[Array], nest: Nest
     ) -> tuple[str, keras.Layer]:
         """Return the first layer whose output differs, with its path."""
-        with keras.StatelessScope(), keras_internals.layer_calls() as calls:
+        calls: list[tuple[str, keras.Layer, Any]] = []
+        noted = keras_internals.layer_calls(lambda *call: calls.append(call))
+        with keras.StatelessScope(), noted:
             self.model(nest, training=False)
         interpreter = Interpreter(self.recorded, keeps_calls=True)
         with self._budget(), contextlib.suppress(LimitError):
@@ -372,8 +367,8 @@ class _Comparison:
 def _rounding_of_products() -> float:
     """Return the error of a product of float32 matrices, as a share of the largest."""
     x = np.random.default_rng(SEED).standard_normal((64, 64)).astype("float32")
-    found = keras.ops.convert_to_numpy(keras.ops.matmul(x, x))
-    return _share(found, np.matmul(x, x, dtype="float64"))
+    product = keras.ops.convert_to_numpy(keras.ops.matmul(x, x))
+    return _share(product, np.matmul(x, x, dtype="float64"))
 
 
 def _known(size: int | None, other: int | None) -> int | None:
@@ -450,12 +445,12 @@ def _run(
 
 def _keys(recorded: Recorded) -> dict[str, list[Any]]:
     """Return what the tables of a file know, and a text that none does, by dtype."""
-    found: dict[str, list[Any]] = {"string": [UNKNOWN], "int64": []}
+    keys: dict[str, list[Any]] = {"string": [UNKNOWN], "int64": []}
     for table in recorded.tables.values():
         if table is not None:
             dtype = "string" if table.keys.dtype.kind == "O" else "int64"
-            found[dtype] += table.keys[:KEYS].tolist()
-    return found
+            keys[dtype] += table.keys[:KEYS].tolist()
+    return keys
 
 
 def _inputs(
@@ -469,7 +464,7 @@ def _inputs(
     With a `bound`, they are whole numbers below it.
     """
     random, sizes = np.random.default_rng(SEED), itertools.cycle(lengths)
-    found = []
+    inputs = []
     for spec in specs:
         batch, *rest = spec.shape or [1]
         shape = [n if n is not None else next(sizes) for n in rest]
@@ -479,8 +474,8 @@ def _inputs(
         if keys.get(spec.dtype) and (bound is None or spec.dtype == "string"):
             known = random.choice(np.array(keys[spec.dtype], drawn.dtype), shape)
             drawn = np.where(random.random(shape) < SHARE_OF_KEYS, known, drawn)
-        found.append(drawn)
-    return found
+        inputs.append(drawn)
+    return inputs
 
 
 def _random(

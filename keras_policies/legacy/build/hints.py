@@ -37,9 +37,14 @@ def whole_tracebacks() -> Iterator[None]:
 
 def innermost(error: BaseException) -> str:
     """Return the error of a layer that Keras has wrapped, cut, without a full stop."""
+    error = _root(error)
+    return f"{type(error).__name__}: {error}"[: limits.TOLD_MESSAGE].rstrip(".: ")
+
+
+def _root(error: BaseException) -> BaseException:
     while cause := error.__cause__ or error.__context__:
         error = cause
-    return f"{type(error).__name__}: {error}"[: limits.TOLD_MESSAGE].rstrip(".: ")
+    return error
 
 
 def explained(problem: str, error: BaseException) -> LegacyModelError:
@@ -53,9 +58,7 @@ def _class_of(error: BaseException) -> str | None:
 
     It is that of the innermost method; Keras must not have filtered the traceback.
     """
-    while cause := error.__cause__ or error.__context__:
-        error = cause
-    for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)]):
+    for frame, _ in reversed([*traceback.walk_tb(_root(error).__traceback__)]):
         owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
         owner = owner if isinstance(owner, type) else type(owner)
         is_part = issubclass(owner, PARTS) and not issubclass(owner, keras.Model)

@@ -67,19 +67,12 @@ def release(written_by: str) -> Release:
 
 
 class Maker(NamedTuple):
-    """Takes the place of a stock class while Keras makes a layer from a config.
-
-    Args:
-        cls: the class.
-        ignores_masks: whether it did not use masks, nor hand them on but for `KEEPING`.
-        repeats: whether it gave the last numbers again at padding.
-        is_in_graph: whether a Functional model calls it.
-    """
+    """Takes the place of a stock class while Keras makes a layer from a config."""
 
     cls: type[keras.Layer]
-    ignores_masks: bool
-    repeats: bool
-    is_in_graph: bool
+    ignores_masks: bool  # it did not use masks, nor hand them on but for `KEEPING`
+    repeats: bool  # it gave the last numbers again at padding
+    is_in_graph: bool  # a Functional model calls it
 
     def from_config(self, config: Config) -> keras.Operation:
         """Return the layer, or what calls it; Keras calls this."""

@@ -17,12 +17,7 @@ from keras_policies import keras_internals
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.global_policy import policy_scope
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.build import (
-    extra_axes,
-    hints,
-    masks,
-    programs,
-)
+from keras_policies.legacy.build import extra_axes, hints, masks, programs
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -33,15 +33,11 @@ from keras_policies.legacy.values.evaluator import is_tensor
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """What programs have made.
+    """What programs have made."""
 
-    Args:
-        weights: layers, each with the weights in the file that it holds.
-        unused: the names of layers whose results are used by their shapes alone.
-    """
-
+    # Layers, each with the weights in the file that it holds.
     weights: list[tuple[keras.Layer, tuple[LegacyWeight, ...]]]
-    unused: list[str]
+    unused: list[str]  # names of layers whose results are used by their shapes alone
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -85,8 +81,7 @@ class _Call(keras_internals.LayerCall):
             tensors += given
         if len(tensors) == len(self.program.inputs) - 1:
             tensors.append(self._op("mask", "_Mask")(tensors[:1]))
-        found = self.layer(tensors[0] if len(tensors) == 1 else tensors)
-        return found
+        return self.layer(tensors[0] if len(tensors) == 1 else tensors)
 
     def _op(self, name: str, op: str, constants: Config | None = None) -> OpCall:
         """Return what makes an argument; it is one for all calls of the layer."""

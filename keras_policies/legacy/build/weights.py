@@ -1,6 +1,16 @@
-"""Pairs every variable of a Keras 3 model with its weight in a legacy file."""
+"""Pairs every variable of a Keras 3 model with its weight in a legacy file.
 
-from collections.abc import Mapping, Sequence
+SavedModel and `.keras` files record the attributes that lead to a variable, and these
+decide. HDF5 files record names: they are compared whole, then by their last three, two
+and one parts, where equal endings are counted. Position alone never decides.
+"""
+
+import collections
+import itertools
+import operator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
 
@@ -8,9 +18,12 @@ from keras_policies import keras_internals
 from keras_policies.legacy.base.configs import layer_name, numbered
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight, is_unknown
-from keras_policies.legacy.build import cudnn, matching, own_classes
-from keras_policies.legacy.build.targets import Pairs, Target, targets
+from keras_policies.legacy.build import cudnn, own_classes
+from keras_policies.legacy.build.targets import Pairs, Target, fits, targets
 
+NAME_PARTS = (3, 2, 1)
+# Names in tf.keras -> names in Keras 3, of DepthwiseConv1D and 2D.
+RENAMED = {"depthwise_kernel": "kernel"}
 # By layer; `""` stands for the model itself.
 ByLayer = Mapping[str, Sequence[LegacyWeight]]
 Made = Sequence[tuple[keras.Layer, Sequence[LegacyWeight]]]
@@ -46,18 +59,18 @@ def pair(
         weights: Sequence[LegacyWeight],
     ) -> None:
         known = _known(weights)
-        matched = matching.match(variables or (), known)
+        matched = _match(variables or (), known)
         is_inside = layer is not None and layer is not model
         if matched is None and more == "added" and is_inside and _is_stock(layer):
-            matched = matching.match_with_added(variables or (), known)
+            matched = _match_some(variables or (), known, among_objects=False)
         elif matched is None and more == "objects" and set(stored) == {""}:
-            matched = matching.match_objects(variables or (), known)
+            matched = _match_some(variables or (), known, among_objects=True)
         if matched is None:
-            wrong = [matching.difference(name, variables, known)]
+            wrong = [_difference(name, variables, known)]
         else:
-            wrong = matching.misfits(name, matched)
+            wrong = _misfits(name, matched)
             pairs.extend(matched)
-            rest = matching.without(matched, known)
+            rest = _without(matched, known)
             left.extend(f"{each}, which is no weight of {name!r}" for each in rest)
         problems.extend(wrong)
         if wrong and layer is not None:
@@ -87,9 +100,11 @@ def _is_stock(layer: keras.Layer) -> bool:
 
 
 def _by_layer(model: keras.Model) -> dict[str, list[Target]]:
-    inner = {id(item) for layer in model.layers for item in layer.weights}
-    own = [target for target in targets(model) if id(target.variable) not in inner]
-    return {**{layer.name: targets(layer) for layer in model.layers}, "": own}
+    in_layers = {id(item) for layer in model.layers for item in layer.weights}
+    of_model = [
+        target for target in targets(model) if id(target.variable) not in in_layers
+    ]
+    return {**{layer.name: targets(layer) for layer in model.layers}, "": of_model}
 
 
 def _whole_model(model: keras.Model) -> dict[str, list[Target]]:
@@ -103,9 +118,9 @@ def _whole_model(model: keras.Model) -> dict[str, list[Target]]:
         for name, layer in zip(names, model.layers, strict=True)
         for target in targets(layer)
     }
-    found = targets(model)
-    added = [listed.get(id(item.variable), ()) for item in found]
-    pairs = zip(found, added, strict=True)
+    every = targets(model)
+    added = [listed.get(id(item.variable), ()) for item in every]
+    pairs = zip(every, added, strict=True)
     return {"": [item._replace(paths=item.paths + more) for item, more in pairs]}
 
 
@@ -122,6 +137,144 @@ def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
     if set(stored) <= set(held):
         return by_layer
     if len(stored) != len(held):
-        raise matching.other_layers(held, stored)
+        raise _other_layers(held, stored)
     renamed = dict(zip(held, (by_layer[name] for name in stored), strict=True))
     return renamed | {name: by_layer[name] for name in by_layer if not name}
+
+
+def _match(
+    variables: Sequence[Target], weights: Sequence[LegacyWeight]
+) -> Pairs | None:
+    """Return the variables of a layer with their weights, or None if they differ."""
+    if len(variables) != len(weights):
+        return None
+    return next(_complete(variables, weights), None)
+
+
+def _match_some(
+    variables: Sequence[Target], weights: Sequence[LegacyWeight], among_objects: bool
+) -> Pairs | None:
+    """Return the same where the file has more weights than the layer.
+
+    Those that `add_weight` gave to it must be told from its own by their shapes: a
+    `.keras` file has no names. Among objects, such as metrics and optimizers, the
+    attributes that lead to a variable decide, and a layer has to have all its weights.
+    """
+    pairs = next(_complete(variables, weights, by_path=among_objects), [])
+    tell = _owner if among_objects else operator.attrgetter("shape")
+    paired = {tell(weight) for _, weight in pairs}
+    is_told = all(tell(weight) not in paired for weight in _without(pairs, weights))
+    return pairs if pairs and is_told else None
+
+
+def _without(pairs: Pairs, weights: Sequence[LegacyWeight]) -> list[LegacyWeight]:
+    """Return the weights that are in no pair."""
+    paired = {id(weight) for _, weight in pairs}
+    return [weight for weight in weights if id(weight) not in paired]
+
+
+def _owner(weight: LegacyWeight) -> str:
+    return weight.path.rpartition("/")[0]
+
+
+def _complete(
+    held: Sequence[Target], weights: Sequence[LegacyWeight], by_path: bool = False
+) -> Iterator[Pairs]:
+    """Yield the pairs in which each variable has a weight, the surest first."""
+    for variables, wanted in itertools.islice(_keys(held, weights), by_path or None):
+        pairs = [
+            (variables[key], weight)
+            for key, weight in zip(wanted, weights, strict=True)
+            if key in variables
+        ]
+        if len(pairs) == len({id(variable) for variable, _ in pairs}) == len(held):
+            yield pairs
+
+
+def _keys(
+    held: Sequence[Target], weights: Sequence[LegacyWeight]
+) -> Iterator[tuple[Mapping[str, keras.Variable], list[str]]]:
+    """Yield `({key: variable}, [key of each weight])`, the most exact keys first."""
+    by_path = {_plain(path): item.variable for item in held for path in item.paths}
+    yield by_path, [_plain(weight.path) for weight in weights]
+    names = [weight.name or weight.path for weight in weights]
+    # `conv1/bn/gamma` of a layer `conv1/bn` is `model/conv1_bn/gamma` in Keras 3.
+    by_name = {_whole(item.name.partition("/")[2]): item.variable for item in held}
+    yield by_name, [_whole(name) for name in names]
+    renamed = [RENAMED.get(name.rpartition("/")[2], name) for name in names]
+    for names, parts in [(names, parts) for parts in NAME_PARTS] + [(renamed, 1)]:
+        endings = _counted_endings((item.name for item in held), parts)
+        by_ending = {
+            key: item.variable for key, item in zip(endings, held, strict=True)
+        }
+        yield by_ending, _counted_endings(names, parts)
+
+
+def _plain(path: str) -> str:
+    """Return a path in which a `/` in the name of a layer looks like any other."""
+    return "_".join(part.lstrip("_") for part in path.split("/"))
+
+
+def _whole(name: str) -> str:
+    return layer_name(name.partition(":")[0]).lower()
+
+
+def _counted_endings(names: Iterable[str], parts: int) -> list[str]:
+    """Return the last parts of names, each with the number of equal ones before it."""
+    seen: collections.Counter[str] = collections.Counter()
+    keys = []
+    for name in names:
+        *scopes, last = name.split("/")[-parts:]
+        # Unnamed variables are numbered: `variable_3`.
+        last = re.sub(r"^(variable)_\d+$", r"\1", last.lower())
+        ending = "/".join([*scopes, last])
+        keys.append(f"{seen[ending]} {ending}")
+        seen[ending] += 1
+    return keys
+
+
+def _misfits(layer: str, pairs: Pairs) -> list[str]:
+    """Return a sentence for each weight that its variable cannot take."""
+    return [
+        f"{layer!r}: {variable.path} has the shape {tuple(variable.shape)}, the file's "
+        f"{weight.name or weight.path} has {weight.shape} of {weight.dtype}"
+        for variable, weight in pairs
+        if not fits(variable, weight)
+    ]
+
+
+def _difference(
+    layer: str, held: Sequence[Target] | None, weights: Sequence[LegacyWeight]
+) -> str:
+    """Return a sentence on a layer whose weights have other names in the file."""
+    if held is None:
+        return f"{layer!r} is no layer of the model"
+    variables = ", ".join(f"{item.name} {tuple(item.variable.shape)}" for item in held)
+    stored = ", ".join(map(str, weights)) or "none"
+    return (
+        f"{layer!r} has the weights [{variables or 'none'}], the file holds [{stored}]"
+    )
+
+
+def _other_layers(
+    held: Mapping[str, Sequence[keras.Variable]],
+    stored: Mapping[str, Sequence[LegacyWeight]],
+) -> LegacyModelError:
+    """Return the error for a file with other layers than the model; both by layer."""
+    both = itertools.zip_longest(held.items(), stored.items(), fillvalue=("none", ()))
+    name, variables, in_file, weights = next(
+        (*own, *other)
+        for own, other in both
+        if sorted(_shapes(own[1])) != sorted(_shapes(other[1]))
+    )
+    return LegacyModelError(
+        f"the model has {len(held)} layers with weights, the file {len(stored)}, so "
+        f"none was loaded. The first that differ: {name!r} with {_shapes(variables)}, "
+        f"in the file {in_file!r} with {_shapes(weights)}.",
+        "Layers are compared by name where the model has all names in the file: call "
+        "keras.utils.clear_session() before you build it, so that Keras counts anew.",
+    )
+
+
+def _shapes(weights: Sequence[Any]) -> list[tuple[int, ...]]:
+    return [tuple(weight.shape) for weight in weights]

@@ -9,10 +9,11 @@ from typing import Any
 
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
 from keras_policies.legacy.bytecode import machine, program, values
-from keras_policies.legacy.bytecode.code import VERSIONS, Code
 from keras_policies.legacy.bytecode.values import (
+    VERSIONS,
     Call,
     Cell,
+    Code,
     Function,
     Given,
     Method,
@@ -22,7 +23,6 @@ from keras_policies.legacy.bytecode.values import (
 )
 from keras_policies.legacy.guards import budget, limits
 
-# Limits for one Lambda layer.
 # Attributes of tensors and shapes that are values, and those that are methods.
 PROPERTIES = "shape", "dtype", "ndim", "T", "ndims", "rank", "value", "base_dtype"
 METHODS = "get_shape", "as_list"

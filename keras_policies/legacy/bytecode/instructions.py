@@ -6,7 +6,7 @@ Source: CPython, Lib/opcode.py.
 
 import dataclasses
 
-from keras_policies.legacy.bytecode.code import Code
+from keras_policies.legacy.bytecode.values import Code
 from keras_policies.legacy.guards import limits
 
 EXTENDED_ARG = {"2.7": 145}  # 144 in all others
@@ -61,12 +61,7 @@ COMMON = {
     136: "LOAD_DEREF",
     137: "STORE_DEREF",
 }
-FROM_3 = {
-    5: "COPY_TWO",
-    16: "BINARY @",
-    17: "BINARY @",
-    145: "LIST_APPEND",
-}
+FROM_3 = {5: "COPY_TWO", 16: "BINARY @", 17: "BINARY @", 145: "LIST_APPEND"}
 FROM_3_6 = {
     **FROM_3,
     141: "CALL_FUNCTION_KW",

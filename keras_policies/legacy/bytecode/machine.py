@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from keras_policies.legacy.bytecode import program, values
-from keras_policies.legacy.bytecode.code import VERSIONS, Code
 from keras_policies.legacy.bytecode.instructions import Instruction, decoded
-from keras_policies.legacy.bytecode.values import Cell, Function, Name
+from keras_policies.legacy.bytecode.values import VERSIONS, Cell, Code, Function, Name
 from keras_policies.legacy.guards import limits
 
 if TYPE_CHECKING:
@@ -86,10 +85,6 @@ class Frame:
         if self.code.python in ("3.11", "3.12"):
             return self.cells[self.code.local[number]]
         return self.cells[(*self.code.cells, *self.code.free)[number]]
-
-    def push_item(self, value: Any, start: Any, stop: Any) -> None:
-        """Push `value[start:stop]`."""
-        self.emit("subscript", value, slice(start, stop))
 
     def extend(self, place: int, items: tuple[Any, ...]) -> None:
         """Add items to a list, which is a tuple here, below the top of the stack."""
@@ -195,7 +190,13 @@ def _slice_of_2(frame: Frame, one: Instruction) -> None:
     has_start, has_stop = one.argument & 1, one.argument & 2
     value, *bounds = frame.pop(1 + bool(has_start) + bool(has_stop))
     start = bounds[0] if has_start else None
-    frame.push_item(value, start, bounds[-1] if has_stop else None)
+    stop = bounds[-1] if has_stop else None
+    frame.emit("subscript", value, slice(start, stop))
+
+
+def _slice(frame: Frame, one: Instruction) -> None:
+    value, *bounds = frame.pop(3)
+    frame.emit("subscript", value, slice(*bounds))
 
 
 def _list_extend(frame: Frame, one: Instruction) -> None:
@@ -346,7 +347,7 @@ HANDLERS: Mapping[str, Handler] = {
     "FOR_ITER": _next,
     # Tuples, dicts and slices.
     "SUBSCRIPT": lambda frame, one: frame.emit("subscript", *frame.pop(2)),
-    "BINARY_SLICE": lambda frame, one: frame.push_item(*frame.pop(3)),
+    "BINARY_SLICE": _slice,
     "SLICE": _slice_of_2,
     "BUILD_SLICE": lambda frame, one: frame.push(slice(*frame.pop(one.argument))),
     "BUILD_TUPLE": lambda frame, one: frame.push(frame.pop(one.argument)),

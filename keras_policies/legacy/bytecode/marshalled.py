@@ -1,18 +1,19 @@
 """Reads marshalled code objects of Python 2.7 and 3.0 to 3.12 into plain values.
 
 Nothing is unmarshalled by Python itself, whose reader trusts its input and knows only
-the layout of its own version. Source: CPython, Python/marshal.c.
+the layout of its own version. No file names its version: the layout tells four groups
+apart, instructions and line tables the others that matter. Source: CPython,
+Python/marshal.c.
 """
 
 import dataclasses
+import re
 import struct
 from typing import Any
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.bytecode.code import Code, python_of
+from keras_policies.legacy.bytecode.values import Code
 from keras_policies.legacy.guards import limits
-
-# Limits for one function. What Lambda layers hold is far below.
 
 REF = 0x80
 SINGLE = {"N": None, "F": False, "T": True, ".": Ellipsis}
@@ -39,6 +40,12 @@ LAYOUTS = {
     "kinds file name qualified LINE lines exceptions",
 }
 CELL, FREE = 0x40, 0x80  # bits of a variable's kind, from Python 3.11 on
+RETURN_VALUE = 83  # in all of them
+# The instructions that begin every function of Python 3.11 and 3.12.
+RESUME, BEFORE_RESUME = 151, (149, 135)
+ONLY_3_12 = 26, 121, 143  # BINARY_SLICE, RETURN_CONST, LOAD_FAST_AND_CLEAR
+# Instructions of Python 3.11 -> the entries of their inline caches, other than in 3.12.
+CACHES = {25: 4, 92: 1, 106: 4, 107: 2, 116: 5, 122: 1, 166: 1, 171: 4}
 
 
 def read(data: bytes) -> Code:
@@ -235,3 +242,22 @@ def _bytes(value: object) -> bytes:
     if not isinstance(value, bytes):
         raise ValueError("expected bytes")
     return value
+
+
+def python_of(layout: str, instructions: bytes, lines: bytes) -> str:
+    """Return the key in `VERSIONS`, or raise ValueError if it is none of these.
+
+    `layout` is the oldest version with this layout, `lines` the line table.
+    """
+    if layout == "2.7" or not instructions:
+        return layout
+    if layout == "3.5":
+        return "3.5" if instructions[-1] == RETURN_VALUE else "3.6"
+    if layout == "3.8":  # a line table of 3.10 accounts for every instruction
+        return "3.10" if sum(lines[::2]) == len(instructions) else "3.8"
+    start = instructions[0:8:2]
+    if RESUME not in start or start[0] not in (RESUME, *BEFORE_RESUME):
+        raise ValueError("the code of a Python after 3.12")
+    runs = re.findall(rb".\0*", instructions[::2], re.DOTALL)  # caches are zeros
+    is_3_11 = all(CACHES.get(run[0], len(run) - 1) == len(run) - 1 for run in runs)
+    return "3.11" if is_3_11 and not {*ONLY_3_12} & {*instructions[::2]} else "3.12"

@@ -333,9 +333,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "python.zip": lambda *items: tuple(zip(*items, strict=False)),
 }
 # Functions of Python that only instructions call.
-INSTRUCTIONS = {
-    *("attribute", "binary", "method", "subscript", "unary", "unpack"),
-}
+INSTRUCTIONS = {*("attribute", "binary", "method", "subscript", "unary", "unpack")}
 BUILTINS = {
     name.removeprefix("python.") for name in FUNCTIONS if name.startswith("python.")
 } - INSTRUCTIONS

@@ -1,14 +1,58 @@
-"""What a followed function computes with, and the `Program` that comes out."""
+"""A compiled function, the values it computes with, and the `Program` it becomes.
+
+A Lambda layer whose function became one is replaced by a config that holds it.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from keras_policies.annotations import Config, PolicyLike
+from keras_policies.legacy.base.configs import keras_object, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.bytecode.code import Code
 from keras_policies.legacy.guards import budget, limits
 
-# Limits for a value that the code builds from constants.
+# `keras.saving` finds the classes of layer.py under these names.
+PACKAGE = "keras_policies"
+CALL, SEQUENCE = f"{PACKAGE}>LambdaCall", f"{PACKAGE}>SequenceWithCalls"
+# Keys of the tables in `instructions.py`, and the versions that each stands for.
+VERSIONS = {
+    "2.7": "2.7",
+    "3.5": "3.5 or earlier",
+    "3.6": "3.6 or 3.7",
+    "3.8": "3.8 or 3.9",
+    "3.10": "3.10",
+    "3.11": "3.11",
+    "3.12": "3.12",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Code:
+    """A compiled function."""
+
+    python: str  # the key in `VERSIONS` of the Python that compiled it
+    name: str  # `"<lambda>"` for most
+    arguments: int  # the number of positional parameters
+    keyword_only: int  # the number of keyword-only parameters
+    flags: int  # bits; see `has_rest`
+    instructions: bytes
+    constants: tuple[object, ...]  # with the `Code` of functions inside the function
+    names: tuple[str, ...]  # of globals and attributes
+    # Of variables, the parameters first; from Python 3.11 on, with the two below.
+    local: tuple[str, ...]
+    cells: tuple[str, ...]  # variables that inner functions share
+    free: tuple[str, ...]  # variables of the function around it
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Return the names of the parameters, without `*args` and `**kwargs`."""
+        return self.local[: self.arguments + self.keyword_only]
+
+    @property
+    def has_rest(self) -> bool:
+        """Return whether it takes `*args` or `**kwargs`, or is a generator."""
+        return bool(self.flags & (0x04 | 0x08 | 0x20 | 0x80 | 0x200))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,3 +167,27 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return value
+
+
+def call_config(
+    name: str, path: str, program: Program, dtype: PolicyLike | None
+) -> Config:
+    """Return the config of the `LambdaCall` that replaces a Lambda layer."""
+    own = {"name": layer_name(name), "path": path, "program": program, "policy": dtype}
+    return keras_object(None, "LambdaCall", own, CALL)
+
+
+def is_call(config: Any) -> bool:
+    """Return whether a config is one that `call_config` returned."""
+    return isinstance(config, dict) and config.get("registered_name") == CALL
+
+
+def of_time_steps(call: Config, wrapper: Config) -> Config:
+    """Return the config of a TimeDistributed, whose own is `wrapper`, around a call."""
+    own = {**call["config"], "name": wrapper["name"], "is_of_steps": True}
+    return {**call, "config": own}
+
+
+def sequence_config(config: Config) -> Config:
+    """Return the config of a Sequential, some of whose layers are `LambdaCall`s."""
+    return keras_object(None, "Sequential", config, SEQUENCE)

@@ -14,7 +14,7 @@ from typing import Any
 
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.bytecode import marshalled
-from keras_policies.legacy.bytecode.code import VERSIONS, Code
+from keras_policies.legacy.bytecode.values import VERSIONS, Code
 
 CODE = b"c\xe3"  # the first byte of a marshalled code object, one of these
 

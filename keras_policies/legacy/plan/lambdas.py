@@ -14,9 +14,8 @@ from keras_policies.late import keras
 from keras_policies.legacy.base import remedies
 from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
-from keras_policies.legacy.bytecode.code import VERSIONS
 from keras_policies.legacy.bytecode.follow import follow
-from keras_policies.legacy.bytecode.values import Program
+from keras_policies.legacy.bytecode.values import VERSIONS, Program
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import bytecode, classes
 from keras_policies.legacy.plan.findings import Converting, Findings, Settings

@@ -6,7 +6,7 @@ from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
-from keras_policies.legacy.bytecode import lambda_configs as calls
+from keras_policies.legacy.bytecode import values as calls
 from keras_policies.legacy.bytecode.values import Program
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import op_layers

@@ -2,6 +2,7 @@
 
 import gzip
 import pathlib
+import shutil
 import stat
 import tarfile
 import tempfile
@@ -25,7 +26,6 @@ class Entry(NamedTuple):
 
     name: str
     mode: int  # with the type of the file; 0 if the archive has none
-    is_folder: bool
     size: int  # bytes
     content: IO[bytes] | None  # None for a folder
 
@@ -67,10 +67,10 @@ def _in_zip(path: pathlib.Path) -> Iterator[Entry]:
                 raise LegacyModelError("encrypted.", "Unpack it with its password.")
             mode = info.external_attr >> 16
             if info.is_dir():
-                yield Entry(info.filename, stat.S_IFDIR, True, 0, None)
+                yield Entry(info.filename, stat.S_IFDIR, 0, None)
                 continue
             with archive.open(info) as content:
-                yield Entry(info.filename, mode, False, info.file_size, content)
+                yield Entry(info.filename, mode, info.file_size, content)
 
 
 def _unzip(path: pathlib.Path, unzipped: IO[bytes]) -> None:
@@ -91,7 +91,7 @@ def _in_tar(path: str) -> Iterator[Entry]:
             kind = stat.S_IFREG if is_plain else stat.S_IFLNK
             content = tar.extractfile(member) if is_plain else None
             mode = stat.S_IFDIR if member.isdir() else kind
-            yield Entry(member.name, mode, member.isdir(), member.size, content)
+            yield Entry(member.name, mode, member.size, content)
 
 
 def _tar(file: IO[bytes]) -> tarfile.TarFile:
@@ -110,17 +110,13 @@ def _write(entries: Iterator[Entry], folder: pathlib.Path) -> None:
         count.spend()
         packed.check_entry(entry.name, entry.mode)
         path = folder / entry.name
-        (path if entry.is_folder else path.parent).mkdir(parents=True, exist_ok=True)
+        folder_of_it = path if entry.content is None else path.parent
+        folder_of_it.mkdir(parents=True, exist_ok=True)
         if entry.content is not None:
             if path.exists():  # also on disks that do not tell A from a
                 raise LegacyModelError(f"{entry.name!r} is in the archive twice.")
             with path.open("xb") as file:
-                _copy(entry.content, file, entry.size)
-
-
-def _copy(source: IO[bytes], target: IO[bytes], left: int) -> None:
-    while left and (chunk := source.read(min(left, COPY_BYTES))):
-        target.write(chunk)
-        left -= len(chunk)
-    if left:
-        raise LegacyModelError("the archive ends in the middle of a file.")
+                shutil.copyfileobj(entry.content, file, COPY_BYTES)
+                if file.tell() != entry.size:
+                    reason = "the archive ends in the middle of a file."
+                    raise LegacyModelError(reason)

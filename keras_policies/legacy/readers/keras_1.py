@@ -142,11 +142,7 @@ def _layer(written: Any, layout: str) -> Any:
         new.setdefault("data_format", layout)
     if "layer" in new:
         new["layer"] = _layer(new["layer"], layout)
-    return {
-        **written,
-        "class_name": CLASSES.get(class_name, class_name),
-        "config": new,
-    }
+    return {**written, "class_name": CLASSES.get(class_name, class_name), "config": new}
 
 
 def _merge(config: Config) -> Config:

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import dataclasses
 import pathlib
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -40,11 +41,6 @@ from keras_policies.legacy.guards import (
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.guards.guarded_hdf5 import member
 from keras_policies.legacy.readers import hdf5, premade, vocabularies
-from keras_policies.legacy.readers.stored_paths import (
-    LAYER_GROUPS,
-    layer_paths,
-    stored_names,
-)
 
 ASSETS, VOCABULARY = "assets/", "/vocabulary.txt"
 COMPILED = "loss", "loss_weights", "metrics", "weighted_metrics"
@@ -102,12 +98,10 @@ def _read_member(archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
 def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
     """Copy the HDF5 file of the weights into an open file."""
     info = _info(archive, WEIGHTS)
-    left, small = info.file_size, limits.SMALL_FILE_BYTES
-    packed.check_expansion(WEIGHTS, left, info.compress_size, small)
+    small = limits.SMALL_FILE_BYTES
+    packed.check_expansion(WEIGHTS, info.file_size, info.compress_size, small)
     with errors.corrupt(str(archive.filename), WEIGHTS), archive.open(info) as member:
-        while left and (chunk := member.read(min(left, COPY_BYTES))):
-            unpacked.write(chunk)
-            left -= len(chunk)
+        shutil.copyfileobj(member, unpacked, COPY_BYTES)
     unpacked.seek(0)
 
 
@@ -120,7 +114,7 @@ def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, byt
     size = min(size, paths.size(str(archive.filename)))  # members may share bytes
     packed.check_expansion(ASSETS, claimed, size, limits.SMALL_TEXT_BYTES)
     left = Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
-    path_of = layer_paths(config)
+    path_of = configs.layer_paths(config)
     for info in files:
         stored = info.filename.removeprefix(ASSETS).removesuffix(VOCABULARY)
         text = _read_member(archive, info.filename, limits.VOCABULARY_BYTES)
@@ -136,7 +130,9 @@ def _training_config(compiled: object) -> Config | None:
         return None
     optimizer = compiled["optimizer"]
     if isinstance(optimizer, str):
-        optimizer = {"class_name": _optimizer_class(optimizer), "config": {}}
+        classes = {each.lower(): each for each in SLOT_GROUPS}
+        class_name = classes.get(optimizer.lower(), optimizer)
+        optimizer = {"class_name": class_name, "config": {}}
     if isinstance(optimizer, list):
         return None  # see `_left_out`
     others = {name: compiled.get(name) for name in COMPILED}
@@ -243,9 +239,9 @@ def _of_layers(
     group: h5py.Group, layers: Sequence[Config], prefix: str
 ) -> Iterator[tuple[str, LegacyWeight]]:
     """Yield `(layer name, LegacyWeight)`, nested models with their layers' names."""
-    groups = (member(group, name) for name in LAYER_GROUPS)
+    groups = (member(group, name) for name in configs.LAYER_GROUPS)
     group = next((each for each in groups if each is not None), None)
-    for stored, layer in zip(stored_names(layers), layers, strict=True):
+    for stored, layer in zip(configs.stored_names(layers), layers, strict=True):
         inner = None if group is None else member(group, stored)
         if inner is None or not isinstance(layer.get("config"), dict):
             continue
@@ -256,12 +252,6 @@ def _of_layers(
             yield from ((layer_name, weight) for _, weight in nested)
         else:
             yield from ((layer_name, w) for w in _below(inner, below, set()))
-
-
-def _optimizer_class(name: str) -> str:
-    """Return the class of an optimizer that was given to `compile` as a string."""
-    by_string = {each.lower(): each for each in SLOT_GROUPS}
-    return by_string.get(name.lower(), name)
 
 
 def _inner(optimizer: Config) -> Config | None:

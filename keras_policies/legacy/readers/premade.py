@@ -17,8 +17,8 @@ import optree
 
 from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs
+from keras_policies.legacy.base.configs import LAYER_GROUPS, layer_paths
 from keras_policies.legacy.base.model import LayerWeights, LegacyWeight
-from keras_policies.legacy.readers.stored_paths import LAYER_GROUPS, layer_paths
 
 LINEAR, WIDE = "LinearModel", "WideDeepModel"
 OF_KERNEL = "dtype", "trainable", "units", "kernel_initializer", "kernel_regularizer"
@@ -122,18 +122,15 @@ def _path(written: Config, stored: str) -> str:
     first, _, rest = stored.partition("/")
     below = rest if first in LAYER_GROUPS else stored
     if written["class_name"] == LINEAR:
-        last = configs.numbered(["Dense"] * len(_leaves(written)))[-1]
+        shapes = written["build_config"]["input_shape"]
+        inputs = optree.tree_leaves(shapes, is_leaf=_is_shape)
+        last = configs.numbered(["Dense"] * len(inputs))[-1]
         return f"{last}/vars/1" if below == "vars/0" else below
     linear, deep = written["config"]["linear_model"], written["config"]["dnn_model"]
     part, _, rest = below.partition("/")
     if part == "linear_model":
         return f"{configs.name_of(linear)}/{_path(linear, rest)}"
     return f"{configs.name_of(deep)}/{layer_paths(deep)(rest)}"
-
-
-def _leaves(written: Config) -> list[Any]:
-    shapes = written["build_config"]["input_shape"]
-    return optree.tree_leaves(shapes, is_leaf=_is_shape)
 
 
 def _is_shape(value: object) -> bool:

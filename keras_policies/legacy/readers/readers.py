@@ -83,15 +83,10 @@ def read(path: FilePath) -> Iterator[LegacyModel]:
         stack.enter_context(budget.of(paths.size(path if is_packed else here)))
         stack.enter_context(paths.unchanged(here))
         with located(here):
-            reader = _reader(here)
+            name = f"keras_policies.legacy.readers.{_reader_name(here)}"
+            reader: Reader = importlib.import_module(name).read(here)
         with errors.entering(reader, here) as legacy:
             yield dataclasses.replace(legacy, path=str(path))
-
-
-def _reader(path: pathlib.Path) -> Reader:
-    name = f"keras_policies.legacy.readers.{_reader_name(path)}"
-    reader: Reader = importlib.import_module(name).read(path)
-    return reader
 
 
 def _reader_name(path: pathlib.Path) -> str:

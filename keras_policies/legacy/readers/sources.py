@@ -173,29 +173,26 @@ def check_meant(path: FilePath, weights: bool = False) -> None:
     `weights` says that weights without a model are enough.
     """
     with contextlib.suppress(PermissionError):  # opening it says so
-        _check_meant(pathlib.Path(path), weights)
+        path = pathlib.Path(path)
+        folder = _saved_model_around(path)
+        if folder is not None:
+            remedy = f"Pass the folder {str(folder)!r}."
+            raise LegacyModelError("a part of a SavedModel.", remedy, path=path)
+        prefixes = [path] if is_prefix(path) else _prefixes(path)
+        if prefixes and not (weights and prefixes == [path]):
+            named = " or ".join(repr(str(prefix)) for prefix in prefixes)
+            into_code = remedies.load_weights_into_code(prefixes[0])
+            raise LegacyModelError(
+                "a part of a checkpoint, which holds weights without a model, and is "
+                "named without an ending:",
+                f"did you mean {named}?" if weights else into_code,
+                path=path,
+            )
 
 
 def is_prefix(path: pathlib.Path) -> bool:
     """Return whether a path is a checkpoint's, which may be called `checkpoint`."""
     return path.with_name(f"{path.name}{INDEX}").is_file()
-
-
-def _check_meant(path: pathlib.Path, weights: bool) -> None:
-    folder = _saved_model_around(path)
-    if folder is not None:
-        remedy = f"Pass the folder {str(folder)!r}."
-        raise LegacyModelError("a part of a SavedModel.", remedy, path=path)
-    prefixes = [path] if is_prefix(path) else _prefixes(path)
-    if prefixes and not (weights and prefixes == [path]):
-        named = " or ".join(repr(str(prefix)) for prefix in prefixes)
-        into_code = remedies.load_weights_into_code(prefixes[0])
-        raise LegacyModelError(
-            "a part of a checkpoint, which holds weights without a model, and is "
-            "named without an ending:",
-            f"did you mean {named}?" if weights else into_code,
-            path=path,
-        )
 
 
 def _saved_model_around(path: pathlib.Path) -> pathlib.Path | None:

@@ -1,8 +1,11 @@
 """Reads the index and the tensors of a TensorFlow checkpoint (a TensorBundle).
 
 `<prefix>.index` is a sorted table of tensor name -> BundleEntry, and
-`<prefix>.data-00000-of-00001` (or several shards) holds the raw tensors. Source:
-tensorflow/core/util/tensor_bundle/tensor_bundle.{h,cc}.
+`<prefix>.data-00000-of-00001` (or several shards) holds the raw tensors. Each slice of
+a partitioned variable is a tensor, whose key holds the variable's name and the place.
+Sources: tensorflow/core/util/tensor_bundle/tensor_bundle.{h,cc},
+tensorflow/core/util/saved_tensor_slice_util.cc, tensorflow/core/lib/strings/
+ordered_code.cc.
 """
 
 import collections
@@ -12,7 +15,7 @@ import math
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import google_crc32c
 import ml_dtypes
@@ -23,7 +26,7 @@ from keras_policies.legacy.base.errors import FilePath, LegacyModelError, locate
 from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.paths import check_inside
-from keras_policies.legacy.readers.checkpoint import protos, slices, sorted_table
+from keras_policies.legacy.readers.checkpoint import protos, sorted_table
 from keras_policies.legacy.readers.checkpoint.protos import Message
 
 FORMAT_VERSION = 1  # kTensorBundleVersion
@@ -41,6 +44,8 @@ DTYPES = {
     int(number): np.dtype(getattr(ml_dtypes, name, name))
     for number, name in re.findall(r"(\d+) (\w+)", TYPES)
 }
+Place: TypeAlias = tuple[slice, ...]  # one for each axis
+WHOLE = 0, -1  # the start and the length of a slice that is as long as its axis
 CHECKSUM_CHUNK_BYTES = 16 * 1024 * 1024
 
 
@@ -56,7 +61,7 @@ class TensorEntry:
     size: int  # bytes
     crc32c: int  # masked
     big_endian: bool
-    places: tuple[slices.Place, ...] = ()  # of its slices, if it is stored in such
+    places: tuple[Place, ...] = ()  # of its slices, if it is stored in such
 
 
 class Checkpoint:
@@ -147,7 +152,7 @@ class Checkpoint:
         places = {_key(entry.key, place): place for place in entry.places}
         total = 0
         for key, place in places.items():
-            part, shape = self.entries.get(key), slices.sizes(place, entry.shape)
+            part, shape = self.entries.get(key), _sizes(place, entry.shape)
             found = None if part is None else (part.shape, part.dtype, part.places)
             if found != (shape, entry.dtype, ()):
                 reason = (
@@ -174,7 +179,7 @@ class Checkpoint:
             whole[place] = self.read_slice(key, place)
         return whole
 
-    def read_slice(self, key: str, place: slices.Place) -> Array:
+    def read_slice(self, key: str, place: Place) -> Array:
         """Return a slice of a partitioned variable, as it is stored."""
         return self.read(_key(key, place))
 
@@ -225,19 +230,17 @@ def _read_header(data: bytes) -> Message:
     return header
 
 
-def _key(name: str, place: slices.Place) -> str:
-    return _text(slices.key(name, place))
+def _key(name: str, place: Place) -> str:
+    return _text(slice_key(name, place))
 
 
 def _text(key: bytes) -> str:
     return key.decode("utf-8", "backslashreplace")
 
 
-def _places(
-    key: str, parsed: Message, shape: tuple[int, ...]
-) -> tuple[slices.Place, ...]:
+def _places(key: str, parsed: Message, shape: tuple[int, ...]) -> tuple[Place, ...]:
     """Return where the slices of a message `BundleEntry` are in the tensor."""
-    found = [slices.place(item, shape) for item in parsed.slices]
+    found = [place_of(item, shape) for item in parsed.slices]
     if None in found or (found and parsed.dtype == STRING):
         raise LegacyModelError(f"corrupt: a slice of {key!r} is not in {shape}.")
     return tuple(place for place in found if place is not None)
@@ -318,3 +321,61 @@ def _read_strings(entry: TensorEntry, data: bytes) -> Array:
         strings[number] = data[position : position + length]
         position += length
     return strings.reshape(entry.shape)
+
+
+def place_of(parsed: Message, shape: tuple[int, ...]) -> Place | None:
+    """Return the place that a message `Slice` says, or None if it is not in the shape.
+
+    A whole axis has no length there.
+    """
+    ends = []
+    for extent in parsed.extent:
+        is_whole = not extent.HasField("length")
+        ends.append(slice(None) if is_whole else _slice(extent.start, extent.length))
+    is_inside = len(ends) == len(shape) and all(map(_is_inside, ends, shape))
+    return tuple(ends) if is_inside else None
+
+
+def of_offsets(parsed: Message) -> Place:
+    """Return the place that a message `SliceInfo` says."""
+    pairs = zip(parsed.var_offset, parsed.var_shape, strict=True)
+    return tuple(_slice(start, length) for start, length in pairs)
+
+
+def _slice(start: int, length: int) -> slice:
+    return slice(start, start + length)
+
+
+def _is_inside(axis: slice, size: int) -> bool:
+    start, stop, _ = axis.indices(size)
+    return axis == slice(None) or ((axis.start, axis.stop) == (start, stop) != (0, 0))
+
+
+def _sizes(found: Place, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of the values at a place."""
+    every = (axis.indices(n) for axis, n in zip(found, shape, strict=True))
+    return tuple(stop - start for start, stop, _ in every)
+
+
+def slice_key(name: str, found: Place) -> bytes:
+    r"""Return the key of a slice.
+
+    Example:
+        >>> slice_key("w", (slice(None), slice(3, 5)))
+        b'\x00w\x00\x01\x01\x02\x80\x7f\x83\x82'
+    """
+    text = name.encode().replace(b"\0", b"\0\xff")
+    ends = [
+        WHOLE if axis == slice(None) else (axis.start, axis.stop - axis.start)
+        for axis in found
+    ]
+    rank = bytes([1, len(ends)]) if ends else b"\0"
+    numbers = b"".join(_number(number) for pair in ends for number in pair)
+    return b"\0" + text + b"\0\1" + rank + numbers
+
+
+def _number(value: int) -> bytes:
+    """Return a signed integer so that the bytes sort as the integers do."""
+    length = (value if value >= 0 else ~value).bit_length() // 7 + 1
+    header = ((1 << length) - 1) << 7 * length
+    return (value % (1 << 8 * length) ^ header).to_bytes(length, "big")

@@ -72,21 +72,24 @@ class ObjectGraph:
         """Return `{name: object}`: layers by name, of other objects the attributes."""
         if self.is_graph(node):
             return self.layers(node)
-        numbered = LAYER, LAYER_WITH_WEIGHTS
         return {
             edge.lstrip("_"): child
-            for edge, child in self.children[node].items()
-            if edge not in BOOKKEEPING and not edge.startswith(numbered)
+            for edge, child in self.attributes(node).items()
+            if not edge.startswith(LAYER)
         }
 
-    def _attributes(self, node: int) -> Edges:
-        """Return the edges that lead to weights, layers by their names first."""
-        named = self.layers(node) if self.is_graph(node) else {}
+    def attributes(self, node: int) -> Edges:
+        """Return the edges that lead to layers and weights."""
         return {
             edge: child
-            for edge, child in {**named, **self.children[node]}.items()
+            for edge, child in self.children[node].items()
             if edge not in BOOKKEEPING and not edge.startswith(LAYER_WITH_WEIGHTS)
         }
+
+    def _named_first(self, node: int) -> Edges:
+        """Return the same, with the layers of a model under their names first."""
+        named = self.layers(node) if self.is_graph(node) else {}
+        return {**named, **self.attributes(node)}
 
     def walk(
         self,
@@ -121,7 +124,7 @@ class ObjectGraph:
         """
         weights: dict[int, LegacyWeight] = {}
         is_variable = self.variables.__contains__
-        for path, child in self.walk(node, self._attributes, is_variable):
+        for path, child in self.walk(node, self._named_first, is_variable):
             if is_variable(child) and child not in weights:
                 weights[child] = dataclasses.replace(
                     self.variables[child], path=path, number=child

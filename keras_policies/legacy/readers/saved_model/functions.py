@@ -7,7 +7,7 @@ tensorflow/core/protobuf/struct.proto.
 
 import functools
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import numpy as np
@@ -110,6 +110,15 @@ def shape(message: Message) -> tuple[int | None, ...] | None:
     if message.unknown_rank:
         return None
     return tuple(None if dim.size < 0 else dim.size for dim in message.dim)
+
+
+def specs(tensors: Iterable[Message]) -> dict[str, Spec]:
+    """Return the specs of messages `NamedTensor` by their names, which are sorted."""
+    named = {str(tensor.key): tensor.value for tensor in tensors}
+    return {
+        name: Spec(shape(info.tensor_shape), dtype_name(info.dtype), name)
+        for name, info in sorted(named.items(), key=lambda item: item[0])
+    }
 
 
 class FunctionReader:

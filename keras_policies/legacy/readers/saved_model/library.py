@@ -18,7 +18,6 @@ from keras_policies.legacy.readers.saved_model.functions import FunctionReader
 K = TypeVar("K")
 S = TypeVar("S")
 V = TypeVar("V")
-# What is parsed takes hundreds of times the bytes in the file.
 
 
 class Lazy(Mapping[K, V], Generic[K, S, V]):

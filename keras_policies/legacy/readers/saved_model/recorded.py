@@ -6,19 +6,15 @@ tensorflow/core/protobuf/saved_object_graph.proto.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Container, Iterator
+import itertools
+from collections.abc import Container, Iterator
 
-from keras_policies.legacy.base.model import Array, Config, LegacyWeight
+from keras_policies.legacy.base.model import Config, LegacyWeight
 from keras_policies.legacy.base.recorded import Recorded, RecordedLayer, Trace
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint import protos
-from keras_policies.legacy.readers.checkpoint.object_graph import (
-    BOOKKEEPING,
-    LAYER_WITH_WEIGHTS,
-    Edges,
-    Weights,
-)
+from keras_policies.legacy.readers.checkpoint.object_graph import Edges, Weights
 from keras_policies.legacy.readers.saved_model.library import Lazy
 from keras_policies.legacy.readers.saved_model.objects import (
     CALL,
@@ -42,25 +38,24 @@ REGULARIZERS = "regularization_losses"
 def read(objects: SavedObjects, weights: Weights) -> Recorded:
     """Return what is recorded; `weights` are those of the model, with their paths."""
     layers, tables = _Layers(objects, weights), Tables(objects)
-    traces = _Traces(objects)
     path, library = objects.folder / MODEL_FILE, objects.library
-
-    def constant(name: str) -> Callable[[], Array]:
-        return functools.partial(library.constant, name)
-
     return Recorded(
         layers=Lazy(path, layers.numbers, layers.layer),
         variables={**objects.graph.variables, **weights},
-        constants=Lazy(path, layers.constants, constant),
+        constants={
+            number: functools.partial(library.constant, node.constant.operation)
+            for number, node in enumerate(objects.nodes)
+            if node.HasField("constant")
+        },
         functions=library.functions,
-        signatures=Lazy(path, traces.signatures, library.trace),
+        signatures=Lazy(path, layers.traces.signatures, library.trace),
         tables=Lazy(path, tables.numbers, tables.content),
     )
 
 
 def weights_of_signature(objects: SavedObjects) -> dict[int, LegacyWeight]:
     """Return the variables that a root without Keras metadata uses."""
-    graph, traces = objects.graph, [*_Traces(objects).of_signature()]
+    graph, traces = objects.graph, _Traces(objects).of_signature()
     variables = {**graph.variables, **graph.weights(0)}
     used = dict.fromkeys(number for trace in traces for number in trace.captures)
     return {
@@ -75,7 +70,7 @@ class _Layers:
         self._objects = objects
         self._graph = objects.graph
         self._weights = weights
-        self._traces = _Traces(objects)
+        self.traces = _Traces(objects)
         self._paths = Limit(
             limits.CHILD_PATHS, "characters in the paths of its objects"
         )
@@ -90,13 +85,6 @@ class _Layers:
             and nodes[number].user_object.identifier != METRIC
         }
 
-    def constants(self) -> dict[int, str]:
-        return {
-            number: node.constant.operation
-            for number, node in enumerate(self._objects.nodes)
-            if node.HasField("constant")
-        }
-
     def layer(self, node: int) -> RecordedLayer:
         metadata, edges = self._graph.metadata[node], self._edges(node)
         written = metadata.get("config")
@@ -106,11 +94,13 @@ class _Layers:
         else:
             written = None
         class_name = str(metadata.get("class_name"))
+        of = self.traces.under
         if node == 0 and self._objects.is_signature:
-            variables, traces = tuple(self._weights), self._traces.of_signature()
+            variables, traces = tuple(self._weights), self.traces.of_signature()
         else:
             variables = tuple(self._graph.weights(node))
-            traces = self._traces.of_layer(edges)
+            kinds = (of(edges, edge) for edge in (CALL, CALL_WITH_LOSSES, DEFAULT_CALL))
+            traces = next(filter(None, kinds), ())
         return RecordedLayer(
             class_name=class_name,
             config=config,
@@ -119,10 +109,10 @@ class _Layers:
             children=dict(self._children(node, variables)),
             variables=variables,
             trainable=self._trainable(edges, variables),
-            traces=tuple(traces),
-            traces_with_losses=tuple(self._traces.with_losses(edges)),
-            regularizers=tuple(self._traces.of_regularizers(edges)),
-            activity_regularizer=self._traces.activity_regularizer(edges),
+            traces=traces,
+            traces_with_losses=of(edges, CALL_WITH_LOSSES),
+            regularizers=self.traces.of_regularizers(edges),
+            activity_regularizer=next(iter(of(edges, ACTIVITY_REGULARIZER)), None),
         )
 
     def _edges(self, node: int) -> Edges:
@@ -145,17 +135,10 @@ class _Layers:
     ) -> Iterator[tuple[str, int]]:
         """Yield `(attribute, number)` of layers and variables; see `RecordedLayer`."""
 
-        def edges(number: int) -> Edges:
-            return {
-                edge: child
-                for edge, child in self._graph.children[number].items()
-                if edge not in BOOKKEEPING and not edge.startswith(LAYER_WITH_WEIGHTS)
-            }
-
         def is_leaf(number: int) -> bool:
             return number in self._graph.variables or number in self._graph.metadata
 
-        for path, child in self._graph.walk(node, edges, is_leaf):
+        for path, child in self._graph.walk(node, self._graph.attributes, is_leaf):
             if child in variables or child in self._graph.metadata:
                 self._paths.spend(len(path))
                 yield path, child
@@ -176,8 +159,8 @@ class _Traces:
         found = self._signatures() or self._of_root()
         return {name: functions[0] for name, functions in found.items()}
 
-    def of_signature(self) -> Iterator[Trace]:
-        """Yield the traces of a root without Keras metadata: its serving signature's.
+    def of_signature(self) -> tuple[Trace, ...]:
+        """Return the traces of a root without Keras metadata: its serving signature's.
 
         If it has no signature of that name, its first one; if it has none, `__call__`
         or its first function.
@@ -186,7 +169,7 @@ class _Traces:
         if not named:
             named, default = self._of_root(), CALL
         functions = named.get(default) or next(iter(named.values()), [])
-        yield from map(self._objects.library.trace, functions)
+        return tuple(map(self._objects.library.trace, functions))
 
     def _signatures(self) -> dict[str, list[str]]:
         children = self._objects.graph.children
@@ -202,35 +185,18 @@ class _Traces:
         found = ((name, self._functions(node)) for name, node in nodes.items())
         return {name: functions for name, functions in found if functions}
 
-    def of_layer(self, edges: Edges) -> Iterator[Trace]:
-        """Yield the traces of the `call` of a layer, whose edges are given."""
-        for edge in (CALL, CALL_WITH_LOSSES, DEFAULT_CALL):
-            names = self._functions(edges[edge]) if edge in edges else []
-            for name in names:
-                trace = self._objects.library.trace(name)
-                yield _divided(trace) if edge == CALL_WITH_LOSSES else trace
-            if names:
-                return
+    def under(self, edges: Edges, edge: str) -> tuple[Trace, ...]:
+        """Return the traces of the functions to which an edge of a layer leads."""
+        names = self._functions(edges[edge]) if edge in edges else []
+        traces = map(self._objects.library.trace, names)
+        return tuple(map(_divided, traces) if edge == CALL_WITH_LOSSES else traces)
 
-    def with_losses(self, edges: Edges) -> Iterator[Trace]:
-        """Yield the traces of the `call` of a layer that return its losses, too."""
-        if CALL_WITH_LOSSES in edges:
-            for name in self._functions(edges[CALL_WITH_LOSSES]):
-                yield _divided(self._objects.library.trace(name))
-
-    def activity_regularizer(self, edges: Edges) -> Trace | None:
-        """Return the function of an output whose result is a loss of a layer."""
-        node = edges.get(ACTIVITY_REGULARIZER)
-        names = [] if node is None else self._functions(node)
-        return self._objects.library.trace(names[0]) if names else None
-
-    def of_regularizers(self, edges: Edges) -> Iterator[Trace]:
-        """Yield the functions of weights whose results are losses of a layer."""
+    def of_regularizers(self, edges: Edges) -> tuple[Trace, ...]:
+        """Return the functions of weights whose results are losses of a layer."""
         listed = edges.get(REGULARIZERS)
         nodes = {} if listed is None else self._objects.graph.children[listed]
-        for node in nodes.values():
-            for name in self._functions(node):
-                yield self._objects.library.trace(name)
+        names = itertools.chain(*map(self._functions, nodes.values()))
+        return tuple(map(self._objects.library.trace, names))
 
     def _functions(self, node: int) -> list[str]:
         """Return the names of the functions that an object stands for."""

@@ -20,14 +20,11 @@ from keras_policies.legacy.base.model import (
 )
 from keras_policies.legacy.base.recorded import NO_CLASS
 from keras_policies.legacy.readers import vocabularies
-from keras_policies.legacy.readers.checkpoint.checkpoint import (
-    DTYPES,
-    STRING,
-    Checkpoint,
-)
+from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model import (
+    functions,
     objects,
     recorded,
     tables,
@@ -39,20 +36,14 @@ from keras_policies.legacy.readers.slots import SlotNames
 WITHOUT_POLICIES = "1.", "2.0."
 
 
-def _input(info: Message) -> tuple[tuple[int | None, ...], str]:
-    """Return `(shape, dtype)` of a message `TensorInfo`."""
-    shape = (None if dim.size < 0 else dim.size for dim in info.tensor_shape.dim)
-    is_string = info.dtype == STRING
-    dtype = "string" if is_string else DTYPES.get(info.dtype, DTYPES[1]).name
-    return tuple(shape), dtype
-
-
 def _inputs(meta_graph: Message) -> Inputs:
     """Return `{name: (shape, dtype)}` of the serving signature."""
     for named in meta_graph.signature_def:
         if named.key == objects.SERVING:
-            inputs = sorted(named.value.inputs, key=lambda item: item.key)
-            return {item.key: _input(item.value) for item in inputs}
+            specs = functions.specs(named.value.inputs)
+            return {
+                name: (spec.shape or (), spec.dtype) for name, spec in specs.items()
+            }
     return {}
 
 

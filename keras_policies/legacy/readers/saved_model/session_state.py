@@ -15,16 +15,17 @@ import numpy as np
 from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.base.recorded import Node, Output, Table
 from keras_policies.legacy.guards import limits
-from keras_policies.legacy.readers.checkpoint import protos, slices
-from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint, TensorEntry
+from keras_policies.legacy.readers.checkpoint import protos
+from keras_policies.legacy.readers.checkpoint.checkpoint import (
+    Checkpoint,
+    TensorEntry,
+    of_offsets,
+)
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model import tables
 from keras_policies.legacy.readers.saved_model.library import Lazy, Library
 from keras_policies.legacy.readers.saved_model.objects import MODEL_FILE, VARIABLES
-from keras_policies.legacy.readers.saved_model.subgraphs import (
-    VARIABLE_OPS,
-    Subgraphs,
-)
+from keras_policies.legacy.readers.saved_model.subgraphs import VARIABLE_OPS, Subgraphs
 
 DECLARED, TRAINED, ASSETS = "variables", "trainable_variables", "saved_model_assets"
 JOINED = "/ConcatPartitions/concat"  # after the name of a variable, joins its parts
@@ -91,7 +92,7 @@ class State:
             return None
         if not entry.places:
             return checkpoint.weight(entry.key, name)
-        place = slices.of_offsets(part)
+        place = of_offsets(part)
         read = functools.partial(checkpoint.read_slice, entry.key, place)
         return LegacyWeight("", name, tuple(part.var_shape), entry.dtype, read)
 

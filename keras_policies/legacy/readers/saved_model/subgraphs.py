@@ -109,19 +109,19 @@ class Subgraphs:
         Raises:
             LegacyModelError: if a node cannot be in a function; it is named.
         """
-        known = frozenset(feeds)
-        nodes, fed = self.part(fetches, known.__contains__)
-        captured = [taken for taken in fed if taken not in known]
-        given, made = {}, {}
+        starts = frozenset(feeds)
+        nodes, fed = self.part(fetches, starts.__contains__)
+        captured = [taken for taken in fed if taken not in starts]
+        replaced, made = {}, {}
         arguments = [f"{one.node}:{i}" for i, one in enumerate([*feeds, *captured])]
         for taken, argument in zip([*feeds, *captured], arguments, strict=True):
-            given[taken] = Output(argument)
-            if taken not in known and self.op(taken.node).startswith("Variable"):
-                read = Node(taken.node, "ReadVariableOp", (given[taken],), {})
-                given[taken], made[taken.node] = Output(taken.node), read
+            replaced[taken] = Output(argument)
+            if taken not in starts and self.op(taken.node).startswith("Variable"):
+                read = Node(taken.node, "ReadVariableOp", (replaced[taken],), {})
+                replaced[taken], made[taken.node] = Output(taken.node), read
 
         def value(taken: Output) -> Output:
-            return given[taken] if taken in given else self._moved(taken)
+            return replaced[taken] if taken in replaced else self._moved(taken)
 
         for node in nodes:
             inputs = tuple(map(value, node.inputs))
@@ -237,11 +237,11 @@ class Subgraphs:
     @functools.cached_property
     def _merges(self) -> dict[str, list[str]]:
         """The merges that are no part of a loop, by the scope that they are in."""
-        found = collections.defaultdict(list)
+        by_scope = collections.defaultdict(list)
         for node in self.nodes(*MERGES):
             if not self._is_loop(node.name):
-                found[_scope(node.name)].append(node.name)
-        return found
+                by_scope[_scope(node.name)].append(node.name)
+        return by_scope
 
     def _predicate(self, switch: str) -> Output:
         """Return the tensor that decides a switch."""
@@ -283,25 +283,25 @@ class Subgraphs:
 
     def _condition(self, name: str, before: Sequence[Output]) -> Condition:
         every = [self._after(one) for one in before]
-        found: Condition = frozenset().union(*every)
-        self._values.spend(1 + len(before) + len(found))
+        conditions: Condition = frozenset().union(*every)
+        self._values.spend(1 + len(before) + len(conditions))
         if self.op(name) in MERGES and len(before) == 2:
             first, second = every
             choices = [one for one in first if (one[0], 1 - one[1]) in second]
             if len(choices) == 1:
                 ((predicate, side),) = choices
                 self._choices[name] = predicate, bool(side)
-                found -= {(predicate, 0), (predicate, 1)}
-        return found
+                conditions -= {(predicate, 0), (predicate, 1)}
+        return conditions
 
     def _after(self, taken: Output) -> Condition:
         """Return under which conditions a tensor is there."""
-        found = self._conditions[taken.node]
+        conditions = self._conditions[taken.node]
         if self.op(taken.node) in SWITCHES:
             predicate = self._predicate(taken.node)
             if self.op(predicate.node) != "LoopCond":
-                return found | {(predicate, taken.position)}
-        return found
+                return conditions | {(predicate, taken.position)}
+        return conditions
 
     # Loops.
 
@@ -319,12 +319,12 @@ class Subgraphs:
     @functools.cached_property
     def _rounds(self) -> dict[str, list[str]]:
         """The switches of each loop, by its `LoopCond`: one for each value in it."""
-        found = collections.defaultdict(list)
+        switches = collections.defaultdict(list)
         for node in self.nodes(*SWITCHES):
             decides = node.inputs[1].node
             if self.op(decides) == "LoopCond":
-                found[decides].append(node.name)
-        return found
+                switches[decides].append(node.name)
+        return switches
 
     def _made_while(self, name: str) -> Node:
         """Return the `While` that the loop around a `LoopCond` becomes."""
@@ -353,10 +353,10 @@ class Subgraphs:
     ) -> list[Output]:
         """Return what a loop takes besides `feeds`, which stays the same."""
         fed = frozenset(feeds)
-        _, found = self.part(
+        _, needed = self.part(
             fetches, lambda one: one in fed or self.op(one.node) in ENTERS
         )
-        return [one for one in found if one not in fed]
+        return [one for one in needed if one not in fed]
 
 
 def _scope(name: str) -> str:

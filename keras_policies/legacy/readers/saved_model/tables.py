@@ -6,7 +6,6 @@ graph, or a file among the assets. Sources: tensorflow/python/ops/lookup_ops.py,
 tensorflow/core/protobuf/saved_object_graph.proto.
 """
 
-import functools
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -66,7 +65,9 @@ class Tables:
         """Return what is in a table, or None if the file does not hold it."""
         held = self._held(table, "bifO")
         if isinstance(held, list):
-            return self._columns(table, held)
+            fill, *_ = self._nodes(table, FILL, lambda node: node.op in FROM_FILE)
+            create, *_ = self._nodes(table, CREATE, _has_dtypes)
+            return of_columns(held, fill, create)
         if held is not None and (
             held.keys.ndim != 1 or held.values.shape[:1] != held.keys.shape
         ):
@@ -81,20 +82,16 @@ class Tables:
         """
         return self._in_checkpoint(table) or self._in_graph(table, kinds)
 
-    def _columns(self, table: int, lines: list[bytes]) -> Table:
-        """Return the keys and values that are columns of the lines of a file."""
-        fill = self._node(table, FILL, lambda node: node.op in FROM_FILE)
-        create = self._node(table, CREATE, lambda n: "value_dtype" in n.attributes)
-        return of_columns(lines, fill, create)
-
-    def _node(self, table: int, edge: str, wanted: Callable[[Node], bool]) -> Node:
-        """Return the node of a function of a table that is wanted."""
+    def _nodes(
+        self, table: int, edge: str, wanted: Callable[[Node], bool]
+    ) -> list[Node]:
+        """Return the nodes of a function of a table that are wanted, at least one."""
         function = self._objects.nodes[self._children[table][edge]].function
-        for name in function.concrete_functions:
-            found = self._objects.library.functions[name].nodes.values()
-            for node in filter(wanted, found):
-                return node
-        raise LegacyModelError(f"corrupt: the function {edge} of a table is empty.")
+        every = map(self._objects.library.functions.get, function.concrete_functions)
+        found = [n for one in every if one for n in one.nodes.values() if wanted(n)]
+        if not found:
+            raise LegacyModelError(f"corrupt: the function {edge} of a table is empty.")
+        return found
 
     def _in_checkpoint(self, table: int) -> Table | None:
         objects = self._objects
@@ -116,12 +113,11 @@ class Tables:
 
         Two keys stand for rows that are empty, and for rows that were deleted.
         """
-        dense = self._node(table, CREATE, lambda node: node.op in DENSE)
-        inputs = [taken.node for taken in dense.inputs]
+        dense, *_ = self._nodes(table, CREATE, lambda node: node.op in DENSE)
         is_special = np.zeros(len(stored.keys), bool)
         keys = stored.keys[:, 0]
-        for name in inputs:
-            node = self._node(table, CREATE, functools.partial(_is_called, name))
+        names = {taken.node for taken in dense.inputs}
+        for node in self._nodes(table, CREATE, lambda node: node.name in names):
             is_special |= keys == node.attributes["value"]
         return Table(keys[~is_special], stored.values[~is_special].squeeze(-1))
 
@@ -130,10 +126,15 @@ class Tables:
         assets = [node for node in inputs if node.HasField("asset")]
         constants = [node.constant for node in inputs if node.HasField("constant")]
         if assets:
-            return self._lines(assets[0].asset.asset_file_def_index)
+            number = assets[0].asset.asset_file_def_index
+            files = self._objects.meta_graph.asset_file_def
+            name = files[number].filename if 0 <= number < len(files) else ""
+            return lines_of(self._objects.folder, name)
         if len(constants) != 2:
             return None
-        return Table(*(self._constant(node.operation, kinds) for node in constants))
+        names = [node.operation for node in constants]
+        read = self._objects.library.constant
+        return Table(*(checked(name, read(name), kinds) for name in names))
 
     def _inputs(self, table: int) -> list[Message]:
         """Return the inputs of the function that fills a table."""
@@ -146,15 +147,9 @@ class Tables:
         every = (number for numbers in captured for number in numbers)
         return [nodes[number] for number in every if number != table]
 
-    def _constant(self, name: str, kinds: str) -> Array:
-        """Return the values of a constant, which has one of the kinds of numpy."""
-        return checked(name, self._objects.library.constant(name), kinds)
 
-    def _lines(self, number: int) -> list[bytes]:
-        """Return the lines of an asset, as TensorFlow reads them."""
-        files = self._objects.meta_graph.asset_file_def
-        name = files[number].filename if 0 <= number < len(files) else ""
-        return lines_of(self._objects.folder, name)
+def _has_dtypes(node: Node) -> bool:
+    return "value_dtype" in node.attributes
 
 
 def checked(name: str, values: Array, kinds: str) -> Array:
@@ -183,7 +178,7 @@ def of_columns(lines: list[bytes], fill: Node, create: Node) -> Table:
 
 
 def lines_of(folder: pathlib.Path, name: str) -> list[bytes]:
-    """Return the lines of an asset of the SavedModel in a folder."""
+    """Return the lines of an asset of a SavedModel, as TensorFlow reads them."""
     if not name or name in (".", "..") or pathlib.PurePath(name).name != name:
         raise LegacyModelError(f"corrupt: its vocabulary is in {name!r}.")
     path = folder / ASSETS / name
@@ -239,10 +234,6 @@ def _by_index(
         reason = f"corrupt: {len(tokens)} tokens for {len(by_index)} indices."
         raise LegacyModelError(reason)
     return by_index
-
-
-def _is_called(name: str, node: Node) -> bool:
-    return node.name == name
 
 
 def _column(lines: list[bytes], index: int, delimiter: bytes, dtype: str) -> Array:

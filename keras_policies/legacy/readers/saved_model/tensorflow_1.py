@@ -5,10 +5,11 @@ graph of a session. What lies between the inputs and the outputs of a signature 
 its function. Source: tensorflow/python/saved_model/{builder_impl, loader_impl}.py.
 """
 
+import collections
 import functools
 import pathlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Collection, Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -63,24 +64,30 @@ def read(folder: pathlib.Path, meta_graph: Message) -> Recorded:
         trainable=tuple(state.trainable()),
         traces=(trace,),
     )
+    # Of signatures, of conditions and loops in them, and of the library; only read.
+    every: Any = signatures.functions, state.graph.made, library.functions
     return Recorded(
         layers={0: layer},
         variables=state.variables,
         constants={},
-        functions=_Functions(signatures, state.graph.made, library),
+        functions=collections.ChainMap[str, Function](*every),
         signatures=signatures.traces,
         tables=state.tables,
     )
 
 
 class _Signatures:
-    """The signatures of a graph, as messages in `written`, and as `traces`."""
+    """The signatures of a graph: messages in `written`, `traces` and `functions`."""
 
     def __init__(self, folder: pathlib.Path, meta_graph: Message, state: State) -> None:
         self._state = state
         self.written = {item.key: item.value for item in meta_graph.signature_def}
         self.traces = Lazy(folder / MODEL_FILE, self._names, self._trace)
-        self.function = functools.cache(self._function)
+        self.functions = Lazy(folder, self._functions, lambda name: self.made(name)[0])
+        self.made = functools.cache(self._function)
+
+    def _functions(self) -> dict[str, str]:
+        return {f"{PREFIX}{name}": name for name in self.traces}
 
     def _names(self) -> dict[str, str]:
         """Return the names of all signatures.
@@ -95,7 +102,7 @@ class _Signatures:
     def _trace(self, name: str) -> Trace:
         """Return the trace of a signature; it has no captures if it is refused."""
         try:
-            _, captured = self.function(name)
+            _, captured = self.made(name)
         except LimitError:
             raise
         except LegacyModelError:  # is raised again when the function is looked up
@@ -152,13 +159,9 @@ class _Signatures:
 
     def _named(self, items: Iterable[Message]) -> Tensors:
         """Return tensors by their names; the node of a sparse one is ""."""
-        found = {}
-        for item in sorted(items, key=lambda item: str(item.key)):
-            info = item.value
-            shape, dtype = functions.shape(info.tensor_shape), info.dtype
-            spec = Spec(shape, functions.dtype_name(dtype), item.key)
-            found[item.key] = self._state.graph.output(info.name), spec
-        return found
+        output, names = self._state.graph.output, {x.key: x.value.name for x in items}
+        specs = functions.specs(items)
+        return {name: (output(names[name]), spec) for name, spec in specs.items()}
 
     def _parsed(
         self, fetches: Iterable[Output], feeds: Collection[Output]
@@ -191,26 +194,3 @@ class _Signatures:
             found["Tdense"][number],
             key.decode(),
         )
-
-
-class _Functions(Mapping[str, Function]):
-    """The functions of signatures, of conditions and loops in them, of the library."""
-
-    def __init__(
-        self, signatures: _Signatures, made: Mapping[str, Function], library: Library
-    ) -> None:
-        self._signatures, self._made = signatures, made
-        self._stored = library.functions
-
-    def __getitem__(self, name: str) -> Function:
-        signature = name.removeprefix(PREFIX)
-        if name.startswith(PREFIX) and signature in self._signatures.traces:
-            return self._signatures.function(signature)[0]
-        return self._made[name] if name in self._made else self._stored[name]
-
-    def __iter__(self) -> Iterator[str]:
-        named = (f"{PREFIX}{name}" for name in self._signatures.traces)
-        return iter(dict.fromkeys([*named, *self._made, *self._stored]))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
