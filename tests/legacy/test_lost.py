@@ -552,7 +552,10 @@ def test_statistics_of_its_own_that_a_layer_moves_are_named(of):
         load_model(of("2.15.1/moving_mean").model)
 
 
-def test_a_model_is_converted_twice_and_the_layers_in_a_lost_one_once(of, monkeypatch):
+@pytest.mark.parametrize("dtype_policy", [None, "mixed_bfloat16"])
+def test_a_model_is_converted_twice_and_the_layers_in_a_lost_one_once(
+    of, monkeypatch, dtype_policy
+):
     classes = []
     convert = layers._keras_layer
 
@@ -562,6 +565,8 @@ def test_a_model_is_converted_twice_and_the_layers_in_a_lost_one_once(of, monkey
 
     monkeypatch.setattr(layers, "_keras_layer", noted)
     with readers.read(of("2.15.1/gated").model) as legacy:
-        assert plan.make(legacy).lost.layers == {"gated": "Gated"}
+        planned = plan.make(legacy, dtype_policy)
+    assert planned.lost.layers == {"gated": "Gated"}
+    assert planned.policy == (dtype_policy or "float32")
     without = ["Functional", "InputLayer", "InputLayer", "Gated"]  # nothing known yet
     assert classes == [*without, *without, "Dense"]

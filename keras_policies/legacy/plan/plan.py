@@ -4,7 +4,7 @@ Custom classes come from the surrounding `keras.saving.custom_object_scope`.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_policies.annotations import Config, PolicyLike
@@ -97,8 +97,17 @@ def make(
     """
     with corrupt(legacy.path):
         legacy = _unwrapped(legacy)
+        training = _training(legacy, compile)
+        model_dtype = legacy.policy
+        if model_dtype is None:
+            model_dtype = _suggested(policies.written_in(legacy), training)
+        replace = None
+        if dtype_policy is not None:
+            name = policy_name(model_dtype) or keras.config.floatx()
+            replace = name, dtype_policy
         settings = Settings(
             safe_mode,
+            replace=replace,
             vocabularies=legacy.vocabularies,
             replaces_lost=rebuild_lost,
             keeps_texts=keeps_texts,
@@ -106,18 +115,24 @@ def make(
             namesakes=namesakes,
         )
         config, findings = _converted(legacy, settings)
-        legacy = _without(legacy, findings.unneeded)
-        training = _training(legacy, compile)
-        dtypes = [*findings.dtypes.values(), legacy.policy]
-        own = _suggested(dtypes, training) if legacy.policy is None else legacy.policy
-        policy = policies.plain(own)
-        scale = None if training is None else training.own_loss_scale(dtypes)
+        loss_scale, findings = _loss_scale(training, legacy, findings, settings)
         inside = policies.by_model(findings.dtypes, findings.models).items()
         nested = {layer_name(path): _suggested(held, training) for path, held in inside}
-        lost = rebuild.summary(findings, legacy.recorded)
-        parts = legacy, config, own, nested, policy, training, scale, findings, settings
-        plan = Plan(*parts, lost)
-        return plan if dtype_policy is None else _with_policy(plan, dtype_policy)
+        if dtype_policy is not None:
+            floatx = keras.config.floatx()
+            nested = {path: dtype or floatx for path, dtype in nested.items()}
+        return Plan(
+            legacy=_without(legacy, findings.unneeded),
+            config=config,
+            model_dtype=model_dtype,
+            nested_dtypes=nested,
+            policy=policies.plain(model_dtype) if replace is None else replace[1],
+            training=training,
+            loss_scale=loss_scale,
+            findings=findings,
+            settings=settings,
+            lost=rebuild.summary(findings, legacy.recorded),
+        )
 
 
 def _unwrapped(legacy: LegacyModel) -> LegacyModel:
@@ -167,26 +182,19 @@ def _converted(legacy: LegacyModel, settings: Settings) -> tuple[Config, Finding
     return config, found
 
 
-def _with_policy(plan: Plan, policy: PolicyLike) -> Plan:
-    """Return a plan in which a policy replaces the model's own."""
-    own = policy_name(plan.model_dtype) or keras.config.floatx()
-    settings = dataclasses.replace(plan.settings, replace=(own, policy))
-    config, findings = _converted(plan.legacy, settings)
-    loss_scale, floatx = plan.loss_scale, keras.config.floatx()
-    if loss_scale is not None and not _needs_scale(findings, settings):
-        note = f"the loss scale {loss_scale} of the optimizer: no layer computes in "
-        notes = *findings.notes, f"{note}float16 now"
-        findings = dataclasses.replace(findings, notes=notes)
-        loss_scale = None
-    return dataclasses.replace(
-        plan,
-        config=config,
-        nested_dtypes={path: d or floatx for path, d in plan.nested_dtypes.items()},
-        policy=policy,
-        loss_scale=loss_scale,
-        findings=findings,
-        settings=settings,
-    )
+def _loss_scale(
+    training: Training | None,
+    legacy: LegacyModel,
+    findings: Findings,
+    settings: Settings,
+) -> tuple[LossScale | None, Findings]:
+    """Return the scale of an explicit LossScaleOptimizer, if a layer still needs it."""
+    dtypes = [*findings.dtypes.values(), legacy.policy]
+    scale = None if training is None else training.own_loss_scale(dtypes)
+    if scale is None or settings.replace is None or _needs_scale(findings, settings):
+        return scale, findings
+    note = f"the loss scale {scale} of the optimizer: no layer computes in float16 now"
+    return None, dataclasses.replace(findings, notes=(*findings.notes, note))
 
 
 def _needs_scale(findings: Findings, settings: Settings) -> bool:
@@ -261,7 +269,7 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
         ) from error
 
 
-def _suggested(dtypes: Sequence[Any], training: Training | None) -> Any:
+def _suggested(dtypes: Iterable[Any], training: Training | None) -> Any:
     """Return the policy of a model that its layers suggest, or None.
 
     The optimizer is asked as well: tf.keras scaled the loss whenever the model's policy

@@ -8,7 +8,7 @@ import collections
 import importlib
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keras_policies import keras_names, policy_names
@@ -16,6 +16,7 @@ from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import PolicyLike
 from keras_policies.late import keras
 from keras_policies.legacy.base.configs import policy_name
+from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.loss_scale import LossScale
 
 if TYPE_CHECKING:
@@ -125,6 +126,20 @@ def most_common_mixed(dtypes: Iterable[Any]) -> Any:
         return None
     ((name, _),) = collections.Counter(map(policy_name, mixed)).most_common(1)
     return next(dtype for dtype in mixed if policy_name(dtype) == name)
+
+
+def written_in(legacy: LegacyModel) -> Iterator[Any]:
+    """Yield each `dtype` in the configs of a file, as written."""
+    layers = legacy.recorded.layers.values() if legacy.recorded else ()
+    waiting: list[Any] = [legacy.config, *(layer.config for layer in layers)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if value.get("dtype") is not None:
+                yield value["dtype"]
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
 
 
 def by_model(dtypes: Mapping[str, Any], models: Iterable[str]) -> dict[str, list[Any]]:

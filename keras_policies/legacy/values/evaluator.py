@@ -79,9 +79,9 @@ ARITHMETIC: Mapping[str, Callable[..., Any]] = {
     "less_equal": operator.le,
 }
 EXTREMES = {"max": "maximum", "min": "minimum"}
-# numpy widens the integers that these add up; TensorFlow does not.
-# Functions that add up many products: in float16, numpy would round each sum.
+# They add up many products: in float16, numpy would round each sum.
 WIDE = {"conv", "depthwise_conv", "dot", "einsum", "matmul", "tensordot"}
+# numpy widens the integers that these add up; TensorFlow does not.
 AS_WIDE = {"sum", "prod", "cumsum", "cumprod", "trace"}
 
 
