@@ -63,16 +63,16 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         self._before = self._steps()
         self._skipped = self._before[0]  # until the step before
         self._by_step: Config = {"loss_scale": [], "skipped_steps": [], "loss": []}
-        found = {STARTED_AT: scaling_of(self.model).value, BY_STEP: self._by_step}
-        (self.params or {}).update(found)  # of fit; its History has the same dict
+        noted = {STARTED_AT: scaling_of(self.model).value, BY_STEP: self._by_step}
+        (self.params or {}).update(noted)  # of fit; its History has the same dict
 
     def _keep_step(self, batch: int, logs: Config | None = None) -> None:
         if not self._has_scale():
             return
         before, self._skipped = self._skipped, self._steps()[0]
         new_skipped, loss = self._skipped - before, (logs or {}).get("loss")
-        found = scaling_of(self.model).value, new_skipped, loss
-        for values, value in zip(self._by_step.values(), found, strict=True):
+        values_now = scaling_of(self.model).value, new_skipped, loss
+        for values, value in zip(self._by_step.values(), values_now, strict=True):
             values.append(value)
 
     def on_epoch_end(self, epoch: int, logs: Config | None = None) -> None:

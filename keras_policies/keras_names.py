@@ -56,10 +56,10 @@ def kind(module: str, name: str) -> str | None:
         return None
     if can_be_read():
         return names(*parts).get(name)
-    found: Any = keras
+    current: Any = keras
     for part in (*parts, name):
-        found = getattr(found, part, None)
-    return None if found is None else CLASS if isinstance(found, type) else OTHER
+        current = getattr(current, part, None)
+    return None if current is None else CLASS if isinstance(current, type) else OTHER
 
 
 def is_class(module: str, name: str) -> bool:
@@ -80,8 +80,8 @@ def standard_dtype(name: str) -> str:
 def _folder() -> pathlib.Path | None:
     """Return the folder with the files of Keras's public modules, or None."""
     spec = importlib.util.find_spec("keras")
-    found = (spec and spec.submodule_search_locations) or ()
-    places = (pathlib.Path(top, folder) for top in found for folder in FOLDERS)
+    tops = (spec and spec.submodule_search_locations) or ()
+    places = (pathlib.Path(top, folder) for top in tops for folder in FOLDERS)
     return next((p for p in places if (p / "layers" / "__init__.py").is_file()), None)
 
 
@@ -93,10 +93,10 @@ def names(*parts: str) -> Mapping[str, str]:
         return {}
     file = folder.joinpath(*parts, "__init__.py")
     text = file.read_text("utf-8") if file.is_file() else ""
-    found = IMPORTED.findall(text)
+    imported = IMPORTED.findall(text)
     has_classes = parts[:1] != (MODELS,)
     return {
         public or name: CLASS if is_class and name != INPUT else OTHER
-        for name, public in found
+        for name, public in imported
         for is_class in [has_classes and name[0].isupper()]
     }

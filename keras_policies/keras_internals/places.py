@@ -221,22 +221,22 @@ def find(place: Place) -> Any:
         LookupError: if it is not there, with what was expected and what was found.
     """
     try:
-        found: Any = importlib.import_module(f"keras.src.{place.module}")
+        current: Any = importlib.import_module(f"keras.src.{place.module}")
         for part in place.name.split("."):
-            is_class = isinstance(found, type)
-            found = vars(found)[part] if is_class else getattr(found, part)
+            is_class = isinstance(current, type)
+            current = vars(current)[part] if is_class else getattr(current, part)
     except (ImportError, AttributeError, KeyError) as error:
         raise LookupError(str(place), f"none: {error}") from error
     expected = place.takes.split()
-    parameters = inspect.signature(found).parameters if expected else {}
+    parameters = inspect.signature(current).parameters if expected else {}
     if not {*expected} <= {*parameters}:
         there = f"{place.name}({', '.join(parameters)})"
         raise LookupError(f"{place}({', '.join(expected)})", there)
     for name in place.uses.split():
-        code = inspect.unwrap(found).__code__
+        code = inspect.unwrap(current).__code__
         if name not in code.co_names + code.co_consts:
             raise LookupError(f"{name} in {place}", "none there")
-    return found
+    return current
 
 
 def missing() -> dict[str, UnsupportedKerasError]:

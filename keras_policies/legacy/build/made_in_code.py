@@ -62,14 +62,14 @@ def restore_policies(
     for layer, *paths in _made_in_code(model):
         written = next((recorded[path] for path in paths if path in recorded), None)
         policy = written and _floating(policy_of(written))
-        own = _floating(keras_internals.own_policy(layer))
-        if not policy or not own or policy.name == own.name:
+        current = _floating(keras_internals.own_policy(layer))
+        if not policy or not current or policy.name == current.name:
             continue
-        if _takes(layer, own, policy):
+        if _takes(layer, current, policy):
             keras_internals.set_own_policy(layer, policy)
             origins.keep(layer)
         else:
-            different.append(f"{paths[0]!r} ({own.name}, recorded {policy.name})")
+            different.append(f"{paths[0]!r} ({current.name}, recorded {policy.name})")
     return different
 
 
@@ -92,12 +92,12 @@ def unrecorded_policies(model: keras.Model) -> list[str]:
 
 def _made_in_code(model: keras.Model) -> Iterator[targets.Place]:
     """Yield the layers inside layers and models of user-defined classes."""
-    own: list[str] = []
+    prefixes: list[str] = []
     for place in targets.layers(model):
-        if place.path.startswith(tuple(own)):
+        if place.path.startswith(tuple(prefixes)):
             yield place
         if not is_stock(place.layer):
-            own.append(f"{place.path}/" if place.path else "")
+            prefixes.append(f"{place.path}/" if place.path else "")
 
 
 def _floating(policy: PolicyLike | None) -> keras.DTypePolicy | None:
@@ -108,13 +108,15 @@ def _floating(policy: PolicyLike | None) -> keras.DTypePolicy | None:
     return policy if dtype and keras.backend.is_float_dtype(dtype) else None
 
 
-def _takes(layer: keras.Layer, own: keras.DTypePolicy, new: keras.DTypePolicy) -> bool:
+def _takes(
+    layer: keras.Layer, current: keras.DTypePolicy, new: keras.DTypePolicy
+) -> bool:
     """Return whether nobody chose the layer's own policy, and nothing depends on it.
 
     Parts of a stock layer took the same policy, and its weights the variable dtype.
     """
     is_alone = len(keras_internals.sublayers(layer)) == 1
-    same_weights = not layer.weights or own.variable_dtype == new.variable_dtype
+    same_weights = not layer.weights or current.variable_dtype == new.variable_dtype
     is_free = same_weights and (is_alone or not is_stock(layer))
     return is_free and not origins.is_given(layer)
 
@@ -137,10 +139,10 @@ def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
         filled = lookups.lookup_arguments(kind, config, learned, safe_mode=True)
     except lookups.NothingLearnedError as error:
         raise LegacyModelError(f"this {kind} would be empty: {error}.") from None
-    own, wanted = (item.get("num_oov_indices") for item in (config, filled))
-    if own != wanted:
+    current, wanted = (item.get("num_oov_indices") for item in (config, filled))
+    if current != wanted:
         reason = (
-            f"this {kind} has num_oov_indices={own}, the file's layer has {wanted}."
+            f"this {kind} has num_oov_indices={current}, the file's layer has {wanted}."
         )
         raise LegacyModelError(reason, f"Make it with num_oov_indices={wanted}.")
     layer.set_vocabulary(filled["vocabulary"], filled["idf_weights"])

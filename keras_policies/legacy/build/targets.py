@@ -68,27 +68,29 @@ def layers(
 
 def targets(layer: keras.Layer) -> list[Target]:
     """Return the targets of a layer, in the order of `layer.weights`."""
-    found: dict[int, Target] = {}
+    by_variable: dict[int, Target] = {}
     for place in layers(layer):
         for target in _own_targets(place):
-            found.setdefault(id(target.variable), target)
-    return [found.get(id(item), Target(item, (), item.path)) for item in layer.weights]
+            by_variable.setdefault(id(target.variable), target)
+    return [
+        by_variable.get(id(item), Target(item, (), item.path)) for item in layer.weights
+    ]
 
 
 def _own_targets(place: Place) -> Iterator[Target]:
     """Yield the targets of a layer's own variables; those of attributes come first."""
     stored = place.stored_path, place.bare_stored_path
-    own = [
+    by_number = [
         Target(item, tuple(_join(path, f"vars/{number}") for path in stored), item.path)
         for number, item in enumerate(keras_internals.own_variables(place.layer))
     ]
-    positions = {id(target.variable): target.paths for target in own}
+    positions = {id(target.variable): target.paths for target in by_number}
     for name, _, child in _children(place.layer):
         if isinstance(child, keras.Variable):
             known = positions.get(id(child), ())
             paths = _join(place.path, name), _join(place.bare_path, name), *known
             yield Target(child, paths, child.path)
-    yield from own
+    yield from by_number
 
 
 def _children(layer: keras.Layer) -> Iterator[tuple[str, str, Any]]:
@@ -106,8 +108,8 @@ def _children(layer: keras.Layer) -> Iterator[tuple[str, str, Any]]:
             if not tracked:
                 continue
             stored = numbered(type(item).__name__ for _, item in tracked)
-            for (key, item), own in zip(tracked, stored, strict=True):
-                yield f"{name}/{key}", f"{name}/{own}", item
+            for (key, item), stored_name in zip(tracked, stored, strict=True):
+                yield f"{name}/{key}", f"{name}/{stored_name}", item
 
 
 def _join(path: str, name: str) -> str:
@@ -123,11 +125,11 @@ def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
         next((kind for start, kind in KINDS.items() if name.startswith(start)), name)
         for name in (str(variable.dtype), str(weight.dtype))
     ]
-    own, stored = tuple(variable.shape), weight.shape
-    is_bias = "bias" in variable.name and len(own) > 1 < len(stored)
-    is_same = is_bias and math.prod(own) == math.prod(stored)
-    is_moved = is_same and stored[-1] in (own[0], own[-1])
-    return kinds[0] == kinds[1] and (own == stored or is_moved)
+    shape, stored = tuple(variable.shape), weight.shape
+    is_bias = "bias" in variable.name and len(shape) > 1 < len(stored)
+    is_same = is_bias and math.prod(shape) == math.prod(stored)
+    is_moved = is_same and stored[-1] in (shape[0], shape[-1])
+    return kinds[0] == kinds[1] and (shape == stored or is_moved)
 
 
 def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:
@@ -153,11 +155,10 @@ def settle(model: keras.Model) -> None:
 def restore_states(model: keras.Model, recorded: LayerWeights) -> None:
     """Let stateful RNNs go on from recorded states; `recorded` has these by path."""
     for layer, *paths in layers(model):
-        found = [recorded[path] for path in paths if path in recorded]
+        weights = next((recorded[path] for path in paths if path in recorded), None)
         states = rnn_states.of(layer)
-        if not found or not states:
+        if weights is None or not states:
             continue
-        weights = found[0]
         if [tuple(each.shape) for each in states] != [each.shape for each in weights]:
             with located(layer=paths[0]):
                 raise LegacyModelError(

@@ -33,7 +33,8 @@ def listed(root: Config, weights: LayerWeights) -> tuple[Config, LayerWeights]:
         return root, weights
     names = [configs.name_of(layer) for layer in configs.inner_layers(converted)]
     grouped: dict[str, list[LegacyWeight]] = collections.defaultdict(list)
-    for name, weight in ((name, w) for name, own in weights.items() for w in own):
+    pairs = ((name, each) for name, layer in weights.items() for each in layer)
+    for name, weight in pairs:
         path = f"{name}/{weight.path}" if name else weight.path
         for start, model in premade.items():
             if path.startswith(start):
@@ -41,7 +42,7 @@ def listed(root: Config, weights: LayerWeights) -> tuple[Config, LayerWeights]:
         name = name or next((n for n in names if path.startswith(f"{n}/")), "")
         below = path.removeprefix(f"{name}/")
         grouped[name].append(dataclasses.replace(weight, path=below))
-    return converted, {name: tuple(own) for name, own in grouped.items()}
+    return converted, {name: tuple(layer) for name, layer in grouped.items()}
 
 
 def _listed(written: Config, path: str, premade: dict[str, Config]) -> Config:

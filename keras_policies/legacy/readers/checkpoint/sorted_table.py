@@ -120,25 +120,25 @@ def unpacked(data: bytes) -> bytes:
     """
     size, position = read_varint(data, 0)
     budget.spend(size, 1)
-    found = bytearray()
+    output = bytearray()
     while position < len(data):
         tag = data[position]
         position += 1
         if tag & 3 == LITERAL:
             length, position = _length(data, position, tag >> 2)
-            found += data[position : position + length]
+            output += data[position : position + length]
             position += length
         else:
             length, offset, position = _copy(data, position, tag)
-            if not 0 < offset <= len(found):
+            if not 0 < offset <= len(output):
                 raise CorruptError(f"a copy of {length} bytes begins before the start")
-            repeated = found[-offset:] * (length // offset + 1)
-            found += repeated[:length]
-        if len(found) > size:
+            repeated = output[-offset:] * (length // offset + 1)
+            output += repeated[:length]
+        if len(output) > size:
             break
-    if len(found) != size or position != len(data):
+    if len(output) != size or position != len(data):
         raise CorruptError(f"a packed block does not unpack to its {size} bytes")
-    return bytes(found)
+    return bytes(output)
 
 
 def _length(data: bytes, position: int, number: int) -> tuple[int, int]:

@@ -51,11 +51,11 @@ class Tables:
             layer = self._children[layer].get(edge, layer)
         edges = self._children[layer]
         table = next((edges[name] for name in TABLES if name in edges), None)
-        held = None if table is None else self._held(table, "iO")
-        if isinstance(held, Table):
-            keys, values = (part.reshape(-1).tolist() for part in held)
+        content = None if table is None else self._held(table, "iO")
+        if isinstance(content, Table):
+            keys, values = (part.reshape(-1).tolist() for part in content)
             return keys, values
-        return None if held is None else (held, None)
+        return None if content is None else (content, None)
 
     def numbers(self) -> dict[int, int]:
         """Return the numbers of all tables, `{number: number}`."""
@@ -63,17 +63,17 @@ class Tables:
 
     def content(self, table: int) -> Table | None:
         """Return what is in a table, or None if the file does not hold it."""
-        held = self._held(table, "bifO")
-        if isinstance(held, list):
+        stored = self._held(table, "bifO")
+        if isinstance(stored, list):
             fill, *_ = self._nodes(table, FILL, lambda node: node.op in FROM_FILE)
             create, *_ = self._nodes(table, CREATE, _has_dtypes)
-            return of_columns(held, fill, create)
-        if held is not None and (
-            held.keys.ndim != 1 or held.values.shape[:1] != held.keys.shape
+            return of_columns(stored, fill, create)
+        if stored is not None and (
+            stored.keys.ndim != 1 or stored.values.shape[:1] != stored.keys.shape
         ):
-            shapes = f"{held.keys.shape} for values of shape {held.values.shape}"
+            shapes = f"{stored.keys.shape} for values of shape {stored.values.shape}"
             raise LegacyModelError(f"corrupt: a table has keys of shape {shapes}.")
-        return held
+        return stored
 
     def _held(self, table: int, kinds: str) -> Table | list[bytes] | None:
         """Return the content of a table, or the lines of the file that fills it.
@@ -88,10 +88,10 @@ class Tables:
         """Return the nodes of a function of a table that are wanted, at least one."""
         function = self._objects.nodes[self._children[table][edge]].function
         every = map(self._objects.library.functions.get, function.concrete_functions)
-        found = [n for one in every if one for n in one.nodes.values() if wanted(n)]
-        if not found:
+        nodes = [n for one in every if one for n in one.nodes.values() if wanted(n)]
+        if not nodes:
             raise LegacyModelError(f"corrupt: the function {edge} of a table is empty.")
-        return found
+        return nodes
 
     def _in_checkpoint(self, table: int) -> Table | None:
         objects = self._objects
@@ -102,10 +102,10 @@ class Tables:
             key = attribute.checkpoint_key
             if f"{key}{KEYS}" in objects.checkpoint.entries:
                 read = objects.checkpoint.read
-                found = Table(read(f"{key}{KEYS}"), read(f"{key}{VALUES}"))
-                if found.keys.ndim == 2:
-                    found = self._filled(table, found)
-                return found if found.keys.size else None
+                stored = Table(read(f"{key}{KEYS}"), read(f"{key}{VALUES}"))
+                if stored.keys.ndim == 2:
+                    stored = self._filled(table, stored)
+                return stored if stored.keys.size else None
         return None
 
     def _filled(self, table: int, stored: Table) -> Table:
@@ -240,12 +240,12 @@ def _column(lines: list[bytes], index: int, delimiter: bytes, dtype: str) -> Arr
     """Return a column of the lines of a file; see `WHOLE_LINE`, `LINE_NUMBER`."""
     if index == LINE_NUMBER:
         return np.arange(len(lines))
-    found = lines
+    cells = lines
     if index != WHOLE_LINE:
         columns = [line.split(delimiter) for line in lines]
         if any(not 0 <= index < len(parts) for parts in columns):
             reason = f"its vocabulary has no column {index} in each of its lines."
             raise LegacyModelError(reason)
-        found = [parts[index] for parts in columns]
-    values = np.array(found, object)
+        cells = [parts[index] for parts in columns]
+    values = np.array(cells, object)
     return values if dtype == "string" else values.astype(dtype)

@@ -108,8 +108,8 @@ class _Signatures:
         except LegacyModelError:  # is raised again when the function is looked up
             captured = []
         inputs, outputs = (
-            {key: spec for key, (_, spec) in found.items()}
-            for found in self._tensors(name)
+            {key: spec for key, (_, spec) in tensors.items()}
+            for tensors in self._tensors(name)
         )
         numbers = tuple(self._state.numbers[one.node] for one in captured)
         return Trace(f"{PREFIX}{name}", ((), inputs), outputs, numbers)
@@ -137,7 +137,7 @@ class _Signatures:
                 f"not parse them ({PARSERS[0]}). The tensors after it are {after}.",
                 f"Pass signature='{name}{FEATURES}', which takes these tensors.",
             )
-        found, captured = graph.function(f"{PREFIX}{name}", feeds, fetches)
+        function, captured = graph.function(f"{PREFIX}{name}", feeds, fetches)
         for one in captured:
             is_variable = graph.op(one.node) in subgraphs.VARIABLE_OPS
             if is_variable and numbers[one.node] not in self._state.variables:
@@ -145,7 +145,7 @@ class _Signatures:
                     f"the variable {one.node!r} is not in its checkpoint.",
                     "Copy the whole folder of the model.",
                 )
-        return found, captured
+        return function, captured
 
     def _tensors(self, name: str) -> tuple[Tensors, Tensors]:
         """Return the inputs and the outputs of a signature, by their names."""
@@ -168,29 +168,29 @@ class _Signatures:
     ) -> list[Output]:
         """Return the tensors that come out of serialized examples."""
         op = self._state.graph.op
-        _, found = self._state.graph.part(
+        _, starts = self._state.graph.part(
             fetches, lambda one: one in feeds or op(one.node) in PARSERS
         )
-        return [one for one in found if one not in feeds and op(one.node) in PARSERS]
+        return [one for one in starts if one not in feeds and op(one.node) in PARSERS]
 
     def _feature(self, parsed: Output) -> Spec:
         """Return the spec of a feature; sparse ones come before dense ones."""
         node = self._state.graph.source(parsed)
-        names, found = node.inputs[3:4], node.attributes
-        sparse = found["num_sparse" if node.op == PARSERS[1] else "Nsparse"]
+        names, attributes = node.inputs[3:4], node.attributes
+        sparse = attributes["num_sparse" if node.op == PARSERS[1] else "Nsparse"]
         number = parsed.position - 3 * sparse
-        if not 0 <= number < len(found["Tdense"]):
+        if not 0 <= number < len(attributes["Tdense"]):
             raise LegacyModelError(
                 f"{node.name!r} gives a sparse or ragged feature; Keras 3 passes dense "
                 "tensors.",
                 subgraphs.OTHER_SIGNATURE,
             )
         if node.op == PARSERS[0]:  # each name is an input
-            names = node.inputs[2 + sparse : 2 + sparse + len(found["Tdense"])]
+            names = node.inputs[2 + sparse : 2 + sparse + len(attributes["Tdense"])]
         keys = [self._state.graph.source(one).attributes["value"] for one in names]
         key = np.concatenate([np.ravel(key) for key in keys])[number]
         return Spec(
-            (None, *found["dense_shapes"][number]),
-            found["Tdense"][number],
+            (None, *attributes["dense_shapes"][number]),
+            attributes["Tdense"][number],
             key.decode(),
         )
