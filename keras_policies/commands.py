@@ -202,7 +202,7 @@ def _run(
     is_one: bool = False,
 ) -> int:
     """Run tasks, those first that need no Keras; return the exit code."""
-    from keras_policies.legacy import progress, tasks
+    from keras_policies.legacy import many, progress
 
     if arguments.quiet:
         progress.show_none()
@@ -212,7 +212,7 @@ def _run(
     if left and left[0].builds:
         processes = min(arguments.jobs, len(left))
         _prepare(arguments, processes)
-    outcomes |= {found.path: found for found in tasks.run_all(left, processes, doing)}
+    outcomes |= {found.path: found for found in many.run(left, processes, doing)}
     return _ended(arguments, [outcomes[task.path] for task in given], columns, is_one)
 
 

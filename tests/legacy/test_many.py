@@ -7,7 +7,7 @@ import keras
 import legacy_files
 import pytest
 
-from keras_policies.legacy import tasks
+from keras_policies.legacy import many, tasks
 
 MODELS = legacy_files.CORPUS / "2.4.4"
 GOOD = str(MODELS / "func_multi_io" / "model.h5")
@@ -31,7 +31,7 @@ def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
     given = [
         conversion(*pair) for pair in zip([BAD, GOOD, CUSTOM], targets, strict=True)
     ]
-    bad, good, custom = tasks.run_all(given, processes, "Converting")
+    bad, good, custom = many.run(given, processes, "Converting")
     assert [item.has_failed for item in (bad, good, custom)] == [True, False, True]
     assert "expected.npz" in bad.error
     assert "classes that Keras 3 does not have:\n  Scale" in custom.error
@@ -53,18 +53,18 @@ def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
 
 def test_errors_of_a_process_name_options(tmp_path):
     custom = conversion(CUSTOM, tmp_path / "a.keras")
-    (here,) = tasks.run_all([custom], 1, "Converting")
+    (here,) = many.run([custom], 1, "Converting")
     assert "custom_objects={'Scale': ...}" in here.error
     good = conversion(GOOD, tmp_path / "b.keras")
-    there, _ = tasks.run_all([custom, good], 2, "Converting")
+    there, _ = many.run([custom, good], 2, "Converting")
     assert "--custom-objects Scale=MODULE:NAME" in there.error
 
 
 def test_a_process_that_ends_takes_no_other_file_with_it(tmp_path):
     good = conversion(GOOD, tmp_path / "0.keras")
     last = conversion(BAD, tmp_path / "2.keras", ends)
-    outcomes = tasks.run_all([last, good], 2, "Converting")
-    assert outcomes[0].error == f"{BAD}: {tasks.ENDED}"
+    outcomes = many.run([last, good], 2, "Converting")
+    assert outcomes[0].error == f"{BAD}: {many.ENDED}"
     assert outcomes[1].found["destination"] == str(tmp_path / "0.keras")
 
 
@@ -82,7 +82,7 @@ class EndsOnce(tasks.Conversion):
 
 def test_a_file_that_was_written_when_its_process_ended_is_written_again(tmp_path):
     once = EndsOnce(**vars(conversion(GOOD, tmp_path / "0.keras")))
-    (outcome,) = tasks.run_all([once], 2, "Converting")
+    (outcome,) = many.run([once], 2, "Converting")
     assert (tmp_path / "0.once").exists()
     assert outcome.found["destination"] == str(tmp_path / "0.keras")
 
@@ -90,7 +90,7 @@ def test_a_file_that_was_written_when_its_process_ended_is_written_again(tmp_pat
 def test_a_file_that_was_there_before_is_not_written_over(tmp_path):
     once = EndsOnce(**vars(conversion(GOOD, tmp_path / "0.keras")))
     once.destination.write_bytes(b"somebody's")
-    (outcome,) = tasks.run_all([once], 2, "Converting")
+    (outcome,) = many.run([once], 2, "Converting")
     assert "exists" in outcome.error
     assert once.destination.read_bytes() == b"somebody's"
 
@@ -98,14 +98,14 @@ def test_a_file_that_was_there_before_is_not_written_over(tmp_path):
 def test_custom_objects_are_made_in_the_process_that_converts(tmp_path):
     objects = functools.partial(dict, Scale=legacy_files.Scale)
     given = [conversion(CUSTOM, tmp_path / "a.keras", objects)]
-    (outcome,) = tasks.run_all(given, 1, "Converting")
+    (outcome,) = many.run(given, 1, "Converting")
     assert not outcome.has_failed
 
 
 def test_a_file_of_keras_3_is_no_failure(tmp_path):
     new = tmp_path / "new.keras"
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(new)
-    (outcome,) = tasks.run_all([tasks.Inspection(str(new))], 1, "Inspecting")
+    (outcome,) = many.run([tasks.Inspection(str(new))], 1, "Inspecting")
     assert outcome.status == "keras_3"
     assert not outcome.has_failed
     assert outcome.as_dict()["path"] == str(new)

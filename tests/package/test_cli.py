@@ -24,7 +24,7 @@ from keras_policies import (
     starting,
 )
 from keras_policies.cli import main
-from keras_policies.legacy import folders, tasks
+from keras_policies.legacy import folders, many, tasks
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
 MODEL = str(SOURCE / "saved_model")
@@ -351,9 +351,7 @@ def test_descriptions_made_without_keras_are_those_made_with_it():
     assert "keras" not in imported
     found = [json.loads(line) for line in process.stdout.splitlines()]
     given = [tasks.Inspection(path) for path in paths]
-    with_keras = [
-        outcome.as_dict() for outcome in tasks.run_all(given, 1, "Inspecting")
-    ]
+    with_keras = [outcome.as_dict() for outcome in many.run(given, 1, "Inspecting")]
     assert len(paths) > 50
     assert found == json.loads(json.dumps(with_keras))
 
