@@ -170,10 +170,6 @@ class _Comparison:
     tolerance: float
     size: int  # of the file, in bytes
 
-    def _budget(self) -> contextlib.AbstractContextManager[None]:
-        """Return the budget of another run of the graph."""
-        return budget.anew(self.size)
-
     def made(self) -> Check:
         interpreter = Interpreter(self.recorded)
         problems: list[_NotCalledError] = []
@@ -240,7 +236,7 @@ class _Comparison:
     def _charge(self, inputs: Sequence[Array]) -> None:
         """Raise LimitError if the model computes more than the file explains."""
         longest = max((n for x in inputs for n in np.shape(x)), default=1)
-        with self._budget():
+        with budget.anew(self.size):
             for shape in keras_internals.shapes_in(self.model):
                 size = math.prod(longest if n is None else n for n in shape)
                 budget.spend(size)
@@ -273,7 +269,7 @@ class _Comparison:
         self, interpreter: Interpreter, trace: Trace, inputs: list[Array]
     ) -> float:
         """Return the sum of the absolute values of the losses in the graph."""
-        with self._budget():
+        with budget.anew(self.size):
             losses = interpreter.run(trace, inputs)[len(traces.specs(trace.outputs)) :]
             regularizers = self.recorded.regularizers
             losses += [interpreter.run(each, [])[0] for each in regularizers]
@@ -323,7 +319,7 @@ class _Comparison:
         """
         if not self.is_half:
             return [ROUNDINGS * _rounding_of_products()] * len(expected)
-        with self._budget():
+        with budget.anew(self.size):
             wide = Interpreter(self.recorded, is_wide=True).run(self.trace, inputs)
         pairs = zip(map(np.asarray, expected), map(np.asarray, wide), strict=False)
         return [ROUNDINGS * _share(*pair) for pair in pairs]
@@ -346,7 +342,7 @@ class _Comparison:
         with keras.StatelessScope(), noted:
             self.model(nest, training=False)
         interpreter = Interpreter(self.recorded, keeps_calls=True)
-        with self._budget(), contextlib.suppress(LimitError):
+        with budget.anew(self.size), contextlib.suppress(LimitError):
             interpreter.run(self.trace, inputs)
         graph: dict[str, Sequence[Any]] = {}
         for call in interpreter.calls:

@@ -77,17 +77,16 @@ def open_folder(folder: pathlib.Path, meta_graph: Message) -> SavedObjects:
         if nodes[node].HasField("variable")
     )
     variables = {node: item for node, item in stored if item is not None}
-    graph = ObjectGraph(children, variables, metadata)
     return SavedObjects(
-        folder,
-        meta_graph,
-        nodes,
-        graph,
-        checkpoint,
-        checkpoint_nodes,
-        in_checkpoint,
-        Library(folder / MODEL_FILE, meta_graph),
-        is_signature,
+        folder=folder,
+        meta_graph=meta_graph,
+        nodes=nodes,
+        graph=ObjectGraph(children, variables, metadata),
+        checkpoint=checkpoint,
+        checkpoint_nodes=checkpoint_nodes,
+        in_checkpoint=in_checkpoint,
+        library=Library(folder / MODEL_FILE, meta_graph),
+        is_signature=is_signature,
     )
 
 

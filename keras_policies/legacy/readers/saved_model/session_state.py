@@ -120,16 +120,16 @@ class State:
 
     def _declared(self, collection: str) -> list[Message]:
         """Return the messages `VariableDef` in a collection."""
-        values = self._collection(collection).bytes_list.value
+        values = self._collections[collection].bytes_list.value
         return [protos.parse("VariableDef", value) for value in values]
 
-    def _collection(self, name: str) -> Message:
-        """Return the message `Collection` of a name, which may be empty."""
-        for data in self._meta_graph.collection_def:
-            named = protos.parse("NamedCollection", data)
-            if named.key == name:
-                return named.value
-        return protos.parse("Collection", b"")
+    @functools.cached_property
+    def _collections(self) -> Mapping[str, Message]:
+        """The messages `Collection` by their names; those not there are empty."""
+        empty = functools.partial(protos.parse, "Collection", b"")
+        stored = self._meta_graph.collection_def
+        named = (protos.parse("NamedCollection", data) for data in stored)
+        return collections.defaultdict(empty, {one.key: one.value for one in named})
 
     def _fills(self) -> dict[int, Node]:
         """Return the nodes that fill tables, by the numbers of these."""
@@ -152,7 +152,7 @@ class State:
     @functools.cached_property
     def _assets(self) -> dict[str, str]:
         """The names of assets, by those of the tensors that hold their paths."""
-        stored = self._collection(ASSETS).any_list.value
+        stored = self._collections[ASSETS].any_list.value
         every = [protos.parse("AssetFile", one.value) for one in stored]
         return {asset.tensor_info.name: asset.filename for asset in every}
 
