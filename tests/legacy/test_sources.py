@@ -280,6 +280,17 @@ def test_a_central_directory_that_would_fill_memory_is_refused(tmp_path):
         load_model(path)
 
 
+def test_a_file_that_is_shorter_than_the_archive_says_is_refused(tmp_path):
+    path = tmp_path / "short.zip"
+    zip_with(path, "a.h5", content=b"x" * 100)
+    data = path.read_bytes()
+    size_at = data.index(b"PK\x01\x02") + 24  # in the central directory
+    size = (101).to_bytes(4, "little")
+    path.write_bytes(data[:size_at] + size + data[size_at + 4 :])
+    with pytest.raises(LegacyModelError, match="ends in the middle of a file"):
+        load_model(path)
+
+
 def test_the_sum_of_all_files_is_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "ARCHIVE_BYTES", 1000)
     path = packed_folder(tmp_path, ".zip", ".")
