@@ -15,7 +15,7 @@ from keras_policies.keras_internals.places import (
     installs,
     needs,
 )
-from keras_policies.keras_internals.slots import SLOTS
+from keras_policies.keras_internals.slots import AVERAGES, SLOTS
 from keras_policies.keras_internals.wrapping import Function, instead_of
 
 # Names of the variables that `apply` reads again for each variable that it updates.
@@ -116,4 +116,5 @@ def nadam_product(optimizer: keras.optimizers.Nadam) -> keras.Variable:
 
 def _attributes(optimizer: keras.optimizers.Optimizer) -> dict[str, str]:
     classes = (base.__name__ for base in type(optimizer).__mro__)
-    return next((SLOTS[name] for name in classes if name in SLOTS), {})
+    known = next((SLOTS[name] for name in classes if name in SLOTS), None)
+    return {**known, **AVERAGES} if known else {}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import keras
 
-from keras_policies.keras_internals.slots import SLOTS
+from keras_policies.keras_internals.slots import AVERAGES, SLOTS
 
 KNOWN_TO_WORK = "3.8 to 3.16"
 
@@ -119,6 +119,7 @@ PLACES = {
     ),
     SLOTS_OF_OPTIMIZERS: (
         Place("optimizers.nadam", "Nadam.build", "_u_product"),
+        Place("optimizers.base_optimizer", "BaseOptimizer.build", *AVERAGES.values()),
         *(
             Place(f"optimizers.{name.lower()}", f"{name}.build", " ".join(own.values()))
             for name, own in SLOTS.items()

@@ -27,3 +27,5 @@ SLOTS = {
     "Ftrl": {"accumulator": "_accumulators", "linear": "_linears"},
     "Lion": {"m": "_momentums"},
 }
+# The averages of weights that every optimizer keeps if it is told to.
+AVERAGES = {"average": "_model_variables_moving_average"}

@@ -339,6 +339,19 @@ def test_what_no_longer_exists_is_left_out_with_one_warning(tmp_path):
     assert int(model.optimizer.iterations) == 3
 
 
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [("logcosh", 0.4337808), ("kullback_leibler_divergence", 32.23619)],
+)
+def test_functions_that_keras_3_renamed_are_found(written, expected, tmp_path):
+    def edit(config):
+        config["loss"], config["metrics"] = written, [written]
+
+    model = load_model(edited(tmp_path, edit))
+    loss = model.compute_loss(y=np.ones((1, 2)), y_pred=np.zeros((1, 2)))
+    assert float(loss) == pytest.approx(expected)
+
+
 def test_a_metric_that_is_not_known_does_not_keep_a_model_from_training(tmp_path):
     def edit(config):
         config["metrics"] = ["mae", "my_metric"]

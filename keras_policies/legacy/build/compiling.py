@@ -1,5 +1,7 @@
 """Compiles a model as it was in tf.keras, with the state of its optimizer."""
 
+import collections
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -27,7 +29,8 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     fitting, made = plan.training, _Made()
     if fitting is None:
         return []
-    outputs = getattr(model, "output_names", [])  # other than Functional: one output
+    named = getattr(model, "output_names", [])  # other than Functional: one output
+    outputs = _told_apart(named)
     losses = _for_every_output(made.objects("losses", fitting.losses), outputs)
     has_lost_a_loss = bool(made.left_out)
     optimizer = made.objects("optimizers", fitting.optimizer)
@@ -40,10 +43,15 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         left_out.append("so the model is not compiled, as it lacks a loss")
     if optimizer is None or has_lost_a_loss:
         return left_out
+    weights = fitting.loss_weights if losses is not None else None
+    by_output = losses, weights, metrics, weighted_metrics
+    if len(set(named)) < len(named):  # names would not tell the outputs apart
+        by_output = (*(_by_position(nest, outputs) for nest in by_output),)
+    losses, weights, metrics, weighted_metrics = by_output
     model.compile(
         optimizer=optimizer,
         loss=losses,
-        loss_weights=fitting.loss_weights if losses is not None else None,
+        loss_weights=weights,
         metrics=metrics,
         weighted_metrics=weighted_metrics,
         auto_scale_loss=fitting.loss_scale is not None,
@@ -107,6 +115,26 @@ def _for_every_output(losses: Any, output_names: list[str]) -> Any:
     if isinstance(losses, dict) and set(losses) < set(output_names):
         return {name: losses.get(name) for name in output_names}
     return losses
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Return the names of outputs as tf.keras had them: `inner`, `inner_1`."""
+    counts: collections.Counter[str] = collections.Counter()
+    found: list[str] = []
+    for name in names:
+        own = name
+        while own in found:
+            counts[name] += 1
+            own = f"{name}_{counts[name]}"
+        found.append(own)
+    return found
+
+
+def _by_position(nest: Any, output_names: Sequence[str]) -> Any:
+    """Return what is given for each output by its name as a list."""
+    if not isinstance(nest, dict):
+        return nest
+    return [nest.get(name) for name in output_names]
 
 
 def overridden(legacy: LegacyModel, training: bool) -> list[str]:

@@ -1,5 +1,6 @@
 """Restores the state of a legacy optimizer in a Keras 3 optimizer, by variable."""
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -20,7 +21,7 @@ from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
-    """Restore the model's optimizer, or else return the reasons why it starts anew."""
+    """Restore the model's optimizer; return what starts anew, and why."""
     optimizer, trainable = model.optimizer, model.trainable_variables
     optimizer.build(trainable)
     inner = getattr(optimizer, "inner_optimizer", optimizer)
@@ -28,7 +29,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
         return ["the file holds none, so it starts anew, as an untrained one does"]
     if state.iterations == 0 and not state.slots:
         return []  # it was never trained
-    slots, problems = _slot_values(inner, state.slots, pairs, trainable)
+    slots, problems, untrained = _slot_values(inner, state.slots, pairs, trainable)
     count = state.iterations
     if type(count) is not int or not 0 <= count <= limits.ITERATIONS:
         expected = f"expected 0 to {limits.ITERATIONS}"
@@ -42,7 +43,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     if isinstance(inner, keras.optimizers.Nadam):
         product = _nadam_product(inner.beta_1, state, state.iterations)
         keras_internals.nadam_product(inner).assign(product)
-    return []
+    return untrained
 
 
 def held(state: LegacyOptimizerState) -> LegacyOptimizerState:
@@ -66,14 +67,17 @@ def restore_loss_scale(own: LossScaleOptimizer, state: LegacyOptimizerState) -> 
 
 def _slot_values(
     optimizer: keras.optimizers.Optimizer,
-    slots: Iterable[LegacySlot],
+    slots: Sequence[LegacySlot],
     pairs: Pairs,
     trainable: Sequence[keras.Variable],
-) -> tuple[Pairs, list[str]]:
-    """Return the slots of an optimizer with their values, and all that does not fit."""
+) -> tuple[Pairs, list[str], list[str]]:
+    """Return the slots with their values, what does not fit, and what has no slots.
+
+    Optimizers up to 2.10 made none for a variable that never had a gradient.
+    """
     names = keras_internals.slot_names(optimizer)
     if not names:
-        return [], [f"its class, {type(optimizer).__name__}, is not known"]
+        return [], [f"its class, {type(optimizer).__name__}, is not known"], []
     slots_of = {name: keras_internals.slots(optimizer, name) for name in names}
     found, problems = {}, []
     for legacy, variable in _with_variables(slots, pairs, trainable):
@@ -90,26 +94,34 @@ def _slot_values(
                 f"{tuple(slot.shape)} of {slot.dtype}"
             )
         found[id(slot)] = slot, legacy.value
-    every = (own.get(id(v)) for own in slots_of.values() for v in trainable)
-    missing = {id(slot): slot for slot in every if slot is not None}
-    absent = (slot.path for key, slot in missing.items() if key not in found)
-    problems += [f"the file has no value for {path}" for path in absent]
-    return list(found.values()), problems
+    untrained = []
+    is_named = any(not isinstance(slot.variable, int) for slot in slots)
+    for variable in trainable:
+        own = [each[id(variable)] for each in slots_of.values() if id(variable) in each]
+        absent = [slot for slot in own if id(slot) not in found]
+        if absent and len(absent) == len(own) and is_named:
+            untrained.append(f"the file has none of {variable.path}: it starts anew")
+        else:
+            problems += [f"the file has no value for {slot.path}" for slot in absent]
+    return list(found.values()), problems, untrained
 
 
 def _with_variables(
     slots: Iterable[LegacySlot], pairs: Pairs, trainable: Sequence[keras.Variable]
 ) -> Iterator[tuple[LegacySlot, keras.Variable]]:
     """Yield `(slot, variable)` for the slots of variables that are still trained."""
-    by_weight = {_key(weight): variable for variable, weight in pairs}
-    by_number, trained = dict(enumerate(trainable)), set(map(id, trainable))
+    by_weight = collections.defaultdict(list)
+    for variable, weight in pairs:  # a shared one may be that of several
+        by_weight[_key(weight)].append(variable)
+    trained = set(map(id, trainable))
     for slot in slots:
         if isinstance(slot.variable, int):
-            variable = by_number.get(slot.variable)
+            variables = trainable[slot.variable :][:1]
         else:
-            variable = by_weight.get(_key(slot.variable))
-        if variable is not None and id(variable) in trained:
-            yield _in_shape(slot, tuple(variable.shape)), variable
+            variables = by_weight[_key(slot.variable)]
+        for variable in variables:
+            if id(variable) in trained:
+                yield _in_shape(slot, tuple(variable.shape)), variable
 
 
 def _key(weight: LegacyWeight) -> object:
