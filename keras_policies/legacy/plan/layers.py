@@ -169,6 +169,8 @@ def _model(
         numbers = lost.inner(number, config["layers"])
         named = [*map(lost.with_name, config["layers"], numbers)]
         config = {**config, "layers": named}
+    if config.get("trainable") is False:
+        config = {**config, "layers": [*map(_frozen, config["layers"])]}
     is_functional = "input_layers" in config
     unneeded = graph.only_for_losses(config) if is_functional else ()
     tensors = graph.tensor_counts(config)
@@ -196,6 +198,19 @@ def _model(
         graph_keys = ("layers", "input_layers", "output_layers", "trainable")
         kept = {key: value for key, value in config.items() if key not in graph_keys}
     return found.with_config(kept | name | graph.functional_graph(config, layers))
+
+
+def _frozen(layer: Config) -> Config:
+    """Return the config of a layer in a model that is not trained.
+
+    In tf.keras, such a layer was not trained either, whatever its own config says.
+    """
+    config: Any = layer.get("config")
+    if not isinstance(config, dict):
+        return layer
+    if not (configs.is_graph(layer) or config.get("trainable")):
+        return layer
+    return {**layer, "config": {**config, "trainable": False}}
 
 
 def _takes_several(layer: Config) -> bool:
@@ -286,6 +301,8 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
     converted: Config = dict(dtype)
     if found.is_stock:
         config = {**arguments.UNRECORDED.get(class_name, {}), **config}
+        if found.name == "Bidirectional":
+            config = _both_ways(config)
     known = yield from _known(class_name, found, config, settings, path)
     for key, value in known.items():
         if key != "dtype":
@@ -322,6 +339,20 @@ def _known(
     if cls.name == "Lambda":
         return (yield from lambdas.arguments(config, settings, path))
     return (yield from arguments.stock_arguments(cls.name, class_name, config, path))
+
+
+def _both_ways(config: Config) -> Config:
+    """Return the config of a Bidirectional, with its second layer if it goes forwards.
+
+    Keras 3 makes that go backwards, whichever way the first one goes.
+    """
+    layer: Config = config.get("layer") or {}
+    inner: Config = layer.get("config") or {}
+    if not inner.get("go_backwards"):
+        return config
+    name = str(inner.get("name")).removeprefix("forward_")
+    other = {**inner, "go_backwards": False, "name": f"backward_{name}"}
+    return {"backward_layer": {**layer, "config": other}, **config}
 
 
 def _dtype(config: Config, settings: Settings, path: str) -> Converted:
