@@ -311,6 +311,11 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
         converted["name"] = layer_name(converted["name"])
     if not found.is_stock:
         return found.with_config(converted)
+    if found.name == "TimeDistributed" and _learns_statistics(converted.get("layer")):
+        what = (
+            f"the statistics of all steps together in {path!r}: each step has its own"
+        )
+        yield Findings(left_out=(what,))
     if found.name == "TimeDistributed" and calls.is_call(converted.get("layer")):
         return calls.of_time_steps(converted["layer"], converted)
     if class_name in locally_connected.CLASSES:
@@ -339,6 +344,20 @@ def _known(
     if cls.name == "Lambda":
         return (yield from lambdas.arguments(config, settings, path))
     return (yield from arguments.stock_arguments(cls.name, class_name, config, path))
+
+
+def _learns_statistics(converted: Any) -> bool:
+    """Return whether a layer is or holds a BatchNormalization that is trained."""
+    if isinstance(converted, list | tuple):
+        return any(map(_learns_statistics, converted))
+    if not isinstance(converted, dict):
+        return False
+    config = converted.get("config")
+    if converted.get("class_name") == "BatchNormalization":
+        return not isinstance(config, dict) or config.get("trainable", True)
+    if not isinstance(config, dict):
+        return False
+    return any(_learns_statistics(config.get(key)) for key in INNER_LAYERS)
 
 
 def _both_ways(config: Config) -> Config:

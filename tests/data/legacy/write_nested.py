@@ -42,6 +42,11 @@ def model_of_steps(x):
     return layers.TimeDistributed(inner)(x)
 
 
+def normalized_steps(x):
+    inner = keras.Sequential([layers.Dense(3), layers.BatchNormalization()])
+    return layers.TimeDistributed(inner)(x)
+
+
 def unused_output(x):
     step = keras.Input((5, 4))
     inner = keras.Model(step, [layers.Dense(2)(step), layers.Dense(3)(step)])
@@ -55,7 +60,7 @@ def shared(x):
     return second(first(x))
 
 
-CASES = frozen, both_ways, model_of_steps, unused_output, shared
+CASES = frozen, both_ways, model_of_steps, normalized_steps, unused_output, shared
 
 
 def write(case, folder):
