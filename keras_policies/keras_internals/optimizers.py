@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from keras_policies.keras_internals.places import (
+    AVERAGES,
     LOSS_SCALING,
     SLOTS,
     SLOTS_OF_OPTIMIZERS,
@@ -116,4 +117,5 @@ def nadam_product(optimizer: keras.optimizers.Nadam) -> keras.Variable:
 
 def _attributes(optimizer: keras.optimizers.Optimizer) -> dict[str, str]:
     classes = (base.__name__ for base in type(optimizer).__mro__)
-    return next((SLOTS[name] for name in classes if name in SLOTS), {})
+    known = next((SLOTS[name] for name in classes if name in SLOTS), None)
+    return {**known, **AVERAGES} if known else {}

@@ -68,6 +68,8 @@ SLOTS = {
     "Ftrl": {"accumulator": "_accumulators", "linear": "_linears"},
     "Lion": {"m": "_momentums"},
 }
+# The averages of weights that every optimizer keeps if it is told to.
+AVERAGES = {"average": "_model_variables_moving_average"}
 
 # `Trainer`; from Keras 3.16 on `BaseTrainer`.
 _TRAINERS = [c.__name__ for c in keras.Model.__mro__ if "trainers" in c.__module__]
@@ -142,6 +144,7 @@ PLACES = {
     ),
     SLOTS_OF_OPTIMIZERS: (
         Place("optimizers.nadam", "Nadam.build", "_u_product"),
+        Place("optimizers.base_optimizer", "BaseOptimizer.build", *AVERAGES.values()),
         *(
             Place(f"optimizers.{name.lower()}", f"{name}.build", " ".join(own.values()))
             for name, own in SLOTS.items()

@@ -292,9 +292,9 @@ def test_compile_false_leaves_the_model_uncompiled():
     assert model.dtype_policy.name == "mixed_float16"
 
 
-def edited(tmp_path, edit):
+def edited(tmp_path, edit, source=None):
     """Return a copy of an H5 file with its training_config edited."""
-    path = shutil.copy(more("2.4.4/amsgrad"), tmp_path / "edited.h5")
+    path = shutil.copy(source or more("2.4.4/amsgrad"), tmp_path / "edited.h5")
     with h5py.File(path, "r+") as file:
         config = json.loads(file.attrs["training_config"])
         edit(config)
@@ -311,6 +311,16 @@ def load_with_one_warning(path, match):
     for part in match:
         assert part in texts[0]
     return model
+
+
+def test_a_list_of_metrics_is_that_of_every_output(tmp_path):
+    def edit(config):
+        config["metrics"] = ["mae", "mse"]
+
+    source = more("2.4.4/some_losses")
+    model = load_model(edited(tmp_path, edit, source))
+    written = model.get_compile_config()
+    assert written["metrics"] == [["mae", "mse"], ["mae", "mse"]]
 
 
 def test_what_no_longer_exists_is_left_out_with_one_warning(tmp_path):
@@ -337,6 +347,19 @@ def test_what_no_longer_exists_is_left_out_with_one_warning(tmp_path):
     model = load_model(path, custom)
     assert model.loss is not None
     assert int(model.optimizer.iterations) == 3
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [("logcosh", 0.4337808), ("kullback_leibler_divergence", 32.23619)],
+)
+def test_functions_that_keras_3_renamed_are_found(written, expected, tmp_path):
+    def edit(config):
+        config["loss"], config["metrics"] = written, [written]
+
+    model = load_model(edited(tmp_path, edit))
+    loss = model.compute_loss(y=np.ones((1, 2)), y_pred=np.zeros((1, 2)))
+    assert float(loss) == pytest.approx(expected)
 
 
 def test_a_metric_that_is_not_known_does_not_keep_a_model_from_training(tmp_path):

@@ -4,6 +4,7 @@ On the way no backend draws random numbers, traces or compiles. User-defined cla
 are those of the surrounding `custom_object_scope`.
 """
 
+import collections
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from keras_policies.legacy.build import (
 )
 from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.programs import Made
-from keras_policies.legacy.build.targets import assign, restore_states, settle
+from keras_policies.legacy.build.targets import Pairs, assign, restore_states, settle
 from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.bytecode import layer as _calls  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget
@@ -82,11 +83,27 @@ def build(
         )
         found = *legacy.left_out, *plan.findings.left_out
         left_out = [*found, *unused, *added, *always]
+        if not plan.lost.copied:  # or it is told already
+            left_out += _untied(pairs)
         if compile:
             with corrupt(legacy.path, "its training_config"):
                 left_out += compiling.compile_model(model, plan, pairs)
     lacks_weights = bool(added and legacy.recorded)
     return Built(model, plan, left_out, different, lacks_weights)
+
+
+def _untied(pairs: Pairs) -> Iterator[str]:
+    """Yield the weights of layers that several inner models share, once each.
+
+    Keras 3 cannot read such a layer from a file: each of the models has its own.
+    """
+    by_weight = collections.defaultdict(list)
+    for variable, weight in pairs:
+        if weight.number is not None:
+            by_weight[weight.number].append(variable.path)
+    for first, *others in by_weight.values():
+        if others:
+            yield f"the sharing of {first!r} by {len(others) + 1} layers, now apart"
 
 
 def _check_texts(plan: Plan) -> None:

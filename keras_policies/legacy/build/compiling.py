@@ -1,5 +1,6 @@
 """Compiles a model as it was in tf.keras, with the state of its optimizer."""
 
+import collections
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -36,7 +37,8 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     fitting, made = plan.training, _Made()
     if fitting is None:
         return []
-    outputs = getattr(model, "output_names", [])  # other than Functional: one output
+    named = getattr(model, "output_names", [])  # other than Functional: one output
+    outputs = _told_apart(named)
     losses = _for_every_output(made.objects("losses", fitting.losses), outputs)
     has_lost_a_loss = bool(made.left_out)
     optimizer = made.objects("optimizers", fitting.optimizer)
@@ -49,10 +51,15 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         left_out.append("so the model is not compiled, as it lacks a loss")
     if optimizer is None or has_lost_a_loss:
         return left_out
+    weights = fitting.loss_weights if losses is not None else None
+    by_output = losses, weights, metrics, weighted_metrics
+    if len(set(named)) < len(named):  # names would not tell the outputs apart
+        by_output = (*(_by_position(nest, outputs) for nest in by_output),)
+    losses, weights, metrics, weighted_metrics = by_output
     model.compile(
         optimizer=optimizer,
         loss=losses,
-        loss_weights=fitting.loss_weights if losses is not None else None,
+        loss_weights=weights,
         metrics=metrics,
         weighted_metrics=weighted_metrics,
         auto_scale_loss=fitting.loss_scale is not None,
@@ -118,6 +125,26 @@ def _for_every_output(losses: Any, output_names: list[str]) -> Any:
     return losses
 
 
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Return the names of outputs as tf.keras had them: `inner`, `inner_1`."""
+    counts: collections.Counter[str] = collections.Counter()
+    found: list[str] = []
+    for name in names:
+        own = name
+        while own in found:
+            counts[name] += 1
+            own = f"{name}_{counts[name]}"
+        found.append(own)
+    return found
+
+
+def _by_position(nest: Any, output_names: Sequence[str]) -> Any:
+    """Return what is given for each output by its name as a list."""
+    if not isinstance(nest, dict):
+        return nest
+    return [nest.get(name) for name in output_names]
+
+
 def overridden(legacy: LegacyModel, training: bool) -> list[str]:
     """Return a note on layers whose `training` in the graph Keras will not obey.
 
@@ -134,7 +161,7 @@ def overridden(legacy: LegacyModel, training: bool) -> list[str]:
 
 
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
-    """Restore the model's optimizer, or else return the reasons why it starts anew."""
+    """Restore the model's optimizer; return what starts anew, and why."""
     optimizer, trainable = model.optimizer, model.trainable_variables
     optimizer.build(trainable)
     inner = getattr(optimizer, "inner_optimizer", optimizer)
@@ -142,7 +169,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
         return ["the file holds none, so it starts anew, as an untrained one does"]
     if state.iterations == 0 and not state.slots:
         return []  # it was never trained
-    slots, problems = _slot_values(inner, state.slots, pairs, trainable)
+    slots, problems, untrained = _slot_values(inner, state.slots, pairs, trainable)
     count = state.iterations
     if type(count) is not int or not 0 <= count <= limits.ITERATIONS:
         expected = f"expected 0 to {limits.ITERATIONS}"
@@ -156,7 +183,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     if isinstance(inner, keras.optimizers.Nadam):
         product = _nadam_product(inner.beta_1, state, state.iterations)
         keras_internals.nadam_product(inner).assign(product)
-    return []
+    return untrained
 
 
 def held(state: LegacyOptimizerState) -> LegacyOptimizerState:
@@ -180,14 +207,17 @@ def restore_loss_scale(own: LossScaleOptimizer, state: LegacyOptimizerState) -> 
 
 def _slot_values(
     optimizer: keras.optimizers.Optimizer,
-    slots: Iterable[LegacySlot],
+    slots: Sequence[LegacySlot],
     pairs: Pairs,
     trainable: Sequence[keras.Variable],
-) -> tuple[Pairs, list[str]]:
-    """Return the slots of an optimizer with their values, and all that does not fit."""
+) -> tuple[Pairs, list[str], list[str]]:
+    """Return the slots with their values, what does not fit, and what has no slots.
+
+    Optimizers up to 2.10 made none for a variable that never had a gradient.
+    """
     names = keras_internals.slot_names(optimizer)
     if not names:
-        return [], [f"its class, {type(optimizer).__name__}, is not known"]
+        return [], [f"its class, {type(optimizer).__name__}, is not known"], []
     slots_of = {name: keras_internals.slots(optimizer, name) for name in names}
     found, problems = {}, []
     for legacy, variable in _with_variables(slots, pairs, trainable):
@@ -204,26 +234,34 @@ def _slot_values(
                 f"{tuple(slot.shape)} of {slot.dtype}"
             )
         found[id(slot)] = slot, legacy.value
-    every = (own.get(id(v)) for own in slots_of.values() for v in trainable)
-    missing = {id(slot): slot for slot in every if slot is not None}
-    absent = (slot.path for key, slot in missing.items() if key not in found)
-    problems += [f"the file has no value for {path}" for path in absent]
-    return list(found.values()), problems
+    untrained = []
+    is_named = any(not isinstance(slot.variable, int) for slot in slots)
+    for variable in trainable:
+        own = [each[id(variable)] for each in slots_of.values() if id(variable) in each]
+        absent = [slot for slot in own if id(slot) not in found]
+        if absent and len(absent) == len(own) and is_named:
+            untrained.append(f"the file has none of {variable.path}: it starts anew")
+        else:
+            problems += [f"the file has no value for {slot.path}" for slot in absent]
+    return list(found.values()), problems, untrained
 
 
 def _with_variables(
     slots: Iterable[LegacySlot], pairs: Pairs, trainable: Sequence[keras.Variable]
 ) -> Iterator[tuple[LegacySlot, keras.Variable]]:
     """Yield `(slot, variable)` for the slots of variables that are still trained."""
-    by_weight = {_key(weight): variable for variable, weight in pairs}
-    by_number, trained = dict(enumerate(trainable)), set(map(id, trainable))
+    by_weight = collections.defaultdict(list)
+    for variable, weight in pairs:  # a shared one may be that of several
+        by_weight[_key(weight)].append(variable)
+    trained = set(map(id, trainable))
     for slot in slots:
         if isinstance(slot.variable, int):
-            variable = by_number.get(slot.variable)
+            variables = trainable[slot.variable :][:1]
         else:
-            variable = by_weight.get(_key(slot.variable))
-        if variable is not None and id(variable) in trained:
-            yield _in_shape(slot, tuple(variable.shape)), variable
+            variables = by_weight[_key(slot.variable)]
+        for variable in variables:
+            if id(variable) in trained:
+                yield _in_shape(slot, tuple(variable.shape)), variable
 
 
 def _key(weight: LegacyWeight) -> object:

@@ -27,6 +27,12 @@ def _reduced(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any
         return x
     is_one = name == "logsumexp" and isinstance(axis, int)
     along = [axis] if is_one else axis  # Keras 3.8 takes no int there
+    if name == "mean" and is_integer_dtype(dtype_of(x)):  # rounded towards zero
+        total, count = (
+            ops.sum(each, axis=along, keepdims=keepdims)
+            for each in (x, ops.ones_like(x))
+        )
+        return ops.cast(ops.trunc(ops.true_divide(total, count)), dtype_of(x))
     return evaluate(name, x, axis=along, keepdims=keepdims)
 
 

@@ -169,6 +169,8 @@ def _model(
         numbers = lost.inner(number, config["layers"])
         named = [*map(lost.with_name, config["layers"], numbers)]
         config = {**config, "layers": named}
+    if config.get("trainable") is False:
+        config = {**config, "layers": [*map(_frozen, config["layers"])]}
     is_functional = "input_layers" in config
     unneeded = graph.only_for_losses(config) if is_functional else ()
     tensors = graph.tensor_counts(config)
@@ -196,6 +198,19 @@ def _model(
         graph_keys = ("layers", "input_layers", "output_layers", "trainable")
         kept = {key: value for key, value in config.items() if key not in graph_keys}
     return found.with_config(kept | name | graph.functional_graph(config, layers))
+
+
+def _frozen(layer: Config) -> Config:
+    """Return the config of a layer in a model that is not trained.
+
+    In tf.keras, such a layer was not trained either, whatever its own config says.
+    """
+    config: Any = layer.get("config")
+    if not isinstance(config, dict):
+        return layer
+    if not (configs.is_graph(layer) or config.get("trainable")):
+        return layer
+    return {**layer, "config": {**config, "trainable": False}}
 
 
 def _takes_several(layer: Config) -> bool:
@@ -286,6 +301,8 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
     converted: Config = dict(dtype)
     if found.is_stock:
         config = {**arguments.UNRECORDED.get(class_name, {}), **config}
+        if found.name == "Bidirectional":
+            config = _both_ways(config)
     known = yield from _known(class_name, found, config, settings, path)
     for key, value in known.items():
         if key != "dtype":
@@ -294,6 +311,11 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
         converted["name"] = layer_name(converted["name"])
     if not found.is_stock:
         return found.with_config(converted)
+    if found.name == "TimeDistributed" and _learns_statistics(converted.get("layer")):
+        what = (
+            f"the statistics of all steps together in {path!r}: each step has its own"
+        )
+        yield Findings(left_out=(what,))
     if found.name == "TimeDistributed" and calls.is_call(converted.get("layer")):
         return calls.of_time_steps(converted["layer"], converted)
     if class_name in locally_connected.CLASSES:
@@ -322,6 +344,34 @@ def _known(
     if cls.name == "Lambda":
         return (yield from lambdas.arguments(config, settings, path))
     return (yield from arguments.stock_arguments(cls.name, class_name, config, path))
+
+
+def _learns_statistics(converted: Any) -> bool:
+    """Return whether a layer is or holds a BatchNormalization that is trained."""
+    if isinstance(converted, list | tuple):
+        return any(map(_learns_statistics, converted))
+    if not isinstance(converted, dict):
+        return False
+    config = converted.get("config")
+    if converted.get("class_name") == "BatchNormalization":
+        return not isinstance(config, dict) or config.get("trainable", True)
+    if not isinstance(config, dict):
+        return False
+    return any(_learns_statistics(config.get(key)) for key in INNER_LAYERS)
+
+
+def _both_ways(config: Config) -> Config:
+    """Return the config of a Bidirectional, with its second layer if it goes forwards.
+
+    Keras 3 makes that go backwards, whichever way the first one goes.
+    """
+    layer: Config = config.get("layer") or {}
+    inner: Config = layer.get("config") or {}
+    if not inner.get("go_backwards"):
+        return config
+    name = str(inner.get("name")).removeprefix("forward_")
+    other = {**inner, "go_backwards": False, "name": f"backward_{name}"}
+    return {"backward_layer": {**layer, "config": other}, **config}
 
 
 def _dtype(config: Config, settings: Settings, path: str) -> Converted:

@@ -22,6 +22,17 @@ CLASSES = {
     "log_cosh": "LogCoshError",
     "logcosh": "LogCoshError",
 }
+# Functions that have another name in Keras 3, by which it gets them.
+RENAMED_FUNCTIONS = {
+    "keras.losses": {
+        "kullback_leibler_divergence": "kl_divergence",
+        "logcosh": "log_cosh",
+    },
+    "keras.metrics": {
+        "kullback_leibler_divergence": "kl_divergence",
+        "logcosh": "log_cosh_error",
+    },
+}
 # Functions whose class has the same words: `binary_accuracy` and `BinaryAccuracy`.
 SAME_WORDS = (
     *("accuracy", "binary_accuracy", "categorical_accuracy", "poisson", "hinge"),
@@ -80,7 +91,8 @@ def keras_objective(module: str, written: Any) -> str | Config:
     """Return the Keras 3 config of a loss or a metric, or the name of its function."""
     named = _function_name(written)
     if named is not None:
-        return named
+        is_own = keras_names.registered(named) is not None
+        return named if is_own else RENAMED_FUNCTIONS[module].get(named, named)
     is_metric = module == "keras.metrics"
     class_name, settings = written["class_name"], dict(written.get("config") or {})
     function = _function_name(settings.pop("fn", None))

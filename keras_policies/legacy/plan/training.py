@@ -104,9 +104,15 @@ def missing(training: Training | None) -> list[str]:
 
 
 def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:
-    """Return metrics by their own names, which tf.keras prefixed by the output's."""
+    """Return metrics by their own names, which tf.keras prefixed by the output's.
+
+    In tf.keras, each metric in a list of metrics was that of every output.
+    """
     if len(output_names) < 2:
         return metrics
+    is_list = isinstance(metrics, list | tuple)
+    if metrics and is_list and not any(isinstance(m, list | tuple) for m in metrics):
+        metrics = [list(metrics) for _ in output_names]
     if isinstance(metrics, dict):
         return {name: _unprefixed(item, name) for name, item in metrics.items()}
     if not isinstance(metrics, list | tuple) or len(metrics) != len(output_names):

@@ -50,6 +50,8 @@ SIZES = "file_size", "compress_size"  # of a member
 NOT_LAYERS = "optimizer/", "metrics/"
 VARIABLES = "vars"
 GROUP, INNER_GROUP = "optimizer", "optimizer/inner_optimizer"
+# The averages of weights, which every optimizer creates first; see SLOT_GROUPS.
+AVERAGES = "use_ema: average"
 # Class -> its slots in the order in which Keras 2.11 to 2.15 creates them: one group
 # after the other, each variable by variable. A group after a setting and a colon is
 # there only if the setting is true.
@@ -247,11 +249,23 @@ def _of_layers(
             continue
         layer_name = configs.name_of(layer)
         below = f"{prefix}{layer_name}/"
-        if configs.is_graph(layer):
-            nested = _of_layers(inner, configs.inner_layers(layer), below)
+        graph, path = _graph_in(layer)
+        held = member(inner, path) if path else inner
+        if isinstance(held, h5py.Group) and configs.is_graph(graph):
+            below += f"{path}/" if path else ""
+            nested = _of_layers(held, configs.inner_layers(graph), below)
             yield from ((layer_name, weight) for _, weight in nested)
         else:
             yield from ((layer_name, w) for w in _below(inner, below, set()))
+
+
+def _graph_in(layer: Config) -> tuple[Config, str]:
+    """Return the innermost layer of wrappers, such as TimeDistributed, and its path."""
+    path = list[str]()
+    while isinstance(wrapped := (layer.get("config") or {}).get("layer"), dict):
+        layer = wrapped
+        path.append("layer")
+    return layer, "/".join(path)
 
 
 def _inner(optimizer: Config) -> Config | None:
@@ -280,10 +294,10 @@ def _slots(optimizer: Config, count: int) -> list[tuple[str, int]] | None:
     if config.get("is_legacy_optimizer") or "legacy" in str(optimizer.get("module")):
         return None  # their files hold no slots that can be told apart
     listed = SLOT_GROUPS.get(optimizer.get("class_name", ""), ())
-    parts = (group.rpartition(":") for group in listed)
+    parts = (group.rpartition(":") for group in (AVERAGES, *listed))
     groups = [names.split() for key, _, names in parts if not key or config.get(key)]
     variables, rest = divmod(count, sum(map(len, groups)) or 1)
-    if rest or not groups:
+    if rest or not listed:
         return None
     numbers = range(variables)
     return [(name, number) for names in groups for number in numbers for name in names]

@@ -33,6 +33,13 @@ OPTIMIZERS = {
     "ftrl": ("Ftrl", {"l1_regularization_strength": 0.001}),
     "adamw": ("AdamW", {"weight_decay": 0.01}),
     "clipped": ("Adam", {"clipnorm": 0.01}),
+    "averaged": (
+        "SGD",
+        {
+            **{"momentum": 0.9, "use_ema": True},
+            **{"ema_momentum": 0.8, "ema_overwrite_frequency": 2},
+        },
+    ),
 }
 random = np.random.RandomState(7)
 
@@ -234,6 +241,16 @@ def some_losses():
     return model, [array(6, 4)], [array(6, 4), array(6, 1)]
 
 
+def outputs_of_one_model():
+    """Losses by the names that tf.keras gave to outputs of one layer."""
+    step, inputs = keras.Input((4,)), keras.Input((4,), name="x")
+    inner = keras.Model(step, [layers.Dense(2)(step), layers.Dense(2)(step)], name="own")
+    model = keras.Model(inputs, inner(inputs))
+    losses = {"own_1": "mae", "own": "mse"}
+    model.compile(keras.optimizers.SGD(0.1), losses, loss_weights={"own_1": 3.0})
+    return model, [array(6, 4)], [array(6, 2), array(6, 2)]
+
+
 CASES = {name: with_optimizer(*how) for name, how in OPTIMIZERS.items()}
 CASES.update(
     by_string=by_string,
@@ -249,6 +266,7 @@ CASES.update(
     attention=attention,
     conv_family=conv_family,
     some_losses=some_losses,
+    outputs_of_one_model=outputs_of_one_model,
 )
 
 

@@ -412,6 +412,10 @@ CASES = {
         [draw(4, 3, 3) - np.eye(3, dtype="float32")],
         lambda x: raw.LogMatrixDeterminant(input=x),
     ),
+    "mean_of_integers": (
+        [constant([-7, 2, 0], [1, 9, 1])],
+        lambda x: raw.Mean(input=x, axis=constant(1)),
+    ),
 }
 
 

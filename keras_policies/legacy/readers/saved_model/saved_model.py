@@ -9,6 +9,8 @@ import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from keras_policies.annotations import Config
+from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import policy_name
 from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.model import (
@@ -91,6 +93,7 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
     if isinstance(config, dict) and config.get(recorded.WITHOUT_CONFIG):
         config = None
     config = {"class_name": root.get("class_name"), "config": config}
+    config = _with_trainable(graph, 0, config)
     learned, weights = vocabularies.take(
         config,
         {name: tuple(variables.values()) for name, variables in by_layer.items()},
@@ -120,6 +123,23 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
         states=_states(graph),
         recorded=recorded.read(opened, every),
     )
+
+
+def _with_trainable(graph: ObjectGraph, node: int, config: Config) -> Config:
+    """Return a config that says which models in it do not train.
+
+    That is beside their configs, which did not say it themselves up to 2.10.
+    """
+    if not isinstance(config.get("config"), dict) or not configs.is_graph(config):
+        return config
+    objects, layers = graph.layers(node), []
+    for layer in config["config"]["layers"]:
+        inner = objects.get(configs.name_of(layer)) if isinstance(layer, dict) else None
+        told = layer if inner is None else _with_trainable(graph, inner, layer)
+        layers.append(told)
+    trains = graph.metadata[node].get("trainable", True)
+    own = {"trainable": trains, **config["config"], "layers": layers}
+    return {**config, "config": own}
 
 
 def _scalar(graph: ObjectGraph, node: int, *edges: str) -> Any:
