@@ -41,6 +41,8 @@ TITLES = {
     (True, False): "stock classes, tf.keras refuses it",
     (False, True): "own classes, tf.keras opens it",
     (False, False): "own classes, tf.keras refuses it",
+    (None, True): "no Keras metadata, TensorFlow runs its signature",
+    (None, False): "no Keras metadata, TensorFlow runs none",
 }
 OUTCOMES = "equal", "not compared", "differs", "raises", "refused"
 
@@ -123,7 +125,8 @@ def open_all(kept):
     reasons = collections.defaultdict(list)
     for folder in sorted(kept.iterdir()):
         info = json.loads((folder / "info.json").read_text())
-        group = not info["own"], info["tf_keras"] == "opens"
+        own = info["own"]
+        group = own if own is None else not own, info["tf_keras"] == "opens"
         ended, reason = outcome(folder, info)
         counts[group][ended] += 1
         if ended != "equal":
@@ -136,7 +139,7 @@ def open_all(kept):
 
 def _order(item):
     (group, ended, _), folders = item
-    return not group[1], not group[0], ended, -len(folders)
+    return not group[1], group[0] is None, not group[0], ended, -len(folders)
 
 
 def main():
