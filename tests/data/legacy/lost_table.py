@@ -1049,6 +1049,26 @@ class Columns(layers.Layer):
         return tf.transpose(tf.concat(both, -1), [1, 0, 2])
 
 
+class Vectorized(Columns):
+    """A function of each example of the batch."""
+
+    def call(self, x):
+        return tf.vectorized_map(lambda item: tf.nn.softmax(item @ self.w), x)
+
+
+class ImageSpectrum(layers.Layer):
+    """A filter of images in the plane of frequencies."""
+
+    def build(self, shape):
+        self.real = self.add_weight("real", (6, 4))
+        self.imag = self.add_weight("imag", (6, 4))
+
+    def call(self, x):
+        x = tf.transpose(x, [0, 3, 1, 2])
+        found = tf.signal.rfft2d(x) * tf.complex(self.real, self.imag)
+        return tf.transpose(tf.signal.irfft2d(found), [0, 2, 3, 1])
+
+
 class Scans(layers.Layer):
     """States that go on from step to step, forward and backwards."""
 
@@ -1159,6 +1179,16 @@ def unrolled_loop():
 @case("control flow", SEQUENCE)
 def mapped_steps():
     return functional(Columns(), SEQUENCE)
+
+
+@case("control flow", SEQUENCE, since=(2, 1))
+def vectorized():
+    return functional(Vectorized(), SEQUENCE)
+
+
+@case("complex numbers", IMAGE)
+def image_spectrum():
+    return functional(ImageSpectrum(), IMAGE)
 
 
 @case("control flow", SEQUENCE)

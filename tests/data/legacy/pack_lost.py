@@ -22,7 +22,7 @@ WITHOUT = ("fingerprint.pb",)
 TAKEN = {
     "2.0.0": """
 affine any_length bare_variable clip_constraint compiled_adam condition conv_inside
-dense_inside-mixed_float16 einsum force gru_inside in_nested in_sequential
+dense_inside-mixed_float16 einsum force gru_inside image_spectrum in_nested in_sequential
 lambda_distance lambda_normalize lambda_one_hot lambda_scale mapped_steps masked nested
 own_activation own_attention own_conv2d own_lookup positions quantized sampling scale
 scanned_steps sequential_inside shared_two_shapes slope subclassed subclassed_blocks
