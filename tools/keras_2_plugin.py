@@ -181,6 +181,8 @@ def reopen(folder):
         info["tf_keras"] = "opens"
     except Exception as error:  # whatever tf.keras raises
         info["tf_keras"] = f"{type(error).__name__}: {error}"[:300]
+        if info["own"] is None:
+            info["not_called"] = info["tf_keras"]
     signal.alarm(0)
     if info["tf_keras"] == "opens" and "not_called" in info:
         try:

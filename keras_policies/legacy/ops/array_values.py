@@ -247,6 +247,16 @@ functions(
 )
 
 
+MOST_BITS = 63  # that TensorFlow takes
+
+
+def _highest(bits: int) -> int:
+    """Return the highest number of some bits."""
+    if not 0 < bits <= MOST_BITS:
+        raise ValueError(f"num_bits: expected 1 to {MOST_BITS}, found {bits}")
+    return 2**bits - 1
+
+
 @op(
     "quantization.fake_quant_with_min_max_vars",
     "quantization.fake_quant_with_min_max_vars_per_channel",
@@ -265,7 +275,7 @@ def fake_quantization(
 
     Source: Nudge in tensorflow/core/kernels/fake_quant_ops_functor.h.
     """
-    lowest, highest = int(narrow_range), 2**num_bits - 1
+    lowest, highest = int(narrow_range), _highest(num_bits)
     scale = ops.divide(ops.subtract(max, min), highest - lowest)
     zero = ops.subtract(lowest, ops.divide(min, scale))
     zero = ops.clip(ops.floor(ops.add(zero, 0.5)), lowest, highest)
@@ -322,7 +332,7 @@ def quantize_and_dequantize(
     elif axis is not None:
         input_min = computed.along(input_min, axis, rank)
         input_max = computed.along(input_max, axis, rank)
-    highest = 2 ** (num_bits - 1 if signed_input else num_bits) - 1
+    highest = _highest(num_bits - signed_input)
     lowest = -highest - (not narrow_range) if signed_input else 0
     width, scale = ops.divide(input_max, highest), ops.divide(highest, input_max)
     if lowest:  # the end that is farther from 0 decides

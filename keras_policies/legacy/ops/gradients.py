@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import array_indexing, array_shapes, kinds
 from keras_policies.legacy.ops.array_indexing import MASKS
 from keras_policies.legacy.ops.kinds import Layout, Lengths, Value
@@ -130,6 +131,7 @@ def _placed(dy: Any, axis: int, item: slice, length: DimLike) -> Any:
         before[axis], after[axis] = start, length - start - computed.shape(dy)[axis]
         return array_shapes.pad(dy, np.stack([before, after], 1))
     count = kinds.integer(length)
+    budget.spend(count, 12)
     places = np.arange(count)[item]
     row_of = np.full(count, len(places), "int32")
     row_of[places] = np.arange(len(places))
