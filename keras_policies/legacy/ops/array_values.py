@@ -254,7 +254,7 @@ def _highest(bits: int) -> int:
     """Return the highest number of some bits."""
     if not 0 < bits <= MOST_BITS:
         raise ValueError(f"num_bits: expected 1 to {MOST_BITS}, found {bits}")
-    return 2**bits - 1
+    return int(2**bits) - 1
 
 
 @op(
