@@ -5,7 +5,8 @@
 
 `keras_2_tests.py` runs both. As a plugin of pytest, it copies each file that tf.keras
 writes to FOLDER/<number>/ and records inputs, outputs, and the classes that are not of
-Keras. As a program, it opens each one with tf.keras, which does not know these classes.
+Keras. As a program, it opens each one with tf.keras, which does not know these classes,
+and calls the signatures of what is no model, as `export` writes it.
 """
 
 import functools
@@ -62,13 +63,28 @@ def record(model, folder):
         raise TypeError(f"{len(args) + len(kwargs)} arguments")
     random = np.random.default_rng(0)
     x = tf.nest.map_structure(lambda spec: draw(spec, random), args[0])
-    y = model(x, training=False)
+    write(folder, x, model(x, training=False))
+    names = sorted(x) if isinstance(x, dict) else None
+    return {"names": names, "single": tf.is_tensor(x)}
+
+
+def record_signature(path, folder):
+    """Write inputs and outputs of the signature of a SavedModel; return as `record`."""
+    signatures = tf.saved_model.load(path).signatures
+    function = signatures.get("serving_default") or next(iter(signatures.values()))
+    random = np.random.default_rng(0)
+    specs = function.structured_input_signature[1]
+    x = {name: draw(spec, random) for name, spec in specs.items()}
+    write(folder, [x[name] for name in sorted(x)], function(**x))
+    return {"names": sorted(x) if len(x) > 1 else None, "single": len(x) == 1}
+
+
+def write(folder, x, y):
+    """Write the tensors in `x` and `y` to expected.npz."""
     arrays = {"x": tf.nest.flatten(x), "y": tf.nest.flatten(y)}
     arrays = {f"{k}_{i}": a.numpy() for k, v in arrays.items() for i, a in enumerate(v)}
     texts = {k: np.array(a, "S") for k, a in arrays.items() if is_text(a)}
     np.savez(folder / "expected.npz", **{**arrays, **texts})
-    names = sorted(x) if isinstance(x, dict) else None
-    return {"names": names, "single": tf.is_tensor(x)}
 
 
 def is_text(value):
@@ -108,9 +124,10 @@ def keep(model, path):
     folder.mkdir()
     copy = shutil.copytree if path.is_dir() else shutil.copy
     copy(path, folder / ("saved_model" if path.is_dir() else f"model{path.suffix}"))
-    info = {"test": test, "own": own_classes(model)}
+    is_model = isinstance(model, tf.keras.Model)
+    info = {"test": test, "own": own_classes(model) if is_model else None}
     try:
-        info |= record(model, folder)
+        info |= record(model, folder) if is_model else {}
     except Exception as error:  # whatever the model of a test raises
         info["not_called"] = f"{type(error).__name__}: {error}"[:300]
     (folder / "info.json").write_text(json.dumps(info, indent=1))
@@ -126,7 +143,7 @@ def keeping(save):
     def saved(model, filepath, *args, **kwargs):
         result = save(model, filepath, *args, **kwargs)
         is_path = isinstance(filepath, (str, os.PathLike))
-        if is_path and isinstance(model, tf.keras.Model):
+        if is_path:
             keep(model, pathlib.Path(filepath))
         return result
 
@@ -157,10 +174,15 @@ def reopen(folder):
     (path,) = (*folder.glob("saved_model"), *folder.glob("model*"))
     signal.alarm(SECONDS)
     try:
-        model = tf.keras.models.load_model(path)
+        if info["own"] is None:
+            info |= record_signature(path, folder)
+        else:
+            model = tf.keras.models.load_model(path)
         info["tf_keras"] = "opens"
     except Exception as error:  # whatever tf.keras raises
         info["tf_keras"] = f"{type(error).__name__}: {error}"[:300]
+        if info["own"] is None:
+            info["not_called"] = info["tf_keras"]
     signal.alarm(0)
     if info["tf_keras"] == "opens" and "not_called" in info:
         try:

@@ -29,8 +29,11 @@ import keras_policies
 PLUGIN = Path(__file__).with_name("keras_2_plugin.py")
 SAVES = re.compile(r"\.save\(|save_model|saved_model\.save")
 SECONDS = 1200  # for the tests of one file
-# The tests import the modules of a clone; Keras's wheel has them in keras.src.
+# The tests import the modules of a clone; Keras's wheel has them in keras.src, but for
+# the models of integration tests, which are copied beside the test.
+MODELS = "integration_test/models"
 IMPORTS = (
+    (r"^(\s*)from keras\.integration_test", r"\1from integration_test"),
     (r"^(\s*)(from|import) keras\.(?!protobuf)", r"\1\2 keras.src."),
     (r"^(\s*)from keras import", r"\1from keras.src import"),
     (r"^(\s*)import keras$", r"\1import keras.src as keras"),
@@ -41,6 +44,8 @@ TITLES = {
     (True, False): "stock classes, tf.keras refuses it",
     (False, True): "own classes, tf.keras opens it",
     (False, False): "own classes, tf.keras refuses it",
+    (None, True): "no Keras metadata, TensorFlow runs its signature",
+    (None, False): "no Keras metadata, TensorFlow runs none",
 }
 OUTCOMES = "equal", "not compared", "differs", "raises", "refused"
 
@@ -59,11 +64,12 @@ def run_tests(checkout, kept, python, places):
         name = path.relative_to(checkout / "keras").as_posix()
         if not SAVES.search(text) or not name.startswith(tuple(places)):
             continue
-        for pattern, replacement in IMPORTS:
-            text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder, path.name)
-            copy.write_text(text)
+            copy.write_text(imported(text))
+            for model in (checkout / "keras" / MODELS).glob("*.py"):
+                Path(folder, MODELS).mkdir(parents=True, exist_ok=True)
+                Path(folder, MODELS, model.name).write_text(imported(model.read_text()))
             try:
                 run = subprocess.run(
                     [*command, copy],
@@ -79,6 +85,13 @@ def run_tests(checkout, kept, python, places):
                 ended = f"stopped after {SECONDS} s"
         print(f"{name}: {ended}", flush=True)
     subprocess.run([python, PLUGIN, kept], env=environment, check=True)
+
+
+def imported(text):
+    """Return a module that imports from Keras's wheel."""
+    for pattern, replacement in IMPORTS:
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    return text
 
 
 def outcome(folder, info):
@@ -123,7 +136,8 @@ def open_all(kept):
     reasons = collections.defaultdict(list)
     for folder in sorted(kept.iterdir()):
         info = json.loads((folder / "info.json").read_text())
-        group = not info["own"], info["tf_keras"] == "opens"
+        own = info["own"]
+        group = own if own is None else not own, info["tf_keras"] == "opens"
         ended, reason = outcome(folder, info)
         counts[group][ended] += 1
         if ended != "equal":
@@ -136,7 +150,7 @@ def open_all(kept):
 
 def _order(item):
     (group, ended, _), folders = item
-    return not group[1], not group[0], ended, -len(folders)
+    return not group[1], group[0] is None, not group[0], ended, -len(folders)
 
 
 def main():

@@ -17,7 +17,6 @@ REFUSED = {
     "normalization_of_shared_items": "to be kept must have a known shape",
     "ragged_constant": "'tf.math.multiply': it takes a constant that is Ragged, and",
     "repeated_by_tensor": r"'tf.repeat': .* \(pad to a known length, in code",
-    "resizing_area_cropped": "interpolation='area'",
     "sequence_features": "no feature columns; it has FeatureSpace",
     "wide_deep_in_graph/model.h5": "no premade models; a SavedModel and a .keras file",
 }

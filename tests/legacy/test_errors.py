@@ -66,6 +66,16 @@ def without_functions(meta_graph):
             del children[number]
 
 
+def without_traces(meta_graph):
+    for node in meta_graph.object_graph_def.nodes:
+        if node.HasField("function"):
+            node.function.ClearField("concrete_functions")
+    children = meta_graph.object_graph_def.nodes[0].children
+    for number in reversed(range(len(children))):
+        if children[number].local_name == "signatures":
+            del children[number]
+
+
 def without_objects(meta_graph):
     del meta_graph.object_graph_def.nodes[:]
     del meta_graph.signature_def[:]
@@ -76,6 +86,7 @@ def without_objects(meta_graph):
     ("change", "message"),
     [
         (without_functions, "without Keras metadata and without functions.*load_weig"),
+        (without_traces, "without Keras metadata and without functions.*load_weig"),
         (without_objects, "without objects, as TensorFlow 1 wrote it, and without sig"),
     ],
 )

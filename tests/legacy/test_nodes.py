@@ -181,7 +181,7 @@ def test_a_seed_stands_for_the_numbers_that_tensorflow_drew(
 
 
 IDS, BOXES = keras.Input((4,), dtype="int32"), keras.Input((4,))
-SIZES = table.call("shape", [BOXES], {})
+SIZES, MATRICES = table.call("shape", [BOXES], {}), keras.Input((4, 4))
 
 
 @pytest.mark.parametrize(
@@ -196,11 +196,29 @@ SIZES = table.call("shape", [BOXES], {})
         ("random.stateless_normal", [SIZES, [1, 2]], "with a known batch size"),
         ("random.stateless_uniform", [[3], IDS], "expected two known numbers"),
         ("image.adjust_hue", [keras.Input((2, 2, 3), dtype="int32"), 0.1], "floating"),
+        ("searchsorted", [[0.5], BOXES, "middle"], "side: expected left or right"),
+        ("linalg.set_diag", [MATRICES, BOXES, 1], "k: expected the main diagonal"),
+        (
+            "quantization.fake_quant_with_min_max_args",
+            [BOXES, -1.0, 1.0, 2**40],
+            "num_bits: expected 1 to 63, found 1099511627776",
+        ),
+        (
+            "quantization.quantize_and_dequantize_v2",
+            [BOXES, -1.0, 1.0, True, 1],
+            "num_bits: expected 1 to 63, found 0",
+        ),
     ],
 )
 def test_what_depends_on_the_data_is_refused(name, arguments, match):
     with pytest.raises(ValueError, match=match):
         table.call(name, arguments, {})
+
+
+def test_an_image_that_is_moved_as_it_is_resized_is_refused():
+    constants = {"1": [4, 4], "2": np.float32([2, 2]), "3": np.float32([0, 1])}
+    with pytest.raises(ValueError, match="and no translation"):
+        node_def.call({"op": "ScaleAndTranslate"}, [keras.Input((2, 2, 1))], constants)
 
 
 def test_boxes_that_are_not_padded_are_refused():

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 
+from keras_policies import LegacyModelError
 from keras_policies.legacy.base.model import (
     LegacyModel,
     LegacyOptimizerState,
@@ -276,6 +277,11 @@ def test_a_weight_that_only_lends_its_shape_is_left_out():
     built = build.build(plan.make(legacy(Rule((None, 4), {"w": (4, 4)}, nodes, []))))
     assert built.left_out == ["'w', whose result is used by its shape alone"]
     assert built.model.weights == []
+
+
+def test_an_input_of_any_rank_is_refused_with_what_to_do():
+    with pytest.raises(LegacyModelError, match="any rank, .*\\. Save the model again"):
+        plan.make(legacy(Rule(None, {}, [node("end", "Tanh", "x")], [])))
 
 
 def test_known_sizes_of_an_unknown_batch_bound_a_loop():

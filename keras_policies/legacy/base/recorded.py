@@ -7,18 +7,20 @@ tensorflow/core/protobuf/saved_object_graph.proto.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array, Config, LegacyWeight
 from keras_policies.legacy.base.trees import Tree
 
 # Ops that run a function, ...
 CALLS = "PartitionedCall", "StatefulPartitionedCall"
-# ... one of two, ...
+# ... one of two, or of several, ...
 CONDITIONS = "If", "StatelessIf"
+CASES = "Case", "StatelessCase"
 # ... or one again and again.
 LOOPS = "While", "StatelessWhile"
 # Ops that return their (first) input as it is.
@@ -65,6 +67,25 @@ class Node:
     # Plain values: a dtype is its name, a shape a tuple, a tensor an array, a function
     # its name. Without those that start with "_".
     attributes: Mapping[str, Any]
+
+
+def branches(node: Node) -> Sequence[str]:
+    """Return the functions that a condition chooses from: the first is that of True."""
+    if node.op in CONDITIONS:
+        return [str(node.attributes.get(f"{end}_branch")) for end in ("then", "else")]
+    every = [*map(str, node.attributes.get("branches") or ())]
+    if not every:
+        raise LegacyModelError(f"corrupt: {node.name!r} ({node.op}) has no branches.")
+    return every
+
+
+def branch(node: Node, value: Array) -> str:
+    """Return the function that a condition with this value runs."""
+    every = branches(node)
+    if node.op in CONDITIONS:
+        return every[not np.all(value)]
+    number = int(value)
+    return every[number if 0 <= number < len(every) else -1]
 
 
 @dataclasses.dataclass(frozen=True)

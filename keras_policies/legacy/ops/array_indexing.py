@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.kinds import Lengths, Value, Values
+from keras_policies.legacy.ops.kinds import DType, Lengths, Value, Values
 from keras_policies.legacy.ops.math_reductions import SEGMENTS
 from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
@@ -65,6 +65,21 @@ def strided_slice(
     shrink_axis_mask: int = 0,
 ) -> Value:
     """Index a tensor; the bits of the masks say what each position means."""
+    masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
+    return computed.index(input, items(begin, end, strides, *masks))
+
+
+def items(
+    begin: object,
+    end: object,
+    strides: Lengths | None,
+    begin_mask: int,
+    end_mask: int,
+    ellipsis_mask: int,
+    new_axis_mask: int,
+    shrink_axis_mask: int,
+) -> list[computed.Item]:
+    """Return an index as Python writes it."""
     spec: list[computed.Item] = []
     ends = _ends(end)
     for i, start in enumerate(_ends(begin)):
@@ -79,7 +94,7 @@ def strided_slice(
             first = None if begin_mask & bit else start
             last = None if end_mask & bit else ends[i]
             spec.append(slice(first, last, None if step == 1 else step))
-    return computed.index(input, spec)
+    return spec
 
 
 def _ends(value: Any) -> Sequence[Any]:
@@ -209,6 +224,41 @@ def _is_descending(direction: str) -> bool:
     return direction == "DESCENDING"
 
 
+def _reached(
+    compare: str, sorted_sequence: Any, values: Any, dtype: str = "int32"
+) -> Any:
+    """Return how many numbers of the last axis, which are in order, are below."""
+    numbers, values = ops.expand_dims(sorted_sequence, -2), ops.expand_dims(values, -1)
+    return ops.sum(ops.cast(evaluate(compare, numbers, values), dtype), axis=-1)
+
+
+functions(
+    "sorted_sequence values out_type:DType='int32'",
+    (lambda a, v, out_type: _reached("less", a, v, out_type), "", "LowerBound"),
+    (lambda a, v, out_type: _reached("less_equal", a, v, out_type), "", "UpperBound"),
+)
+
+
+@op("searchsorted")
+def searchsorted(
+    sorted_sequence: Value, values: Value, side: str = "left", out_type: DType = "int32"
+) -> Value:
+    """Return where values would be put into rows of numbers that are in order."""
+    if side not in ("left", "right"):
+        raise ValueError(f"side: expected left or right, found {side!r}")
+    compare = "less" if side == "left" else "less_equal"
+    return _reached(compare, sorted_sequence, values, out_type)
+
+
+@op("unravel_index", UnravelIndex=Raw("indices dims"))
+def unravel_index(indices: Value, dims: Lengths) -> Value:
+    """Return the positions on the axes of a tensor of positions in it as one row."""
+    ends = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
+    pairs = zip(ends, dims, strict=True)
+    parts = [ops.mod(ops.floor_divide(indices, end), n) for end, n in pairs]
+    return ops.stack(parts, axis=0)
+
+
 @op(
     "reverse_sequence",
     v1=True,
@@ -280,6 +330,25 @@ def scatter_nd(indices: Value, updates: Value, shape: Lengths) -> Value:
         return ops.scatter(indices, updates, tuple(shape))
     at, count, _ = _flat_positions(indices, shape)
     return computed.reshape(SEGMENTS["sum"](updates, at, count), shape)
+
+
+@op(
+    "compat.v1.sparse_to_dense",
+    SparseToDense=Raw("sparse_indices output_shape sparse_values default_value"),
+)
+def sparse_to_dense(
+    sparse_indices: Value,
+    output_shape: Lengths,
+    sparse_values: Value,
+    default_value: Value = 0,
+) -> Value:
+    """Return a tensor of one value, with others at some positions."""
+    if computed.rank(sparse_indices) < 2:
+        sparse_indices = computed.reshape(sparse_indices, [-1, 1])
+    values = computed.broadcast_to(sparse_values, computed.shape(sparse_indices)[:1])
+    found = scatter_nd(sparse_indices, values, output_shape)
+    is_other = scatter_nd(sparse_indices, ops.ones_like(values), output_shape)
+    return ops.where(ops.not_equal(is_other, 0), found, default_value)
 
 
 def _scattered(

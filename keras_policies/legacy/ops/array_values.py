@@ -40,7 +40,8 @@ functions(
     (
         lambda value: value,
         "identity",
-        "CheckNumerics Identity PlaceholderWithDefault PreventGradient Snapshot",
+        "CheckNumerics GuaranteeConst Identity PlaceholderWithDefault PreventGradient "
+        "Snapshot",
     ),
 )
 functions("x", ("stop_gradient", "stop_gradient", "StopGradient"))
@@ -50,6 +51,8 @@ functions(
     ("bitwise_and", "bitwise.bitwise_and", "BitwiseAnd"),
     ("bitwise_or", "bitwise.bitwise_or", "BitwiseOr"),
     ("bitwise_xor", "bitwise.bitwise_xor", "BitwiseXor"),
+    ("left_shift", "bitwise.left_shift", "LeftShift"),
+    ("right_shift", "bitwise.right_shift", "RightShift"),
 )
 
 
@@ -240,8 +243,18 @@ functions(
     "x y",
     (_quotient_of_1, "compat.v1.div", "Div"),
     (_truncated_quotient, "truncatediv", "TruncateDiv"),
-    (_remainder, "truncatemod", "TruncateMod"),
+    (_remainder, "truncatemod", "Mod TruncateMod"),
 )
+
+
+MOST_BITS = 63  # that TensorFlow takes
+
+
+def _highest(bits: int) -> int:
+    """Return the highest number of some bits."""
+    if not 0 < bits <= MOST_BITS:
+        raise ValueError(f"num_bits: expected 1 to {MOST_BITS}, found {bits}")
+    return int(2**bits) - 1
 
 
 @op(
@@ -262,16 +275,77 @@ def fake_quantization(
 
     Source: Nudge in tensorflow/core/kernels/fake_quant_ops_functor.h.
     """
-    lowest, highest = int(narrow_range), 2**num_bits - 1
+    lowest, highest = int(narrow_range), _highest(num_bits)
     scale = ops.divide(ops.subtract(max, min), highest - lowest)
     zero = ops.subtract(lowest, ops.divide(min, scale))
     zero = ops.clip(ops.floor(ops.add(zero, 0.5)), lowest, highest)
     first, last = (
         ops.multiply(ops.subtract(bound, zero), scale) for bound in (lowest, highest)
     )
-    bounded = ops.minimum(ops.maximum(inputs, first), last)
+    # The gradient of a number between the bounds is 1, that of another one the bound's.
+    bounded = ops.minimum(
+        ops.maximum(inputs, _straight(min, first)), _straight(max, last)
+    )
     steps = ops.floor(ops.add(ops.divide(ops.subtract(bounded, first), scale), 0.5))
-    return ops.add(ops.multiply(steps, scale), first)
+    return _straight(bounded, ops.add(ops.multiply(steps, scale), first))
+
+
+def _straight(x: Any, value: Any) -> Any:
+    """Return a value that has the gradient of `x`."""
+    return ops.add(x, ops.stop_gradient(ops.subtract(value, x)))
+
+
+QUANTIZE = "signed_input num_bits range_given round_mode narrow_range axis"
+
+
+@op(
+    "quantization.quantize_and_dequantize_v2",
+    QuantizeAndDequantizeV2=Raw("input input_min input_max", QUANTIZE),
+    QuantizeAndDequantizeV3=Raw(
+        "input input_min input_max num_bits",
+        "signed_input range_given narrow_range axis",
+    ),
+    QuantizeAndDequantizeV4=Raw("input input_min input_max", QUANTIZE),
+)
+def quantize_and_dequantize(
+    input: Value,
+    input_min: Value,
+    input_max: Value,
+    signed_input: bool = True,
+    num_bits: int = 8,
+    range_given: bool = False,
+    round_mode: str = "HALF_TO_EVEN",
+    name: object = None,
+    narrow_range: bool = False,
+    axis: int | None = None,
+) -> Value:
+    """Round to `2**num_bits` values, in a range that is given or that of the numbers.
+
+    Source: tensorflow/core/kernels/quantize_and_dequantize_op.h.
+    """
+    rank = computed.rank(input)
+    axis = None if axis is not None and axis < 0 else axis
+    if not range_given:
+        axes = [i for i in range(rank) if i != axis]
+        input_min = ops.min(input, axis=axes, keepdims=True)
+        input_max = ops.max(input, axis=axes, keepdims=True)
+    elif axis is not None:
+        input_min = computed.along(input_min, axis, rank)
+        input_max = computed.along(input_max, axis, rank)
+    highest = _highest(num_bits - signed_input)
+    lowest = -highest - (not narrow_range) if signed_input else 0
+    width, scale = ops.divide(input_max, highest), ops.divide(highest, input_max)
+    if lowest:  # the end that is farther from 0 decides
+        other = ops.divide(input_min, lowest)
+        is_farther = ops.greater(other, width)
+        scale = ops.where(is_farther, ops.divide(lowest, input_min), scale)
+        width = ops.where(is_farther, other, width)
+    first, last = ops.multiply(width, lowest), ops.multiply(width, highest)
+    bounded = ops.minimum(ops.maximum(input, first), last)
+    scaled = ops.multiply(bounded, ops.where(ops.equal(width, 0), 0.0, scale))
+    is_even = round_mode == "HALF_TO_EVEN"
+    whole = ops.round(scaled) if is_even else ops.floor(ops.add(scaled, 0.5))
+    return _straight(bounded, ops.multiply(whole, width))
 
 
 functions(

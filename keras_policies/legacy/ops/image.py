@@ -68,6 +68,19 @@ def crop_or_pad(image: Value, target_height: int, target_width: int) -> Value:
     return _padded(image, top, left, target_height, target_width)
 
 
+@op("image._with_aspect_ratio_of")  # as tf.keras's Resizing crops
+def with_aspect_ratio_of(image: Value, size: tuple[int, ...]) -> Value:
+    """Cut out the largest part in the center whose sides relate as those of a size."""
+    rows, columns = kinds.integers(computed.shape(image)[-3:-1])
+    sides = np.float32(columns * size[0]), np.float32(rows * size[1])
+    height, width = (
+        min(side, int(other / np.float32(n)))
+        for side, other, n in zip((rows, columns), sides, size[::-1], strict=True)
+    )
+    top, left = (rows - height) // 2, (columns - width) // 2
+    return _cropped(image, top, left, height, width)
+
+
 @op("image.central_crop")
 def central_crop(image: Value, central_fraction: float) -> Value:
     """Cut out the center."""

@@ -17,9 +17,6 @@ from keras_policies.legacy.values.evaluator import ops
 
 LOWEST = np.float32(np.finfo("float32").min)  # the score of a box that is out
 NODE = "boxes scores max_output_size iou_threshold score_threshold"
-OUTPUTS = (
-    "selected_indices selected_scores valid_outputs"  # V4 does not tell the scores
-)
 
 
 def _edges(boxes: Any) -> tuple[Any, ...]:
@@ -84,7 +81,8 @@ def _chosen(
         f"{NODE} soft_nms_sigma",
         "pad_to_max_output_size",
         "selected_indices selected_scores valid_outputs",
-    )
+    ),
+    NonMaxSuppressionV3=Raw(NODE),
 )
 def non_max_suppression(
     boxes: Value,

@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.kinds import Lengths, Value
-from keras_policies.legacy.ops.registry import functions, op
+from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import has_dims, ops
@@ -117,6 +119,16 @@ class Centers:
         return ops.cast(ops.maximum(ops.minimum(at, last), 0.0), "int32")
 
 
+def _rounded(length: Any, wanted: Any) -> Any:
+    """Return positions as TensorFlow rounds them.
+
+    At the edge of the Gaussian kernel, which does not end in 0, they decide.
+    """
+    scale = np.float32(wanted) / np.float32(length)
+    numbers = np.arange(wanted, dtype="float32")[:, None]
+    return (numbers + np.float32(0.5)) * (np.float32(1) / scale) - np.float32(0.5)
+
+
 def _area(length: DimLike, wanted: DimLike) -> Any:
     dtype = _dtype(length, wanted)
     step = ops.divide(_float(length), _float(wanted))
@@ -138,6 +150,8 @@ def _matrix(
         weights = _area(length, wanted)
     else:
         at = ops.expand_dims(centers.positions(length, wanted), -1)
+        if method == "gaussian" and not has_dims(at):
+            at = _rounded(length, wanted)
         if method == "bilinear" and not antialias:
             last = ops.subtract(_float(length), 1.0)
             at = ops.maximum(ops.minimum(at, last), 0.0)
@@ -191,6 +205,28 @@ def resize(
         scale = min(height / lengths[0], width / lengths[1])
         size = [round(length * scale) for length in lengths]
     return _resized(images, size, method.lower(), Centers(), antialias)
+
+
+# What graphs call kernels.
+KERNEL_TYPES = {"triangle": "bilinear", "keyscubic": "bicubic"}
+
+
+@op(ScaleAndTranslate=Raw("images size scale translation", "kernel_type antialias"))
+def scale_and_translate(
+    images: Value,
+    size: tuple[int, ...],
+    scale: Value,
+    translation: Value,
+    kernel_type: str = "lanczos3",
+    antialias: bool = True,
+) -> Value:
+    """Resize by a kernel: `tf.image.resize` moves nothing."""
+    lengths = kinds.integers(computed.shape(images)[-3:-1])
+    expected = np.divide(size, lengths)
+    if np.any(translation) or not np.allclose(np.asarray(scale), expected, 1e-5):
+        raise ValueError(f"scale: expected {expected} and no translation")
+    method = KERNEL_TYPES.get(kernel_type, kernel_type)
+    return _resized(images, size, method, Centers(), antialias)
 
 
 def _resized_by_1(

@@ -1,5 +1,6 @@
 """`tf.linalg`: products of matrices, their parts, and norms."""
 
+import math
 import string
 from typing import Any
 
@@ -90,7 +91,7 @@ def einsum(equation: str, inputs: Values | None = None) -> Value:
     return ops.einsum(equation, *inputs)
 
 
-@op("linalg.diag", MatrixDiag=Raw("diagonal"), MatrixDiagV3=DIAG)
+@op("linalg.diag", MatrixDiag=Raw("diagonal"), MatrixDiagV2=DIAG, MatrixDiagV3=DIAG)
 def diag(
     diagonal: Value,
     k: int = 0,
@@ -105,10 +106,49 @@ def diag(
     return ops.multiply(ops.expand_dims(diagonal, -1), identity)
 
 
-@op("linalg.diag_part", MatrixDiagPart=Raw("input"), MatrixDiagPartV3=DIAG_PART)
+@op(
+    "linalg.diag_part",
+    MatrixDiagPart=Raw("input"),
+    MatrixDiagPartV2=DIAG_PART,
+    MatrixDiagPartV3=DIAG_PART,
+)
 def diag_part(input: Value, k: int = 0, padding_value: float = 0) -> Value:
     """Return one diagonal."""
     return ops.diagonal(input, offset=k, axis1=-2, axis2=-1)
+
+
+@op(
+    "linalg.set_diag",
+    MatrixSetDiag=Raw("input diagonal"),
+    MatrixSetDiagV2=Raw("input diagonal k"),
+    MatrixSetDiagV3=Raw("input diagonal k"),
+)
+def set_diag(input: Value, diagonal: Value, k: int = 0) -> Value:
+    """Replace the main diagonal."""
+    if k:
+        raise ValueError(f"k: expected the main diagonal, found {k}")
+    rows, columns = computed.shape(input)[-2:]
+    axis = -2 if computed.shape(diagonal)[-1] == columns else -1
+    is_on_it = eye(rows, columns, dtype="bool")
+    return ops.where(is_on_it, ops.expand_dims(diagonal, axis), input)
+
+
+@op("linalg.tensor_diag", Diag=Raw("diagonal"))
+def tensor_diag(diagonal: Value) -> Value:
+    """Return a tensor of twice the rank that is 0 off its diagonal."""
+    lengths = [*computed.shape(diagonal)]
+    flat = diag(computed.reshape(diagonal, [-1]))
+    return computed.reshape(flat, lengths + lengths)
+
+
+@op("linalg.tensor_diag_part", DiagPart=Raw("input"))
+def tensor_diag_part(input: Value) -> Value:
+    """Undo `tensor_diag`."""
+    lengths = computed.shape(input)[: computed.rank(input) // 2]
+    count = math.prod(lengths)
+    return computed.reshape(
+        ops.diagonal(computed.reshape(input, [count, count])), lengths
+    )
 
 
 @op("linalg.band_part", MatrixBandPart=Raw("input num_lower num_upper"))
@@ -167,6 +207,18 @@ def solve(matrix: Value, rhs: Value, adjoint: bool = False) -> Value:
     """Return `x` with `matrix · x = rhs`."""
     matrix = _swapped(matrix) if adjoint else matrix
     return evaluate("linalg.solve", matrix, rhs)
+
+
+@op(
+    "linalg.triangular_solve",
+    MatrixTriangularSolve=Raw("matrix rhs", "lower adjoint"),
+)
+def triangular_solve(
+    matrix: Value, rhs: Value, lower: bool = True, adjoint: bool = False
+) -> Value:
+    """Do the same with one triangle of the matrix."""
+    matrix = ops.tril(matrix) if lower else ops.triu(matrix)
+    return solve(matrix, rhs, adjoint)
 
 
 def _turned(x: Any, y: Any) -> Any:

@@ -60,7 +60,9 @@ functions(
 )
 
 
-@op("math.add_n", "math.accumulate_n", AddN=Raw("*inputs"))
+@op(
+    "math.add_n", "math.accumulate_n", AddN=Raw("*inputs"), AccumulateNV2=Raw("*inputs")
+)
 def add_n(inputs: Values) -> Value:
     """Return the sum of a list."""
     total, *rest = inputs

@@ -124,13 +124,21 @@ functions(
 functions("targets predictions k:int", ("in_top_k", "math.in_top_k", ""))
 
 
-@op("compat.v1.math.in_top_k", InTopKV2=Raw("predictions targets k"))
+@op(
+    "compat.v1.math.in_top_k",
+    InTopKV2=Raw("predictions targets k"),
+    InTopK=Raw("predictions targets", "k"),
+)
 def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
     """Return what `in_top_k` does: TensorFlow 2 swapped the first two."""
     return ops.in_top_k(targets, predictions, k)
 
 
-@op("math.top_k", "nn.top_k", TopKV2=Raw("input k", "sorted", "values indices"))
+@op(
+    "math.top_k",
+    "nn.top_k",
+    TopKV2=Raw("input k", "sorted", "values indices"),
+)
 def top_k(
     input: Value, k: int = 1, sorted: bool = True, index_type: DType = "int32"
 ) -> tuple[Value, ...]:
@@ -292,6 +300,14 @@ def bucketize(input: Value, boundaries: Value) -> Value:
     """Return how many of the boundaries each number has reached."""
     number = ops.expand_dims(ops.cast(input, "float32"), -1)
     return ops.sum(ops.cast(ops.greater_equal(number, boundaries), "int32"), axis=-1)
+
+
+def _nth(input: Any, n: Any, reverse: bool = False) -> Any:
+    """Return the n-th smallest of each row, or the n-th largest."""
+    return computed.index(ops.sort(input, axis=-1), [..., -1 - n if reverse else n])
+
+
+functions("input n:int reverse:bool=False", (_nth, "", "NthElement"))
 
 
 @op("math.invert_permutation", v1=True, InvertPermutation=Raw("x"))

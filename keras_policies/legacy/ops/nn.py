@@ -3,6 +3,7 @@
 from typing import Any
 
 from keras_policies.legacy.ops.array_indexing import gather
+from keras_policies.legacy.ops.array_values import one_hot
 from keras_policies.legacy.ops.kinds import Axes, Layout, Value
 from keras_policies.legacy.ops.registry import Raw, functions, op
 from keras_policies.legacy.values import computed
@@ -13,6 +14,9 @@ FUSED = Raw(
     "epsilon data_format is_training",
     "y batch_mean batch_variance",
 )
+
+
+CROSS_ENTROPY = Raw("features labels", "", "loss backprop")
 
 
 def _l2_loss(t: Any) -> Any:
@@ -98,6 +102,20 @@ def softmax_cross_entropy(labels: Value, logits: Value, axis: int = -1) -> Value
 def sparse_cross_entropy(labels: Value, logits: Value) -> Value:
     """Return the cross entropy of classes given as numbers."""
     return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+
+
+@op(SoftmaxCrossEntropyWithLogits=CROSS_ENTROPY)
+def cross_entropy_node(features: Value, labels: Value) -> tuple[Value, ...]:
+    """Return the cross entropy of classes, and its gradient by the features."""
+    loss = ops.negative(ops.sum(ops.multiply(labels, ops.log_softmax(features)), -1))
+    return loss, ops.subtract(ops.softmax(features), labels)
+
+
+@op(SparseSoftmaxCrossEntropyWithLogits=CROSS_ENTROPY)
+def sparse_cross_entropy_node(features: Value, labels: Value) -> tuple[Value, ...]:
+    """Do the same for numbers of classes."""
+    labels = one_hot(labels, computed.shape(features)[-1], dtype=dtype_of(features))
+    return cross_entropy_node(features, labels)
 
 
 @op("nn.moments", v1=True, renamed={"keep_dims": "keepdims"})

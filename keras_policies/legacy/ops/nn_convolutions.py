@@ -145,7 +145,9 @@ def pool(
     return pooled(kind, input, ksize, strides, padding, data_format)
 
 
-@op("nn.bias_add", BiasAdd=Raw("value bias", "data_format"))
+@op(
+    "nn.bias_add", BiasAdd=Raw("value bias", "data_format"), BiasAddV1=Raw("value bias")
+)
 def bias_add(value: Value, bias: Value, data_format: Layout = LAST) -> Value:
     """Add a number per channel."""
     if data_format == "channels_first":

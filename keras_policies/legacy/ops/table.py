@@ -8,6 +8,7 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     array_indexing,
     array_shapes,
     array_values,
+    gradients,
     image,
     image_boxes,
     image_resize,

@@ -21,6 +21,7 @@ from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, Limi
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.recorded import (
     CALLS,
+    CASES,
     CONDITIONS,
     LOOPS,
     PASSING,
@@ -30,6 +31,7 @@ from keras_policies.legacy.base.recorded import (
     Recorded,
     Table,
     Trace,
+    branch,
 )
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def, table
@@ -192,9 +194,8 @@ class Interpreter:
             if self.keeps_calls:
                 self.calls.append(Call(within, outputs))
             return outputs
-        if node.op in CONDITIONS:
-            branch = "then_branch" if np.all(inputs[0]) else "else_branch"
-            return call(node.attributes.get(branch), inputs[1:])
+        if node.op in CONDITIONS + CASES:
+            return call(branch(node, inputs[0]), inputs[1:])
         if node.op in LOOPS:
             return _loop(node, inputs, call)
         if node.op in LISTS:

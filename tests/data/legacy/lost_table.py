@@ -1033,6 +1033,106 @@ class Condition(layers.Layer):
         return tf.cond(tf.reduce_sum(x) > 0.0, lambda: 2.0 * y, lambda: -y)
 
 
+class Columns(layers.Layer):
+    """A function of each step, by `map_fn` over a known number of them."""
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (4, 3))
+
+    def call(self, x):
+        steps = tf.transpose(x, [1, 0, 2])
+        both = tf.map_fn(
+            lambda pair: (tf.tanh(pair[0] @ self.w), 2.0 * pair[1]),
+            (steps, steps),
+            dtype=(tf.float32, tf.float32),
+        )
+        return tf.transpose(tf.concat(both, -1), [1, 0, 2])
+
+
+class Vectorized(Columns):
+    """A function of each example of the batch."""
+
+    def call(self, x):
+        return tf.vectorized_map(lambda item: tf.nn.softmax(item @ self.w), x)
+
+
+class ImageSpectrum(layers.Layer):
+    """A filter of images in the plane of frequencies."""
+
+    def build(self, shape):
+        self.real = self.add_weight("real", (6, 4))
+        self.imag = self.add_weight("imag", (6, 4))
+
+    def call(self, x):
+        x = tf.transpose(x, [0, 3, 1, 2])
+        found = tf.signal.rfft2d(x) * tf.complex(self.real, self.imag)
+        return tf.transpose(tf.signal.irfft2d(found), [0, 2, 3, 1])
+
+
+class Scans(layers.Layer):
+    """States that go on from step to step, forward and backwards."""
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (4, 4))
+
+    def call(self, x):
+        steps = tf.transpose(x, [1, 0, 2])
+
+        def step(state, item):
+            return tf.tanh(state @ self.w + item)
+
+        first = tf.zeros_like(steps[0])
+        forward = tf.scan(step, steps)
+        back = tf.scan(step, steps, initializer=first, reverse=True)
+        folded = tf.foldl(step, steps) - tf.foldr(step, steps, first)
+        return tf.transpose(tf.concat([forward, back], -1), [1, 0, 2]), folded
+
+
+class Switch(layers.Layer):
+    """A branch of three, by a number."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(3)
+
+    def call(self, x):
+        y = self.dense(x)
+        number = tf.cast(tf.floor(tf.reduce_sum(x)), tf.int32)
+        return tf.switch_case(number, [lambda: 2.0 * y, lambda: -y, lambda: y + 1.0])
+
+
+class Force(layers.Layer):
+    """The gradient of an energy, as in models of molecules."""
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (4, 5))
+        self.b = self.add_weight("b", (5,))
+
+    def call(self, x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.nn.softplus(tf.tanh(x) @ self.w + self.b)
+            y = tf.nn.sigmoid(y[:, None]) * tf.nn.elu(x @ self.w)[:, None]
+            energy = tf.reduce_sum(y / tf.sqrt(1.0 + tf.square(y)), [1, 2])
+        return -tape.gradient(energy, x)
+
+
+class Quantized(layers.Layer):
+    """Quantization-aware training: weights and outputs of few bits."""
+
+    def build(self, shape):
+        self.w = self.add_weight("w", (4, 3))
+        self.low = self.add_weight("low", (), trainable=False)
+        self.high = self.add_weight("high", (), trainable=False)
+
+    def call(self, x):
+        quantize = tf.quantization.fake_quant_with_min_max_args
+        w = quantize(self.w, -0.75, 0.75, num_bits=4)
+        low, high = -1.0 - tf.abs(self.low), 1.0 + tf.abs(self.high)
+        quantize = tf.quantization.fake_quant_with_min_max_vars
+        return quantize(x @ w, low, high, num_bits=5)
+
+
 class Loud(layers.Layer):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -1074,6 +1174,42 @@ def while_loop():
 @case("control flow", X)
 def unrolled_loop():
     return functional(Routing(), X)
+
+
+@case("control flow", SEQUENCE)
+def mapped_steps():
+    return functional(Columns(), SEQUENCE)
+
+
+@case("control flow", SEQUENCE, since=(2, 1))
+def vectorized():
+    return functional(Vectorized(), SEQUENCE)
+
+
+@case("complex numbers", IMAGE)
+def image_spectrum():
+    return functional(ImageSpectrum(), IMAGE)
+
+
+@case("control flow", SEQUENCE)
+def scanned_steps():
+    x = keras.Input((5, 4))
+    return keras.Model(x, list(Scans()(x)))
+
+
+@case("control flow", X)
+def switch_case():
+    return functional(Switch(), X)
+
+
+@case("gradients", X)
+def force():
+    return functional(Force(), X)
+
+
+@case("gradients", X)
+def quantized():
+    return functional(Quantized(), X)
 
 
 @case("control flow", X)

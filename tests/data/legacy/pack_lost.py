@@ -22,11 +22,12 @@ WITHOUT = ("fingerprint.pb",)
 TAKEN = {
     "2.0.0": """
 affine any_length bare_variable clip_constraint compiled_adam condition conv_inside
-dense_inside-mixed_float16 einsum gru_inside in_nested in_sequential lambda_distance
-lambda_normalize lambda_one_hot lambda_scale masked nested own_activation own_attention
-own_conv2d own_lookup positions sampling scale sequential_inside shared_two_shapes
-slope subclassed subclassed_blocks subclassed_dict subclassed_functionals
-subclassed_list subclassed_nested unrolled_loop where_gather_one_hot while_loop
+dense_inside-mixed_float16 einsum force gru_inside image_spectrum in_nested in_sequential
+lambda_distance lambda_normalize lambda_one_hot lambda_scale mapped_steps masked nested
+own_activation own_attention own_conv2d own_lookup positions quantized sampling scale
+scanned_steps sequential_inside shared_two_shapes slope subclassed subclassed_blocks
+subclassed_dict subclassed_functionals subclassed_list subclassed_nested switch_case
+unrolled_loop where_gather_one_hot while_loop
 """,
     "2.9.3": """
 affine_with_config any_length attention_inside attention_pool clip_constraint

@@ -124,6 +124,23 @@ def argmax_pool(padding, strides, include_batch_in_index=False):
     )
 
 
+def quantized(version, low, high, **options):
+    return (
+        [1.3 * np.abs(draw(2, 3)) if version == "V3" else 1.3 * draw(4, 3)],
+        lambda x: getattr(raw, f"QuantizeAndDequantize{version}")(
+            input=x,
+            input_min=np.array(low, "float32"),
+            input_max=np.array(high, "float32"),
+            **options,
+        ),
+    )
+
+
+def gradient(name, first, second, *tensors):
+    function = getattr(raw, f"{name}Grad")
+    return tensors, lambda x, y: function(**{first: x, second: y})
+
+
 # Case -> the tensors, and the op of them.
 CASES = {
     "fused_batch_norm": ([X], normalized(False)),
@@ -415,6 +432,170 @@ CASES = {
     "mean_of_integers": (
         [constant([-7, 2, 0], [1, 9, 1])],
         lambda x: raw.Mean(input=x, axis=constant(1)),
+    ),
+    "accumulated": (
+        [draw(2, 3), draw(2, 3)],
+        lambda x, y: raw.AccumulateNV2(inputs=[x, y], shape=[2, 3]),
+    ),
+    "shifted_left": ([COUNTS], lambda x: raw.LeftShift(x=x, y=constant(1, 3))),
+    "shifted_right": ([COUNTS - 4], lambda x: raw.RightShift(x=x, y=constant(1, 3))),
+    "remainder": ([COUNTS - 4], lambda x: raw.Mod(x=x, y=constant(2, 3))),
+    "bias_of_tensorflow_1": (
+        [X],
+        lambda x: raw.BiasAddV1(value=x, bias=constant(0.5, 2, -1, dtype="float32")),
+    ),
+    "in_top": (
+        [draw(3, 5), constant(1, 4, 0)],
+        lambda x, y: raw.InTopK(predictions=x, targets=y, k=2),
+    ),
+    **{
+        f"sorted_{name.lower()}": (
+            [np.sort(np.round(4 * draw(3, 6))), np.round(4 * draw(3, 4))],
+            lambda x, y, name=name: getattr(raw, name)(sorted_inputs=x, values=y),
+        )
+        for name in ("LowerBound", "UpperBound")
+    },
+    "third_largest": (
+        [draw(3, 5)],
+        lambda x: raw.NthElement(input=x, n=2, reverse=True),
+    ),
+    "third_smallest": ([draw(3, 5)], lambda x: raw.NthElement(input=x, n=2)),
+    "unraveled": (
+        [constant(0, 7, 23)],
+        lambda x: raw.UnravelIndex(indices=x, dims=constant(2, 3, 4)),
+    ),
+    "sparse_to_dense": (
+        [draw(3)],
+        lambda x: raw.SparseToDense(
+            sparse_indices=constant([0, 1], [2, 0], [2, 3]),
+            output_shape=constant(3, 4),
+            sparse_values=x,
+            default_value=np.float32(-7),
+        ),
+    ),
+    "sparse_to_dense_of_lines": (
+        [draw(2)],
+        lambda x: raw.SparseToDense(
+            sparse_indices=constant(3, 5),
+            output_shape=constant(7),
+            sparse_values=x,
+            default_value=np.float32(0),
+        ),
+    ),
+    "diagonal_replaced": (
+        [draw(2, 3, 3), draw(2, 3)],
+        lambda x, y: raw.MatrixSetDiagV3(input=x, diagonal=y, k=0),
+    ),
+    "diagonal_replaced_in_rows": (
+        [draw(2, 2, 4), draw(2, 2)],
+        lambda x, y: raw.MatrixSetDiag(input=x, diagonal=y),
+    ),
+    "diagonal_replaced_in_columns": (
+        [draw(2, 4, 2), draw(2, 2)],
+        lambda x, y: raw.MatrixSetDiagV2(input=x, diagonal=y, k=0),
+    ),
+    "tensor_diagonal": ([draw(2, 3)], lambda x: raw.Diag(diagonal=x)),
+    "part_of_tensor_diagonal": ([draw(2, 3, 2, 3)], lambda x: raw.DiagPart(input=x)),
+    **{
+        f"triangular_{name}": (
+            [draw(2, 3, 3) + 2 * np.eye(3, dtype="float32"), draw(2, 3, 2)],
+            lambda x, y, options=options: raw.MatrixTriangularSolve(
+                matrix=x, rhs=y, **options
+            ),
+        )
+        for name, options in (
+            ("lower", {}),
+            ("upper_adjoint", {"lower": False, "adjoint": True}),
+        )
+    },
+    "cross_entropy": (
+        [3 * draw(3, 4), np.abs(draw(3, 4))],
+        lambda x, y: raw.SoftmaxCrossEntropyWithLogits(features=x, labels=y),
+    ),
+    "sparse_cross_entropy": (
+        [3 * draw(3, 4), constant(1, 0, 3)],
+        lambda x, y: raw.SparseSoftmaxCrossEntropyWithLogits(features=x, labels=y),
+    ),
+    **{
+        f"resized_by_{name}": (
+            [draw(1, 5, 4, 2)],
+            lambda x, name=name, size=size: raw.ScaleAndTranslate(
+                images=x,
+                size=constant(*size),
+                scale=np.divide(size, (5, 4)).astype("float32"),
+                translation=np.zeros(2, "float32"),
+                kernel_type=name,
+                antialias=name != "gaussian",
+            ),
+        )
+        for name, size in (
+            ("triangle", (2, 3)),
+            ("keyscubic", (3, 9)),
+            ("lanczos3", (3, 3)),
+            ("gaussian", (3, 3)),
+        )
+    },
+    "quantized": quantized("V4", -0.7, 1.0, num_bits=4, range_given=True),
+    "quantized_from_below": quantized(
+        *("V2", -1.1, 0.3),
+        num_bits=5,
+        range_given=True,
+        narrow_range=True,
+        round_mode="HALF_UP",
+    ),
+    "quantized_without_signs": quantized(
+        "V3", 0.0, 0.0, num_bits=np.int32(3), signed_input=False, range_given=False
+    ),
+    "quantized_of_channels": quantized(
+        *("V4", [-0.7, 0, -0.1], [0.2, 1.1, 0.3]), num_bits=4, range_given=True, axis=1
+    ),
+    **{
+        f"gradient_of_{name.lower()}": gradient(
+            *(name, "y", "dy"), draw(3, 4) / 3 + 0.5, draw(3, 4)
+        )
+        for name in ("Tanh", "Sigmoid", "Sqrt", "Rsqrt", "Reciprocal")
+    },
+    **{
+        f"gradient_of_{name.lower()}": gradient(
+            *(name, "gradients", "features"), draw(3, 4), 8 * draw(3, 4)
+        )
+        for name in ("Relu", "Relu6", "LeakyRelu", "Softplus", "Softsign")
+    },
+    **{
+        f"gradient_of_{name.lower()}": gradient(
+            *(name, "gradients", "outputs"), draw(3, 4), draw(3, 4)
+        )
+        for name in ("Elu", "Selu")
+    },
+    "gradient_of_bias": ([X], lambda x: raw.BiasAddGrad(out_backprop=x)),
+    "gradient_of_bias_of_channels_first": (
+        [X],
+        lambda x: raw.BiasAddGrad(out_backprop=x, data_format="NCHW"),
+    ),
+    "gradient_of_index": (
+        [draw(3, 1, 2, 2)],
+        lambda x: raw.StridedSliceGrad(
+            shape=constant(3, 4, 2, 5),
+            begin=constant(0, 0, -2, 0, 1),
+            end=constant(0, 0, -1, 2, 5),
+            strides=constant(1, 1, 1, 1, 2),
+            dy=x,
+            ellipsis_mask=1,
+            new_axis_mask=2,
+            shrink_axis_mask=4,
+        ),
+    ),
+    "gradient_of_reversed": (
+        [draw(2, 3)],
+        lambda x: raw.StridedSliceGrad(
+            shape=constant(2, 6),
+            begin=constant(0, 0),
+            end=constant(2, 0),
+            strides=constant(1, -2),
+            dy=x,
+            begin_mask=3,
+            end_mask=3,
+        ),
     ),
 }
 

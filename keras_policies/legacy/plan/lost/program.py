@@ -152,7 +152,9 @@ def named(
         if spec.shape is None:
             raise LegacyModelError(
                 f"the function that it recorded takes a tensor {spec.name!r} of any "
-                "rank, which a Functional model cannot have."
+                "rank, which a Functional model cannot have.",
+                "Save the model again with a known rank, as in a signature of "
+                "tf.TensorSpec((None, 4)).",
             )
         name = names.take(spec.name or f"input_{number + 1}")
         specs.append(Spec(spec.shape, spec.dtype, name))

@@ -12,6 +12,7 @@ from keras_policies.legacy.base import configs, remedies
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.recorded import (
     CALLS,
+    CASES,
     CONDITIONS,
     LOOPS,
     PASSING,
@@ -19,6 +20,8 @@ from keras_policies.legacy.base.recorded import (
     Output,
     Recorded,
     Spec,
+    branch,
+    branches,
 )
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
@@ -155,7 +158,7 @@ class _Calling:
             return _each(inputs)
         if node.op in CALLS:
             return _each(self._called(node.attributes.get("f"), inputs))
-        if node.op in CONDITIONS:
+        if node.op in CONDITIONS + CASES:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
             add, recorded = self.tracing.add, self.tracing.recorded
@@ -231,17 +234,21 @@ class _Calling:
     def _chosen(
         self, node: Node, condition: Value, inputs: Sequence[Value]
     ) -> list[Value]:
-        """Return the outputs of the branch of an `If`, or a choice between both."""
-        names = [node.attributes.get(key) for key in ("then_branch", "else_branch")]
+        """Return the outputs of the branch of a condition, or a choice between all."""
         if isinstance(condition, Known):
-            return self._called(names[not np.all(condition.value)], inputs)
-        branches = [self._called(name, inputs) for name in names]
-        return [
-            Result(
-                self.tracing.add(OpStep(node.name, "SelectV2", {}, (condition, *both)))
-            )
-            for both in zip(*branches, strict=True)
-        ]
+            return self._called(branch(node, condition.value), inputs)
+        *others, left = (self._called(name, inputs) for name in branches(node))
+
+        def add(op: str, *values: Value) -> Result:
+            return Result(self.tracing.add(OpStep(node.name, op, {}, values)))
+
+        for number, one in reversed([*enumerate(others)]):
+            is_one = condition
+            if node.op in CASES:
+                is_one = add("Equal", condition, Known(np.int32(number)))
+            pairs = zip(one, left, strict=True)
+            left = [add("SelectV2", is_one, *both) for both in pairs]
+        return left
 
     def _called(self, name: object, inputs: Sequence[Value]) -> list[Value]:
         return self.tracing.follow(str(name), inputs, self.depth + 1)

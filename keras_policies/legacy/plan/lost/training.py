@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.base.recorded import (
     CALLS,
+    CASES,
     CONDITIONS,
     Nest,
     Node,
     Recorded,
     RecordedLayer,
     Trace,
+    branches,
 )
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan.lost.steps import (
@@ -39,11 +41,6 @@ from keras_policies.legacy.programs.dropouts import DROPOUT
 from keras_policies.legacy.programs.generators import DRAWS
 
 Followed = tuple[list[Step], list[Value]]
-# Op -> the attributes that are functions.
-CALLED = {
-    **dict.fromkeys(CALLS, ("f",)),
-    **dict.fromkeys(CONDITIONS, ("then_branch", "else_branch")),
-}
 # Layers that do nothing in inference, as in tf.keras.
 RANDOM = {
     *("RandomBrightness", "RandomContrast", "RandomFlip", "RandomRotation"),
@@ -105,14 +102,17 @@ def _nodes(recorded: Recorded, name: str) -> list[Node]:
         own = () if function is None else function.nodes.values()
         budget.work(budget.NODE * len(own))
         nodes += own
-        called = {
-            str(node.attributes.get(key))
-            for node in own
-            for key in CALLED.get(node.op, ())
-        }
+        called = {name for node in own for name in _functions(node)}
         waiting += called - seen
         seen |= called
     return nodes
+
+
+def _functions(node: Node) -> Sequence[str]:
+    """Return the functions that a node runs, but for loops."""
+    if node.op in CALLS:
+        return [str(node.attributes.get("f"))]
+    return branches(node) if node.op in CONDITIONS + CASES else ()
 
 
 def _holds_statistics(layer: RecordedLayer, first: Followed) -> bool:

@@ -91,11 +91,11 @@ def open_folder(folder: pathlib.Path, meta_graph: Message) -> SavedObjects:
 
 
 def functions_of(nodes: Sequence[Message], edges: Edges) -> Edges:
-    """Return those edges of an object that lead to functions."""
+    """Return those edges of an object that lead to functions which were traced."""
     return {
         name: node
         for name, node in edges.items()
-        if nodes[node].HasField("function") or nodes[node].bare_concrete_function
+        if nodes[node].function.concrete_functions or nodes[node].bare_concrete_function
     }
 
 
