@@ -282,6 +282,15 @@ def scatter_nd(indices: Value, updates: Value, shape: Lengths) -> Value:
     return computed.reshape(SEGMENTS["sum"](updates, at, count), shape)
 
 
+def _updated(tensor: Any, indices: Any, updates: Any) -> Any:
+    """Put the updates in place; torch takes a matrix of positions, nothing larger."""
+    count, axes = computed.rank(indices) - 1, computed.shape(indices)[-1]
+    if count > 1:
+        indices = computed.reshape(indices, [-1, axes])
+        updates = computed.reshape(updates, [-1, *computed.shape(updates)[count:]])
+    return ops.scatter_update(tensor, indices, updates)
+
+
 def _scattered(
     reduction: str, combine: str, tensor: Any, indices: Any, updates: Any
 ) -> Any:
@@ -294,7 +303,7 @@ def _scattered(
 
 # Ending of the name in TensorFlow -> the function in keras.ops, or a formula.
 SCATTERED: Mapping[str, str | Callable[..., Any]] = {
-    "update": "scatter_update",
+    "update": _updated,
     "add": functools.partial(_scattered, "sum", "add"),
     "sub": functools.partial(_scattered, "sum", "subtract"),
     "max": functools.partial(_scattered, "max", "maximum"),

@@ -169,6 +169,17 @@ def solve(matrix: Value, rhs: Value, adjoint: bool = False) -> Value:
     return evaluate("linalg.solve", matrix, rhs)
 
 
+@op(
+    "linalg.triangular_solve",
+    MatrixTriangularSolve=Raw("matrix rhs", "lower adjoint"),
+)
+def triangular_solve(
+    matrix: Value, rhs: Value, lower: bool = True, adjoint: bool = False
+) -> Value:
+    """Return the same of a matrix of which the other triangle counts as 0."""
+    return solve(ops.tril(matrix) if lower else ops.triu(matrix), rhs, adjoint)
+
+
 def _turned(x: Any, y: Any) -> Any:
     return ops.multiply(ops.roll(x, -1, axis=-1), ops.roll(y, -2, axis=-1))
 

@@ -1,5 +1,6 @@
 """`tf.math`: arithmetic, comparisons and functions of one number, item by item."""
 
+import functools
 from typing import Any
 
 from keras_policies.legacy.ops.kinds import Value, Values
@@ -98,4 +99,38 @@ functions(
         "math.multiply_no_nan",
         "MulNoNan",
     ),
+)
+
+
+def _product(*factors: Any) -> Any:
+    return functools.reduce(ops.multiply, factors)
+
+
+def _relu_gradient(dy: Any, x: Any) -> Any:
+    return ops.where(ops.greater(x, 0), dy, ops.zeros_like(dy))
+
+
+def _elu_gradient(dy: Any, y: Any) -> Any:
+    return ops.multiply(dy, ops.where(ops.less(y, 0), ops.add(y, 1), ops.ones_like(y)))
+
+
+# What `tf.GradientTape` leaves in a graph: of a function's result `y`, or of what it
+# took, `x`, and of the gradient `dy` of its result.
+functions(
+    "y dy",
+    (lambda y, dy: _product(dy, ops.subtract(1, ops.square(y))), "", "TanhGrad"),
+    (lambda y, dy: _product(dy, y, ops.subtract(1, y)), "", "SigmoidGrad"),
+    (lambda y, dy: ops.true_divide(_product(dy, 0.5), y), "", "SqrtGrad"),
+    (lambda y, dy: _product(dy, -0.5, y, y, y), "", "RsqrtGrad"),
+    (lambda y, dy: _product(dy, -1, y, y), "", "InvGrad ReciprocalGrad"),
+)
+functions(
+    "dy x",
+    (
+        lambda dy, x: ops.where(ops.greater(x, 0), dy, ops.zeros_like(dy)),
+        "",
+        "ReluGrad",
+    ),
+    (lambda dy, x: _product(dy, ops.sigmoid(x)), "", "SoftplusGrad"),
+    (_elu_gradient, "", "EluGrad"),
 )

@@ -15,6 +15,7 @@ from keras_policies.legacy.values.evaluator import (
     dtype_of,
     evaluate,
     is_integer_dtype,
+    is_tensor,
     ops,
 )
 
@@ -135,10 +136,13 @@ def top_k(
 def _lines(data: Any, segment_ids: Any) -> tuple[Any, Any]:
     """Return items and segments as one axis: the segments may have several."""
     axes = computed.rank(segment_ids)
-    if axes < 2:
-        return data, segment_ids
-    rest = computed.shape(data)[axes:]
-    return computed.reshape(data, [-1, *rest]), computed.reshape(segment_ids, [-1])
+    if axes > 1:
+        data = computed.reshape(data, [-1, *computed.shape(data)[axes:]])
+        segment_ids = computed.reshape(segment_ids, [-1])
+    if is_tensor(segment_ids) and not is_tensor(data):  # Keras looks at `data` alone
+        every = ops.subtract(ops.cumsum(ops.ones_like(segment_ids)), 1)
+        data = ops.take(data, every, axis=0)
+    return data, segment_ids
 
 
 def _membership(segment_ids: Any, num_segments: DimLike) -> Any:
@@ -286,6 +290,31 @@ def bucketize(input: Value, boundaries: Value) -> Value:
     """Return how many of the boundaries each number has reached."""
     number = ops.expand_dims(ops.cast(input, "float32"), -1)
     return ops.sum(ops.cast(ops.greater_equal(number, boundaries), "int32"), axis=-1)
+
+
+def _bound(comparison: str, line: Any, values: Any, out_type: str) -> Any:
+    """Return how many numbers of a sorted line come before each value."""
+    pair = ops.expand_dims(values, -1), ops.expand_dims(line, -2)
+    return ops.sum(ops.cast(evaluate(comparison, *pair), out_type), axis=-1)
+
+
+functions(
+    "line values out_type:DType='int32'",
+    (functools.partial(_bound, "greater"), "", "LowerBound"),
+    (functools.partial(_bound, "greater_equal"), "", "UpperBound"),
+)
+
+
+@op("searchsorted")
+def searchsorted(
+    sorted_sequence: Value,
+    values: Value,
+    side: str = "left",
+    out_type: DType = "int32",
+) -> Value:
+    """Return where values would come in sorted lines."""
+    comparison = "greater" if side == "left" else "greater_equal"
+    return _bound(comparison, sorted_sequence, values, out_type)
 
 
 @op("math.invert_permutation", v1=True, InvertPermutation=Raw("x"))

@@ -412,6 +412,43 @@ CASES = {
         [draw(4, 3, 3) - np.eye(3, dtype="float32")],
         lambda x: raw.LogMatrixDeterminant(input=x),
     ),
+    **{
+        f"{name.lower()}_gradient": (
+            [draw(5) ** 2 + 0.1, draw(5)],
+            lambda y, dy, function=getattr(raw, f"{name}Grad"): function(y=y, dy=dy),
+        )
+        for name in ("Tanh", "Sigmoid", "Sqrt", "Rsqrt", "Reciprocal")
+    },
+    "relu_gradient": (
+        [draw(5), constant(-1.0, 0.0, 0.5, 2.0, -3.0, dtype="float32")],
+        lambda dy, x: raw.ReluGrad(gradients=dy, features=x),
+    ),
+    "softplus_gradient": (
+        [draw(5), constant(-40.0, -1.0, 0.0, 2.0, 40.0, dtype="float32")],
+        lambda dy, x: raw.SoftplusGrad(gradients=dy, features=x),
+    ),
+    "elu_gradient": (
+        [draw(5), constant(-0.9, -0.5, 0.0, 2.0, 3.0, dtype="float32")],
+        lambda dy, y: raw.EluGrad(gradients=dy, outputs=y),
+    ),
+    **{
+        name: (
+            [constant([0.5, 2.0, -4.0], [4.0, 0.0, 1.5], dtype="float32")],
+            lambda x, function=function: function(
+                sorted_inputs=np.float32([[-1, 0.5, 2, 2], [0, 1, 2, 3]]), values=x
+            ),
+        )
+        for name, function in [
+            ("lower_bound", raw.LowerBound),
+            ("upper_bound", raw.UpperBound),
+        ]
+    },
+    "triangular_solve": (
+        [draw(2, 3, 3) + 2 * np.eye(3, dtype="float32"), draw(2, 3, 2)],
+        lambda x, y: raw.MatrixTriangularSolve(
+            matrix=x, rhs=y, lower=False, adjoint=True
+        ),
+    ),
 }
 
 
