@@ -11,7 +11,7 @@ import keras
 from keras_policies import keras_internals, warn
 from keras_policies.annotations import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import progress
-from keras_policies.legacy.base import errors
+from keras_policies.legacy.base import configs, errors
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.build import build, checking, compiling, targets, weights
 from keras_policies.legacy.plan import plan
@@ -174,14 +174,20 @@ def rebuild(
     """Read a legacy file, plan its model and build it, with a progress bar.
 
     A class of the file that only has the name of one of Keras's is rebuilt like any
-    other whose code is lost: its config, its weights or its outputs show it.
+    other whose code is lost: its config, its weights or its outputs show it. Where that
+    does not help, a model that lists its layers becomes its recorded function: a config
+    does not say which masks the lost layers in it make or change.
 
     User-defined classes are those of the surrounding `custom_object_scope`. The errors
     are those of `load_model`, and Keras3ModelError.
     """
     sources.check_meant(path)
     with readers.read(path) as legacy:
-        namesakes, first = frozenset[str](), None
+        namesakes, by_function, first = frozenset[str](), False, None
+        may_rebuild = rebuild_lost and legacy.recorded is not None
+        # The function is tried once: at once if masks may get lost, else as a last way.
+        has_function = may_rebuild and signature is None
+        has_function = has_function and configs.is_graph(legacy.config)
         while True:
             try:
                 planned = plan.make(
@@ -193,18 +199,29 @@ def rebuild(
                     keeps_texts=keeps_texts,
                     signature=signature,
                     namesakes=namesakes,
+                    by_function=by_function,
                 )
+                if has_function and planned.loses_masks:
+                    by_function, has_function = True, False
+                    continue
                 planned.raise_if_missing()
                 with progress.bar(f"Reading {path}", legacy.size) as advance:
                     built = build.build(planned, compile, advance)
                 return _checked(built, signature, verify)
             except LegacyModelError as error:
                 suspects = error.suspects - namesakes
-                if first is not None and not suspects:
-                    raise first from None
-                if not (suspects and rebuild_lost and legacy.recorded):
+                is_final = not may_rebuild or isinstance(error, errors.LimitError)
+                if by_function and first is None and not is_final:
+                    by_function = False  # as its config says
+                elif suspects and not by_function and not is_final:
+                    namesakes, first = namesakes | suspects, first or error
+                elif has_function and not is_final:
+                    namesakes, first = frozenset(), first or error
+                    by_function, has_function = True, False
+                elif first is None:
                     raise
-                namesakes, first = namesakes | suspects, first or error
+                else:
+                    raise first from first.__cause__
 
 
 def _checked(

@@ -348,3 +348,23 @@ def test_a_draw_that_is_scaled_by_itself_ends():
     function = Function("f", ("x",), nodes, (Output("end"),))
     recorded = Recorded({}, {}, {}, {"f": function}, {})
     assert idioms.function(recorded, "f").nodes["end"].op == "Mul"
+
+
+@pytest.mark.parametrize("name", ["lstm_inside", "own_attention"])
+def test_a_graph_in_float16_is_known_by_its_rounding(folder, monkeypatch, name):
+    """A file without Keras metadata does not say where it computes in float16."""
+    monkeypatch.setattr(plan.Plan, "compute_dtypes", {"float32"})
+    case = lost_files.of(folder, f"2.15.1/{name}-mixed_float16")
+    with pytest.warns(UserWarning, match="made of the functions"):
+        load_model(case.model, verify=True)
+
+
+def test_inputs_end_with_vectors_that_may_be_padding():
+    (found,) = checking._inputs([Spec((None, 5, 3), "float32")], (5,), None, {})
+    np.testing.assert_array_equal(found[-1, -2:], [[-1.0] * 3, [0.0] * 3])
+    assert np.all(found[0] != 0)
+
+
+def test_complex_numbers_in_the_place_of_real_ones_differ():
+    one = np.ones(3, "float32")
+    assert checking._share(one.astype("complex64"), one) == np.inf

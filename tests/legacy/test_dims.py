@@ -162,3 +162,10 @@ def test_a_range_of_unknown_length_has_steps():
         [0, 2, 4],
         [5, 3, 1],
     ]
+
+
+def test_a_length_is_filled_up_to_a_multiple():
+    assert dims.multiple_after(LENGTH, -LENGTH % 4) == 4
+    assert dims.multiple_after(LENGTH + 1, -(LENGTH + 1) % 3) == 3
+    assert dims.multiple_after(LENGTH, LENGTH // 4) is None
+    assert dims.multiple_after(LENGTH, -BATCH % 4) is None

@@ -41,7 +41,7 @@ NAMES = [
     f"{release}/{name}{ending}"
     for release in RELEASES
     for ending, file in (("", "about.json"), (".h5", "model.h5"))
-    for name in lost_files.names(release, file, ("", "-idioms"))
+    for name in lost_files.names(release, file, ("", "-idioms", "-examples"))
 ]
 REFUSED = {
     # How many rows there are is in the data.

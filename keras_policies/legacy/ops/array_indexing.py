@@ -351,6 +351,15 @@ def sparse_to_dense(
     return ops.where(ops.not_equal(is_other, 0), found, default_value)
 
 
+def _updated(tensor: Any, indices: Any, updates: Any) -> Any:
+    """Put the updates in place; torch takes a matrix of positions, nothing larger."""
+    count, axes = computed.rank(indices) - 1, computed.shape(indices)[-1]
+    if count > 1:
+        indices = computed.reshape(indices, [-1, axes])
+        updates = computed.reshape(updates, [-1, *computed.shape(updates)[count:]])
+    return ops.scatter_update(tensor, indices, updates)
+
+
 def _scattered(
     reduction: str, combine: str, tensor: Any, indices: Any, updates: Any
 ) -> Any:
@@ -363,7 +372,7 @@ def _scattered(
 
 # Ending of the name in TensorFlow -> the function in keras.ops, or a formula.
 SCATTERED: Mapping[str, str | Callable[..., Any]] = {
-    "update": "scatter_update",
+    "update": _updated,
     "add": functools.partial(_scattered, "sum", "add"),
     "sub": functools.partial(_scattered, "sum", "subtract"),
     "max": functools.partial(_scattered, "max", "maximum"),

@@ -9,9 +9,14 @@ import numpy as np
 from keras_policies.legacy.ops import kinds
 from keras_policies.legacy.ops.kinds import Axes, DType, Lengths, Pairs, Value, Values
 from keras_policies.legacy.ops.registry import Raw, functions, op
-from keras_policies.legacy.values import computed
+from keras_policies.legacy.values import computed, dims
 from keras_policies.legacy.values.dims import DimLike, UndecidedError
-from keras_policies.legacy.values.evaluator import dtype_of, has_dims, ops
+from keras_policies.legacy.values.evaluator import (
+    dtype_of,
+    has_dims,
+    is_tensor,
+    ops,
+)
 
 SQUEEZE = Raw("input", "axis=squeeze_dims")
 PAD_V2 = Raw("tensor paddings constant_values")
@@ -35,6 +40,18 @@ def shape(input: Value, out_type: DType = "int32") -> Value:
 def shape_n(input: Values, out_type: DType = "int32") -> tuple[Value, ...]:
     """Return the shapes of several values."""
     return tuple(shape(value, out_type) for value in input)
+
+
+@op(ConcatOffset=Raw("*values"))
+def concat_offset(values: Values) -> tuple[Value, ...]:
+    """Return where each part of a concatenation starts; first comes the axis."""
+    (axis, first, *others), found = values, []
+    start = [0] * len(first)
+    for part in (first, *others):
+        found.append(computed.vector(start, "int32"))
+        start = [*start]
+        start[int(axis)] += part[int(axis)]
+    return tuple(found)
 
 
 @op("size", v1=True, Size=Raw("input", "out_type"))
@@ -135,11 +152,32 @@ def _padded(tensor: Any, pairs: list[tuple[DimLike, ...]], number: Any) -> Any:
         for end, count in enumerate(pair):
             if has_dims(count):
                 lengths = [*computed.shape(tensor)]
+                n = dims.multiple_after(lengths[axis], count) if end else None
+                if n is not None and not is_tensor(number) and not np.any(number):
+                    tensor = computed.filled_up(tensor, axis, count, n)
+                    continue
                 lengths[axis] = count
                 more = computed.full(lengths, number, dtype_of(tensor))
                 parts = [more, tensor] if end == 0 else [tensor, more]
                 tensor = ops.concatenate(parts, axis=axis)
     return tensor
+
+
+@op("meshgrid")
+def meshgrid(
+    x: Value, y: Value | None = None, z: Value | None = None, indexing: str = "xy"
+) -> tuple[Value, ...]:
+    """Return the coordinates of a grid of one to three lines, one value a line."""
+    lines = [line for line in (x, y, z) if line is not None]
+    axes = [*range(len(lines))]
+    if indexing == "xy":
+        axes[:2] = axes[1::-1]
+    lengths = [computed.shape(lines[axis])[0] for axis in axes]
+    placed = zip(lines, axes, strict=True)
+    return tuple(
+        computed.broadcast_to(computed.along(line, axis, len(axes)), lengths)
+        for line, axis in placed
+    )
 
 
 @op("concat", ConcatV2=Raw("*values axis"))

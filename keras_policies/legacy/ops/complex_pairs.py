@@ -49,7 +49,7 @@ def _part(value: Any, name: str) -> Any:
         return [_part(item, name) for item in value]
     if isinstance(value, Complex):
         return getattr(value, name)
-    is_constant = np.iscomplexobj(value) if isinstance(value, np.ndarray) else False
+    is_constant = isinstance(value, np.ndarray | np.generic) and np.iscomplexobj(value)
     return getattr(value, name) if is_constant else value
 
 
@@ -90,6 +90,17 @@ def _product(function: Function, arguments: Arguments) -> Complex:
         ops.subtract(of(a, c), of(b, d)),
         ops.add(of(a, d), of(b, c)),
     )
+
+
+def _summed_products(function: Function, arguments: Arguments) -> Complex:
+    """Do what einsum does with two operands, one or both of them complex."""
+    if len(arguments["inputs"]) != 2:
+        raise ValueError("einsum of complex numbers takes two operands here")
+
+    def of_two(x: Any, y: Any) -> Any:
+        return function(equation=arguments["equation"], inputs=[x, y])
+
+    return _product(of_two, dict(zip("xy", arguments["inputs"], strict=True)))
 
 
 def _quotient(function: Function, arguments: Arguments) -> Complex:
@@ -168,6 +179,7 @@ RULES: dict[str, Callable[[Function, Arguments], Any]] = {
     **dict.fromkeys(LINEAR, _each),
     **dict.fromkeys(("math.add", "math.subtract"), _sum),
     **dict.fromkeys(("math.multiply", "linalg.matmul"), _product),
+    "linalg.einsum": _summed_products,
     "math.divide": _quotient,
     "cast": _cast,
     "math.abs": _of_one(absolute),

@@ -85,9 +85,12 @@ class OpCall(keras_internals.LayerCall):
                 given.update(map(id, value.sources))
             elif has_dims(value):
                 given.update(id(axis.tensor) for axis in dims.axes_in(value))
+        parts = keras.tree.flatten(
+            [x.sources if isinstance(x, Complex) else x for x in outputs]
+        )
         made = {
             id(operation): operation
-            for tensor in outputs
+            for tensor in parts
             if is_tensor(tensor)
             for operation, _, _ in keras_internals.calls_before(tensor, given)
         }

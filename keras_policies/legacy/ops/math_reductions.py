@@ -15,6 +15,7 @@ from keras_policies.legacy.values.evaluator import (
     dtype_of,
     evaluate,
     is_integer_dtype,
+    is_tensor,
     ops,
 )
 
@@ -149,10 +150,13 @@ def top_k(
 def _lines(data: Any, segment_ids: Any) -> tuple[Any, Any]:
     """Return items and segments as one axis: the segments may have several."""
     axes = computed.rank(segment_ids)
-    if axes < 2:
-        return data, segment_ids
-    rest = computed.shape(data)[axes:]
-    return computed.reshape(data, [-1, *rest]), computed.reshape(segment_ids, [-1])
+    if axes > 1:
+        data = computed.reshape(data, [-1, *computed.shape(data)[axes:]])
+        segment_ids = computed.reshape(segment_ids, [-1])
+    if is_tensor(segment_ids) and not is_tensor(data):  # Keras looks at `data` alone
+        every = ops.subtract(ops.cumsum(ops.ones_like(segment_ids)), 1)
+        data = ops.take(data, every, axis=0)
+    return data, segment_ids
 
 
 def _membership(segment_ids: Any, num_segments: DimLike) -> Any:

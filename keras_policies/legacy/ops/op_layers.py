@@ -11,6 +11,7 @@ from keras_policies.legacy.base.configs import keras_object, layer_name
 GRAPH_OP = "TensorFlowOpLayer"
 FUNCTIONS = "TFOpLambda", "SlicingOpLambda"
 METHODS = "ClassMethod", "InstanceMethod", "InstanceProperty"
+UNRECORDED = ("meshgrid",)  # of these, tf.keras did not write down the inputs
 CLASSES = frozenset((GRAPH_OP, *FUNCTIONS, *METHODS))
 # `keras.saving` finds the `OpCall` of layer.py under this name.
 PACKAGE = "keras_policies"
@@ -34,7 +35,8 @@ def is_known(class_name: str, config: Config) -> bool:
 
     if class_name == GRAPH_OP:
         return name_of_op(class_name, config) in table.NODES
-    return class_name in FUNCTIONS and str(config.get("function")) in table.FUNCTIONS
+    known = table.FUNCTIONS.keys() - UNRECORDED
+    return class_name in FUNCTIONS and config.get("function") in known
 
 
 def op_call_config(class_name: str, config: Config, path: str) -> Config:

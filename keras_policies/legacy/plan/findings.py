@@ -43,6 +43,7 @@ class Settings:
     lost: "Replacing | None" = None
     # Classes that are not Keras's in this file, though their names are.
     namesakes: frozenset[str] = frozenset()
+    by_function: bool = False  # whether the model becomes its function, not its config
 
     def policy_of(self, written: Any) -> PolicyLike | None:
         """Return what a `dtype` becomes, or raise ValueError if it is no policy."""

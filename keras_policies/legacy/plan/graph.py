@@ -58,6 +58,20 @@ def only_for_losses(config: Config) -> set[str]:
     return {*layers} - needed
 
 
+def after(config: Config, first: set[str]) -> set[str]:
+    """Return the layers of a model that take what some of its layers lead to."""
+    layers = {name_of(layer): layer for layer in config["layers"]}
+    if "input_layers" not in config:
+        return {*itertools.dropwhile(lambda name: name not in first, layers)} - first
+    graph = _Graph(config)
+    nodes = {name: layer.get("inbound_nodes") for name, layer in layers.items()}
+    taken = {name: {of for of, _ in graph.calls(nodes[name])} for name in layers}
+    found: set[str] = set()
+    while more := {n for n in layers if taken[n] & (first | found)} - found:
+        found |= more
+    return found
+
+
 def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     """Return `layers`, `input_layers` and `output_layers` of a Keras 3 Functional.
 

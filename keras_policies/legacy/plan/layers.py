@@ -1,6 +1,7 @@
 """Converts configs of legacy layers and models: dicts in, new dicts of Keras 3 out."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.legacy.base import configs
@@ -33,6 +34,7 @@ from keras_policies.legacy.plan.findings import (
 
 # Keys under which a layer's config holds the config of another layer.
 INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"
+Shapes: TypeAlias = Sequence[tuple[int | None, ...]]
 INNER_MODULES = {
     "_initializer": "keras.initializers",
     "_regularizer": "keras.regularizers",
@@ -79,7 +81,7 @@ def _recorded(
     if lost is None or number is None:
         return (yield from _keras_layer(written, settings, prefix, is_root))
     path = "" if is_root else budget.layer_path(prefix, configs.name_of(written))
-    is_replaced = is_root and settings.signature is not None
+    is_replaced = is_root and (settings.by_function or settings.signature is not None)
     is_own = classes.is_own(written)
     settings = lost.with_vocabulary(settings, number, path)
     problem: LegacyModelError | None = None
@@ -164,9 +166,11 @@ def _model(
     if below:
         yield Findings(models=(path,))
     numbers: list[int | None] = [None] * len(config["layers"])
+    called_on: Shapes = []
     lost = settings.lost
     if lost is not None and number is not None:
         numbers = lost.inner(number, config["layers"])
+        called_on = lost.called_on(number)
         named = [*map(lost.with_name, config["layers"], numbers)]
         config = {**config, "layers": named}
     if config.get("trainable") is False:
@@ -192,7 +196,7 @@ def _model(
     found = yield from classes.keras_class(class_name, path, is_graph=True)
     name = {"name": layer_name(config["name"])} if config.get("name") else {}
     if "input_layers" not in config:
-        return _sequential(found, config, name, layers)
+        return _sequential(found, config, name, layers, called_on)
     kept: Config = {}
     if not found.is_stock:  # a subclass of Model may take arguments of its own
         graph_keys = ("layers", "input_layers", "output_layers", "trainable")
@@ -218,10 +222,18 @@ def _takes_several(layer: Config) -> bool:
 
 
 def _sequential(
-    found: KerasClass, config: Config, name: Config, layers: list[Config]
+    found: KerasClass,
+    config: Config,
+    name: Config,
+    layers: list[Config],
+    called_on: Shapes,
 ) -> Config:
-    """Return the config of a Sequential of converted layers."""
-    layers = _with_input(config["layers"], layers, config.get("build_input_shape"))
+    """Return the config of a Sequential of converted layers.
+
+    `called_on` are the shapes that its recorded functions take.
+    """
+    built = config.get("build_input_shape")
+    layers = _with_input(config["layers"], layers, built, called_on)
     if any(is_program(layer) and _takes_several(layer) for layer in layers[:2]):
         raise LegacyModelError(
             "its first layer takes several tensors, and a Sequential gives it one."
@@ -260,11 +272,15 @@ def _as_sequence(layers: list[Config]) -> list[Config]:
 
 
 def _with_input(
-    written: list[Config], layers: list[Config], built: Any = None
+    written: list[Config],
+    layers: list[Config],
+    built: Any = None,
+    called_on: Shapes = (),
 ) -> list[Config]:
     """Return the layers of a Sequential, an InputLayer first if the shape is known.
 
-    `built` is the shape that the model was built with if no layer tells it.
+    `built` is the shape that the model was built with if no layer tells it. An
+    Embedding says that it takes a matrix, but may be called on ids of another rank.
     """
     first = written[0] if written else {}
     while configs.inner_layers(first):
@@ -274,7 +290,11 @@ def _with_input(
     is_shape = built and all(n is None or isinstance(n, int) for n in built)
     if shape is None and is_shape:  # with the size of some batch
         shape = [None, *built[1:]]
-    if not written or shape is None or written[0]["class_name"] == "InputLayer":
+    is_listed = bool(written) and written[0]["class_name"] == "InputLayer"
+    others = [one for one in called_on if shape is not None and len(one) != len(shape)]
+    if len({*map(len, others)}) == 1:
+        layers, shape = layers[is_listed:], (None, *others[0][1:])
+    elif not written or shape is None or is_listed:
         return layers
     given = {
         "batch_shape": list(shape),

@@ -10,7 +10,7 @@ from typing import Any
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.late import keras, keras_internals
 from keras_policies.legacy.base import remedies
-from keras_policies.legacy.base.configs import layer_name, policy_name
+from keras_policies.legacy.base.configs import is_graph, layer_name, policy_name
 from keras_policies.legacy.base.errors import (
     LegacyModelError,
     LimitError,
@@ -23,12 +23,13 @@ from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import (
     activations,
     classes,
+    graph,
     input_sizes,
     layers,
     policies,
 )
 from keras_policies.legacy.plan.findings import Findings, Settings
-from keras_policies.legacy.plan.lost import rebuild
+from keras_policies.legacy.plan.lost import rebuild, recorded_layers, traces
 from keras_policies.legacy.plan.lost.rebuild import Rebuilt
 from keras_policies.legacy.plan.lost.replacing import Replacing
 from keras_policies.legacy.plan.training import Training, training_of
@@ -65,6 +66,24 @@ class Plan:
             )
         return found if self.legacy.records_policies else found | {"float16"}
 
+    @property
+    def loses_masks(self) -> bool:
+        """Whether a mask may get lost in a lost layer of a model that lists its layers.
+
+        Its config does not say which masks such a layer makes or hands on. Only the
+        functions of the layers after it show that they took one.
+        """
+        recorded = self.legacy.recorded
+        lost = {path.partition("/")[0] for path in self.lost.layers} - {""}
+        if recorded is None or not lost or not is_graph(self.legacy.config):
+            return False
+        by_name = recorded_layers.by_name(recorded, 0)
+        later = graph.after(self.legacy.config["config"], lost & by_name.keys())
+        after = (recorded.layers[by_name[name]] for name in later & by_name.keys())
+        inputs = (trace.inputs for layer in after for trace in layer.traces)
+        specs = (spec for one in inputs for spec in traces.specs(one))
+        return any(spec.dtype == "bool" and spec.name == "mask" for spec in specs)
+
     def raise_if_missing(self) -> None:
         """Raise an error if something is missing, or is not to be trusted."""
         known = keras_internals.custom_object_scope(dict(self.findings.functions))
@@ -84,6 +103,7 @@ def make(
     keeps_texts: bool = True,
     signature: str | None = None,
     namesakes: frozenset[str] = frozenset(),
+    by_function: bool = False,
 ) -> Plan:
     """Return the `Plan`, or raise LegacyModelError if something cannot be converted.
 
@@ -93,7 +113,7 @@ def make(
     are made of their recorded functions, whose look-ups of texts by numbers give these
     numbers if `keeps_texts` is False; `signature` names the function that the model
     itself becomes. `namesakes` are the classes that are not Keras's, though their names
-    are.
+    are. With `by_function`, the model becomes its recorded function, not its config.
     """
     with corrupt(legacy.path):
         legacy = _unwrapped(legacy)
@@ -113,6 +133,7 @@ def make(
             keeps_texts=keeps_texts,
             signature=signature,
             namesakes=namesakes,
+            by_function=by_function,
         )
         config, findings = _converted(legacy, settings)
         loss_scale, findings = _loss_scale(training, legacy, findings, settings)

@@ -25,7 +25,7 @@ from keras_policies.legacy.values.evaluator import (
     ops,
     simplified,
 )
-from keras_policies.legacy.values.shapes import Shape, shape_of
+from keras_policies.legacy.values.shapes import Shape, note_shape, shape_of
 
 Item: TypeAlias = "int | Dim | slice | EllipsisType | Tensor | None"
 
@@ -52,7 +52,7 @@ def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
         return broadcast_to(ops.cast(array(number), dtype), lengths)
     shape_of_ones = [1 if isinstance(n, Dim) else n for n in lengths]
     budget.spend(math.prod(shape_of_ones), np.dtype(dtype).itemsize)
-    value = keras_ops.full(shape_of_ones, np.asarray(number).item(), dtype=dtype)
+    value = np.full(shape_of_ones, number, dtype)  # torch gives no bfloat16 back
     join = ops.logical_or if dtype == "bool" else ops.add
     for axis, length in enumerate(lengths):
         if isinstance(length, Dim):
@@ -72,6 +72,19 @@ def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
     count = (stop - start + step - (1 if step > 0 else -1)) // step
     numbers = ops.subtract(keras_ops.cumsum(dims.ones(count, dtype), axis=0), 1)
     return ops.add(ops.multiply(numbers, step), start)
+
+
+def filled_up(value: Any, axis: int, count: DimLike, n: int) -> Any:
+    """Return a value with zeros at the end of an axis, up to a multiple of `n`.
+
+    `count` zeros are fewer than `n`: it takes them from `n - 1` zeros.
+    """
+    lengths = [*shape(value)]
+    lengths[axis] = lengths[axis] + count
+    widths = [(0, n - 1 if i == axis else 0) for i in range(len(lengths))]
+    padded = ops.pad(value, widths, "constant", constant_values=0)
+    found = ops.take(padded, arange(0, lengths[axis]), axis=axis)
+    return note_shape(found, tuple(lengths))
 
 
 def along(line: Any, axis: int, axes: int) -> Any:

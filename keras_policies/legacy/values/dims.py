@@ -363,6 +363,18 @@ def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
     return Dim({(atom,): 1}) if whole == 0 else whole + Dim({(atom,): 1})
 
 
+def multiple_after(length: DimLike, count: DimLike) -> int | None:
+    """Return the number of which a length is a multiple once `count` is added, or None.
+
+    `count` is below that number: `-(-T // 4) * 4 - T` more than `T` is one of 4.
+    """
+    divisors = (getattr(a, "divisor", None) for m in _terms(count) for a in m)
+    for n in (n for n in divisors if isinstance(n, int)):
+        if quotient(length + n - 1, n) * n - length == count:
+            return n
+    return None
+
+
 def _is_negated(value: Any) -> bool:
     """Return whether the first term that is not a number has a factor below 0."""
     terms = {str(m): count for m, count in _terms(value).items() if m}

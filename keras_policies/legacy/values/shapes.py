@@ -46,6 +46,12 @@ def shape_of(tensor: Tensor) -> Shape:
     return shape
 
 
+def note_shape(tensor: Tensor, shape: Shape) -> Tensor:
+    """Return a new tensor, whose shape is known though it cannot be traced."""
+    setattr(tensor, KNOWN, shape)
+    return tensor
+
+
 def _operation(tensor: Tensor) -> "keras.Operation | None":
     operation = keras_internals.maker_of(tensor)
     return None if isinstance(operation, keras.layers.InputLayer) else operation
@@ -93,6 +99,8 @@ def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
     lengths = [n for shape in shapes.values() for n in shape]
     symbolic = [*dict.fromkeys(n for n in lengths if isinstance(n, dims.Dim))]
     axes = [*dict.fromkeys(axis for n in symbolic for axis in _sorted_axes(n))]
+    single = (dims.Dim({(axis,): 1}) for axis in axes)
+    symbolic = [*dict.fromkeys([*symbolic, *single])]  # a Reshape may divide 2*batch
     for is_distinct in (True, False):
         try:
             probes = [_probe(tensor, shapes, axes, p, is_distinct) for p in PRIMES]

@@ -6,8 +6,9 @@ The archive of a release is `lost/<release>.tar.xz`; of the older releases it ho
 cases in `TAKEN`. `OUTDIR/2.4.4/stale_metadata/` is made here: the case `scale`, beside
 the `keras_metadata.pb` of another model, as a folder has that was saved to twice.
 
-With a TABLE, `idioms`, `faults` or `training`, the archive is `lost/<release>-<TABLE>.tar.xz`, and
-holds the cases in `TAKEN` under this name; OUTDIR has the cases of that table alone.
+With a TABLE, `idioms`, `examples`, `faults` or `training`, the archive is
+`lost/<release>-<TABLE>.tar.xz`, and holds the cases in `TAKEN` under this name; OUTDIR has
+the cases of that table alone.
 """
 
 import io
@@ -42,6 +43,10 @@ subclassed_functionals subclassed_list subclassed_nested tied while_loop
 anchors causal_by_range_any graph_mean lambda_cast_of_half lambda_squeeze_of_constants
 lambda_stack_of_filled layer_linspace_of_constants multi_gpu_model pyramid_any
 tensordot_two_any
+""",
+    "2.4.4-examples": """
+beam_search chunks_any derivatives dilated_computed_kernels_any mask_emitted
+mask_handed_on tied_in_lost_layer tied_logits tied_logits-mixed_float16 yolo_head
 """,
     "2.4.4-faults": """
 decoder_mask_square keywords_and_a_number monte_carlo own_layer_normalization

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from keras_policies.legacy.base.recorded import CALLS, Output, RecordedLayer
+from keras_policies.legacy.base.recorded import CALLS, PASSING, Output, RecordedLayer
 from keras_policies.legacy.plan.graph import RECURRENT
 from keras_policies.legacy.plan.lost import traces
 from keras_policies.legacy.plan.lost.bodies import Body
@@ -57,11 +57,20 @@ def call(region: Region, body: Body, value: Callable[[Output], Value]) -> Call |
         positions = _positions(region, body)
     if part.tensors is not None:
         arguments = (tensors, {}) if len(tensors) == part.tensors else None
-    told = len(positions) + len(losses(region, body))
+    added = losses(region, body)
+    told = len(positions) + len(added)
     if arguments is None or told != len(region.outputs):
         return None
+    if any(_is_computed_with(output, body) for output in added):
+        return None  # it is what a gradient in the function takes
     first, kwargs = arguments
     return CallStep(part, first, kwargs), positions
+
+
+def _is_computed_with(output: Output, body: Body) -> bool:
+    """Return whether a node does more with an output than hand it on."""
+    takers = (name for name, one in body.takers.get(output.node, ()) if one == output)
+    return any(name and body.nodes[name].op not in PASSING for name in takers)
 
 
 def losses(region: Region, body: Body) -> set[Output]:

@@ -55,9 +55,36 @@ def replaced(uses: Uses) -> tuple[list[Step | Result], dict[int, Part]]:
                 steps[bias.step] = Result(number)
             steps[end] = Result(number)
             steps[number] = CallStep(part, tensor)
+    for number, old in enumerate(uses.steps):
+        if steps[number] is old and is_op(old, "Conv2D"):
+            _dilate(old, number, uses, steps)
     for number, step in recurrent_calls.replaced(uses).items():
         steps[number] = step
     return steps, tables
+
+
+def _dilate(step: OpStep, number: int, uses: Uses, steps: list[Step | Result]) -> None:
+    """Let a convolution with a kernel that is computed do what the blocks around it do.
+
+    How many zeros complete a block is not known where a length is not.
+    """
+    row = _row(number, uses)
+    value, last = row or (step.inputs[0], number)
+    blocks = _blocks((value, last), uses)
+    is_last = step.attributes.get("data_format", "NHWC") == "NHWC"
+    if blocks is None or not is_last or not isinstance(value, Result):
+        return
+    if len(uses.users[value]) > 1:
+        return
+    tensor, end, rates, zeros = blocks
+    changed = {
+        "dilations": [*([1] if row is None else [1, 1]), *rates, 1],
+        "padding": "SAME" if any(zeros) else "VALID",
+    }
+    steps[value.step] = OpStep(f"{step.name}_input", "Identity", {}, (tensor,))
+    attributes = {**step.attributes, **changed}
+    steps[number] = OpStep(step.name, step.op, attributes, step.inputs)
+    steps[end] = Result(last)
 
 
 def _layer_for(use: Use, uses: Uses) -> Made | None:

@@ -1,5 +1,6 @@
 """Replaces the lost layers of a model, each by the program of its function."""
 
+import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 
@@ -26,10 +27,12 @@ from keras_policies.legacy.plan.lost.models import Followed
 from keras_policies.legacy.plan.lost.recorded_layers import Layers
 from keras_policies.legacy.plan.lost.steps import (
     Argument,
+    CallStep,
     Held,
     Known,
     Part,
     Resource,
+    Step,
     Value,
     inputs_of,
 )
@@ -37,6 +40,8 @@ from keras_policies.legacy.plan.lost.tables import Tables
 from keras_policies.legacy.plan.lost.tracing import Tracing, limit, refuse_resources
 
 FUNCTIONAL = "Functional"
+# Layers of which nothing is lost where their steps are followed.
+OF_ONE_OP = "Conv1D", "Conv2D", "Conv2DTranspose", "Dense", "EinsumDense", "Embedding"
 Converted = tuple[Config, Findings]
 # Returns the config of a layer; None of one that is lost, and cannot be rebuilt. It is
 # given the settings, the layer's number, and the path of the model around it.
@@ -71,6 +76,7 @@ class Replacing:
         self._converted: dict[tuple[int, str], Converted | None] = {}
         self._around: list[int] = []  # the lost layers that are being rebuilt
         self._paths: list[str] = []  # of these
+        self._opened: set[int] = set()  # layers that are not called, but followed
 
     def inner(self, number: int, layers: Sequence[Config]) -> list[int | None]:
         """Return the numbers of the recorded layers that a model lists."""
@@ -90,6 +96,12 @@ class Replacing:
             return layer
         name = self.recorded.layers[number].name
         return {**layer, "config": {**config, "name": name}}
+
+    def called_on(self, number: int) -> list[tuple[int | None, ...]]:
+        """Return the shapes that a model takes which is called on one tensor."""
+        every = [traces.specs(t.inputs) for t in self.recorded.layers[number].traces]
+        shapes = [specs[0].shape for specs in every if len(specs) == 1]
+        return [shape for shape in shapes if shape is not None]
 
     def variables(self, number: int) -> tuple[int, ...]:
         """Return the numbers of the variables of a layer."""
@@ -203,6 +215,9 @@ class Replacing:
             self._frozen,
         )
         outputs = tracing.follow(trace.function, [*given, *captured])
+        if shared := self._shared(tracing.steps):
+            self._opened |= shared
+            return self._followed(trace)
         refuse_resources(outputs, self.recorded)
         activities = outputs[: len(traces.specs(trace.outputs))]
         if layer.activity_regularizer is not None:
@@ -211,6 +226,26 @@ class Replacing:
             )
         outputs += self._own_regularizers(tracing)
         return self._frozen.thawed(tracing.steps), outputs
+
+    def _shared(self, steps: Sequence[Step]) -> set[int]:
+        """Return the layers that are called, and whose weights other steps train, too.
+
+        Their own steps are followed: each layer would train a copy otherwise.
+        """
+        layers = self.recorded.layers
+        taken = [value for step in steps for value in inputs_of(step)]
+        parts = {
+            step.part.number: step.part for step in steps if isinstance(step, CallStep)
+        }
+        called = [n for n in parts if n is not None]
+        count = collections.Counter(v.variable for v in {*taken} if isinstance(v, Held))
+        count.update(variable for n in called for variable in layers[n].trainable)
+        return {
+            n
+            for n in called
+            if any(count[variable] > 1 for variable in layers[n].trainable)
+            and (parts[n].tensors is not None or layers[n].class_name in OF_ONE_OP)
+        }
 
     def _own_regularizers(self, tracing: Tracing) -> list[Value]:
         """Follow what regularizes the variables in some steps, in a way of its own."""
@@ -231,7 +266,7 @@ class Replacing:
 
     def _part_inside(self, number: int) -> Part | None:
         """Return the layer that a recorded layer becomes inside a rebuilt one."""
-        if number in self._around or number == 0:
+        if number in {0, *self._around, *self._opened}:
             return None
         if number not in self._parts:
             self._parts[number] = self._part(number)
