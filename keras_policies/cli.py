@@ -203,9 +203,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(parsed: argparse.Namespace) -> int:
-    from keras_policies.legacy.base import remedies
+    from keras_policies.legacy.base import hints
 
-    remedies.name_options()
+    hints.name_options()
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:
         return run(parsed)

@@ -106,7 +106,7 @@ def _convert_one(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     _prepare(arguments, 1)
     converted = task.convert()
     _reports().print_conversion(converted, arguments.verify)
-    return PARTLY if arguments.strict and converted.left_out else OK
+    return PARTLY if arguments.strict and converted.not_converted else OK
 
 
 def verify(arguments: argparse.Namespace) -> int:

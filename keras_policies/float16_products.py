@@ -65,11 +65,11 @@ def problem() -> str:
     if not wrong:
         return ""
     name = keras.backend.backend()
-    remedy = "compute in float32 or bfloat16"
+    hint = "compute in float32 or bfloat16"
     if name == "tensorflow":
-        remedy = f"set TF_ENABLE_ONEDNN_OPTS=0 before Python starts, or {remedy}"
+        hint = f"set TF_ENABLE_ONEDNN_OPTS=0 before Python starts, or {hint}"
     products = " and ".join(wrong)
-    return f"{name} computes {products} of float16 wrongly on this machine; {remedy}"
+    return f"{name} computes {products} of float16 wrongly on this machine; {hint}"
 
 
 @functools.cache

@@ -30,7 +30,7 @@ def _is_deferred_policy(policy: keras.DTypePolicy) -> bool:
     return isinstance(policy, Policy) and policy.is_deferred
 
 
-def settle(layer: keras.Layer, dtype: str) -> None:
+def resolve(layer: keras.Layer, dtype: str) -> None:
     """Settle a layer on a dtype name, if its policy is deferred."""
     if _is_deferred(layer):
         _settle(layer, dtype)
@@ -39,10 +39,10 @@ def settle(layer: keras.Layer, dtype: str) -> None:
 @keras_internals.needs(keras_internals.INFER)
 def _settle(layer: keras.Layer, dtype: str) -> None:
     policy = keras_internals.own_policy(layer)
-    keras_internals.set_own_policy(layer, policy.settle(dtype))
+    keras_internals.set_own_policy(layer, policy.resolve(dtype))
     origins.keep(layer)
     for part in keras_internals.parts_never_called(layer):
-        settle(part, dtype)
+        resolve(part, dtype)
 
 
 def settle_on_call(
@@ -63,7 +63,7 @@ def settle_on_call(
                 _marked().remove(layer)
         if any(keras.backend.is_float_dtype(w.dtype) for w in layer.weights):
             dtype = keras.config.floatx()
-    settle(layer, dtype)
+    resolve(layer, dtype)
 
 
 def settle_on_weight(layer: keras.Layer, dtype: Any) -> None:
@@ -79,7 +79,7 @@ def settle_on_weight(layer: keras.Layer, dtype: Any) -> None:
         if found is None and keras_internals.own_policy(layer).variable_dtype:
             return
         for candidate in waiting:
-            settle(candidate, found or keras.config.floatx())
+            resolve(candidate, found or keras.config.floatx())
 
 
 def _waiting_with(layer: keras.Layer) -> tuple[list[keras.Layer], str | None]:
@@ -117,6 +117,6 @@ def install() -> None:
     """Let Keras ask this module before layers are called and weights created."""
     keras_internals.before_layer_call(settle_on_call)
     keras_internals.before_weight(settle_on_weight)
-    keras_internals.before_sequential_build(settle)
+    keras_internals.before_sequential_build(resolve)
     keras_internals.after_deepcopy(keep_deferred)
     keras_internals.keep_policies_in_memory(_is_deferred_policy)

@@ -90,7 +90,7 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
         """bool, whether the compute dtype waits for a layer's first input."""
         return self.compute_dtype is None
 
-    def settle(self, dtype: str) -> "Policy":
+    def resolve(self, dtype: str) -> "Policy":
         """Return the policy that this deferred one becomes on a first input.
 
         Args:

@@ -72,7 +72,7 @@ def description_html(description: "ModelDescription") -> str:
 
 def print_conversion(converted: "Converted", verified_by: str | None) -> None:
     """Print lines about a model that was converted."""
-    lines = [f"left out: {reason}" for reason in converted.left_out]
+    lines = [f"left out: {reason}" for reason in converted.not_converted]
     if converted.largest_difference is not None:
         lines.append(
             f"verified: largest difference {converted.largest_difference:.3g}, allowed "
@@ -112,8 +112,10 @@ def _cell(outcome: "Outcome", column: str) -> str:
 
 
 def _result(outcome: "Outcome") -> str:
-    left_out = len(outcome.found.get("left_out") or ())
-    return STATUSES[outcome.status][0] + (f", {left_out} left out" if left_out else "")
+    not_converted = len(outcome.found.get("left_out") or ())
+    return STATUSES[outcome.status][0] + (
+        f", {not_converted} left out" if not_converted else ""
+    )
 
 
 def _notes(outcome: "Outcome") -> Iterator[str]:

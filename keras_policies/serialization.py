@@ -81,13 +81,13 @@ def _config_of_keras_3(class_name: str, config: Config) -> Config:
 def _converted(class_name: str, config: Config) -> Config:
     from keras_policies.legacy.base.errors import located
     from keras_policies.legacy.plan import layers
-    from keras_policies.legacy.plan.findings import Settings
+    from keras_policies.legacy.plan.report import Options
 
     written = {"class_name": class_name, "config": config}
     source = f"the config of a {class_name}"
     with located(source):
-        converted, findings = layers.keras_model(written, Settings())
-        findings.raise_if_missing(source)
+        converted, report = layers.keras_model(written, Options())
+        report.raise_if_missing(source)
     found: Config = converted["config"]
     return found
 

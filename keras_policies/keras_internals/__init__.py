@@ -8,12 +8,12 @@ are those of the package. Nothing here imports other packages of ours.
 # mypy: implicit-reexport
 # ruff: noqa: F401, F403
 
-from keras_policies.keras_internals import faults, places
+from keras_policies.keras_internals import faults, private_api
 from keras_policies.keras_internals.layers import *
 from keras_policies.keras_internals.operations import *
 from keras_policies.keras_internals.optimizers import *
-from keras_policies.keras_internals.places import *
+from keras_policies.keras_internals.patches import *
+from keras_policies.keras_internals.private_api import *
 from keras_policies.keras_internals.saving import *
-from keras_policies.keras_internals.seams import *
 from keras_policies.keras_internals.trainers import *
 from keras_policies.keras_internals.variables import *

@@ -22,7 +22,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_policies.keras_internals.places import FAULTS, installs
+from keras_policies.keras_internals.private_api import FAULTS, installs
 from keras_policies.keras_internals.wrapping import Function, instead_of
 
 

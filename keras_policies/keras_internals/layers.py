@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import keras
 
-from keras_policies.keras_internals.places import INFER, WEIGHTS, needs
+from keras_policies.keras_internals.private_api import INFER, WEIGHTS, needs
 
 Kind = TypeVar("Kind", bound=keras.DTypePolicy)
 PolicyMap = keras.dtype_policies.DTypePolicyMap

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_policies.keras_internals.places import GRAPHS, TURNS, installs, needs
+from keras_policies.keras_internals.private_api import GRAPHS, TURNS, installs, needs
 from keras_policies.keras_internals.wrapping import Function, instead_of
 
 # The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.

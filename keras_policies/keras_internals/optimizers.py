@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from keras_policies.keras_internals.places import (
+from keras_policies.keras_internals.private_api import (
     AVERAGES,
     LOSS_SCALING,
     SLOTS,

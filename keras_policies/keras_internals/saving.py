@@ -16,7 +16,7 @@ import keras
 from keras.dtype_policies import DTypePolicyMap, QuantizedDTypePolicy
 
 from keras_policies.keras_internals.layers import held_policy, sublayers
-from keras_policies.keras_internals.places import (
+from keras_policies.keras_internals.private_api import (
     INFER,
     MISSING,
     READING,

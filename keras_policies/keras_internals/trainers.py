@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_policies.keras_internals.places import LOSS_SCALING, installs
+from keras_policies.keras_internals.private_api import LOSS_SCALING, installs
 from keras_policies.keras_internals.wrapping import (
     Function,
     Inside,

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 from keras import backend, initializers
 
-from keras_policies.keras_internals.places import LOSS_SCALING, needs
+from keras_policies.keras_internals.private_api import LOSS_SCALING, needs
 from keras_policies.keras_internals.wrapping import Function, instead_of, owner_of
 
 # Turns a numpy array into what the constructor of a variable takes without computing.

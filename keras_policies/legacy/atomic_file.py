@@ -65,7 +65,7 @@ def writing(destination: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path
             # link fails if somebody else has written the file in the meantime
             (os.replace if overwrite else os.link)(written, destination)
     except LegacyModelError as error:
-        error.remedy = f"{error.remedy} {NOTHING_WRITTEN}".lstrip()
+        error.hint = f"{error.hint} {NOTHING_WRITTEN}".lstrip()
         raise
     except FileExistsError:
         raise _exists(destination) from None

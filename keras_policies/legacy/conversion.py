@@ -10,7 +10,7 @@ from keras_policies import keras_internals
 from keras_policies.annotations import Config, CustomObjects, Path, PolicyLike
 from keras_policies.legacy import atomic_file, inspection, loading, verification
 from keras_policies.legacy.base.errors import Keras3ModelError, located
-from keras_policies.legacy.build import hints, made_in_code
+from keras_policies.legacy.build import explanations, made_in_code
 from keras_policies.legacy.build.build import Built
 from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.own_classes import is_stock
@@ -43,7 +43,7 @@ class Converted:
 
     destination: str
     source: inspection.ModelDescription
-    left_out: tuple[str, ...]
+    not_converted: tuple[str, ...]
     largest_difference: float | None
     allowed_difference: float | None = None
     graph_difference: float | None = None
@@ -124,15 +124,15 @@ def convert_model(
             with keras_internals.importing_no_tensorflow():
                 built.model.save(written)
             compared = _verified(written, built, recorded)
-    notes = [*built.plan.findings.notes, *made_in_code.unrecorded_policies(built.model)]
-    if built.plan.lost.layers:
-        notes.append(str(built.plan.lost))
+    notes = [*built.plan.report.notes, *made_in_code.unrecorded_policies(built.model)]
+    if built.plan.reconstruction.layers:
+        notes.append(str(built.plan.reconstruction))
     if built.check is not None and built.check.other_losses:
         notes.append(f"the losses that its layers add: {built.check.other_losses}")
     return Converted(
         destination=str(destination),
         source=description,
-        left_out=(*built.left_out, *built.other_policies, *notes),
+        not_converted=(*built.not_converted, *built.other_policies, *notes),
         largest_difference=compared and compared.difference,
         allowed_difference=compared and compared.allowed,
         graph_difference=built.check and built.check.difference,
@@ -155,11 +155,11 @@ def _verified(
     if recorded is None and all(map(is_stock, keras_internals.sublayers(model))):
         return None
     inputs = len(getattr(model, "inputs", None) or plan.legacy.inputs) or None
-    safe_mode = plan.settings.safe_mode
+    safe_mode = plan.options.safe_mode
     try:
         again = keras.models.load_model(written, compile=False, safe_mode=safe_mode)
     except Exception as error:  # whatever a class of the user's raises
-        raise hints.explained("the new file cannot be opened", error) from error
+        raise explanations.explained("the new file cannot be opened", error) from error
     if recorded is None:
         return None
     return verification.compare(again, recorded, verification.tolerance(plan), inputs)

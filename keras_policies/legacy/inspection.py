@@ -5,12 +5,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_policies.annotations import Config, Path
-from keras_policies.legacy.base import configs, remedies
+from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.configs import LOOKUPS, policy_name
 from keras_policies.legacy.base.errors import corrupt
 from keras_policies.legacy.base.model import is_unknown
 from keras_policies.legacy.plan import classes, layers, plan, policies, training
-from keras_policies.legacy.plan.findings import Findings
+from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers import readers, sources
 from keras_policies.loss_scale import LossScale
 
@@ -128,13 +128,13 @@ def _text(rule: LossScale | None) -> str | None:
 
 
 def _described(
-    node: Config, prefix: str, parameters: Mapping[str, int], findings: Findings
+    node: Config, prefix: str, parameters: Mapping[str, int], report: Report
 ) -> Iterator[LayerDescription]:
     """Yield a `LayerDescription` for a layer, and for those of a nested model."""
     path = f"{prefix}{configs.name_of(node)}"
-    written = findings.dtypes.get(path)
+    written = report.dtypes.get(path)
     compute_dtype, variable_dtype = policies.dtypes_of(written)
-    rebuilt = findings.rebuilt_layers.get(path)
+    rebuilt = report.reconstructions.get(path)
     yield LayerDescription(
         path=path,
         class_name=rebuilt.class_name if rebuilt else node["class_name"],
@@ -143,63 +143,63 @@ def _described(
         compute_dtype=compute_dtype,
         variable_dtype=variable_dtype,
         parameters=parameters.get(path, 0),
-        becomes=_becomes(node["class_name"], path, findings),
+        becomes=_becomes(node["class_name"], path, report),
     )
-    for child in _inner_layers(node, path, findings):
-        yield from _described(child, f"{path}/", parameters, findings)
+    for child in _inner_layers(node, path, report):
+        yield from _described(child, f"{path}/", parameters, report)
 
 
-def _inner_layers(node: Config, path: str, findings: Findings) -> Sequence[Config]:
+def _inner_layers(node: Config, path: str, report: Report) -> Sequence[Config]:
     """Return the layers in a model, or in one that was made of a function."""
-    rebuilt = findings.rebuilt_layers.get(path)
+    rebuilt = report.reconstructions.get(path)
     return (rebuilt and rebuilt.layers) or configs.inner_layers(node)
 
 
-def _becomes(class_name: str, path: str, findings: Findings) -> str | None:
+def _becomes(class_name: str, path: str, report: Report) -> str | None:
     """Return the name of what a layer becomes, or None if that is missing."""
-    if path in findings.rebuilt_layers:
+    if path in report.reconstructions:
         return REBUILT
-    if class_name in dict(findings.missing) or path in findings.code:
+    if class_name in dict(report.missing) or path in report.code:
         return None
-    if path in findings.rebuilt:
-        return f"rebuilt from {findings.rebuilt[path]}"
+    if path in report.rebuilt:
+        return f"rebuilt from {report.rebuilt[path]}"
     if layers.is_op(class_name):
-        is_missing = any(path == layer for _, layer in findings.missing_ops)
+        is_missing = any(path == layer for _, layer in report.missing_ops)
         return None if is_missing else "keras.ops"
     return classes.keras_name(class_name)
 
 
-def _notes(findings: Findings, found: Sequence[LayerDescription]) -> tuple[str, ...]:
+def _notes(report: Report, found: Sequence[LayerDescription]) -> tuple[str, ...]:
     """Return what a model needs beside classes, in sentences."""
-    ops = dict.fromkeys(op for op, _ in findings.missing_ops)
+    ops = dict.fromkeys(op for op, _ in report.missing_ops)
     notes = [f"TensorFlow's {op} has no counterpart" for op in ops]
-    lost = findings.without_vocabulary.items()
+    lost = report.without_vocabulary.items()
     notes += [f"the layer {path!r} would be empty: {why}" for path, why in lost]
-    notes += map(str, findings.code.values())
+    notes += map(str, report.code.values())
     of_tensorflow = [one.path for one in found if one.becomes in NEED_TENSORFLOW]
     if of_tensorflow:
         named = ", ".join(map(repr, of_tensorflow))
-        notes.append(f"{named} need TensorFlow, on any backend. {remedies.TENSORFLOW}")
+        notes.append(f"{named} need TensorFlow, on any backend. {hints.TENSORFLOW}")
     return tuple(notes)
 
 
 def describe(planned: plan.Plan) -> ModelDescription:
     """Return the `ModelDescription` of a `Plan`."""
-    legacy, fitting, findings = planned.legacy, planned.training, planned.findings
+    legacy, fitting, report = planned.legacy, planned.training, planned.report
     parameters = {  # without those that Keras 3 does not have
         name: sum(math.prod(w.shape) for w in found if not is_unknown(w))
         for name, found in legacy.weights.items()
     }
-    itself = findings.rebuilt_layers.get("")
+    itself = report.reconstructions.get("")
     if itself is not None:
         parameters = {**itself.parameters}
     described = tuple(
         found
-        for node in _inner_layers(legacy.config, "", findings)
-        for found in _described(node, "", parameters, findings)
+        for node in _inner_layers(legacy.config, "", report)
+        for found in _described(node, "", parameters, report)
     )
     of_itself = [f"the model itself is {REBUILT}"] if itself is not None else []
-    missing = {*dict(findings.missing), *findings.code, *training.missing(fitting)}
+    missing = {*dict(report.missing), *report.code, *training.missing(fitting)}
     return ModelDescription(
         path=legacy.path,
         format=legacy.format,
@@ -217,7 +217,7 @@ def describe(planned: plan.Plan) -> ModelDescription:
         layers=described,
         parameters=sum(parameters.values()),
         missing=tuple(sorted(missing)),
-        notes=(*_notes(findings, described), *of_itself),
+        notes=(*_notes(report, described), *of_itself),
     )
 
 

@@ -130,14 +130,14 @@ def open_with_keras(
 
 
 def _warn_of_differences(path: Path, built: build.Built) -> None:
-    if built.left_out:
+    if built.not_converted:
         warn.warn(
             f"{path}: the model was opened, but this was left out of its training "
-            f"configuration: {'; '.join(built.left_out)}. Call model.compile(...) with "
+            f"configuration: {'; '.join(built.not_converted)}. Call model.compile(...) with "
             "what you want in its place."
         )
-    if built.plan.lost.layers:
-        warn.warn(f"{path}: {built.plan.lost}")
+    if built.plan.reconstruction.layers:
+        warn.warn(f"{path}: {built.plan.reconstruction}")
     if built.check is not None and built.check.difference is None:
         warn.warn(f"{path}: {built.check}.")
     if built.check is not None and built.check.dropouts:
@@ -146,7 +146,9 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
             f"training=True): {', '.join(built.check.dropouts)}. Keras "
             f"{keras.__version__} drops them in training only."
         )
-    is_said = any("regularizer" in part or "loss" in part for part in built.left_out)
+    is_said = any(
+        "regularizer" in part or "loss" in part for part in built.not_converted
+    )
     if built.check is not None and built.check.other_losses and not is_said:
         warn.warn(
             f"{path}: the model predicts as recorded, but trains with other losses of "
@@ -166,7 +168,7 @@ def rebuild(
     safe_mode: bool,
     *,
     compile: bool = True,
-    rebuild_lost: bool = True,
+    reconstructs: bool = True,
     keeps_texts: bool = True,
     signature: str | None = None,
     verify: bool | None = False,
@@ -184,7 +186,7 @@ def rebuild(
     sources.check_meant(path)
     with readers.read(path) as legacy:
         namesakes, by_function, first = frozenset[str](), False, None
-        may_rebuild = rebuild_lost and legacy.recorded is not None
+        may_rebuild = reconstructs and legacy.traced is not None
         # The function is tried once: at once if masks may get lost, else as a last way.
         has_function = may_rebuild and signature is None
         has_function = has_function and configs.is_graph(legacy.config)
@@ -195,7 +197,7 @@ def rebuild(
                     policy,
                     safe_mode,
                     compile=compile,
-                    rebuild_lost=rebuild_lost,
+                    reconstructs=reconstructs,
                     keeps_texts=keeps_texts,
                     signature=signature,
                     namesakes=namesakes,

@@ -8,7 +8,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.context import BaseContext
 
 from keras_policies.legacy import progress
-from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.tasks import PRELOADED, Outcome, Task
 
 ENDED = "the process that worked on it ended; was there too little memory?"
@@ -64,7 +64,7 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 def _start() -> None:
     """Prepare a process: its errors and its progress are shown by the one above it."""
     progress.show_none()
-    remedies.name_options()
+    hints.name_options()
 
 
 def _context() -> BaseContext:

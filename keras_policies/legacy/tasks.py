@@ -19,7 +19,7 @@ from keras_policies.legacy.readers import readers
 if TYPE_CHECKING:
     from keras_policies.legacy.conversion import Converted
 
-from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base import hints
 
 # What building needs, in this order; imported once where processes can be forked.
 PRELOADED = ["keras_policies.installed", "keras_policies.legacy.conversion"]
@@ -176,8 +176,8 @@ class Rehearsal(Conversion):
         missing = {*inspection.inspect_model(self.path).missing} - self.given
         if missing:
             reason = f"missing: {', '.join(sorted(missing))}."
-            remedy = remedies.pass_custom_object(min(missing))
-            raise LegacyModelError(reason, remedy, path=self.path)
+            hint = hints.pass_custom_object(min(missing))
+            raise LegacyModelError(reason, hint, path=self.path)
         return PLANNED, self._empty()
 
 

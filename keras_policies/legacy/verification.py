@@ -11,7 +11,7 @@ from keras_policies import float16_products, keras_internals
 from keras_policies.annotations import Path
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.build import hints
+from keras_policies.legacy.build import explanations
 from keras_policies.legacy.guards.paths import check_regular
 from keras_policies.legacy.plan.plan import Plan
 
@@ -135,7 +135,7 @@ def _predicted(model: keras.Model, values: list[Any]) -> list[Array]:
     except Exception as error:  # whatever a layer raises
         shapes = [tuple(value.shape) for value in values]
         problem = f"it cannot be called on the recorded inputs, of the shapes {shapes}"
-        raise hints.explained(problem, error) from error
+        raise explanations.explained(problem, error) from error
     outputs = list(outputs.values()) if isinstance(outputs, dict) else outputs
     outputs = outputs if isinstance(outputs, list | tuple) else [outputs]
     return [np.asarray(item) for item in outputs]

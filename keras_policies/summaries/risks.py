@@ -153,8 +153,8 @@ def _outputs(model: keras.Model) -> Iterator[str]:
             maker = keras_internals.maker_of(tensor)
             by = f" of {maker.name}" if maker is not None else ""
             is_layer = isinstance(maker, keras.Layer)
-            remedy = USE_FLOAT32 if is_layer else "cast it to float32"
-            yield f"output{by} in {dtype}: {OUTPUT[dtype]}; {remedy}"
+            hint = USE_FLOAT32 if is_layer else "cast it to float32"
+            yield f"output{by} in {dtype}: {OUTPUT[dtype]}; {hint}"
 
 
 def _losses(model: keras.Model) -> Iterator[str]:

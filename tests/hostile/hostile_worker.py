@@ -310,7 +310,7 @@ def recorded(path):
 
     digest = hashlib.sha256()
     with readers.read(path) as legacy, np.printoptions(threshold=10):
-        found = legacy.recorded
+        found = legacy.traced
         for part in found.layers, found.signatures, found.functions:
             for item in part.items():
                 digest.update(repr(item).encode("utf-8", "replace"))

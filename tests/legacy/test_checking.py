@@ -12,19 +12,19 @@ import pytest
 from keras_policies import LegacyModelError, convert_model, load_model
 from keras_policies.cli import main
 from keras_policies.legacy.base.errors import LimitError
-from keras_policies.legacy.base.recorded import (
+from keras_policies.legacy.base.traced_functions import (
+    ConcreteFunction,
     Function,
     Node,
     Output,
-    Recorded,
-    Spec,
-    Trace,
+    TensorSpec,
+    TracedFunctions,
 )
 from keras_policies.legacy.build import build, checking
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import plan
-from keras_policies.legacy.plan.lost import traces
-from keras_policies.legacy.plan.lost.steps import Known
+from keras_policies.legacy.plan.reconstruction import concrete_functions
+from keras_policies.legacy.plan.reconstruction.steps import Constant
 from keras_policies.legacy.programs import idioms
 from keras_policies.legacy.programs.reference import Interpreter
 from keras_policies.legacy.readers import readers
@@ -61,9 +61,12 @@ NOT_RUN = {"sequential_of_features": "the op 'SparseToDense' has no counterpart"
 def test_the_interpreter_computes_what_tensorflow_did(folder, name):
     case = lost_files.of(folder, name)
     with readers.read(case.model) as legacy:
-        recorded = legacy.recorded
-        trace = traces.for_inference(recorded.layers[0].traces)[0]
-        interpreter, specs = Interpreter(recorded), traces.specs(trace.outputs)
+        recorded = legacy.traced
+        trace = concrete_functions.for_inference(recorded.layers[0].traces)[0]
+        interpreter, specs = (
+            Interpreter(recorded),
+            concrete_functions.specs(trace.outputs),
+        )
         for inputs, expected in case.batches():
             given = [np.asarray(x) for x in keras.tree.flatten(inputs)]
             found = interpreter.run(trace, given, len(specs))
@@ -132,7 +135,7 @@ def attribute(**changes):
 def constant(position, change):
     def with_other(step):
         inputs = [*step.inputs]
-        inputs[position] = Known(change(np.array(inputs[position].value)))
+        inputs[position] = Constant(change(np.array(inputs[position].value)))
         return dataclasses.replace(step, inputs=tuple(inputs))
 
     return step(with_other)
@@ -266,8 +269,8 @@ def test_a_loop_that_never_ends_costs_too_much():
         "yes": Function("yes", ("x",), {"true": true}, (Output("true", "output"),)),
         "same": Function("same", ("x",), {}, (Output("x"),)),
     }
-    interpreter = Interpreter(Recorded({}, {}, {}, functions, {}))
-    trace = Trace("main", ((Spec((), "float32", "x"),), {}), (), ())
+    interpreter = Interpreter(TracedFunctions({}, {}, {}, functions, {}))
+    trace = ConcreteFunction("main", ((TensorSpec((), "float32", "x"),), {}), (), ())
     with budget.anew(0), pytest.raises(LimitError, match="more work"):
         interpreter.run(trace, [np.float32(1)])
 
@@ -278,8 +281,8 @@ def test_what_is_no_longer_held_is_given_back():
         for n in range(100)
     }
     function = Function("main", ("x0",), double, (Output("x100"),))
-    interpreter = Interpreter(Recorded({}, {}, {}, {"main": function}, {}))
-    trace = Trace("main", ((Spec((), "float32", "x0"),), {}), (), ())
+    interpreter = Interpreter(TracedFunctions({}, {}, {}, {"main": function}, {}))
+    trace = ConcreteFunction("main", ((TensorSpec((), "float32", "x0"),), {}), (), ())
     with budget.anew(0):
         before = budget.left()
         interpreter.run(trace, [np.zeros(1_000_000, "float32")])
@@ -346,7 +349,7 @@ def test_a_draw_that_is_scaled_by_itself_ends():
         "end": Node("end", "Mul", (Output("scaled"), Output("cast")), {}),
     }
     function = Function("f", ("x",), nodes, (Output("end"),))
-    recorded = Recorded({}, {}, {}, {"f": function}, {})
+    recorded = TracedFunctions({}, {}, {}, {"f": function}, {})
     assert idioms.function(recorded, "f").nodes["end"].op == "Mul"
 
 
@@ -360,7 +363,7 @@ def test_a_graph_in_float16_is_known_by_its_rounding(folder, monkeypatch, name):
 
 
 def test_inputs_end_with_vectors_that_may_be_padding():
-    (found,) = checking._inputs([Spec((None, 5, 3), "float32")], (5,), None, {})
+    (found,) = checking._inputs([TensorSpec((None, 5, 3), "float32")], (5,), None, {})
     np.testing.assert_array_equal(found[-1, -2:], [[-1.0] * 3, [0.0] * 3])
     assert np.all(found[0] != 0)
 

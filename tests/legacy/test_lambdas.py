@@ -224,7 +224,7 @@ def test_the_first_thing_that_is_not_understood_is_named(writer, name, what, fol
         load_model(folder / writer / "refused" / f"{name}.h5")
     assert what in caught.value.reason
     assert caught.value.layer == name
-    assert f"custom_objects={{{name!r}: function}}" in caught.value.remedy
+    assert f"custom_objects={{{name!r}: function}}" in caught.value.hint
 
 
 @pytest.mark.parametrize("writer", WRITERS)

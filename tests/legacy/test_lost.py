@@ -16,17 +16,17 @@ import keras_policies
 from keras_policies import inspect_model, keras_internals, load_model
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.recorded import (
+from keras_policies.legacy.base.traced_functions import (
     Composite,
+    ConcreteFunction,
     Function,
     Node,
     Output,
-    Spec,
-    Trace,
+    TensorSpec,
 )
 from keras_policies.legacy.build import build
 from keras_policies.legacy.plan import layers, plan
-from keras_policies.legacy.plan.findings import Findings
+from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers import readers
 
 pytestmark = pytest.mark.filterwarnings(
@@ -341,7 +341,7 @@ def test_a_signature_that_is_not_there_is_refused(of):
 
 @once
 def test_the_error_of_a_loop_says_what_to_do(of):
-    found = Findings(missing_ops=(("While", "rnn/while"),))
+    found = Report(missing_ops=(("While", "rnn/while"),))
     with pytest.raises(LegacyModelError, match="how many rounds a While has") as caught:
         found.raise_if_missing("model", has_lost=True)
     told = "lost='refuse' (--lost refuse), the error names each"
@@ -353,13 +353,13 @@ def test_the_error_of_a_loop_says_what_to_do(of):
 @once
 def test_a_layer_that_two_lost_layers_share_is_named_as_copied(of):
     with readers.read(of("2.15.1/subclassed_blocks").model) as legacy:
-        assert plan.make(legacy).lost.copied == ()
-        layers = {**legacy.recorded.layers}
+        assert plan.make(legacy).reconstruction.copied == ()
+        layers = {**legacy.traced.layers}
         one, other = (n for n in layers if layers[n].class_name == "ConvBlock")
         shared = layers[one].traces
         layers[other] = dataclasses.replace(layers[other], traces=shared)
-        recorded = dataclasses.replace(legacy.recorded, layers=layers)
-        lost = plan.make(dataclasses.replace(legacy, recorded=recorded)).lost
+        recorded = dataclasses.replace(legacy.traced, layers=layers)
+        lost = plan.make(dataclasses.replace(legacy, traced=recorded)).reconstruction
     copied = {name.rpartition("/")[2] for name in lost.copied}
     moving = {"moving_mean", "moving_variance"}
     assert copied == {"kernel", "bias", "gamma", "beta", *moving}
@@ -381,7 +381,7 @@ def test_inspect_names_what_is_rebuilt(of):
 def test_convert_lists_what_is_rebuilt(of, tmp_path):
     path = of("2.15.1/nested").model
     converted = keras_policies.convert_model(path, tmp_path / "new.keras")
-    assert "'outer' (Outer)" in "; ".join(converted.left_out)
+    assert "'outer' (Outer)" in "; ".join(converted.not_converted)
 
 
 def node(name, op, *inputs, **attributes):
@@ -469,7 +469,7 @@ HOSTILE = {
 def build_with(path, functions, **changed):
     """Build a model whose traces are changed, and whose functions are replaced."""
     with readers.read(path) as legacy:
-        recorded = legacy.recorded
+        recorded = legacy.traced
         layers = {
             number: dataclasses.replace(
                 layer,
@@ -480,7 +480,7 @@ def build_with(path, functions, **changed):
         recorded = dataclasses.replace(
             recorded, layers=layers, functions={f.name: f for f in functions}
         )
-        legacy = dataclasses.replace(legacy, recorded=recorded)
+        legacy = dataclasses.replace(legacy, traced=recorded)
         return build.build(plan.make(legacy)).model
 
 
@@ -515,16 +515,16 @@ def test_noise_of_a_known_size_is_drawn_in_training_alone(of):
 @once
 def test_lost_layers_that_call_each_other_twice_are_one_error(of):
     with readers.read(of("2.15.1/affine_with_config").model) as legacy:
-        recorded = legacy.recorded
+        recorded = legacy.traced
         layers, functions = {**recorded.layers}, {}
         for i in range(40):
             number = 100 + i if i else 2  # in the file, 2 is the lost layer
             name, below = f"lost_{i}", f"lost_{i + 1}"
-            spec = Spec((None, None), "float32")
+            spec = TensorSpec((None, None), "float32")
             layers[number] = dataclasses.replace(
                 recorded.layers[2],
                 name=name if i else recorded.layers[2].name,
-                traces=(Trace(name, ((spec,), {}), spec, ()),),
+                traces=(ConcreteFunction(name, ((spec,), {}), spec, ()),),
                 variables=(),
                 has_config=False,
             )
@@ -537,7 +537,7 @@ def test_lost_layers_that_call_each_other_twice_are_one_error(of):
         functions["lost_40"] = Function("lost_40", ("x",), {}, (Output("x"),))
         recorded = dataclasses.replace(recorded, layers=layers, functions=functions)
         with pytest.raises(LegacyModelError, match="more than 60000 runs of layers"):
-            plan.make(dataclasses.replace(legacy, recorded=recorded))
+            plan.make(dataclasses.replace(legacy, traced=recorded))
 
 
 @once
@@ -566,7 +566,7 @@ def test_a_model_is_converted_twice_and_the_layers_in_a_lost_one_once(
     monkeypatch.setattr(layers, "_keras_layer", noted)
     with readers.read(of("2.15.1/gated").model) as legacy:
         planned = plan.make(legacy, dtype_policy)
-    assert planned.lost.layers == {"gated": "Gated"}
+    assert planned.reconstruction.layers == {"gated": "Gated"}
     assert planned.policy == (dtype_policy or "float32")
     without = ["Functional", "InputLayer", "InputLayer", "Gated"]  # nothing known yet
     assert classes == [*without, *without, "Dense"]

@@ -209,7 +209,7 @@ def test_converted_files_add_the_same_losses_in_plain_keras(folder, tmp_path):
 
 def test_other_losses_than_those_of_the_graph_are_named(folder, monkeypatch):
     monkeypatch.setattr(
-        "keras_policies.legacy.plan.lost.losses.added",
+        "keras_policies.legacy.plan.reconstruction.losses.added",
         lambda steps, outputs, losses: outputs,
     )
     *_, said = opened(folder, f"{legacy_files.NEWEST}/vector_quantizer")

@@ -7,7 +7,7 @@ import legacy_files
 import numpy as np
 import pytest
 
-from keras_policies.legacy.ops import kinds, node_def, table
+from keras_policies.legacy.ops import converters, node_def, table
 
 CASES = json.loads((legacy_files.FOLDER / "nodes.json").read_text())
 TOLERANCE = {"float16": 5e-3}
@@ -174,7 +174,7 @@ def test_a_seed_stands_for_the_numbers_that_tensorflow_drew(
     definition = {"op": f"Stateless{node}{form}", "attr": {"dtype": {"type": dtype}}}
     shape = np.array([len(expected)])
     found = node_def.call(definition, [shape, *source, *map(np.int64, bounds)], {})
-    expected = np.array(expected, kinds.dtype(dtype))
+    expected = np.array(expected, converters.dtype(dtype))
     assert found.dtype == expected.dtype
     tolerance = 2e-6 if dtype == "DT_FLOAT" else 0
     np.testing.assert_allclose(found, expected, tolerance)

@@ -21,8 +21,8 @@ import pytest
 
 import keras_policies
 from keras_policies.legacy.ops import (
-    anchors,
     gradients,
+    helper_ops,
     nn,
     node_def,
     registry,
@@ -336,7 +336,7 @@ FIRST_NAME = re.compile(r'\bop\(\s*"([\w.]+)|\([\w"]+, "([a-z]\w+\.[\w.]+)')
     [
         module
         for module in vars(table).values()
-        if inspect.ismodule(module) and module not in (anchors, gradients)
+        if inspect.ismodule(module) and module not in (helper_ops, gradients)
     ],
     ids=lambda module: module.__name__.rpartition(".")[2],
 )

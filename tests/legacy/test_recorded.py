@@ -6,7 +6,7 @@ import legacy_files
 import pytest
 
 from keras_policies import LegacyModelError
-from keras_policies.legacy.base.recorded import Composite, Output, Spec
+from keras_policies.legacy.base.traced_functions import Composite, Output, TensorSpec
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers import readers
@@ -26,7 +26,7 @@ def lost(tmp_path_factory):
 
 def test_a_lost_layer_has_its_function_and_its_weight(lost):
     with readers.read(lost / "2.0.0" / "own_lookup" / "model") as legacy:
-        recorded = legacy.recorded
+        recorded = legacy.traced
         (number,) = (n for n, one in recorded.layers.items() if one.name == "lookup")
         layer = recorded.layers[number]
         assert (layer.class_name, number) == ("Lookup", 2)
@@ -34,8 +34,8 @@ def test_a_lost_layer_has_its_function_and_its_weight(lost):
         assert layer.children == {"table": 12}
         assert layer.variables == layer.trainable == (12,)
         (trace,) = layer.traces
-        assert trace.inputs == ((Spec((None, 5), "int32", "x"),), {})
-        assert trace.outputs == Spec((None, 5, 3), "float32")
+        assert trace.inputs == ((TensorSpec((None, 5), "int32", "x"),), {})
+        assert trace.outputs == TensorSpec((None, 5, 3), "float32")
         assert trace.captures == (12,)
         assert recorded.variables[12] in legacy.weights["lookup"]
         function = recorded.functions[trace.function]
@@ -57,7 +57,7 @@ def test_a_lost_layer_has_its_function_and_its_weight(lost):
 
 def test_attributes_are_plain_values(lost):
     with readers.read(lost / "2.15.1" / "own_conv2d" / "model") as legacy:
-        every = legacy.recorded.functions.values()
+        every = legacy.traced.functions.values()
         nodes = [node for function in every for node in function.nodes.values()]
     conv = next(node for node in nodes if node.op == "Conv2D")
     assert conv.attributes == {
@@ -70,12 +70,12 @@ def test_attributes_are_plain_values(lost):
 
 def test_nests_of_inputs_and_outputs_have_their_names(lost):
     with readers.read(lost / "2.15.1" / "subclassed_dict" / "model") as legacy:
-        model = legacy.recorded.layers[0]
-        serving = legacy.recorded.signatures["serving_default"]
+        model = legacy.traced.layers[0]
+        serving = legacy.traced.signatures["serving_default"]
     (trace,) = model.traces
-    features = Spec((None, 4), "float32", "features")
+    features = TensorSpec((None, 4), "float32", "features")
     assert trace.inputs == (
-        ({"features": features, "id": Spec((None, 1), "int32", "id")},),
+        ({"features": features, "id": TensorSpec((None, 1), "int32", "id")},),
         {},
     )
     assert sorted(trace.outputs) == ["score", "total"]
@@ -86,8 +86,8 @@ def test_nests_of_inputs_and_outputs_have_their_names(lost):
 
 def test_traces_are_of_the_call_for_training_and_for_inference(lost):
     with readers.read(lost / "2.4.4" / "dropout_inside" / "model") as legacy:
-        layer = legacy.recorded.layers[2]
-        x = Spec((None, 6, 6, 3), "float32", "x")
+        layer = legacy.traced.layers[2]
+        x = TensorSpec((None, 6, 6, 3), "float32", "x")
     assert layer.name == "conv_block"
     assert [trace.inputs for trace in layer.traces] == [
         ((x, False), {}),
@@ -97,7 +97,7 @@ def test_traces_are_of_the_call_for_training_and_for_inference(lost):
 
 def test_objects_in_lists_go_by_their_position(lost):
     with readers.read(lost / "2.4.4" / "nested" / "model") as legacy:
-        layers = legacy.recorded.layers
+        layers = legacy.traced.layers
         assert layers[2].children == {"inner": 8, "scale": 9, "w": 10}
         assert layers[8].children == {"steps/0": 40, "steps/1": 41}
         assert (layers[40].class_name, layers[40].name) == ("Dense", "dense")
@@ -105,7 +105,7 @@ def test_objects_in_lists_go_by_their_position(lost):
 
 def test_a_module_has_its_signatures_and_what_they_use(lost):
     with readers.read(lost / "2.15.1" / "module_signatures" / "model") as legacy:
-        recorded = legacy.recorded
+        recorded = legacy.traced
         assert legacy.config == {"class_name": "Signature", "config": None}
         assert sorted(recorded.signatures) == ["compare", "serving_default"]
         assert list(recorded.layers) == [0]
@@ -115,7 +115,7 @@ def test_a_module_has_its_signatures_and_what_they_use(lost):
     assert model.variables == (8, 9, 11, 12, 3, 4)
     assert model.trainable == (8, 9, 11, 12, 3)
     assert [trace.outputs for trace in model.traces] == [
-        {"scores": Spec((None, 2), "float32", "scores")}
+        {"scores": TensorSpec((None, 2), "float32", "scores")}
     ]
 
 
@@ -135,7 +135,7 @@ def test_an_export_of_keras_3_has_each_weight_once(lost):
 
 def test_a_stale_keras_metadata_is_not_believed(lost, tmp_path):
     with readers.read(lost / "2.4.4" / "stale_metadata" / "model") as legacy:
-        layers = legacy.recorded.layers
+        layers = legacy.traced.layers
         assert {n: one.name for n, one in layers.items()} == {
             0: "model",
             1: "input_1",
@@ -229,7 +229,7 @@ def test_plain_values_are_told_from_nothing():
     pair = structure()
     pair.tuple_value.values.add().CopyFrom(ragged)
     pair.tuple_value.values.add().tensor_spec_value.shape.unknown_rank = True
-    assert read(pair) == (Composite("RaggedTensorSpec"), Spec(None, "type 0"))
+    assert read(pair) == (Composite("RaggedTensorSpec"), TensorSpec(None, "type 0"))
 
 
 def changed(path, folder, change):
@@ -271,7 +271,7 @@ def very_many_nodes(meta_graph, functions):
 
 
 def each_function(legacy):
-    return list(legacy.recorded.functions.values())
+    return list(legacy.traced.functions.values())
 
 
 def captures_beyond_the_file(meta_graph, functions):
@@ -321,8 +321,8 @@ def test_functions_are_parsed_when_they_are_looked_up(lost, tmp_path):
     path = changed(path, tmp_path / "model", no_such_input)
     with readers.read(path) as legacy:
         assert legacy.weights["outer"][0].read().shape == (4,)
-        name = next(iter(legacy.recorded.functions))
+        name = next(iter(legacy.traced.functions))
         with pytest.raises(LegacyModelError, match="nowhere"):
-            legacy.recorded.functions[name]
+            legacy.traced.functions[name]
         with pytest.raises(KeyError, match="no function of it"):
-            legacy.recorded.functions["no function of it"]
+            legacy.traced.functions["no function of it"]

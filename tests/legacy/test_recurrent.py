@@ -13,15 +13,21 @@ from test_lost import assert_close
 
 from keras_policies import LegacyModelError, keras_internals, load_model
 from keras_policies.legacy.base.model import LegacyWeight
-from keras_policies.legacy.base.recorded import Function, Node, Output, Recorded, Spec
-from keras_policies.legacy.plan.lost import cudnn_calls, recurrent
-from keras_policies.legacy.plan.lost.steps import (
+from keras_policies.legacy.base.traced_functions import (
+    Function,
+    Node,
+    Output,
+    TensorSpec,
+    TracedFunctions,
+)
+from keras_policies.legacy.plan.reconstruction import cudnn_calls, recurrent
+from keras_policies.legacy.plan.reconstruction.steps import (
     Argument,
-    Held,
-    Known,
+    Constant,
     OpStep,
-    Result,
-    Rows,
+    StepOutput,
+    UnstackedTensor,
+    VariableRef,
 )
 
 pytestmark = pytest.mark.filterwarnings(
@@ -238,22 +244,35 @@ def found(*others, cond=(LENGTH,), start=0, zero=0.0, rows=None, length=None):
         n: LegacyWeight("", f"rnn/weight_{n}", shape, np.dtype("float32"), None)
         for n, shape in shapes.items()
     }
-    recorded = Recorded({}, variables, {}, functions, {})
-    bounds = Known([0]), Known([1]), Known([1])
+    recorded = TracedFunctions({}, variables, {}, functions, {})
+    bounds = Constant([0]), Constant([1]), Constant([1])
     steps = [
-        OpStep("major", "Transpose", {}, (Argument(0), Known(np.array([1, 0, 2])))),
-        OpStep("shape", "Shape", {}, (Result(0),)),
-        OpStep("length", "StridedSlice", {"shrink_axis_mask": 1}, (Result(1), *bounds)),
-        OpStep("ys", "TensorListReserve", {}, (Known(-1), Result(2))),
-        OpStep("h", "Fill", {}, (Argument(1), Known(np.float32(zero)))),
+        OpStep("major", "Transpose", {}, (Argument(0), Constant(np.array([1, 0, 2])))),
+        OpStep("shape", "Shape", {}, (StepOutput(0),)),
+        OpStep(
+            "length", "StridedSlice", {"shrink_axis_mask": 1}, (StepOutput(1), *bounds)
+        ),
+        OpStep("ys", "TensorListReserve", {}, (Constant(-1), StepOutput(2))),
+        OpStep("h", "Fill", {}, (Argument(1), Constant(np.float32(zero)))),
     ]
     values = [
-        *(Known(np.int32(0)), Known(np.int32(start)), Result(3), Result(4), Result(2)),
-        *(Rows(Result(0)), Held(1), Held(2), Held(3)),
+        *(
+            Constant(np.int32(0)),
+            Constant(np.int32(start)),
+            StepOutput(3),
+            StepOutput(4),
+            StepOutput(2),
+        ),
+        *(
+            UnstackedTensor(StepOutput(0)),
+            VariableRef(1),
+            VariableRef(2),
+            VariableRef(3),
+        ),
     ]
     if length is not None:
-        values[4] = Known(np.int32(length))
-    specs = [Spec((None, rows, 3), "float32"), Spec((2,), "int32")]
+        values[4] = Constant(np.int32(length))
+    specs = [TensorSpec((None, rows, 3), "float32"), TensorSpec((2,), "int32")]
     loop = node("while", "While", *NAMES_OF_VALUES, body="body", cond="cond")
     return recurrent.results(loop, values, recorded, steps, specs, adder(steps)), steps
 
@@ -277,22 +296,28 @@ def test_a_loop_is_the_layer_whose_formula_its_body_computes():
         "activation": "tanh",
         "go_backwards": False,
     }
-    assert step.inputs == (Argument(0), Held(1), Held(2), Held(3))
-    assert left[3] == Result(5, 1)
-    assert left[2].tensor == Result(6)
+    assert step.inputs == (Argument(0), VariableRef(1), VariableRef(2), VariableRef(3))
+    assert left[3] == StepOutput(5, 1)
+    assert left[2].tensor == StepOutput(6)
     assert steps[6].op == "Transpose"
 
 
 @legacy_files.once
 def test_a_loop_over_a_known_number_of_rows_is_the_layer():
     left, _ = found(length=5, rows=5)
-    assert left[3] == Result(5, 1)
+    assert left[3] == StepOutput(5, 1)
 
 
 @legacy_files.once
 def test_a_state_that_is_not_zero_is_passed():
     _, steps = found(zero=0.5)
-    assert steps[5].inputs == (Argument(0), Held(1), Held(2), Held(3), Result(4))
+    assert steps[5].inputs == (
+        Argument(0),
+        VariableRef(1),
+        VariableRef(2),
+        VariableRef(3),
+        StepOutput(4),
+    )
 
 
 @legacy_files.once

@@ -17,14 +17,14 @@ from keras_policies.legacy.base.model import (
     LegacyOptimizerState,
     LegacyWeight,
 )
-from keras_policies.legacy.base.recorded import (
+from keras_policies.legacy.base.traced_functions import (
+    ConcreteFunction,
     Function,
     Node,
     Output,
-    Recorded,
-    RecordedLayer,
-    Spec,
-    Trace,
+    TensorSpec,
+    TracedFunctions,
+    TracedLayer,
 )
 from keras_policies.legacy.build import build, checking
 from keras_policies.legacy.plan import plan
@@ -221,9 +221,9 @@ def legacy(rule):
         (Output(rule.nodes[-1].name),),
     )
     names = "x", *rule.others
-    inputs = (tuple(Spec(rule.shape, rule.dtype, name) for name in names), {})
-    trace = Trace("call", inputs, Spec(None, "float32"), (*variables,))
-    layer = RecordedLayer(
+    inputs = (tuple(TensorSpec(rule.shape, rule.dtype, name) for name in names), {})
+    trace = ConcreteFunction("call", inputs, TensorSpec(None, "float32"), (*variables,))
+    layer = TracedLayer(
         class_name="Lost",
         config={"name": "lost", "dtype": "float32"},
         has_config=False,
@@ -242,7 +242,7 @@ def legacy(rule):
         weights={"": (*variables.values(),)},
         training_config=None,
         optimizer=LegacyOptimizerState(),
-        recorded=Recorded({0: layer}, variables, {}, {"call": function}, {}),
+        traced=TracedFunctions({0: layer}, variables, {}, {"call": function}, {}),
     )
 
 
@@ -275,7 +275,7 @@ def test_a_weight_that_only_lends_its_shape_is_left_out():
         node("end", "Mul", "x", "number"),
     ]
     built = build.build(plan.make(legacy(Rule((None, 4), {"w": (4, 4)}, nodes, []))))
-    assert built.left_out == ["'w', whose result is used by its shape alone"]
+    assert built.not_converted == ["'w', whose result is used by its shape alone"]
     assert built.model.weights == []
 
 
@@ -304,7 +304,7 @@ def test_known_sizes_of_an_unknown_batch_bound_a_loop():
     ):
         held = {one.name: one for one in body}
         outputs = tuple(map(Output, ends))
-        file.recorded.functions[name] = Function(name, names, held, outputs)
+        file.traced.functions[name] = Function(name, names, held, outputs)
     model = build.build(plan.make(file)).model
     found = keras.ops.convert_to_numpy(model(np.ones((1, 2, 3), "float32")))
     np.testing.assert_array_equal(found, np.full((1, 2, 3), 64))  # 6 rounds

@@ -19,9 +19,9 @@ from test_lookups import change_graph, tensors
 
 from keras_policies import LegacyModelError, keras_internals, load_model
 from keras_policies.legacy import loading
-from keras_policies.legacy.base.recorded import Table
+from keras_policies.legacy.base.traced_functions import Table
 from keras_policies.legacy.build import checking
-from keras_policies.legacy.plan.lost import traces
+from keras_policies.legacy.plan.reconstruction import concrete_functions
 from keras_policies.legacy.programs.reference import Interpreter
 from keras_policies.legacy.readers import readers
 from keras_policies.legacy.readers.checkpoint import protos
@@ -142,9 +142,9 @@ def test_the_interpreter_computes_what_tensorflow_did(name, folder):
     path = folder / name / "model"
     x, y = stored(path)
     with readers.read(path) as legacy:
-        (trace,) = legacy.recorded.layers[0].traces
-        found = Interpreter(legacy.recorded).run(trace, [*x.values()])
-    names = [spec.name for spec in traces.specs(trace.outputs)]
+        (trace,) = legacy.traced.layers[0].traces
+        found = Interpreter(legacy.traced).run(trace, [*x.values()])
+    names = [spec.name for spec in concrete_functions.specs(trace.outputs)]
     for key, own in zip(names, found, strict=True):
         expected = y.get(key, next(iter(y.values())))
         assert own.dtype == expected.dtype
@@ -265,7 +265,7 @@ def test_a_broken_table_is_refused(change, message, folder, tmp_path):
 def test_a_function_without_signature_is_known_by_its_attribute(folder):
     path = folder / "2.15.1" / "bare" / "model"
     with readers.read(path) as legacy:
-        assert list(legacy.recorded.signatures) == ["predict"]
+        assert list(legacy.traced.signatures) == ["predict"]
     model = load_model(path, signature="predict")
     assert [type(layer).__name__ for layer in model.layers] == ["InputLayer", "Dense"]
     with pytest.raises(LegacyModelError, match=r"there are \['predict'\]"):

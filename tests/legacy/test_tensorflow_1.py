@@ -17,7 +17,7 @@ from test_tables import called
 from keras_policies import LegacyModelError, inspect_model, load_model
 from keras_policies.backends.running import backend
 from keras_policies.legacy import loading
-from keras_policies.legacy.plan.lost import traces
+from keras_policies.legacy.plan.reconstruction import concrete_functions
 from keras_policies.legacy.programs.reference import Interpreter
 from keras_policies.legacy.readers import readers
 from keras_policies.legacy.readers.checkpoint import protos
@@ -200,10 +200,10 @@ def test_the_interpreter_computes_what_tensorflow_did(name, folder):
         for signature in signatures(case):
             is_parsed = case.name == "estimator_parsed"
             key = f"{signature}/features" if is_parsed else signature
-            trace = legacy.recorded.signatures[key]
+            trace = legacy.traced.signatures[key]
             x = stored(case, f"x/{signature}/1")
-            found = Interpreter(legacy.recorded).run(trace, [*x.values()])
-            names = [spec.name for spec in traces.specs(trace.outputs)]
+            found = Interpreter(legacy.traced).run(trace, [*x.values()])
+            names = [spec.name for spec in concrete_functions.specs(trace.outputs)]
             expected = stored(case, f"y/{signature}/1")
             assert names == sorted(expected)
             for one, own in zip(names, found, strict=True):
@@ -437,16 +437,16 @@ def test_the_graph_for_serving_is_taken(folder, tmp_path):
 @legacy_files.once
 def test_a_condition_and_a_loop_are_functions(folder):
     with readers.read(folder / "1.15.5" / "condition" / "model") as legacy:
-        trace = legacy.recorded.signatures["serving_default"]
-        function = legacy.recorded.functions[trace.function]
+        trace = legacy.traced.signatures["serving_default"]
+        function = legacy.traced.functions[trace.function]
         (both, number) = (n for n in function.nodes.values() if n.op == "If")
     assert (both.name, number.name) == ("cond/Merge", "cond_1/Merge")
     assert both.attributes["then_branch"] == "cond/Merge/then"
     assert both.inputs[0].node == "Greater"
     with readers.read(folder / "1.15.5" / "loop" / "model") as legacy:
-        trace = legacy.recorded.signatures["serving_default"]
-        function = legacy.recorded.functions[trace.function]
-        body = legacy.recorded.functions["while/LoopCond/body"]
+        trace = legacy.traced.signatures["serving_default"]
+        function = legacy.traced.functions[trace.function]
+        body = legacy.traced.functions["while/LoopCond/body"]
     assert function.nodes["while/LoopCond"].op == "While"
     assert len(body.arguments) == len(body.outputs) == 3  # with the kernel
 
@@ -454,7 +454,7 @@ def test_a_condition_and_a_loop_are_functions(folder):
 @legacy_files.once
 def test_parts_of_a_variable_are_read_together(folder):
     with readers.read(folder / "1.15.5" / "partitioned" / "model") as legacy:
-        found = {w.name: w.read() for w in legacy.recorded.variables.values()}
+        found = {w.name: w.read() for w in legacy.traced.variables.values()}
     expected = stored(folder / "1.15.5" / "partitioned", "w")
     whole = found.pop("kernel/ConcatPartitions/concat")
     np.testing.assert_array_equal(whole, joined(expected)[0])

@@ -480,8 +480,8 @@ def test_ops_of_a_functional_model_are_looked_at():
         "ops.softmax ",
         "ops.log_softmax ",
     }
-    remedy = " in float16; cast what it takes to float32"
-    assert {last for _, _, last in found} == {remedy}
+    hint = " in float16; cast what it takes to float32"
+    assert {last for _, _, last in found} == {hint}
     assert all(name.startswith(first[4:-1]) for first, name, _ in found)
     (word,) = rows(model)["inner"].risks
     assert word.startswith("ops.exp 'exp")

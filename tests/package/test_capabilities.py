@@ -10,20 +10,22 @@ import keras
 import legacy_files
 import pytest
 
-from keras_policies.keras_internals import places
+from keras_policies.keras_internals import private_api
 
 pytestmark = legacy_files.once  # a process in which TensorFlow runs does not fork well
 
-SCRIPT = pathlib.Path(__file__).with_name("without_place.py")
+SCRIPT = pathlib.Path(__file__).with_name("without_private_api.py")
 ROOT = SCRIPT.parents[2]
 LISTED = {
-    str(place).removesuffix(".fget") for own in places.PLACES.values() for place in own
+    str(place).removesuffix(".fget")
+    for own in private_api.PRIVATE_API.values()
+    for place in own
 }
 # What leans on another capability as well.
 ALSO = {
-    places.UNPICKLING: {places.LOSS_SCALING, places.SAVING},
-    places.GRAPHS: {places.WEIGHTS},
-    places.WEIGHTS: {places.GRAPHS},
+    private_api.UNPICKLING: {private_api.LOSS_SCALING, private_api.SAVING},
+    private_api.GRAPHS: {private_api.WEIGHTS},
+    private_api.WEIGHTS: {private_api.GRAPHS},
 }
 
 
@@ -53,7 +55,7 @@ def lost_without(name):
     """Return the capabilities that lean on a place."""
     return {
         capability
-        for capability, own in places.PLACES.items()
+        for capability, own in private_api.PRIVATE_API.items()
         if name in {str(place).removesuffix(".fget") for place in own}
     }
 
@@ -64,7 +66,7 @@ def test_without_a_place_only_what_leans_on_it_fails(name, outcomes):
     lost = lost_without(name)
     said = "UnsupportedKerasError: keras_policies cannot do this with Keras "
     imported = found.pop("import")
-    if places.POLICIES in lost:
+    if private_api.POLICIES in lost:
         assert imported.startswith(f"{said}{keras.__version__}: policies. Expected")
         assert name in imported
         assert imported.endswith("Still working: nothing.")
@@ -77,4 +79,7 @@ def test_without_a_place_only_what_leans_on_it_fails(name, outcomes):
         assert name in found[use]
         assert "Keras 3.8 to 3.16 are known to work" in found[use]
         works = found[use].partition("Still working: ")[2]
-        assert works == ", ".join(n for n in places.PLACES if n not in lost) + "."
+        assert (
+            works
+            == ", ".join(n for n in private_api.PRIVATE_API if n not in lost) + "."
+        )

@@ -233,8 +233,8 @@ def test_an_error_or_a_note_about_a_class_names_the_option(tmp_path, capsys):
 
 
 def test_a_model_that_had_no_class_asks_for_none(tmp_path):
-    left_out = convert_model(MODULE, tmp_path / "new.keras").left_out
-    assert left_out[-1].endswith("in inference, they are their mean.")
+    not_converted = convert_model(MODULE, tmp_path / "new.keras").not_converted
+    assert not_converted[-1].endswith("in inference, they are their mean.")
 
 
 @pytest.mark.parametrize(
@@ -478,9 +478,11 @@ def test_convert_goes_on_past_a_model_that_fails(zoo, capsys, monkeypatch, colum
     command += ["--jobs", "1", "--policy", "float32", "--skip-existing"]
     assert main(command) == 1
     printed = capsys.readouterr()
-    table, left_out, total = without_ends(printed.out).partition("zoo/lost: left out: ")
+    table, not_converted, total = without_ends(printed.out).partition(
+        "zoo/lost: left out: "
+    )
     assert table == CONVERTED
-    assert left_out
+    assert not_converted
     assert total.endswith(
         "\n2 converted, 1 of them with parts left out; 1 skipped; "
         "1 of Keras 3, left alone; 2 failed\n"

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from keras_policies import LossScale, LossScaleOptimizer, load_model
-from keras_policies.keras_internals import places
+from keras_policies.keras_internals import private_api
 from keras_policies.legacy.ops import node_def, registry, table
-from keras_policies.legacy.ops.kinds import Value
-from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.converters import Value
+from keras_policies.legacy.ops.registry import OpSignature, op
 from keras_policies.legacy.plan import classes
 from keras_policies.legacy.readers import hdf5, readers
 from keras_policies.legacy.values.evaluator import ops
@@ -28,7 +28,7 @@ def test_an_op_is_a_function_with_a_decorator(monkeypatch):
             monkeypatch.setitem(known, name, None)
             known.pop(name)
 
-    @op("nn.tripled", Tripled=Raw("features"), renamed={"x": "features"})
+    @op("nn.tripled", Tripled=OpSignature("features"), renamed={"x": "features"})
     def tripled(features: Value) -> Value:
         return ops.multiply(features, 3)
 
@@ -67,19 +67,19 @@ def test_a_reader_is_a_module_and_the_first_bytes_of_its_format(tmp_path, monkey
 
 
 def test_what_leans_on_a_private_name_raises_without_it(monkeypatch):
-    error = places.UnsupportedKerasError(
-        places.SAVING, "keras.src.moved", "nothing", ()
+    error = private_api.UnsupportedKerasError(
+        private_api.SAVING, "keras.src.moved", "nothing", ()
     )
-    monkeypatch.setattr(places, "MISSING", {places.SAVING: error})
+    monkeypatch.setattr(private_api, "MISSING", {private_api.SAVING: error})
 
-    @places.needs(places.SAVING)
+    @private_api.needs(private_api.SAVING)
     def leaning():
         return "used"
 
-    with pytest.raises(places.UnsupportedKerasError, match="keras.src.moved"):
+    with pytest.raises(private_api.UnsupportedKerasError, match="keras.src.moved"):
         leaning()
-    monkeypatch.setattr(places, "MISSING", {})
-    assert places.needs(places.SAVING)(lambda: "used")() == "used"
+    monkeypatch.setattr(private_api, "MISSING", {})
+    assert private_api.needs(private_api.SAVING)(lambda: "used")() == "used"
 
 
 def test_a_loss_scale_is_a_class_with_a_rule():

@@ -17,8 +17,8 @@ from keras_policies.legacy.guards import limits
 ROOT = pathlib.Path(__file__).parents[2]
 # The pages whose examples run.
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
-PLACES = "*.md", "docs/*.md", "tests/**/*.md", "benchmarks/*.md"
-TEXTS = [text for place in PLACES for text in sorted(ROOT.glob(place))]
+PRIVATE_API = "*.md", "docs/*.md", "tests/**/*.md", "benchmarks/*.md"
+TEXTS = [text for place in PRIVATE_API for text in sorted(ROOT.glob(place))]
 FOLDERS = "keras_policies", "tests", "tools", "benchmarks"
 SOURCES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 # A backend is imported where it runs; running `__main__` is running the command.

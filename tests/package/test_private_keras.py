@@ -13,7 +13,7 @@ import keras
 import pytest
 
 import keras_policies
-from keras_policies.keras_internals import places
+from keras_policies.keras_internals import private_api
 
 PACKAGE = pathlib.Path(keras_policies.__file__).parent
 ROOM = PACKAGE / "keras_internals"
@@ -157,22 +157,24 @@ def test_a_name_of_our_own_is_not(source):
     assert private_uses(source) == set()
 
 
-LISTED = sorted({place for found in places.PLACES.values() for place in found})
+LISTED = sorted(
+    {place for found in private_api.PRIVATE_API.values() for place in found}
+)
 
 
 def moved():
     """Return `{capability: (what was expected, what was found)}`."""
-    errors = places.missing()
+    errors = private_api.missing()
     return {name: (error.expected, error.found) for name, error in errors.items()}
 
 
 def leaning_on(*listed):
     """Return the capabilities that lean on one of the listed places."""
-    return {name for name, own in places.PLACES.items() if {*own} & {*listed}}
+    return {name for name, own in private_api.PRIVATE_API.items() if {*own} & {*listed}}
 
 
 def test_nothing_is_missing_from_this_keras():
-    assert places.MISSING == {}
+    assert private_api.MISSING == {}
 
 
 @pytest.mark.parametrize("place", LISTED, ids=str)
@@ -191,7 +193,7 @@ def test_a_private_name_that_is_gone_is_named(place, monkeypatch):
 
 def test_a_private_module_that_is_gone_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "keras.src.ops.node", None)
-    assert [*moved()] == [places.GRAPHS]
+    assert [*moved()] == [private_api.GRAPHS]
 
 
 def replace(monkeypatch, place, function):
@@ -225,8 +227,11 @@ def test_a_private_function_that_uses_other_names_is_named(place, monkeypatch):
 
 
 def test_the_error_says_what_is_lost_and_what_still_works():
-    error = places.UnsupportedKerasError(
-        places.SAVING, "keras.src.api_export.NAMES", "none", (places.INFER, "loss")
+    error = private_api.UnsupportedKerasError(
+        private_api.SAVING,
+        "keras.src.api_export.NAMES",
+        "none",
+        (private_api.INFER, "loss"),
     )
     assert str(error) == (
         f"keras_policies cannot do this with Keras {keras.__version__}: saving "

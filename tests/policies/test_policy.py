@@ -195,13 +195,13 @@ def test_config_dict_is_read_and_left_alone():
 
 
 def test_settled_policy_keeps_the_loss_scale():
-    assert Policy("infer", 8).settle("float16") == Policy("float16", 8)
+    assert Policy("infer", 8).resolve("float16") == Policy("float16", 8)
     with pytest.warns(DeprecationWarning, match="'mixed_float16' or") as caught:
         deferred = Policy("infer_with_float32_vars")
     assert caught[0].filename == __file__
-    assert deferred.settle("float16").name == "float16_with_float32_vars"
-    assert deferred.settle("float32").name == "float32"
-    assert deferred.settle("int32").name == "int32"
+    assert deferred.resolve("float16").name == "float16_with_float32_vars"
+    assert deferred.resolve("float32").name == "float32"
+    assert deferred.resolve("int32").name == "int32"
 
 
 def test_integer_policy_never_casts_a_float():

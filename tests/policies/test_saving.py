@@ -35,7 +35,7 @@ def config_of(policy):
         ),
         pytest.param(policy("mixed_bfloat16"), "mixed_bfloat16", id="bfloat16"),
         pytest.param(
-            policy("infer", loss_scale=8).settle("float16"), "float16", id="settled"
+            policy("infer", loss_scale=8).resolve("float16"), "float16", id="settled"
         ),
         pytest.param(policy("infer"), None, id="infer"),
         pytest.param(policy("infer_with_float32_vars"), None, id="infer32"),

@@ -43,7 +43,7 @@ class LegacyModelError(ValueError):
     def __init__(
         self,
         reason: str,
-        remedy: str = "",
+        hint: str = "",
         *,
         path: FilePath | None = None,
         layer: str | None = None,
@@ -51,7 +51,7 @@ class LegacyModelError(ValueError):
     ) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.remedy = remedy
+        self.hint = hint
         self.path = path
         self.layer = layer
         self.suspects = frozenset(suspects)
@@ -61,7 +61,7 @@ class LegacyModelError(ValueError):
         layer = [] if self.layer is None else [f"the layer {self.layer!r}"]
         message = ": ".join([*file, *layer, self.reason])
         between = "\n" if "\n" in self.reason else " "
-        message = f"{message}{between}{self.remedy}" if self.remedy else message
+        message = f"{message}{between}{self.hint}" if self.hint else message
         return printable(message)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from keras_policies.legacy.base.recorded import Recorded
+    from keras_policies.legacy.base.traced_functions import TracedFunctions
 
 Array: TypeAlias = npt.NDArray[Any]
 Config: TypeAlias = dict[str, Any]  # decoded JSON
@@ -121,8 +121,8 @@ class LegacyModel:
     inner_policies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # Of stateful RNNs, which a SavedModel records.
     states: LayerWeights = dataclasses.field(default_factory=dict)
-    recorded: "Recorded | None" = None  # the functions of a SavedModel
-    left_out: tuple[str, ...] = ()  # what was around the model
+    traced: "TracedFunctions | None" = None  # the functions of a SavedModel
+    not_converted: tuple[str, ...] = ()  # what was around the model
 
     @property
     def size(self) -> int:

@@ -1,6 +1,6 @@
 """Trees: lists, tuples and dicts of leaves, which `optree` walks, as in Keras.
 
-A named tuple is a leaf, such as a `Spec`. Dicts are walked in the order of their sorted
+A named tuple is a leaf, such as a `TensorSpec`. Dicts are walked in the order of their sorted
 keys, as TensorFlow flattens them.
 """
 

@@ -18,8 +18,8 @@ from keras_policies.backends.running import backend
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.build import (
     compiling,
+    explanations,
     extra_axes,
-    hints,
     made_in_code,
     masks,
     own_classes,
@@ -28,9 +28,7 @@ from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.programs import Made
 from keras_policies.legacy.build.targets import Pairs, assign, restore_states, settle
 from keras_policies.legacy.build.weights import pair
-from keras_policies.legacy.bytecode import layer as _calls  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import layer as _ops  # noqa: F401 (for Keras)
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.policy import Policy
@@ -41,7 +39,7 @@ class Built(NamedTuple):
 
     model: keras.Model
     plan: Plan
-    left_out: list[str]  # parts of the model and its training, each with a reason
+    not_converted: list[str]  # parts of the model and its training, each with a reason
     other_policies: list[str]  # layers, each with its policy and the recorded one
     lacks_weights: bool = False  # that its SavedModel has, in a layer of Keras's own
     check: Check | None = None  # with the graph in the file; None if not asked for
@@ -63,7 +61,7 @@ def build(
         model, made = _make(plan)
         with corrupt(legacy.path):
             made_in_code.fill_lookups(model, legacy.vocabularies)
-            replaced = plan.findings.replaced_variables
+            replaced = plan.report.replaced_variables
             weights = {
                 name: tuple(weight for weight in held if weight.number not in replaced)
                 for name, held in legacy.weights.items()
@@ -72,24 +70,24 @@ def build(
             assign(pairs, advance)
             settle(model)
             restore_states(model, legacy.states)
-            recorded = legacy.inner_policies if legacy.records_policies else {}
-            suggested, policy_of = plan.nested_dtypes, plan.settings.policy_of
-            made_in_code.restore_models(model, recorded, suggested, policy_of)
-            different = made_in_code.restore_policies(model, recorded, policy_of)
+            traced = legacy.inner_policies if legacy.records_policies else {}
+            suggested, policy_of = plan.nested_dtypes, plan.options.policy_of
+            made_in_code.restore_models(model, traced, suggested, policy_of)
+            different = made_in_code.restore_policies(model, traced, policy_of)
             _make_policies_plain(model, plan.policy)
         always = compiling.overridden(legacy, True)
         unused = (
             f"{name!r}, whose result is used by its shape alone" for name in made.unused
         )
-        found = *legacy.left_out, *plan.findings.left_out
-        left_out = [*found, *unused, *added, *always]
-        if not plan.lost.copied:  # or it is told already
-            left_out += _untied(pairs)
+        found = *legacy.not_converted, *plan.report.not_converted
+        not_converted = [*found, *unused, *added, *always]
+        if not plan.reconstruction.copied:  # or it is told already
+            not_converted += _untied(pairs)
         if compile:
             with corrupt(legacy.path, "its training_config"):
-                left_out += compiling.compile_model(model, plan, pairs)
-    lacks_weights = bool(added and legacy.recorded)
-    return Built(model, plan, left_out, different, lacks_weights)
+                not_converted += compiling.compile_model(model, plan, pairs)
+    lacks_weights = bool(added and legacy.traced)
+    return Built(model, plan, not_converted, different, lacks_weights)
 
 
 def _untied(pairs: Pairs) -> Iterator[str]:
@@ -108,9 +106,9 @@ def _untied(pairs: Pairs) -> Iterator[str]:
 
 def _check_texts(plan: Plan) -> None:
     """Raise if the model returns texts, and the backend has none."""
-    if plan.lost.texts and keras.backend.backend() != "tensorflow":
+    if plan.reconstruction.texts and keras.backend.backend() != "tensorflow":
         raise LegacyModelError(
-            f"it returns texts, which are looked up by {', '.join(plan.lost.texts)}, "
+            f"it returns texts, which are looked up by {', '.join(plan.reconstruction.texts)}, "
             f"and {keras.backend.backend()} has no texts.",
             "Pass lost='numbers' (--lost numbers) for the numbers of these texts, or a "
             "signature without them, or set KERAS_BACKEND=tensorflow.",
@@ -137,7 +135,7 @@ def _make(plan: Plan) -> tuple[keras.Model, Made]:
         raise
     except Exception as error:  # whatever a layer raises for a config not its own
         problem = "the model could not be built from its config"
-        raise hints.explained(problem, error) from error
+        raise explanations.explained(problem, error) from error
     if not isinstance(model, keras.Model):
         raise LegacyModelError(f"it holds a {type(model).__name__}, expected a model.")
     return model, made
@@ -149,12 +147,12 @@ def _of_config(config: Config, plan: Plan, extra: extra_axes.Found) -> tuple[Any
     config, makers = own_classes.with_makers(
         config, masks.release(plan.legacy.written_by), plan.policy, extra, made
     )
-    known = {**plan.findings.functions, **makers}
-    depth = _recursion_limit(plan.lost.depth)
+    known = {**plan.report.functions, **makers}
+    depth = _recursion_limit(plan.reconstruction.depth)
     # A traceback tells whose class it was.
-    whole = hints.whole_tracebacks()
+    whole = explanations.whole_tracebacks()
     with keras_internals.custom_object_scope(known), depth, whole:
-        safe_mode = plan.settings.safe_mode
+        safe_mode = plan.options.safe_mode
         model = keras.saving.deserialize_keras_object(config, safe_mode=safe_mode)
         return model, made
 

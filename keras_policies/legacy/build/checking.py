@@ -18,22 +18,27 @@ import numpy as np
 
 from keras_policies import float16_products, keras_internals
 from keras_policies.backends.running import backend
-from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.base.recorded import (
+from keras_policies.legacy.base.traced_functions import (
+    ConcreteFunction,
     Nest,
-    Recorded,
-    RecordedLayer,
-    Spec,
-    Trace,
+    TensorSpec,
+    TracedFunctions,
+    TracedLayer,
 )
-from keras_policies.legacy.build import hints, own_classes
+from keras_policies.legacy.build import explanations, own_classes
 from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.ops import op_layers
-from keras_policies.legacy.plan.lost import models, steps, traces, training
-from keras_policies.legacy.plan.lost.steps import FLOATS
 from keras_policies.legacy.plan.plan import Plan
+from keras_policies.legacy.plan.reconstruction import (
+    concrete_functions,
+    in_training,
+    reconstruct,
+    steps,
+)
+from keras_policies.legacy.plan.reconstruction.steps import FLOATS
 from keras_policies.legacy.programs.reference import (
     Interpreter,
     NotInterpretedError,
@@ -94,20 +99,20 @@ def is_due(plan: Plan) -> bool:
     These are functions and code that were interpreted, and classes that may only have
     the name of one of Keras, which records all its arguments.
     """
-    if plan.legacy.recorded is None:
+    if plan.legacy.traced is None:
         return False
-    if plan.lost.layers:
+    if plan.reconstruction.layers:
         return True
     try:
-        if _trace(plan.legacy.recorded, None) is None:
+        if _trace(plan.legacy.traced, None) is None:
             return False
-        layers = plan.legacy.recorded.layers.values()
-        return bool(plan.findings.rebuilt) or any(map(_is_uncertain, layers))
+        layers = plan.legacy.traced.layers.values()
+        return bool(plan.report.rebuilt) or any(map(_is_uncertain, layers))
     except LegacyModelError:  # its functions were taken out of the file
         return False
 
 
-def _is_uncertain(layer: RecordedLayer) -> bool:
+def _is_uncertain(layer: TracedLayer) -> bool:
     """Return whether a layer may do something else than its class in Keras.
 
     It is an op, has losses of its weights, or less than half of the class's config.
@@ -129,11 +134,11 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
         LegacyModelError: if their outputs differ. It names the first layer that does
             something else.
     """
-    recorded = plan.legacy.recorded
-    if recorded is None:
+    traced = plan.legacy.traced
+    if traced is None:
         return Check(None, "only a SavedModel has one")
     try:
-        trace = _trace(recorded, signature)
+        trace = _trace(traced, signature)
     except LegacyModelError as error:
         return Check(None, error.reason)
     if trace is None:
@@ -142,7 +147,7 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
     size = paths.size(plan.legacy.path)
     try:
         with budget.anew(size), keras_internals.texts_as_inputs():
-            return _Comparison(model, recorded, trace, tolerance, size).made()
+            return _Comparison(model, traced, trace, tolerance, size).made()
     except LimitError:
         return Check(None, "its graph is too large")
     except (NotInterpretedError, _UnsuitableError) as error:
@@ -153,13 +158,13 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
         return Check(None, f"{type(error).__name__}: {error}")
 
 
-def _trace(recorded: Recorded, signature: str | None) -> Trace | None:
+def _trace(traced: TracedFunctions, signature: str | None) -> ConcreteFunction | None:
     if signature is not None:
-        return recorded.signatures[signature]
-    if 0 not in recorded.layers:
+        return traced.signatures[signature]
+    if 0 not in traced.layers:
         return None
-    named = (t for t in recorded.layers[0].traces if t.function in recorded.functions)
-    return next(iter(traces.for_inference([*named])), None)
+    named = (t for t in traced.layers[0].traces if t.function in traced.functions)
+    return next(iter(concrete_functions.for_inference([*named])), None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,13 +172,13 @@ class _Comparison:
     """A model beside its own graph."""
 
     model: keras.Model
-    recorded: Recorded
-    trace: Trace
+    traced: TracedFunctions
+    trace: ConcreteFunction
     tolerance: float
     size: int  # of the file, in bytes
 
     def made(self) -> Check:
-        interpreter = Interpreter(self.recorded)
+        interpreter = Interpreter(self.traced)
         problems: list[_NotCalledError] = []
         for bound in (None, 2):  # numbers may be classes, and the layer knows how many
             try:
@@ -183,21 +188,23 @@ class _Comparison:
                 return self._compared(interpreter, inputs, expected)
             except _NotCalledError as error:
                 problems.append(error)
-        both = [*self._specs, *traces.specs(self.trace.outputs)]
+        both = [*self._specs, *concrete_functions.specs(self.trace.outputs)]
         has_texts = any(spec.dtype == "string" for spec in both)
         if has_texts and keras.backend.backend() != "tensorflow":
             raise _UnsuitableError(f"{keras.backend.backend()} has no texts")
         raise problems[0].reason from problems[0].__cause__
 
     @property
-    def _specs(self) -> list[Spec]:
+    def _specs(self) -> list[TensorSpec]:
         """The inputs of the graph, with the sizes that only the model knows."""
-        specs = traces.specs(self.trace.inputs)
+        specs = concrete_functions.specs(self.trace.inputs)
         shapes = [x.shape for x in getattr(self.model, "inputs", None) or ()]
         if [len(spec.shape or ()) for spec in specs] != [*map(len, shapes)]:
             return specs
         return [
-            Spec(tuple(map(_known, spec.shape or (), shape)), spec.dtype, spec.name)
+            TensorSpec(
+                tuple(map(_known, spec.shape or (), shape)), spec.dtype, spec.name
+            )
             for spec, shape in zip(specs, shapes, strict=True)
         ]
 
@@ -229,10 +236,12 @@ class _Comparison:
         return Check(difference, dropouts=dropouts, other_losses=losses)
 
     @property
-    def _with_losses(self) -> Trace | None:
+    def _with_losses(self) -> ConcreteFunction | None:
         """The function that returns the losses behind the outputs, if there is one."""
-        root = self.recorded.layers.get(0)
-        candidates = traces.for_inference(root.traces_with_losses) if root else []
+        root = self.traced.layers.get(0)
+        candidates = (
+            concrete_functions.for_inference(root.traces_with_losses) if root else []
+        )
         return next((t for t in candidates if t.inputs == self.trace.inputs), None)
 
     def _charge(self, inputs: Sequence[Array]) -> None:
@@ -253,13 +262,13 @@ class _Comparison:
         a layer only adds in training.
         """
         trace = self._with_losses
-        if trace is None or not (trace.losses or self.recorded.regularizers):
+        if trace is None or not (trace.losses or self.traced.regularizers):
             return ""
         self.model(nest, training=False)
         losses = map(keras.ops.convert_to_numpy, self.model.losses)
         total = sum(map(float, losses))
         try:
-            every = [trace, training.twin(self.recorded.layers[0], trace)]
+            every = [trace, in_training.twin(self.traced.layers[0], trace)]
             sums = [self._losses(interpreter, t, inputs) for t in every if t]
         except (NotInterpretedError, LimitError):  # an op that the outputs do not need
             return ""
@@ -268,18 +277,20 @@ class _Comparison:
         return f"they are {total:.6g} on inputs for which its graph has {sums[0]:.6g}"
 
     def _losses(
-        self, interpreter: Interpreter, trace: Trace, inputs: list[Array]
+        self, interpreter: Interpreter, trace: ConcreteFunction, inputs: list[Array]
     ) -> float:
         """Return the sum of the absolute values of the losses in the graph."""
         with budget.anew(self.size):
-            losses = interpreter.run(trace, inputs)[len(traces.specs(trace.outputs)) :]
-            regularizers = self.recorded.regularizers
+            losses = interpreter.run(trace, inputs)[
+                len(concrete_functions.specs(trace.outputs)) :
+            ]
+            regularizers = self.traced.regularizers
             losses += [interpreter.run(each, [])[0] for each in regularizers]
         return sum(float(abs(np.sum(loss))) for loss in losses)
 
     def _check_regularizers(self, interpreter: Interpreter) -> None:
         """Raise an error if a weight has a loss that the file does not record."""
-        regularizers = self.recorded.regularizers
+        regularizers = self.traced.regularizers
         losses = [float(interpreter.run(each, [])[0]) for each in regularizers]
         for variable in self.model.weights if losses else ():
             regularizer = getattr(variable, "regularizer", None)
@@ -291,7 +302,7 @@ class _Comparison:
                 raise LegacyModelError(
                     f"its {name} gives {variable.path!r} the loss {loss:.6g}; the "
                     f"file records {losses}.",
-                    f"Pass your own: {remedies.custom_object(name)}.",
+                    f"Pass your own: {hints.custom_object(name)}.",
                     suspects=[name],
                 )
 
@@ -300,13 +311,13 @@ class _Comparison:
         structure = getattr(self.model, "input", 0)  # a Sequential has none
         if len(inputs) == 1 and getattr(self.model, "inputs", None):
             return keras.tree.pack_sequence_as(structure, inputs)
-        names = [spec.name for spec in traces.specs(self.trace.inputs)]
+        names = [spec.name for spec in concrete_functions.specs(self.trace.inputs)]
         if isinstance(structure, dict) and {*structure} == {*names}:
             return dict(zip(names, inputs, strict=True))
         given: list[steps.Value] = [steps.Argument(i) for i in range(len(inputs))]
-        filled = traces.filled(self.trace.inputs, iter(given))
+        filled = concrete_functions.unflatten(self.trace.inputs, iter(given))
         by_argument = dict(zip(given, inputs, strict=True))
-        return steps.mapped(by_argument.__getitem__, models.inputs(filled, given))
+        return steps.mapped(by_argument.__getitem__, reconstruct.inputs(filled, given))
 
     @property
     def is_half(self) -> bool:
@@ -321,7 +332,7 @@ class _Comparison:
         float32, too. GPUs multiply float32 with the 10 bits of TF32.
         """
         with budget.anew(self.size):
-            wide = Interpreter(self.recorded, is_wide=True).run(self.trace, inputs)
+            wide = Interpreter(self.traced, is_wide=True).run(self.trace, inputs)
         pairs = zip(map(np.asarray, expected), map(np.asarray, wide), strict=False)
         least = _rounding_of_products()
         return [ROUNDINGS * max(least, _share(*pair)) for pair in pairs]
@@ -343,7 +354,7 @@ class _Comparison:
         noted = keras_internals.layer_calls(lambda *call: calls.append(call))
         with keras.StatelessScope(), noted:
             self.model(nest, training=False)
-        interpreter = Interpreter(self.recorded, keeps_calls=True)
+        interpreter = Interpreter(self.traced, keeps_calls=True)
         with budget.anew(self.size), contextlib.suppress(LimitError):
             interpreter.run(self.trace, inputs)
         graph: dict[str, Sequence[Any]] = {}
@@ -407,24 +418,24 @@ def _share(found: Array, expected: Array) -> float:
 
 def _run(
     interpreter: Interpreter,
-    trace: Trace,
-    specs: Sequence[Spec],
+    trace: ConcreteFunction,
+    specs: Sequence[TensorSpec],
     bound: int | None,
-    with_losses: Trace | None = None,
+    with_losses: ConcreteFunction | None = None,
 ) -> tuple[list[Array], list[Array]]:
     """Return inputs that the graph takes, its losses as well, and its outputs."""
-    for kind in traces.composites(trace.inputs):
+    for kind in concrete_functions.composites(trace.inputs):
         raise _UnsuitableError(f"it takes a {kind}")
     if any(spec.shape is None for spec in specs):
         raise _UnsuitableError("it takes a tensor of any rank")
-    keys = _keys(interpreter.recorded)
+    keys = _keys(interpreter.traced)
     problem: Exception | None = None
     for lengths in LENGTHS:
         while True:
             inputs = _inputs(specs, lengths, bound, keys)
             try:
                 with np.errstate(all="ignore"):
-                    count = len(traces.specs(trace.outputs))
+                    count = len(concrete_functions.specs(trace.outputs))
                     if with_losses is not None and with_losses.losses:
                         with contextlib.suppress(NotInterpretedError):
                             interpreter.run(with_losses, inputs)
@@ -443,10 +454,10 @@ def _run(
     raise _UnsuitableError(f"no inputs were found for it: {problem}")
 
 
-def _keys(recorded: Recorded) -> dict[str, list[Any]]:
+def _keys(traced: TracedFunctions) -> dict[str, list[Any]]:
     """Return what the tables of a file know, and a text that none does, by dtype."""
     keys: dict[str, list[Any]] = {"string": [UNKNOWN], "int64": []}
-    for table in recorded.tables.values():
+    for table in traced.tables.values():
         if table is not None:
             dtype = "string" if table.keys.dtype.kind == "O" else "int64"
             keys[dtype] += table.keys[:KEYS].tolist()
@@ -454,7 +465,7 @@ def _keys(recorded: Recorded) -> dict[str, list[Any]]:
 
 
 def _inputs(
-    specs: Sequence[Spec],
+    specs: Sequence[TensorSpec],
     lengths: Sequence[int],
     bound: int | None,
     keys: Mapping[str, Sequence[Any]],
@@ -505,4 +516,4 @@ def _called(model: keras.Model, nest: Nest) -> list[Array]:
             f"it cannot be called on inputs of the shapes {shapes}, "
             "which its own graph takes"
         )
-        raise _NotCalledError(hints.explained(problem, error)) from error
+        raise _NotCalledError(explanations.explained(problem, error)) from error

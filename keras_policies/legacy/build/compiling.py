@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.backends.running import backend
-from keras_policies.legacy.base import remedies, trees
+from keras_policies.legacy.base import hints, trees
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import (
     LegacyModel,
@@ -40,17 +40,17 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     named = getattr(model, "output_names", [])  # other than Functional: one output
     outputs = _told_apart(named)
     losses = _for_every_output(made.objects("losses", fitting.losses), outputs)
-    has_lost_a_loss = bool(made.left_out)
+    has_lost_a_loss = bool(made.not_converted)
     optimizer = made.objects("optimizers", fitting.optimizer)
     if optimizer is not None and plan.loss_scale is not None:
         optimizer = LossScaleOptimizer(optimizer, plan.loss_scale)
     metrics = made.metrics(fitting.metrics, outputs)
     weighted_metrics = made.metrics(fitting.weighted_metrics, outputs)
-    left_out = [*made.left_out, *overridden(plan.legacy, False)]
+    not_converted = [*made.not_converted, *overridden(plan.legacy, False)]
     if has_lost_a_loss:  # or it would silently learn nothing, or something else
-        left_out.append("so the model is not compiled, as it lacks a loss")
+        not_converted.append("so the model is not compiled, as it lacks a loss")
     if optimizer is None or has_lost_a_loss:
-        return left_out
+        return not_converted
     weights = fitting.loss_weights if losses is not None else None
     by_output = losses, weights, metrics, weighted_metrics
     if len(set(named)) < len(named):  # names would not tell the outputs apart
@@ -71,14 +71,17 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     problems = restore(model, plan.legacy.optimizer, pairs)
     if plan.loss_scale is not None:
         restore_loss_scale(model.optimizer, plan.legacy.optimizer)
-    return [*left_out, *(f"the optimizer's state: {problem}" for problem in problems)]
+    return [
+        *not_converted,
+        *(f"the optimizer's state: {problem}" for problem in problems),
+    ]
 
 
 class _Made:
-    """Makes objects from configs; `left_out` lists the ones that could not be made."""
+    """Makes objects from configs; `not_converted` lists the ones that could not be made."""
 
     def __init__(self) -> None:
-        self.left_out: list[str] = []
+        self.not_converted: list[str] = []
 
     def objects(self, kind: str, nest: Any) -> Any:
         """Return a nest of configs as one of objects, None where one was left out."""
@@ -87,8 +90,8 @@ class _Made:
     def _object(self, kind: str, config: Any) -> Any:
         unknown = training.unknown(kind, config)
         if unknown is not None:
-            self.left_out.append(
-                f"{kind}: {unknown!r}, pass {remedies.custom_object(unknown)}"
+            self.not_converted.append(
+                f"{kind}: {unknown!r}, pass {hints.custom_object(unknown)}"
             )
             return None
         if isinstance(config, str):
@@ -101,7 +104,7 @@ class _Made:
             line = f"{type(error).__name__}: {error}".splitlines()[0]
             reason = line[: limits.TOLD_REASON]
             name = config.get("class_name")
-            self.left_out.append(f"{kind}: {name!r} ({reason.rstrip(': ')})")
+            self.not_converted.append(f"{kind}: {name!r} ({reason.rstrip(': ')})")
             return None
 
     def metrics(self, configs: Any, output_names: list[str]) -> Any:

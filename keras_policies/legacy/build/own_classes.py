@@ -17,7 +17,7 @@ from keras_policies import keras_internals
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.global_policy import policy_scope
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.build import extra_axes, hints, masks, programs
+from keras_policies.legacy.build import explanations, extra_axes, masks, programs
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,8 +46,8 @@ Makers: TypeAlias = dict[str, Maker | StockMaker | programs.Maker]
 
 def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
     """Return the error that says how a class can be changed to take a config."""
-    reason = hints.innermost(error)
-    arguments = f"these arguments, and **kwargs that it passes to {hints.SUPER}"
+    reason = explanations.innermost(error)
+    arguments = f"these arguments, and **kwargs that it passes to {explanations.SUPER}"
     change = f"Give {name}.__init__ {arguments}."
     if "required positional argument" in reason:
         change = f"The file does not record them: give them defaults in {name}."
@@ -137,5 +137,5 @@ def _own_maker(config: Mapping[str, Any]) -> Maker | None:
     cls = keras.saving.get_registered_object(name)
     if not isinstance(cls, type) or not issubclass(cls, keras.Layer):
         return None
-    settings = config["config"] or {}
-    return Maker(cls, settings.get("dtype"), settings.get("name", cls.__name__))
+    options = config["config"] or {}
+    return Maker(cls, options.get("dtype"), options.get("name", cls.__name__))

@@ -14,17 +14,17 @@ from keras_policies.annotations import Config, Tensor
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.model import LegacyWeight
-from keras_policies.legacy.ops.layer import OpCall, as_output
+from keras_policies.legacy.ops.op_call import OpCall, as_output
 from keras_policies.legacy.plan import graph
-from keras_policies.legacy.plan.lost.program import Names, Program
-from keras_policies.legacy.plan.lost.steps import (
+from keras_policies.legacy.plan.reconstruction.program import Names, Program
+from keras_policies.legacy.plan.reconstruction.steps import (
     Anchor,
     Argument,
     CallStep,
-    Known,
+    Constant,
+    LayerSpec,
     OpStep,
-    Part,
-    Result,
+    StepOutput,
     Value,
     mapped,
 )
@@ -144,7 +144,7 @@ class _Run:
 
     def _op(self, step: OpStep) -> Any:
         inputs = [*map(self._value, step.inputs)]
-        known = [isinstance(value, Known) for value in step.inputs]
+        known = [isinstance(value, Constant) for value in step.inputs]
         both = [*zip(inputs, known, strict=True)]
         constants = {
             str(i): value for i, (value, is_known) in enumerate(both) if is_known
@@ -154,7 +154,7 @@ class _Run:
         return OpCall(step.name, self.program.path, step.op, node, constants)(tensors)
 
     def _call(self, step: CallStep) -> Any:
-        part: Part = step.part
+        part: LayerSpec = step.part
         layer = self._layer(step.name)
         first = mapped(self._tensor, step.argument)
         kwargs = mapped(self._tensor, dict(step.kwargs))
@@ -164,9 +164,9 @@ class _Run:
     def _value(self, value: Value) -> Any:
         if isinstance(value, Argument):
             return self.inputs[value.number]
-        if isinstance(value, Result):
+        if isinstance(value, StepOutput):
             return self.results[value.step][value.position]
-        if isinstance(value, Known):
+        if isinstance(value, Constant):
             return value.value
         if isinstance(value, Anchor):
             return self._anchor()

@@ -10,7 +10,7 @@ from keras_policies import keras_names
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
 from keras_policies.legacy.bytecode import python_ops, values
 from keras_policies.legacy.bytecode.values import Call, Given, Name, Program, Ref, plain
-from keras_policies.legacy.ops import kinds, table
+from keras_policies.legacy.ops import converters, table
 
 # Global name -> the module that it stands for.
 MODULES = {
@@ -64,8 +64,8 @@ RESIZE_METHODS = {
 }
 CONSTANTS = {
     "tf.newaxis": None,
-    **{f"tf.{name}": name for name in kinds.DTYPES.values()},
-    **{f"tf.dtypes.{name}": name for name in kinds.DTYPES.values()},
+    **{f"tf.{name}": name for name in converters.DTYPES.values()},
+    **{f"tf.dtypes.{name}": name for name in converters.DTYPES.values()},
     **{f"tf.image.ResizeMethod.{key}": v for key, v in RESIZE_METHODS.items()},
     "tf.double": "float64",
     "tf.half": "float16",

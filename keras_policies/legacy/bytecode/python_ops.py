@@ -13,7 +13,7 @@ import numpy as np
 
 from keras_policies.legacy.bytecode import values
 from keras_policies.legacy.guards import budget, limits
-from keras_policies.legacy.ops import array_indexing, kinds
+from keras_policies.legacy.ops import array_indexing, converters
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import (
     array,
@@ -158,7 +158,9 @@ def subscript(value: Any, key: Any) -> Any:
 def _item(item: Any) -> Any:
     if isinstance(item, slice):
         parts = (item.start, item.stop, item.step)
-        return slice(*(None if part is None else kinds.length(part) for part in parts))
+        return slice(
+            *(None if part is None else converters.length(part) for part in parts)
+        )
     return item if item is None or item is Ellipsis else array_indexing.position(item)
 
 
@@ -201,12 +203,12 @@ def method(value: Any, name: str) -> Any:
 
 def _length(value: Any) -> int:
     if is_tensor(value):
-        return kinds.integer(value.shape[0])
+        return converters.integer(value.shape[0])
     return len(value)
 
 
 def _range(*bounds: int) -> tuple[int, ...]:
-    taken = range(*map(kinds.integer, bounds))
+    taken = range(*map(converters.integer, bounds))
     if len(taken) > limits.CODE_ITEMS:
         raise ValueError(f"{len(taken)} rounds")
     return tuple(taken)
@@ -265,21 +267,21 @@ def _dtype(name: str | None) -> str | None:
 
 def _filled(number: int) -> Callable[..., Any]:
     def function(shape: Any, dtype: str = "float64") -> Any:
-        return computed.full(kinds.lengths(shape), number, str(_dtype(dtype)))
+        return computed.full(converters.lengths(shape), number, str(_dtype(dtype)))
 
     return function
 
 
 def _arange(*bounds: Any, dtype: str | None = None) -> Any:
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
-    first, last, by = map(kinds.number, (start, stop, step))
+    first, last, by = map(converters.number, (start, stop, step))
     whole = "int64" if isinstance(first + last + by, int) else "float64"
     return computed.arange(first, last, by, _dtype(dtype) or whole)
 
 
 def _linspace(start: float, stop: float, num: int = 50) -> Any:
     budget.spend(num, 8)
-    return np.linspace(kinds.number(start), kinds.number(stop), num)
+    return np.linspace(converters.number(start), converters.number(stop), num)
 
 
 def _cast(dtype: str) -> Callable[..., Any]:
@@ -288,7 +290,7 @@ def _cast(dtype: str) -> Callable[..., Any]:
 
 def _of_math(name: str) -> Callable[..., float]:
     def function(*args: float) -> float:
-        result = getattr(math, name)(*map(kinds.number, args))
+        result = getattr(math, name)(*map(converters.number, args))
         return float(result) if name != "floor" and name != "ceil" else int(result)
 
     return function
@@ -304,7 +306,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "numpy.linspace": _linspace,
     "numpy.ones": _filled(1),
     "numpy.reshape": lambda value, shape: computed.reshape(
-        _array(value), kinds.lengths(shape)
+        _array(value), converters.lengths(shape)
     ),
     "numpy.zeros": _filled(0),
     "python.abs": _absolute,

@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_policies import keras_names
 from keras_policies.annotations import Config
-from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 
 CODE, TYPE_SPEC = "__lambda__", "__typespec__"
@@ -56,7 +56,7 @@ def _check_object(config: Config, safe_mode: bool) -> None:
     is_registered = keras_names.registered(_name(config)) is not None
     if class_name == CODE and safe_mode:
         reason = "it holds code, which is not run from a file."
-        raise LegacyModelError(reason, remedies.TRUST)
+        raise LegacyModelError(reason, hints.TRUST)
     if class_name in ARRAYS and isinstance(inner, dict):
         dtype = str(inner.get("dtype"))
         if dtype not in DTYPES:
@@ -74,7 +74,7 @@ def _check_object(config: Config, safe_mode: bool) -> None:
         raise LegacyModelError(
             f"it takes its vocabulary from the file {vocabulary!r}, outside of the "
             "model.",
-            remedies.TRUST,
+            hints.TRUST,
         )
     if not is_registered and not _is_of_keras(config):
         name = str(_name(config) or class_name)
@@ -83,7 +83,7 @@ def _check_object(config: Config, safe_mode: bool) -> None:
             "is imported because a file names it.",
             "Import it and decorate the class or function with "
             "@keras.saving.register_keras_serializable(), or pass it: "
-            f"{remedies.custom_object(name)}.",
+            f"{hints.custom_object(name)}.",
         )
 
 

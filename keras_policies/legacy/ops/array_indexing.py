@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.kinds import DType, Lengths, Value, Values
+from keras_policies.legacy.ops import converters
+from keras_policies.legacy.ops.converters import DType, Lengths, Value, Values
 from keras_policies.legacy.ops.math_reductions import SEGMENTS
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import (
@@ -26,7 +26,7 @@ from keras_policies.legacy.values.evaluator import (
 )
 
 MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
-GATHER_V2 = Raw("params indices axis", "batch_dims")
+GATHER_V2 = OpSignature("params indices axis", "batch_dims")
 
 
 @op("__operators__.getitem")
@@ -41,7 +41,7 @@ def _item(item: Any) -> computed.Item:
         return item
     if isinstance(item, dict) and set(item) == {"start", "stop", "step"}:
         bounds = (item[name] for name in ("start", "stop", "step"))
-        return slice(*(None if b is None else kinds.length(b) for b in bounds))
+        return slice(*(None if b is None else converters.length(b) for b in bounds))
     return position(item)
 
 
@@ -49,10 +49,10 @@ def position(item: Any) -> Any:
     """Return an index: an int, a dimension, or a scalar tensor of whole numbers."""
     if is_tensor(item) and not item.shape and is_integer_dtype(item.dtype):
         return item
-    return kinds.length(item)
+    return converters.length(item)
 
 
-@op("strided_slice", StridedSlice=Raw("input begin end strides", MASKS))
+@op("strided_slice", StridedSlice=OpSignature("input begin end strides", MASKS))
 def strided_slice(
     input: Value,
     begin: object,
@@ -83,7 +83,7 @@ def items(
     spec: list[computed.Item] = []
     ends = _ends(end)
     for i, start in enumerate(_ends(begin)):
-        bit, step = 1 << i, 1 if strides is None else kinds.integer(strides[i])
+        bit, step = 1 << i, 1 if strides is None else converters.integer(strides[i])
         if ellipsis_mask & bit:
             spec.append(Ellipsis)
         elif new_axis_mask & bit:
@@ -99,10 +99,10 @@ def items(
 
 def _ends(value: Any) -> Sequence[Any]:
     """Return begins or ends of slices; those of a tensor are scalar tensors."""
-    return ops.unstack(value) if is_tensor(value) else kinds.lengths(value)
+    return ops.unstack(value) if is_tensor(value) else converters.lengths(value)
 
 
-@op("slice", Slice=Raw("input_ begin size"))
+@op("slice", Slice=OpSignature("input_ begin size"))
 def slice_(input_: Value, begin: Lengths, size: Lengths) -> Value:
     """Take `size` items per axis from `begin` on; a size of -1 goes to the end."""
     bounds = zip(begin, size, strict=True)
@@ -113,9 +113,9 @@ def slice_(input_: Value, begin: Lengths, size: Lengths) -> Value:
 @op(
     "gather",
     v1=True,
-    Gather=Raw("params indices"),
+    Gather=OpSignature("params indices"),
     GatherV2=GATHER_V2,
-    ResourceGather=Raw("params indices", "batch_dims"),
+    ResourceGather=OpSignature("params indices", "batch_dims"),
 )
 def gather(
     params: Value,
@@ -149,8 +149,8 @@ def _gathered(params: Any, indices: Any, axis: int) -> Any:
 @op(
     "gather_nd",
     v1=True,
-    GatherNd=Raw("params indices"),
-    ResourceGatherNd=Raw("params indices"),
+    GatherNd=OpSignature("params indices"),
+    ResourceGatherNd=OpSignature("params indices"),
 )
 def gather_nd(params: Value, indices: Value, batch_dims: int = 0) -> Value:
     """Take the items at positions that index the first axes together."""
@@ -164,7 +164,7 @@ def _flat_positions(
     indices: Any, lengths: Sequence[DimLike]
 ) -> tuple[Any, DimLike, Sequence[DimLike]]:
     """Return positions on the first axes, merged; their length; those of the others."""
-    depth = kinds.integer(computed.shape(indices)[-1])
+    depth = converters.integer(computed.shape(indices)[-1])
     lengths, rest = lengths[:depth], lengths[depth:]
     steps = computed.vector([math.prod(lengths[i + 1 :]) for i in range(len(lengths))])
     if not any(isinstance(length, Dim) for length in lengths[1:]):
@@ -172,7 +172,7 @@ def _flat_positions(
     return ops.sum(ops.multiply(indices, steps), axis=-1), math.prod(lengths), rest
 
 
-@op(Where=Raw("condition"))
+@op(Where=OpSignature("condition"))
 def positions(condition: Value) -> Value:
     """Return the positions where a constant is true, one in each row."""
     if is_tensor(condition):
@@ -250,7 +250,7 @@ def searchsorted(
     return _reached(compare, sorted_sequence, values, out_type)
 
 
-@op("unravel_index", UnravelIndex=Raw("indices dims"))
+@op("unravel_index", UnravelIndex=OpSignature("indices dims"))
 def unravel_index(indices: Value, dims: Lengths) -> Value:
     """Return the positions on the axes of a tensor of positions in it as one row."""
     ends = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
@@ -262,7 +262,9 @@ def unravel_index(indices: Value, dims: Lengths) -> Value:
 @op(
     "reverse_sequence",
     v1=True,
-    ReverseSequence=Raw("input seq_lengths", "seq_axis=seq_dim batch_axis=batch_dim"),
+    ReverseSequence=OpSignature(
+        "input seq_lengths", "seq_axis=seq_dim batch_axis=batch_dim"
+    ),
     renamed={"seq_dim": "seq_axis", "batch_dim": "batch_axis"},
 )
 def reverse_sequence(
@@ -281,7 +283,7 @@ def reverse_sequence(
 @op(
     "dynamic_partition",
     v1=True,
-    DynamicPartition=Raw("data partitions", "num_partitions"),
+    DynamicPartition=OpSignature("data partitions", "num_partitions"),
 )
 def dynamic_partition(
     data: Value, partitions: Value, num_partitions: int
@@ -313,7 +315,7 @@ def dynamic_stitch(indices: Values, data: Values) -> Value:
     return ops.take(ops.concatenate(parts, axis=0), row_of, axis=0)
 
 
-STITCH = Raw("*values")
+STITCH = OpSignature("*values")
 
 
 @op(DynamicStitch=STITCH, ParallelDynamicStitch=STITCH)
@@ -323,7 +325,7 @@ def dynamic_stitch_node(values: Values) -> Value:
     return dynamic_stitch(values[:half], values[half:])
 
 
-@op("scatter_nd", v1=True, ScatterNd=Raw("indices updates shape"))
+@op("scatter_nd", v1=True, ScatterNd=OpSignature("indices updates shape"))
 def scatter_nd(indices: Value, updates: Value, shape: Lengths) -> Value:
     """Return zeros with `updates` added at the positions `indices`."""
     if not any(map(has_dims, shape)):
@@ -334,7 +336,9 @@ def scatter_nd(indices: Value, updates: Value, shape: Lengths) -> Value:
 
 @op(
     "compat.v1.sparse_to_dense",
-    SparseToDense=Raw("sparse_indices output_shape sparse_values default_value"),
+    SparseToDense=OpSignature(
+        "sparse_indices output_shape sparse_values default_value"
+    ),
 )
 def sparse_to_dense(
     sparse_indices: Value,

@@ -6,9 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.kinds import Axes, DType, Lengths, Pairs, Value, Values
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops import converters
+from keras_policies.legacy.ops.converters import (
+    Axes,
+    DType,
+    Lengths,
+    Pairs,
+    Value,
+    Values,
+)
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed, dims
 from keras_policies.legacy.values.dims import DimLike, UndecidedError
 from keras_policies.legacy.values.evaluator import (
@@ -18,11 +25,11 @@ from keras_policies.legacy.values.evaluator import (
     ops,
 )
 
-SQUEEZE = Raw("input", "axis=squeeze_dims")
-PAD_V2 = Raw("tensor paddings constant_values")
-MIRROR_PAD = Raw("tensor paddings", "mode")
-SPLIT = Raw("axis value", "num_or_size_splits=num_split")
-BATCHES = Raw("input block_shape paddings")
+SQUEEZE = OpSignature("input", "axis=squeeze_dims")
+PAD_V2 = OpSignature("tensor paddings constant_values")
+MIRROR_PAD = OpSignature("tensor paddings", "mode")
+SPLIT = OpSignature("axis value", "num_or_size_splits=num_split")
+BATCHES = OpSignature("input block_shape paddings")
 
 functions("tensor shape:Lengths", (computed.reshape, "reshape", "Reshape"))
 functions("input shape:Lengths", (computed.broadcast_to, "broadcast_to", "BroadcastTo"))
@@ -30,19 +37,19 @@ functions("input multiples:Lengths", (computed.tile, "tile", "Tile"))
 functions("input shift:Axes axis:Axes", ("roll", "roll", "Roll"))
 
 
-@op("shape", v1=True, Shape=Raw("input", "out_type"))
+@op("shape", v1=True, Shape=OpSignature("input", "out_type"))
 def shape(input: Value, out_type: DType = "int32") -> Value:
     """Return the shape, with a dimension for each length that is not known."""
     return computed.vector(computed.shape(input), out_type)
 
 
-@op("shape_n", ShapeN=Raw("*input", "out_type"))
+@op("shape_n", ShapeN=OpSignature("*input", "out_type"))
 def shape_n(input: Values, out_type: DType = "int32") -> tuple[Value, ...]:
     """Return the shapes of several values."""
     return tuple(shape(value, out_type) for value in input)
 
 
-@op(ConcatOffset=Raw("*values"))
+@op(ConcatOffset=OpSignature("*values"))
 def concat_offset(values: Values) -> tuple[Value, ...]:
     """Return where each part of a concatenation starts; first comes the axis."""
     (axis, first, *others), found = values, []
@@ -54,25 +61,25 @@ def concat_offset(values: Values) -> tuple[Value, ...]:
     return tuple(found)
 
 
-@op("size", v1=True, Size=Raw("input", "out_type"))
+@op("size", v1=True, Size=OpSignature("input", "out_type"))
 def size(input: Value, out_type: DType = "int32") -> Value:
     """Return the number of items."""
     return ops.prod(shape(input, out_type))
 
 
-@op("rank", v1=True, Rank=Raw("input"))
+@op("rank", v1=True, Rank=OpSignature("input"))
 def rank(input: Value) -> Value:
     """Return the number of axes, which is always known."""
     return np.int32(computed.rank(input))
 
 
-@op("ensure_shape", EnsureShape=Raw("x"))
+@op("ensure_shape", EnsureShape=OpSignature("x"))
 def ensure_shape(x: Value, shape: object = None) -> Value:
     """Return `x`: the function checks and changes nothing."""
     return x
 
 
-@op("broadcast_dynamic_shape", BroadcastArgs=Raw("shape_x shape_y"))
+@op("broadcast_dynamic_shape", BroadcastArgs=OpSignature("shape_x shape_y"))
 def broadcast_dynamic_shape(shape_x: Lengths, shape_y: Lengths) -> Value:
     """Return the shape of two tensors that are broadcast together."""
     pairs = itertools.zip_longest(reversed(shape_x), reversed(shape_y), fillvalue=1)
@@ -87,7 +94,7 @@ def _broadcast(one: DimLike, other: DimLike) -> DimLike:
     return one
 
 
-@op("transpose", v1=True, Transpose=Raw("a perm"))
+@op("transpose", v1=True, Transpose=OpSignature("a perm"))
 def transpose(
     a: Value, perm: tuple[int, ...] | None = None, conjugate: bool = False
 ) -> Value:
@@ -97,7 +104,7 @@ def transpose(
     return ops.transpose(a, axes=perm)
 
 
-@op("expand_dims", ExpandDims=Raw("input axis"), renamed={"dim": "axis"})
+@op("expand_dims", ExpandDims=OpSignature("input axis"), renamed={"dim": "axis"})
 def expand_dims(input: Value, axis: Axes) -> Value:
     """Insert an axis of size 1; some files write its position as a list."""
     return ops.expand_dims(input, axis[0] if isinstance(axis, tuple) else axis)
@@ -118,7 +125,13 @@ def squeeze(input: Value, axis: Axes | None = None) -> Value:
     return input
 
 
-@op("pad", v1=True, Pad=Raw("tensor paddings"), PadV2=PAD_V2, MirrorPad=MIRROR_PAD)
+@op(
+    "pad",
+    v1=True,
+    Pad=OpSignature("tensor paddings"),
+    PadV2=PAD_V2,
+    MirrorPad=MIRROR_PAD,
+)
 def pad(
     tensor: Value, paddings: object, mode: str = "constant", constant_values: Value = 0
 ) -> Value:
@@ -126,7 +139,7 @@ def pad(
     widths = np.asarray(paddings, dtype=object)
     if widths.ndim != 2 or widths.shape[1] != 2:
         raise ValueError(f"expected a list of pairs of integers, found {paddings!r}")
-    pairs = [tuple(map(kinds.length, pair)) for pair in widths]
+    pairs = [tuple(map(converters.length, pair)) for pair in widths]
     if mode.lower() not in ("constant", "reflect", "symmetric"):
         raise ValueError(f"mode: expected REFLECT or SYMMETRIC, found {mode!r}")
     if mode.lower() == "constant":
@@ -180,32 +193,34 @@ def meshgrid(
     )
 
 
-@op("concat", ConcatV2=Raw("*values axis"))
+@op("concat", ConcatV2=OpSignature("*values axis"))
 def concat(values: Values, axis: int) -> Value:
     """Join values along an axis."""
     return ops.concatenate(values, axis=axis)
 
 
-@op("stack", Pack=Raw("*values", "axis"))
+@op("stack", Pack=OpSignature("*values", "axis"))
 def stack(values: Values, axis: int = 0) -> Value:
     """Join values along a new axis."""
     return ops.stack(values, axis=axis)
 
 
-@op("unstack", Unpack=Raw("value", "num axis"))
+@op("unstack", Unpack=OpSignature("value", "num axis"))
 def unstack(value: Value, num: int | None = None, axis: int = 0) -> tuple[Value, ...]:
     """Split along an axis into values without it."""
     return tuple(ops.unstack(value, num=num, axis=axis))
 
 
-@op("split", Split=SPLIT, SplitV=Raw("value num_or_size_splits axis"))
+@op("split", Split=SPLIT, SplitV=OpSignature("value num_or_size_splits axis"))
 def split(
     value: Value, num_or_size_splits: object, axis: int = 0, num: int | None = None
 ) -> tuple[Value, ...]:
     """Split into equal parts, or into parts of these sizes, one of which may be -1."""
     if np.ndim(num_or_size_splits) == 0:  # type: ignore[arg-type]
-        return tuple(ops.split(value, kinds.integer(num_or_size_splits), axis=axis))
-    sizes = kinds.lengths(num_or_size_splits)
+        return tuple(
+            ops.split(value, converters.integer(num_or_size_splits), axis=axis)
+        )
+    sizes = converters.lengths(num_or_size_splits)
     if -1 in sizes:
         rest = sizes.index(-1)
         others = sum(sizes[:rest] + sizes[rest + 1 :])
@@ -223,12 +238,12 @@ def repeat(input: Value, repeats: Lengths, axis: int | None = None) -> Value:
     """Repeat each item, all the same number of times or each its own."""
     if len(repeats) == 1:
         return computed.repeat(input, repeats[0], axis)
-    times = kinds.integers(repeats)
+    times = converters.integers(repeats)
     positions = ops.repeat(computed.arange(0, len(times)), np.asarray(times))
     return ops.take(input, positions, axis=axis)
 
 
-@op("reverse", ReverseV2=Raw("tensor axis"))
+@op("reverse", ReverseV2=OpSignature("tensor axis"))
 def reverse(tensor: Value, axis: Axes) -> Value:
     """Reverse the order of the items along axes."""
     return ops.flip(tensor, axis=[*axis] if isinstance(axis, tuple) else axis)
@@ -257,7 +272,7 @@ def space_to_batch(
 @op(
     "batch_to_space",
     "compat.v1.batch_to_space_nd",
-    BatchToSpaceND=Raw("input block_shape crops"),
+    BatchToSpaceND=OpSignature("input block_shape crops"),
 )
 def batch_to_space(input: Value, block_shape: tuple[int, ...], crops: Pairs) -> Value:
     """Undo `space_to_batch`, and cut the edges."""

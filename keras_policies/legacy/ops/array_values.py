@@ -9,11 +9,18 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.complex_pairs import PARTS, Complex
-from keras_policies.legacy.ops.kinds import Axes, DType, Length, Lengths, Value, Values
+from keras_policies.legacy.ops.converters import (
+    Axes,
+    DType,
+    Length,
+    Lengths,
+    Value,
+    Values,
+)
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, Ratio
 from keras_policies.legacy.values.evaluator import (
@@ -25,8 +32,8 @@ from keras_policies.legacy.values.evaluator import (
     promoted,
 )
 
-CHOICE = Raw("condition x y")
-FAKE_QUANT = Raw("inputs min max", "num_bits narrow_range")
+CHOICE = OpSignature("condition x y")
+FAKE_QUANT = OpSignature("inputs min max", "num_bits narrow_range")
 
 functions(
     "input dtype:DType=None",
@@ -56,7 +63,7 @@ functions(
 )
 
 
-@op("fill", Fill=Raw("dims value"))
+@op("fill", Fill=OpSignature("dims value"))
 def fill(dims: Lengths, value: Value) -> Value:
     """Return a value of a shape, full of a number."""
     return computed.full(dims, value, dtype_of(value))
@@ -89,7 +96,7 @@ def eye(
     return ops.cast(ops.equal(row_numbers, computed.arange(0, columns)), dtype)
 
 
-@op("linspace", LinSpace=Raw("start stop num"))
+@op("linspace", LinSpace=OpSignature("start stop num"))
 def linspace(start: Value, stop: Value, num: Length) -> Value:
     """Return evenly spaced numbers, along a new first axis."""
     dtype = dtype_of(start) if "float" in dtype_of(start) else "float32"
@@ -100,7 +107,7 @@ def linspace(start: Value, stop: Value, num: Length) -> Value:
     return ops.add(start, ops.multiply(ops.subtract(stop, start), share))
 
 
-@op("range", Range=Raw("start limit delta"))
+@op("range", Range=OpSignature("start limit delta"))
 def arange(
     start: Value,
     limit: Value | None = None,
@@ -113,7 +120,7 @@ def arange(
     has_float = any("float" in dtype_of(bound) for bound in bounds)
     first, last, step = map(_bound, bounds)
     if any(map(has_dims, (first, last))):
-        first, last, step = map(kinds.length, map(_whole, (first, last, step)))
+        first, last, step = map(converters.length, map(_whole, (first, last, step)))
     return computed.arange(
         first, last, step, dtype or ("float32" if has_float else "int32")
     )
@@ -127,7 +134,7 @@ def _bound(value: Any) -> Any:
     """Return a bound of a range: a number or a dimension."""
     if isinstance(value, Ratio) and value.divisor == 1:
         return value.dividend
-    return value if isinstance(value, Dim) else kinds.number(value)
+    return value if isinstance(value, Dim) else converters.number(value)
 
 
 @op("sequence_mask")
@@ -137,7 +144,7 @@ def sequence_mask(lengths: Value, maxlen: Length, dtype: DType = "bool") -> Valu
     return ops.cast(ops.less(numbers, ops.expand_dims(lengths, -1)), dtype)
 
 
-@op("one_hot", OneHot=Raw("indices depth on_value off_value", "axis dtype=T"))
+@op("one_hot", OneHot=OpSignature("indices depth on_value off_value", "axis dtype=T"))
 def one_hot(
     indices: Value,
     depth: Length,
@@ -157,7 +164,7 @@ def one_hot(
     return ops.where(is_hot, ops.cast(on_value, dtype), ops.cast(off_value, dtype))
 
 
-@op("identity_n", IdentityN=Raw("*input"))
+@op("identity_n", IdentityN=OpSignature("*input"))
 def identity_n(input: Values) -> tuple[Value, ...]:
     """Return a list as it is."""
     return tuple(input)
@@ -171,7 +178,7 @@ def convert_to_tensor(
     return value if dtype is None else cast(value, dtype)
 
 
-@op("cast", Cast=Raw("x", "dtype=DstT"))
+@op("cast", Cast=OpSignature("x", "dtype=DstT"))
 def cast(x: Value, dtype: DType) -> Value:
     """Change the dtype; dimensions stay dimensions among integers."""
     if dtype in PARTS and is_tensor(x):
@@ -180,7 +187,7 @@ def cast(x: Value, dtype: DType) -> Value:
     return ops.cast(x, dtype)
 
 
-@op("dtypes.complex", "complex", Complex=Raw("real imag"))
+@op("dtypes.complex", "complex", Complex=OpSignature("real imag"))
 def complex_(real: Value, imag: Value) -> Value:
     """Return complex numbers of their parts."""
     real, imag = promoted([real, imag])
@@ -300,12 +307,12 @@ QUANTIZE = "signed_input num_bits range_given round_mode narrow_range axis"
 
 @op(
     "quantization.quantize_and_dequantize_v2",
-    QuantizeAndDequantizeV2=Raw("input input_min input_max", QUANTIZE),
-    QuantizeAndDequantizeV3=Raw(
+    QuantizeAndDequantizeV2=OpSignature("input input_min input_max", QUANTIZE),
+    QuantizeAndDequantizeV3=OpSignature(
         "input input_min input_max num_bits",
         "signed_input range_given narrow_range axis",
     ),
-    QuantizeAndDequantizeV4=Raw("input input_min input_max", QUANTIZE),
+    QuantizeAndDequantizeV4=OpSignature("input input_min input_max", QUANTIZE),
 )
 def quantize_and_dequantize(
     input: Value,

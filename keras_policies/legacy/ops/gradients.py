@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import array_indexing, array_shapes, kinds
+from keras_policies.legacy.ops import array_indexing, array_shapes, converters
 from keras_policies.legacy.ops.array_indexing import MASKS
-from keras_policies.legacy.ops.kinds import Layout, Lengths, Value
+from keras_policies.legacy.ops.converters import Layout, Lengths, Value
 from keras_policies.legacy.ops.nn_convolutions import LAST
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import DimLike
 from keras_policies.legacy.values.evaluator import ops
@@ -83,7 +83,7 @@ functions(
 )
 
 
-@op(BiasAddGrad=Raw("out_backprop", "data_format"))
+@op(BiasAddGrad=OpSignature("out_backprop", "data_format"))
 def bias_add(out_backprop: Value, data_format: Layout = LAST) -> Value:
     """Return the sum over all axes but that of the channels."""
     axes = [*range(computed.rank(out_backprop))]
@@ -91,7 +91,7 @@ def bias_add(out_backprop: Value, data_format: Layout = LAST) -> Value:
     return ops.sum(out_backprop, axis=axes)
 
 
-@op(StridedSliceGrad=Raw("shape begin end strides dy", MASKS))
+@op(StridedSliceGrad=OpSignature("shape begin end strides dy", MASKS))
 def strided_slice(
     shape: Lengths,
     begin: object,
@@ -130,7 +130,7 @@ def _placed(dy: Any, axis: int, item: slice, length: DimLike) -> Any:
         start = start + length if start < 0 else start
         before[axis], after[axis] = start, length - start - computed.shape(dy)[axis]
         return array_shapes.pad(dy, np.stack([before, after], 1))
-    count = kinds.integer(length)
+    count = converters.integer(length)
     budget.spend(count, 12)
     places = np.arange(count)[item]
     row_of = np.full(count, len(places), "int32")
@@ -139,7 +139,7 @@ def _placed(dy: Any, axis: int, item: slice, length: DimLike) -> Any:
     return ops.take(array_shapes.pad(dy, np.stack([before, after], 1)), row_of, axis)
 
 
-@op(BroadcastGradientArgs=Raw("s0 s1", "", "r0 r1"))
+@op(BroadcastGradientArgs=OpSignature("s0 s1", "", "r0 r1"))
 def broadcast_axes(s0: Lengths, s1: Lengths) -> tuple[Value, ...]:
     """Return the axes along which each of two shapes was broadcast to the other."""
     rank = max(len(s0), len(s1))

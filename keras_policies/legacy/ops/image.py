@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.array_shapes import pad
-from keras_policies.legacy.ops.kinds import DType, Padding, Value
+from keras_policies.legacy.ops.converters import DType, Padding, Value
 from keras_policies.legacy.ops.nn_convolutions import LAST, one, spatial
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import (
@@ -60,7 +60,7 @@ functions(
 @op("image.resize_with_crop_or_pad")
 def crop_or_pad(image: Value, target_height: int, target_width: int) -> Value:
     """Crop or pad on all sides, so that the center stays."""
-    rows, columns = kinds.integers(computed.shape(image)[-3:-1])
+    rows, columns = converters.integers(computed.shape(image)[-3:-1])
     height, width = min(rows, target_height), min(columns, target_width)
     top, left = (rows - height) // 2, (columns - width) // 2
     image = _cropped(image, top, left, height, width)
@@ -71,7 +71,7 @@ def crop_or_pad(image: Value, target_height: int, target_width: int) -> Value:
 @op("image._with_aspect_ratio_of")  # as tf.keras's Resizing crops
 def with_aspect_ratio_of(image: Value, size: tuple[int, ...]) -> Value:
     """Cut out the largest part in the center whose sides relate as those of a size."""
-    rows, columns = kinds.integers(computed.shape(image)[-3:-1])
+    rows, columns = converters.integers(computed.shape(image)[-3:-1])
     sides = np.float32(columns * size[0]), np.float32(rows * size[1])
     height, width = (
         min(side, int(other / np.float32(n)))
@@ -84,7 +84,7 @@ def with_aspect_ratio_of(image: Value, size: tuple[int, ...]) -> Value:
 @op("image.central_crop")
 def central_crop(image: Value, central_fraction: float) -> Value:
     """Cut out the center."""
-    rows, columns = kinds.integers(computed.shape(image)[-3:-1])
+    rows, columns = converters.integers(computed.shape(image)[-3:-1])
     top, left = (int((n - n * central_fraction) / 2) for n in (rows, columns))
     return _cropped(image, top, left, rows - 2 * top, columns - 2 * left)
 
@@ -103,7 +103,7 @@ def adjust_gamma(image: Value, gamma: Value = 1, gain: Value = 1) -> Value:
     return ops.multiply(ops.power(image, gamma), gain)
 
 
-@op("image.adjust_contrast", AdjustContrastv2=Raw("images contrast_factor"))
+@op("image.adjust_contrast", AdjustContrastv2=OpSignature("images contrast_factor"))
 def adjust_contrast(images: Value, contrast_factor: Value) -> Value:
     """Scale the distance from each channel's mean."""
     mean = ops.mean(images, axis=(-3, -2), keepdims=True)
@@ -171,7 +171,7 @@ functions(
 functions("image delta", (_with_hue, "image.adjust_hue", "AdjustHue"))
 
 
-@op("image.adjust_saturation", AdjustSaturation=Raw("image saturation_factor"))
+@op("image.adjust_saturation", AdjustSaturation=OpSignature("image saturation_factor"))
 def adjust_saturation(image: Value, saturation_factor: Value) -> Value:
     """Multiply the saturation, up to 1."""
 
@@ -209,7 +209,7 @@ def _weights(
 
 @op(
     "image.crop_and_resize",
-    CropAndResize=Raw(
+    CropAndResize=OpSignature(
         "image boxes box_indices crop_size", "method extrapolation_value"
     ),
 )
@@ -244,7 +244,7 @@ def crop_and_resize(
     "image.extract_patches",
     "compat.v1.extract_image_patches",
     "compat.v1.image.extract_image_patches",
-    ExtractImagePatches=Raw("images", "sizes=ksizes strides rates padding"),
+    ExtractImagePatches=OpSignature("images", "sizes=ksizes strides rates padding"),
     renamed={"ksizes": "sizes"},
 )
 def extract_patches(
@@ -260,7 +260,7 @@ def extract_patches(
     `ops.image.extract_patches` is; that of Keras 3.8 takes no pairs of strides.
     """
     rows, columns = spatial(sizes, 2, LAST)
-    channels = kinds.integer(computed.shape(images)[-1])
+    channels = converters.integer(computed.shape(images)[-1])
     size = rows * columns * channels
     budget.spend(size**2, 4)
     each = np.eye(size, dtype=dtype_of(images))

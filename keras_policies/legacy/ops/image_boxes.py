@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.guards import limits
-from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.kinds import Value
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops import converters
+from keras_policies.legacy.ops.converters import Value
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import ops
 
@@ -77,12 +77,12 @@ def _chosen(
 
 
 @op(
-    NonMaxSuppressionV5=Raw(
+    NonMaxSuppressionV5=OpSignature(
         f"{NODE} soft_nms_sigma",
         "pad_to_max_output_size",
         "selected_indices selected_scores valid_outputs",
     ),
-    NonMaxSuppressionV3=Raw(NODE),
+    NonMaxSuppressionV3=OpSignature(NODE),
 )
 def non_max_suppression(
     boxes: Value,
@@ -116,13 +116,13 @@ functions(
     "boxes scores max_output_size:int iou_threshold score_threshold "
     "pad_to_max_output_size:bool=False",
     (_without_scores, "", "NonMaxSuppressionV4"),
-    raw=Raw(NODE, "pad_to_max_output_size", "selected_indices valid_outputs"),
+    raw=OpSignature(NODE, "pad_to_max_output_size", "selected_indices valid_outputs"),
 )
 
 
 @op(
     "image.combined_non_max_suppression",
-    CombinedNonMaxSuppression=Raw(
+    CombinedNonMaxSuppression=OpSignature(
         "boxes scores max_output_size_per_class max_total_size iou_threshold "
         "score_threshold",
         "pad_per_class clip_boxes",
@@ -141,7 +141,7 @@ def combined_non_max_suppression(
 ) -> tuple[Value, ...]:
     """Return boxes, scores and classes of the best of all classes, and their number."""
     classes, count = (
-        kinds.integer(computed.shape(scores)[-1]),
+        converters.integer(computed.shape(scores)[-1]),
         max_output_size_per_class,
     )
     boxes, by_class = ops.swapaxes(boxes, 1, 2), ops.swapaxes(scores, 1, 2)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import kinds
-from keras_policies.legacy.ops.kinds import Lengths, Value
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops import converters
+from keras_policies.legacy.ops.converters import Lengths, Value
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import has_dims, ops
@@ -200,8 +200,8 @@ def resize(
 ) -> Value:
     """Resize, with the centers of pixels half a pixel from their edges."""
     if preserve_aspect_ratio:
-        lengths = kinds.integers(computed.shape(images)[-3:-1])
-        height, width = kinds.integers(size)
+        lengths = converters.integers(computed.shape(images)[-3:-1])
+        height, width = converters.integers(size)
         scale = min(height / lengths[0], width / lengths[1])
         size = [round(length * scale) for length in lengths]
     return _resized(images, size, method.lower(), Centers(), antialias)
@@ -211,7 +211,11 @@ def resize(
 KERNEL_TYPES = {"triangle": "bilinear", "keyscubic": "bicubic"}
 
 
-@op(ScaleAndTranslate=Raw("images size scale translation", "kernel_type antialias"))
+@op(
+    ScaleAndTranslate=OpSignature(
+        "images size scale translation", "kernel_type antialias"
+    )
+)
 def scale_and_translate(
     images: Value,
     size: tuple[int, ...],
@@ -221,7 +225,7 @@ def scale_and_translate(
     antialias: bool = True,
 ) -> Value:
     """Resize by a kernel: `tf.image.resize` moves nothing."""
-    lengths = kinds.integers(computed.shape(images)[-3:-1])
+    lengths = converters.integers(computed.shape(images)[-3:-1])
     expected = np.divide(size, lengths)
     if np.any(translation) or not np.allclose(np.asarray(scale), expected, 1e-5):
         raise ValueError(f"scale: expected {expected} and no translation")

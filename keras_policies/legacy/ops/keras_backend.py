@@ -18,7 +18,7 @@ from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions
     nn_convolutions,
 )
 from keras_policies.legacy.ops.array_shapes import pad
-from keras_policies.legacy.ops.kinds import (
+from keras_policies.legacy.ops.converters import (
     Axes,
     DType,
     Layout,

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.array_indexing import scatter_nd
 from keras_policies.legacy.ops.array_values import eye
-from keras_policies.legacy.ops.kinds import Axes, DType, Value, Values
+from keras_policies.legacy.ops.converters import Axes, DType, Value, Values
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
-MATMUL = Raw("a b", "transpose_a transpose_b")
-BATCHED = Raw("a b", "adjoint_a=adj_x adjoint_b=adj_y")
-SPARSE = Raw("indices values shape b", "adjoint_a adjoint_b")
-DIAG = Raw("diagonal k num_rows num_cols padding_value")
-DIAG_PART = Raw("input k padding_value")
+MATMUL = OpSignature("a b", "transpose_a transpose_b")
+BATCHED = OpSignature("a b", "adjoint_a=adj_x adjoint_b=adj_y")
+SPARSE = OpSignature("indices values shape b", "adjoint_a adjoint_b")
+DIAG = OpSignature("diagonal k num_rows num_cols padding_value")
+DIAG_PART = OpSignature("input k padding_value")
 
 
 def _swapped(x: Any) -> Any:
@@ -71,15 +71,15 @@ def sparse_matmul(
 def tensordot(a: Value, b: Value, axes: Any) -> Value:
     """Return the product along pairs of axes, or along a number of axes."""
     if np.ndim(axes) == 0:
-        count, most = kinds.integer(axes), computed.rank(a)
+        count, most = converters.integer(axes), computed.rank(a)
         if count > most:
             raise ValueError(f"axes: expected at most {most}, found {count}")
         return ops.tensordot(a, b, axes=count)
-    one, other = (np.atleast_1d(kinds.axes(axis)).tolist() for axis in axes)
+    one, other = (np.atleast_1d(converters.axes(axis)).tolist() for axis in axes)
     return ops.tensordot(a, b, axes=[one, other])
 
 
-@op("linalg.einsum", "einsum", Einsum=Raw("*inputs", "equation"))
+@op("linalg.einsum", "einsum", Einsum=OpSignature("*inputs", "equation"))
 def einsum(equation: str, inputs: Values | None = None) -> Value:
     """Return a sum of products; TFOpLambda layers do not record its inputs."""
     if inputs is None:
@@ -91,7 +91,12 @@ def einsum(equation: str, inputs: Values | None = None) -> Value:
     return ops.einsum(equation, *inputs)
 
 
-@op("linalg.diag", MatrixDiag=Raw("diagonal"), MatrixDiagV2=DIAG, MatrixDiagV3=DIAG)
+@op(
+    "linalg.diag",
+    MatrixDiag=OpSignature("diagonal"),
+    MatrixDiagV2=DIAG,
+    MatrixDiagV3=DIAG,
+)
 def diag(
     diagonal: Value,
     k: int = 0,
@@ -108,7 +113,7 @@ def diag(
 
 @op(
     "linalg.diag_part",
-    MatrixDiagPart=Raw("input"),
+    MatrixDiagPart=OpSignature("input"),
     MatrixDiagPartV2=DIAG_PART,
     MatrixDiagPartV3=DIAG_PART,
 )
@@ -119,9 +124,9 @@ def diag_part(input: Value, k: int = 0, padding_value: float = 0) -> Value:
 
 @op(
     "linalg.set_diag",
-    MatrixSetDiag=Raw("input diagonal"),
-    MatrixSetDiagV2=Raw("input diagonal k"),
-    MatrixSetDiagV3=Raw("input diagonal k"),
+    MatrixSetDiag=OpSignature("input diagonal"),
+    MatrixSetDiagV2=OpSignature("input diagonal k"),
+    MatrixSetDiagV3=OpSignature("input diagonal k"),
 )
 def set_diag(input: Value, diagonal: Value, k: int = 0) -> Value:
     """Replace the main diagonal."""
@@ -133,7 +138,7 @@ def set_diag(input: Value, diagonal: Value, k: int = 0) -> Value:
     return ops.where(is_on_it, ops.expand_dims(diagonal, axis), input)
 
 
-@op("linalg.tensor_diag", Diag=Raw("diagonal"))
+@op("linalg.tensor_diag", Diag=OpSignature("diagonal"))
 def tensor_diag(diagonal: Value) -> Value:
     """Return a tensor of twice the rank that is 0 off its diagonal."""
     lengths = [*computed.shape(diagonal)]
@@ -141,7 +146,7 @@ def tensor_diag(diagonal: Value) -> Value:
     return computed.reshape(flat, lengths + lengths)
 
 
-@op("linalg.tensor_diag_part", DiagPart=Raw("input"))
+@op("linalg.tensor_diag_part", DiagPart=OpSignature("input"))
 def tensor_diag_part(input: Value) -> Value:
     """Undo `tensor_diag`."""
     lengths = computed.shape(input)[: computed.rank(input) // 2]
@@ -151,7 +156,7 @@ def tensor_diag_part(input: Value) -> Value:
     )
 
 
-@op("linalg.band_part", MatrixBandPart=Raw("input num_lower num_upper"))
+@op("linalg.band_part", MatrixBandPart=OpSignature("input num_lower num_upper"))
 def band_part(input: Value, num_lower: int, num_upper: int) -> Value:
     """Set to 0 all but some diagonals; a negative number keeps all on its side."""
     if num_lower >= 0:
@@ -193,7 +198,7 @@ def normalize(
 
 @op(
     "linalg.slogdet",
-    LogMatrixDeterminant=Raw("input", "", "sign log_abs_determinant"),
+    LogMatrixDeterminant=OpSignature("input", "", "sign log_abs_determinant"),
 )
 def slogdet(input: Value) -> tuple[Value, Value]:
     """Return the signs of determinants, and the logarithms of their absolute values."""
@@ -202,7 +207,7 @@ def slogdet(input: Value) -> tuple[Value, Value]:
     return ops.multiply(sign, ops.ones_like(logarithm)), logarithm
 
 
-@op("linalg.solve", MatrixSolve=Raw("matrix rhs", "adjoint"))
+@op("linalg.solve", MatrixSolve=OpSignature("matrix rhs", "adjoint"))
 def solve(matrix: Value, rhs: Value, adjoint: bool = False) -> Value:
     """Return `x` with `matrix · x = rhs`."""
     matrix = _swapped(matrix) if adjoint else matrix
@@ -211,7 +216,7 @@ def solve(matrix: Value, rhs: Value, adjoint: bool = False) -> Value:
 
 @op(
     "linalg.triangular_solve",
-    MatrixTriangularSolve=Raw("matrix rhs", "lower adjoint"),
+    MatrixTriangularSolve=OpSignature("matrix rhs", "lower adjoint"),
 )
 def triangular_solve(
     matrix: Value, rhs: Value, lower: bool = True, adjoint: bool = False

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from keras_policies.legacy.ops.kinds import Value, Values
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops.converters import Value, Values
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values.evaluator import ops
 
 # keras.ops and tf.math give these one name; graphs write it with a capital.
@@ -61,7 +61,10 @@ functions(
 
 
 @op(
-    "math.add_n", "math.accumulate_n", AddN=Raw("*inputs"), AccumulateNV2=Raw("*inputs")
+    "math.add_n",
+    "math.accumulate_n",
+    AddN=OpSignature("*inputs"),
+    AccumulateNV2=OpSignature("*inputs"),
 )
 def add_n(inputs: Values) -> Value:
     """Return the sum of a list."""

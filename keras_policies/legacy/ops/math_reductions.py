@@ -7,8 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from keras_policies.legacy.ops.kinds import Axes, DType, Length, Value
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops.converters import Axes, DType, Length, Value
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import (
@@ -19,7 +19,7 @@ from keras_policies.legacy.values.evaluator import (
     ops,
 )
 
-ALONG_AXES = Raw("input_tensor axis", "keepdims=keep_dims")
+ALONG_AXES = OpSignature("input_tensor axis", "keepdims=keep_dims")
 DIM = {"dim": "axis"}
 
 
@@ -114,21 +114,21 @@ functions(
     "x axis:int=0 exclusive:bool=False reverse:bool=False",
     (functools.partial(_cumulated, "cumsum"), "math.cumsum", "Cumsum"),
     (functools.partial(_cumulated, "cumprod"), "math.cumprod", "Cumprod"),
-    raw=Raw("x axis", "exclusive reverse"),
+    raw=OpSignature("x axis", "exclusive reverse"),
 )
 functions(
     "input axis:int=0 output_type:DType='int64'",
     (functools.partial(_extreme, "argmax"), "math.argmax", "ArgMax"),
     (functools.partial(_extreme, "argmin"), "math.argmin", "ArgMin"),
-    raw=Raw("input axis", "output_type"),
+    raw=OpSignature("input axis", "output_type"),
 )
 functions("targets predictions k:int", ("in_top_k", "math.in_top_k", ""))
 
 
 @op(
     "compat.v1.math.in_top_k",
-    InTopKV2=Raw("predictions targets k"),
-    InTopK=Raw("predictions targets", "k"),
+    InTopKV2=OpSignature("predictions targets k"),
+    InTopK=OpSignature("predictions targets", "k"),
 )
 def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
     """Return what `in_top_k` does: TensorFlow 2 swapped the first two."""
@@ -138,7 +138,7 @@ def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
 @op(
     "math.top_k",
     "nn.top_k",
-    TopKV2=Raw("input k", "sorted", "values indices"),
+    TopKV2=OpSignature("input k", "sorted", "values indices"),
 )
 def top_k(
     input: Value, k: int = 1, sorted: bool = True, index_type: DType = "int32"
@@ -245,7 +245,7 @@ for _name in (*SEGMENTS, "mean"):
     functions("data segment_ids:ints", _row, v1=True)
 
 
-@op(DenseBincount=Raw("input size weights", "binary_output dtype=T"))
+@op(DenseBincount=OpSignature("input size weights", "binary_output dtype=T"))
 def dense_bincount(
     input: Value,
     size: Length,
@@ -264,7 +264,7 @@ def dense_bincount(
     return ops.sum(counts, axis=-2)
 
 
-@op(Bincount=Raw("arr size weights", "dtype=T"))
+@op(Bincount=OpSignature("arr size weights", "dtype=T"))
 def bincount_node(
     arr: Value, size: Length, weights: Value, dtype: DType = "float32"
 ) -> Value:
@@ -299,7 +299,7 @@ def bincount(
     return dense_bincount(arr, maxlength, weights, binary_output, dtype)
 
 
-@op(Bucketize=Raw("input", "boundaries"))
+@op(Bucketize=OpSignature("input", "boundaries"))
 def bucketize(input: Value, boundaries: Value) -> Value:
     """Return how many of the boundaries each number has reached."""
     number = ops.expand_dims(ops.cast(input, "float32"), -1)
@@ -314,7 +314,7 @@ def _nth(input: Any, n: Any, reverse: bool = False) -> Any:
 functions("input n:int reverse:bool=False", (_nth, "", "NthElement"))
 
 
-@op("math.invert_permutation", v1=True, InvertPermutation=Raw("x"))
+@op("math.invert_permutation", v1=True, InvertPermutation=OpSignature("x"))
 def invert_permutation(x: Value) -> Value:
     """Return the position of each number in a permutation."""
     return ops.cast(ops.argsort(x), dtype_of(x))

@@ -4,19 +4,19 @@ from typing import Any
 
 from keras_policies.legacy.ops.array_indexing import gather
 from keras_policies.legacy.ops.array_values import one_hot
-from keras_policies.legacy.ops.kinds import Axes, Layout, Value
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops.converters import Axes, Layout, Value
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import dtype_of, ops
 
-FUSED = Raw(
+FUSED = OpSignature(
     "x scale offset mean variance",
     "epsilon data_format is_training",
     "y batch_mean batch_variance",
 )
 
 
-CROSS_ENTROPY = Raw("features labels", "", "loss backprop")
+CROSS_ENTROPY = OpSignature("features labels", "", "loss backprop")
 
 
 def _l2_loss(t: Any) -> Any:
@@ -43,7 +43,7 @@ functions(
 )
 
 
-@op(_CTCLoss=Raw("logits labels lengths times"))  # see programs/ctc.py
+@op(_CTCLoss=OpSignature("logits labels lengths times"))  # see programs/ctc.py
 def ctc_loss(logits: Value, labels: Value, lengths: Value, times: Value) -> Value:
     """Return the CTC loss of each sequence; logits of the last class are the blank's.
 
@@ -56,7 +56,7 @@ def ctc_loss(logits: Value, labels: Value, lengths: Value, times: Value) -> Valu
     return ops.ctc_loss(labels, outputs, lengths, times, mask_index=blank)
 
 
-@op("nn.leaky_relu", LeakyRelu=Raw("features", "alpha"))
+@op("nn.leaky_relu", LeakyRelu=OpSignature("features", "alpha"))
 def leaky_relu(features: Value, alpha: float = 0.2) -> Value:
     """Return `features`, multiplied by `alpha` where they are negative."""
     return ops.leaky_relu(features, negative_slope=alpha)
@@ -190,7 +190,7 @@ functions(  # the node has another default, and files leave defaults out
     "nn.local_response_normalization",
     "nn.lrn",
     v1=True,
-    LRN=Raw("input", "depth_radius bias alpha beta"),
+    LRN=OpSignature("input", "depth_radius bias alpha beta"),
 )
 def local_response_normalization(
     input: Value,

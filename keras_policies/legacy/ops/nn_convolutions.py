@@ -8,10 +8,17 @@ import numpy as np
 
 from keras_policies.late import keras
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.array_shapes import pad
-from keras_policies.legacy.ops.kinds import Axes, DType, Layout, Lengths, Padding, Value
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops.converters import (
+    Axes,
+    DType,
+    Layout,
+    Lengths,
+    Padding,
+    Value,
+)
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed, dims
 from keras_policies.legacy.values.dims import DimLike
 from keras_policies.legacy.values.evaluator import (
@@ -27,7 +34,9 @@ SETTINGS = (
     "strides:Axes=1 padding:Padding='valid' data_format:Layout='channels_last' "
     "dilations:Axes=1"
 )
-TRANSPOSED = Raw("output_shape filters input", "strides padding data_format dilations")
+TRANSPOSED = OpSignature(
+    "output_shape filters input", "strides padding data_format dilations"
+)
 Setting: TypeAlias = int | Sequence[int]  # for all spatial axes, or one for each
 
 
@@ -124,7 +133,7 @@ for _kind, _name in ("Max", "max"), ("Average", "avg"):
         "data_format:Layout='channels_last'",
         (functools.partial(pooled, _kind), _names, f"{_node} {_node}3D"),
         v1=True,
-        raw=Raw("input", "ksize strides padding data_format"),
+        raw=OpSignature("input", "ksize strides padding data_format"),
     )
 
 
@@ -146,7 +155,9 @@ def pool(
 
 
 @op(
-    "nn.bias_add", BiasAdd=Raw("value bias", "data_format"), BiasAddV1=Raw("value bias")
+    "nn.bias_add",
+    BiasAdd=OpSignature("value bias", "data_format"),
+    BiasAddV1=OpSignature("value bias"),
 )
 def bias_add(value: Value, bias: Value, data_format: Layout = LAST) -> Value:
     """Add a number per channel."""
@@ -155,7 +166,7 @@ def bias_add(value: Value, bias: Value, data_format: Layout = LAST) -> Value:
     return ops.add(value, bias)
 
 
-@op("nn.depth_to_space", DepthToSpace=Raw("input", "block_size data_format"))
+@op("nn.depth_to_space", DepthToSpace=OpSignature("input", "block_size data_format"))
 def depth_to_space(input: Value, block_size: int, data_format: Layout = LAST) -> Value:
     """Spread the channels of a pixel over a square of `block_size` pixels a side."""
     batch, rows, columns, depth = _image_shape(input, data_format)
@@ -165,7 +176,7 @@ def depth_to_space(input: Value, block_size: int, data_format: Layout = LAST) ->
     return computed.reshape(x, [batch, rows * block_size, columns * block_size, inner])
 
 
-@op("nn.space_to_depth", SpaceToDepth=Raw("input", "block_size data_format"))
+@op("nn.space_to_depth", SpaceToDepth=OpSignature("input", "block_size data_format"))
 def space_to_depth(input: Value, block_size: int, data_format: Layout = LAST) -> Value:
     """Gather squares of `block_size` pixels a side in the channels of one pixel."""
     batch, rows, columns, depth = _image_shape(input, data_format)
@@ -185,7 +196,7 @@ def _image_shape(images: Any, layout: str) -> Sequence[Any]:
 
 @op(
     "nn.max_pool_with_argmax",
-    MaxPoolWithArgmax=Raw(
+    MaxPoolWithArgmax=OpSignature(
         "input", "ksize strides padding include_batch_in_index", "output argmax"
     ),
 )
@@ -200,7 +211,7 @@ def max_pool_with_argmax(
 ) -> tuple[Value, ...]:
     """Return the largest of each patch, and its position in its flat image."""
     batch, *lengths = computed.shape(input)
-    rows, columns, channels = kinds.integers(lengths)
+    rows, columns, channels = converters.integers(lengths)
     sides = spatial(ksize, 2, LAST), spatial(strides, 2, LAST), [padding] * 2
     at = [*map(_patches, (rows, columns), *sides)]
     flat = at[0][:, None, :, None] * columns + at[1][None, :, None, :]
@@ -272,7 +283,7 @@ def convolution_transpose(
     sizes = spatial(output_shape, rank, data_format)
     cuts = map(_cut, lengths, sizes, windows, steps, [padding] * rank)
     whole = ops.conv(
-        _spread(input, first, lengths, steps, windows),
+        _zero_stuff(input, first, lengths, steps, windows),
         ops.swapaxes(ops.flip(filters, tuple(range(rank))), -1, -2),
         padding="valid",
         data_format=data_format,
@@ -281,7 +292,7 @@ def convolution_transpose(
     return computed.index(whole, [*[slice(None)] * first, *cuts, ...])
 
 
-def _spread(
+def _zero_stuff(
     x: Value,
     first: int,
     lengths: Sequence[DimLike],

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.ops import kinds, table
+from keras_policies.legacy.ops import converters, table
 
 
 def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
@@ -68,8 +68,8 @@ def _list(held: Mapping[str, Any]) -> list[Any]:
 
 
 # Field of an AttrValue -> the function that reads it.
-READERS: dict[str, kinds.Check] = {
-    "b": kinds.boolean,
+READERS: dict[str, converters.Check] = {
+    "b": converters.boolean,
     "f": float,
     "i": int,
     "list": _list,

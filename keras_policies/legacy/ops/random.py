@@ -14,8 +14,8 @@ import numpy as np
 from keras_policies.late import keras
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import philox
-from keras_policies.legacy.ops.kinds import DType, Lengths, Value
-from keras_policies.legacy.ops.registry import Raw, functions, op
+from keras_policies.legacy.ops.converters import DType, Lengths, Value
+from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import (
     call_layer,
@@ -25,7 +25,7 @@ from keras_policies.legacy.values.evaluator import (
     ops,
 )
 
-SHAPE = Raw("shape", "dtype")
+SHAPE = OpSignature("shape", "dtype")
 # What a normal distribution has below -2, where TensorFlow cuts it off.
 BELOW = 0.022750132
 # Names of TensorFlow's algorithms that are Philox, at least on CPUs.
@@ -46,7 +46,7 @@ def _share(shape: Lengths, dtype: str) -> Any:
     return ops.multiply(ops.add(ops.erf(scaled), 1), 0.5)
 
 
-@op(_Dropout=Raw("x", "rate noise_shape"))  # see programs/dropouts.py
+@op(_Dropout=OpSignature("x", "rate noise_shape"))  # see programs/dropouts.py
 def dropout(x: Value, rate: float, noise_shape: Any = None) -> Value:
     """Drop a share of the numbers in training, and scale the others."""
     shape = None if noise_shape is None else tuple(noise_shape)
@@ -86,7 +86,7 @@ functions(
     "compat.v1.random_uniform",
     "keras.backend.random_uniform",
     RandomUniform=SHAPE,
-    RandomUniformInt=Raw("shape minval maxval", "dtype=Tout"),
+    RandomUniformInt=OpSignature("shape minval maxval", "dtype=Tout"),
 )
 def uniform(
     shape: Lengths,
@@ -107,12 +107,15 @@ def uniform(
 
 
 # Numbers that a seed stands for, or a key and a counter.
-SEED, KEY = Raw("shape seed", "dtype"), Raw("shape key counter alg", "dtype")
+SEED, KEY = (
+    OpSignature("shape seed", "dtype"),
+    OpSignature("shape key counter alg", "dtype"),
+)
 
 
 @op(
-    StatelessRandomGetKeyCounter=Raw("seed", outputs="key counter"),
-    StatelessRandomGetKeyCounterAlg=Raw("seed", outputs="key counter alg"),
+    StatelessRandomGetKeyCounter=OpSignature("seed", outputs="key counter"),
+    StatelessRandomGetKeyCounterAlg=OpSignature("seed", outputs="key counter alg"),
 )
 def generator(seed: Value) -> tuple[Any, Any, int]:
     """Return the key, the counter and the algorithm that a seed stands for."""
@@ -181,8 +184,10 @@ for ending, form in (("", SEED), ("V2", KEY)):
     "random.stateless_uniform",
     StatelessRandomUniform=SEED,
     StatelessRandomUniformV2=KEY,
-    StatelessRandomUniformInt=Raw("shape seed minval maxval", "dtype"),
-    StatelessRandomUniformIntV2=Raw("shape key counter alg minval maxval", "dtype"),
+    StatelessRandomUniformInt=OpSignature("shape seed minval maxval", "dtype"),
+    StatelessRandomUniformIntV2=OpSignature(
+        "shape key counter alg minval maxval", "dtype"
+    ),
 )
 def stateless_uniform(
     shape: Lengths,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from keras_policies.late import keras, keras_internals
-from keras_policies.legacy.ops import complex_pairs, kinds
+from keras_policies.legacy.ops import complex_pairs, converters
 from keras_policies.legacy.values.evaluator import evaluate, is_tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -17,9 +17,22 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Row: TypeAlias = tuple[str | Callable[..., Any], str, str]
 # Kinds of parameters in rows.
 KINDS: dict[str, Any] = {
-    **{"": kinds.Value, "Axes": kinds.Axes, "DType": kinds.DType, "Pair": kinds.Pair},
-    **{"Layout": kinds.Layout, "Length": kinds.Length, "Lengths": kinds.Lengths},
-    **{"Padding": kinds.Padding, "Values": kinds.Values, "ints": tuple[int, ...]},
+    **{
+        "": converters.Value,
+        "Axes": converters.Axes,
+        "DType": converters.DType,
+        "Pair": converters.Pair,
+    },
+    **{
+        "Layout": converters.Layout,
+        "Length": converters.Length,
+        "Lengths": converters.Lengths,
+    },
+    **{
+        "Padding": converters.Padding,
+        "Values": converters.Values,
+        "ints": tuple[int, ...],
+    },
     **{"bool": bool, "float": float, "int": int, "object": object},
 }
 EMPTY = inspect.Parameter.empty
@@ -42,7 +55,7 @@ class Op:
 
     def __post_init__(self) -> None:
         self.signature = inspect.signature(self.function)
-        self.checks = kinds.checks(self.function)
+        self.checks = converters.checks(self.function)
 
     def call(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
         """Call the function as TensorFlow does; a ValueError names a wrong argument."""
@@ -76,7 +89,7 @@ class Op:
 
 
 @dataclasses.dataclass(frozen=True)
-class Raw:
+class OpSignature:
     """How a node of a TensorFlow graph calls a function: tensorflow/core/ops/*.cc."""
 
     # The parameters that the node's inputs are, in their order, separated by blanks. A
@@ -114,7 +127,7 @@ class Raw:
 # Name in TensorFlow, without "tf." -> its function.
 FUNCTIONS: dict[str, Op] = {}
 # Name of an op in a graph -> its function, and how the node calls it.
-NODES: dict[str, tuple[Op, Raw]] = {}
+NODES: dict[str, tuple[Op, OpSignature]] = {}
 
 
 def _enter(
@@ -122,7 +135,7 @@ def _enter(
     names: Sequence[str],
     v1: bool,
     renamed: Mapping[str, str] | None,
-    raw: Mapping[str, Raw],
+    raw: Mapping[str, OpSignature],
 ) -> None:
     """Enter a function into the table; see `op`."""
     names = [*names, *(f"compat.v1.{name}" for name in names if v1)]
@@ -135,7 +148,10 @@ def _enter(
 
 
 def op(
-    *names: str, v1: bool = False, renamed: Mapping[str, str] | None = None, **raw: Raw
+    *names: str,
+    v1: bool = False,
+    renamed: Mapping[str, str] | None = None,
+    **raw: OpSignature,
 ) -> Callable[[Function], Function]:
     """Return a decorator that enters a function into the table.
 
@@ -158,7 +174,7 @@ def functions(
     parameters: str,
     *entries: Row,
     v1: bool = False,
-    raw: Raw | None = None,
+    raw: OpSignature | None = None,
     renamed: Mapping[str, str] | None = None,
 ) -> None:
     """Enter functions that take the same parameters; see `Row`.
@@ -175,7 +191,7 @@ def functions(
     defaults = {one.name: one.default for one in signature.parameters.values()}
     settings = [name for name, default in defaults.items() if default is not EMPTY]
     values = (name for name in defaults if name not in settings)
-    raw = raw or Raw(" ".join(values), " ".join(settings))
+    raw = raw or OpSignature(" ".join(values), " ".join(settings))
     for called, names, nodes in entries:
         function = _function(called, signature, settings)
         forms = dict.fromkeys(nodes.split(), raw)

@@ -3,39 +3,39 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from keras_policies.legacy.ops import kinds
+from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.complex_pairs import Complex
-from keras_policies.legacy.ops.kinds import Pair, Value
-from keras_policies.legacy.ops.registry import Raw, op
+from keras_policies.legacy.ops.converters import Pair, Value
+from keras_policies.legacy.ops.registry import OpSignature, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
-LENGTH = Raw("input_tensor fft_length")
+LENGTH = OpSignature("input_tensor fft_length")
 Lengths: TypeAlias = tuple[int, ...] | None
 
 
-@op("signal.fft", FFT=Raw("input"))
+@op("signal.fft", FFT=OpSignature("input"))
 def fft(input: Pair) -> Complex:
     """Return the transform along the last axis."""
     return Complex(*evaluate("fft", input))
 
 
-@op("signal.ifft", IFFT=Raw("input"))
+@op("signal.ifft", IFFT=OpSignature("input"))
 def ifft(input: Pair) -> Complex:
     """Undo `fft`: swap the parts, transform, swap back and divide by the length."""
     real, imag = input
-    length = kinds.integer(computed.shape(real)[-1])
+    length = converters.integer(computed.shape(real)[-1])
     imag, real = evaluate("fft", (imag, real))
     return Complex(ops.divide(real, length), ops.divide(imag, length))
 
 
-@op("signal.fft2d", FFT2D=Raw("input"))
+@op("signal.fft2d", FFT2D=OpSignature("input"))
 def fft2d(input: Pair) -> Complex:
     """Return the transform along the last two axes."""
     return Complex(*evaluate("fft2", input))
 
 
-@op("signal.ifft2d", IFFT2D=Raw("input"))
+@op("signal.ifft2d", IFFT2D=OpSignature("input"))
 def ifft2d(input: Pair) -> Complex:
     """Undo `fft2d`."""
     return Complex(*ops.ifft2(input))
@@ -86,7 +86,7 @@ def frame(
     """Return the pieces of the last axis that begin at every `frame_step` items."""
     if pad_end:
         raise ValueError("pad_end: expected False")
-    total = kinds.integer(computed.shape(signal)[-1])
+    total = converters.integer(computed.shape(signal)[-1])
     starts = computed.arange(0, total - frame_length + 1, frame_step)
     inside = computed.arange(0, frame_length)
     return ops.take(signal, ops.add(ops.expand_dims(starts, -1), inside), -1)

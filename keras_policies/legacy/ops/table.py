@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions)
-    anchors,
     array_indexing,
     array_shapes,
     array_values,
     gradients,
+    helper_ops,
     image,
     image_boxes,
     image_resize,

@@ -9,7 +9,7 @@ from keras_policies.late import keras
 from keras_policies.legacy.base.configs import keras_function, keras_object
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import arguments, classes
-from keras_policies.legacy.plan.findings import Converting, Findings
+from keras_policies.legacy.plan.report import Converting, Report
 
 OF_KERAS_3 = "keras.activations."  # before a name that tf.keras gave another function
 
@@ -27,7 +27,7 @@ def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Co
         return keras_function(custom)
     if name not in arguments.CHANGED_ACTIVATIONS:
         if not classes.is_in("keras.activations", name):
-            yield Findings(missing=((name, path),))
+            yield Report(missing=((name, path),))
         return name
     # For a description, made without Keras, the answer changes nothing.
     if keras_names.can_be_read() or _takes_layers():
@@ -36,7 +36,7 @@ def keras_activation(name: str, dtype: Config, path: str) -> Converting[str | Co
         f"the layer {path!r} uses the {name} of tf.keras, which this Keras no longer "
         "has: a file of this model opens only after `import keras_policies`"
     )
-    yield Findings(notes=(note,))
+    yield Report(notes=(note,))
     return keras_function(arguments.REGISTERED_ACTIVATIONS[name])
 
 

@@ -9,9 +9,9 @@ from collections.abc import Container
 from typing import Any, TypeAlias
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.plan.findings import Converting, Findings
+from keras_policies.legacy.plan.report import Converting, Report
 
 Values: TypeAlias = dict[str, Container[Any]]
 
@@ -130,7 +130,7 @@ def stock_arguments(
         )
     for name, part in LEFT_OUT.get(class_name, {}).items():
         if config.get(name):
-            yield Findings(left_out=(f"{part} of {path!r}",))
+            yield Report(not_converted=(f"{part} of {path!r}",))
     renamed = RENAMED.get(class_name, {})
     dropped = {**COMMON, **DROPPED.get(class_name, {})}
     refused = REFUSED.get(class_name, {})
@@ -140,7 +140,7 @@ def stock_arguments(
             raise LegacyModelError(
                 f"its class is {written}, made with {name}={value!r}, which Keras 3 "
                 "cannot do.",
-                remedies.pass_custom_object(written),
+                hints.pass_custom_object(written),
             )
         if name in renamed or name not in dropped:
             kept[renamed.get(name, name)] = value

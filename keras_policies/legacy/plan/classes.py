@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from keras_policies import keras_names
 from keras_policies.annotations import Config, CustomObjects
-from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import keras_object, without_package
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.plan.findings import Converting, Findings
+from keras_policies.legacy.plan.report import Converting, Report
 
 RENAMED_CLASSES = {
     "BatchNormalizationV1": "BatchNormalization",
@@ -79,12 +79,12 @@ def object_in(module: str, written: Config) -> Config:
     """Return the config of an object of a user's class, or of a module of Keras."""
     class_name = str(written.get("class_name"))
     custom = registered_name(class_name)
-    settings = dict(written.get("config") or {})
-    if settings.get("name", "") is None:
-        del settings["name"]
+    options = dict(written.get("config") or {})
+    if options.get("name", "") is None:
+        del options["name"]
     # From 2.11 on an optimizer is written as "Custom>Adam".
     name = class_name.removeprefix("Custom>")
-    return keras_object(None if custom else module, name, settings, custom)
+    return keras_object(None if custom else module, name, options, custom)
 
 
 class KerasClass(NamedTuple):
@@ -131,6 +131,6 @@ def keras_class(
         return KerasClass("keras.models", stock)
     if name in WITHOUT_COUNTERPART:
         reason = f"its class is {name}; {WITHOUT_COUNTERPART[name]}."
-        raise LegacyModelError(reason, remedies.pass_custom_object(name))
-    yield Findings(missing=((name, path),))
+        raise LegacyModelError(reason, hints.pass_custom_object(name))
+    yield Report(missing=((name, path),))
     return KerasClass(None, name, name)

@@ -11,14 +11,14 @@ import numpy as np
 from keras_policies import keras_names
 from keras_policies.annotations import Config
 from keras_policies.late import keras
-from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.bytecode.follow import follow
 from keras_policies.legacy.bytecode.values import VERSIONS, Program
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import bytecode, classes
-from keras_policies.legacy.plan.findings import Converting, Findings, Settings
+from keras_policies.legacy.plan.report import Converting, Options, Report
 
 # Code as it is written, its defaults, and the values of its closure.
 Held: TypeAlias = tuple[Any, Any, Any]
@@ -43,7 +43,7 @@ def rebuilt(config: Config, path: str) -> Converting[Program | None]:
         raise
     except LegacyModelError:
         return None
-    yield Findings(rebuilt={path: "its bytecode"})
+    yield Report(rebuilt={path: "its bytecode"})
     return program
 
 
@@ -75,7 +75,7 @@ def _array(value: Any) -> Any:
     return value
 
 
-def arguments(config: Config, settings: Settings, path: str) -> Converting[Config]:
+def arguments(config: Config, options: Options, path: str) -> Converting[Config]:
     """Return the arguments of a Lambda layer of Keras 3, all but its dtype.
 
     A function that the user gives under the layer's name replaces all of its functions.
@@ -93,7 +93,7 @@ def arguments(config: Config, settings: Settings, path: str) -> Converting[Confi
     for key in FUNCTIONS:
         value, kind = config.get(key), config.get(f"{key}_type")
         given = config.get("arguments")
-        found = yield from _function(value, kind, given, settings.safe_mode, path)
+        found = yield from _function(value, kind, given, options.safe_mode, path)
         if found is not None:
             kept[key] = found
     return kept
@@ -112,7 +112,7 @@ def _function(
         return value
     known = classes.registered_name(value)
     if known is None:
-        yield Findings(missing=((value, path),))
+        yield Report(missing=((value, path),))
     return keras_function(known or value)
 
 
@@ -125,14 +125,14 @@ def _code(
     """
     name = f"<lambda of {path}>"
     try:
-        yield Findings(functions={name: _compiled(held, arguments, safe_mode)})
+        yield Report(functions={name: _compiled(held, arguments, safe_mode)})
     except LegacyModelError as error:
-        remedy = (
-            f"{error.remedy} To replace the code, write the function anew and pass "
-            f"{remedies.custom_object(path, 'function')}."
+        hint = (
+            f"{error.hint} To replace the code, write the function anew and pass "
+            f"{hints.custom_object(path, 'function')}."
         )
-        refused = LegacyModelError(error.reason, remedy.lstrip(), layer=path)
-        yield Findings(code={path: refused})
+        refused = LegacyModelError(error.reason, hint.lstrip(), layer=path)
+        yield Report(code={path: refused})
         return None
     return keras_function(name)
 
@@ -159,13 +159,13 @@ def _refused(held: Held, arguments: Any) -> LegacyModelError:
     except LegacyModelError as error:
         return error
     reason = f"this Lambda layer holds code that Python {VERSIONS[python]} compiled, "
-    remedy = remedies.TRUST if bytecode.runs_here(python) else ""
+    hint = hints.TRUST if bytecode.runs_here(python) else ""
     try:
         _program(held, arguments)
     except LegacyModelError as error:
         reason += f"which is not run from a file. {error.reason[:1].upper()}"
-        return LegacyModelError(f"{reason}{error.reason[1:]}", remedy)
-    return LegacyModelError(f"{reason}for its mask, which is not followed.", remedy)
+        return LegacyModelError(f"{reason}{error.reason[1:]}", hint)
+    return LegacyModelError(f"{reason}for its mask, which is not followed.", hint)
 
 
 def _globals(names: Iterable[str]) -> dict[str, Any]:
@@ -186,6 +186,6 @@ def _globals(names: Iterable[str]) -> dict[str, Any]:
         raise LegacyModelError(
             f"this Lambda layer uses {', '.join(missing)}, which the file does not "
             "hold.",
-            f"Pass {remedies.custom_object(missing[0])}.",
+            f"Pass {hints.custom_object(missing[0])}.",
         )
     return found

@@ -15,21 +15,21 @@ from keras_policies.legacy.plan import (
     activations,
     arguments,
     classes,
-    findings,
     graph,
     lambdas,
     locally_connected,
     policies,
     preprocessing,
+    report,
     resizing,
 )
 from keras_policies.legacy.plan.classes import KerasClass
-from keras_policies.legacy.plan.findings import (
+from keras_policies.legacy.plan.report import (
     Converted,
     Converting,
-    Findings,
-    RebuiltLayer,
-    Settings,
+    Options,
+    Reconstruction,
+    Report,
 )
 
 # Keys under which a layer's config holds the config of another layer.
@@ -42,31 +42,31 @@ INNER_MODULES = {
 }
 
 
-def keras_model(written: Config, settings: Settings) -> tuple[Config, Findings]:
+def keras_model(written: Config, options: Options) -> tuple[Config, Report]:
     """Return the config, or raise LegacyModelError if a layer cannot be converted."""
     budget.runs(written)
-    number = None if settings.lost is None else 0
-    converting = _recorded(written, settings, number, is_root=True)
-    converted, found = findings.collected(converting)
+    number = None if options.reconstructor is None else 0
+    converting = _recorded(written, options, number, is_root=True)
+    converted, found = report.collected(converting)
     budget.runs(converted)
     return converted, found
 
 
-def recorded_layer(
-    written: Config, settings: Settings, number: int | None, prefix: str
-) -> tuple[Config, Findings] | None:
+def traced_layer(
+    written: Config, options: Options, number: int | None, prefix: str
+) -> tuple[Config, Report] | None:
     """Return the config of a layer inside a rebuilt one; None of one that is lost.
 
     `number` is that of the recorded layer; None where it was found in a function.
     """
-    converting = _recorded(written, settings, number, prefix)
-    converted, found = findings.collected(converting)
+    converting = _recorded(written, options, number, prefix)
+    converted, found = report.collected(converting)
     return None if found.is_lacking and number is not None else (converted, found)
 
 
 def _recorded(
     written: Any,
-    settings: Settings,
+    options: Options,
     number: int | None,
     prefix: str = "",
     is_root: bool = False,
@@ -77,20 +77,20 @@ def _recorded(
     `number` is that of the recorded layer, if any. `tensors` is how many tensors the
     layer is called on, None if that is not known.
     """
-    lost = settings.lost
-    if lost is None or number is None:
-        return (yield from _keras_layer(written, settings, prefix, is_root))
+    reconstructor = options.reconstructor
+    if reconstructor is None or number is None:
+        return (yield from _keras_layer(written, options, prefix, is_root))
     path = "" if is_root else budget.layer_path(prefix, configs.name_of(written))
-    is_replaced = is_root and (settings.by_function or settings.signature is not None)
+    is_replaced = is_root and (options.by_function or options.signature is not None)
     is_own = classes.is_own(written)
-    settings = lost.with_vocabulary(settings, number, path)
+    options = reconstructor.with_vocabulary(options, number, path)
     problem: LegacyModelError | None = None
     converted: Config = {}
-    found = Findings()
+    found = Report()
     try:
         if not is_replaced:
-            layer = _keras_layer(written, settings, prefix, is_root, number)
-            converted, found = findings.collected(layer)
+            layer = _keras_layer(written, options, prefix, is_root, number)
+            converted, found = report.collected(layer)
     except LimitError:
         raise
     except LegacyModelError as error:
@@ -99,7 +99,7 @@ def _recorded(
     if problem or is_replaced or found.is_lacking or not is_told:
         # A model whose layers are listed says better what it lacks than its function.
         is_listed = configs.is_graph(written) and not (is_own or is_replaced)
-        rebuild = lost.wholly_rebuilt if is_listed else lost.rebuilt
+        rebuild = reconstructor.wholly_rebuilt if is_listed else reconstructor.rebuilt
         rebuilt = rebuild(written, number, path, tensors)
         if rebuilt is not None:
             converted, found = rebuilt
@@ -111,7 +111,7 @@ def _recorded(
 
 def _keras_layer(
     written: Any,
-    settings: Settings,
+    options: Options,
     prefix: str = "",
     is_root: bool = False,
     number: int | None = None,
@@ -131,20 +131,20 @@ def _keras_layer(
     with located(layer=None if is_root else path):
         if configs.is_graph(written):
             below = "" if is_root else f"{path}/"
-            model = _model(class_name, config, settings, path, below, number)
+            model = _model(class_name, config, options, path, below, number)
             return (yield from model)
-        if settings.lost is not None and number is not None:
-            yield Findings(elsewhere=settings.lost.variables(number))
+        if options.reconstructor is not None and number is not None:
+            yield Report(elsewhere=options.reconstructor.variables(number))
         if is_op(class_name):
             if not op_layers.is_known(class_name, config):
                 op = op_layers.name_of_op(class_name, config)
-                yield Findings(missing_ops=((op, path),))
+                yield Report(missing_ops=((op, path),))
             return op_layers.op_call_config(class_name, config, path)
         if class_name in graph.ADDED:
-            lost = f"{path!r}, a loss or a metric of a tensor"
-            yield Findings(left_out=(lost,), unneeded=(path,))
+            reconstructor = f"{path!r}, a loss or a metric of a tensor"
+            yield Report(not_converted=(reconstructor,), loss_only=(path,))
             return {}
-        return (yield from _layer(class_name, dict(config), settings, path))
+        return (yield from _layer(class_name, dict(config), options, path))
 
 
 def is_op(class_name: str) -> bool:
@@ -156,7 +156,7 @@ def is_op(class_name: str) -> bool:
 def _model(
     class_name: str,
     config: Config,
-    settings: Settings,
+    options: Options,
     path: str,
     below: str,
     number: int | None,
@@ -164,34 +164,34 @@ def _model(
     """Return the config of a Sequential or Functional model, or a subclass of one."""
     layers: list[Config] = []
     if below:
-        yield Findings(models=(path,))
+        yield Report(models=(path,))
     numbers: list[int | None] = [None] * len(config["layers"])
     called_on: Shapes = []
-    lost = settings.lost
-    if lost is not None and number is not None:
-        numbers = lost.inner(number, config["layers"])
-        called_on = lost.called_on(number)
-        named = [*map(lost.with_name, config["layers"], numbers)]
+    reconstructor = options.reconstructor
+    if reconstructor is not None and number is not None:
+        numbers = reconstructor.inner(number, config["layers"])
+        called_on = reconstructor.called_on(number)
+        named = [*map(reconstructor.with_name, config["layers"], numbers)]
         config = {**config, "layers": named}
     if config.get("trainable") is False:
         config = {**config, "layers": [*map(_frozen, config["layers"])]}
     is_functional = "input_layers" in config
-    unneeded = graph.only_for_losses(config) if is_functional else ()
+    loss_only = graph.only_for_losses(config) if is_functional else ()
     tensors = graph.tensor_counts(config)
     for layer, own, count in zip(config["layers"], numbers, tensors, strict=True):
-        called = configs.name_of(layer) if unneeded else None
-        if called in unneeded and layer["class_name"] not in graph.ADDED:
-            yield Findings(unneeded=(f"{below}{called}",))
+        called = configs.name_of(layer) if loss_only else None
+        if called in loss_only and layer["class_name"] not in graph.ADDED:
+            yield Report(loss_only=(f"{below}{called}",))
             layers.append({})
         else:
-            converting = _recorded(layer, settings, own, below, tensors=count)
+            converting = _recorded(layer, options, own, below, tensors=count)
             layers.append((yield from converting))
     is_lost = class_name not in classes.GRAPHS and not classes.registered_name(
         class_name
     )
-    if lost is not None and number is not None and is_functional and is_lost:
-        about = RebuiltLayer(class_name, ())
-        yield Findings(rebuilt_layers={path if below else "": about})
+    if reconstructor is not None and number is not None and is_functional and is_lost:
+        about = Reconstruction(class_name, ())
+        yield Report(reconstructions={path if below else "": about})
         class_name = "Functional"
     found = yield from classes.keras_class(class_name, path, is_graph=True)
     name = {"name": layer_name(config["name"])} if config.get("name") else {}
@@ -304,14 +304,14 @@ def _with_input(
     return [configs.keras_object("keras.layers", "InputLayer", given), *layers]
 
 
-def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Converted:
+def _layer(class_name: str, config: Config, options: Options, path: str) -> Converted:
     """Return the config of a layer that is neither a model nor an op."""
-    namesakes = settings.namesakes
+    namesakes = options.namesakes
     found = yield from classes.keras_class(class_name, path, namesakes=namesakes)
     if class_name == "InputLayer":  # its dtype is that of a tensor, not a policy
         dtype = {"dtype": config.get("dtype") or "float32"}
     else:
-        dtype = yield from _dtype(config, settings, path)
+        dtype = yield from _dtype(config, options, path)
     if found.is_stock:
         policy = dtype.get("dtype")
         program = yield from _program(found.name, config, policy, path)
@@ -323,10 +323,10 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
         config = {**arguments.UNRECORDED.get(class_name, {}), **config}
         if found.name == "Bidirectional":
             config = _both_ways(config)
-    known = yield from _known(class_name, found, config, settings, path)
+    known = yield from _known(class_name, found, config, options, path)
     for key, value in known.items():
         if key != "dtype":
-            converted[key] = yield from _argument(key, value, settings, path, dtype)
+            converted[key] = yield from _argument(key, value, options, path, dtype)
     if isinstance(converted.get("name"), str):
         converted["name"] = layer_name(converted["name"])
     if not found.is_stock:
@@ -335,7 +335,7 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
         what = (
             f"the statistics of all steps together in {path!r}: each step has its own"
         )
-        yield Findings(left_out=(what,))
+        yield Report(not_converted=(what,))
     if found.name == "TimeDistributed" and calls.is_call(converted.get("layer")):
         return calls.of_time_steps(converted["layer"], converted)
     if class_name in locally_connected.CLASSES:
@@ -343,7 +343,7 @@ def _layer(class_name: str, config: Config, settings: Settings, path: str) -> Co
         return calls.call_config(converted["name"], path, program, dtype.get("dtype"))
     if found.name == "BatchNormalization":
         converted["axis"] = _one_axis(converted.get("axis", -1))
-    return (yield from preprocessing.with_state(found, converted, settings, path))
+    return (yield from preprocessing.with_state(found, converted, options, path))
 
 
 def _program(
@@ -356,13 +356,13 @@ def _program(
 
 
 def _known(
-    class_name: str, cls: KerasClass, config: Config, settings: Settings, path: str
+    class_name: str, cls: KerasClass, config: Config, options: Options, path: str
 ) -> Converted:
     """Return the arguments of a layer that its class in Keras 3 knows."""
     if not cls.is_stock:
         return {k: v for k, v in config.items() if k not in arguments.COMMON}
     if cls.name == "Lambda":
-        return (yield from lambdas.arguments(config, settings, path))
+        return (yield from lambdas.arguments(config, options, path))
     return (yield from arguments.stock_arguments(cls.name, class_name, config, path))
 
 
@@ -394,26 +394,26 @@ def _both_ways(config: Config) -> Config:
     return {"backward_layer": {**layer, "config": other}, **config}
 
 
-def _dtype(config: Config, settings: Settings, path: str) -> Converted:
+def _dtype(config: Config, options: Options, path: str) -> Converted:
     """Return `{"dtype": policy}` for a layer, or nothing where none is recorded."""
     written = config.get("dtype")
     if written is None:
         return {}
-    yield Findings(dtypes={path: written})
+    yield Report(dtypes={path: written})
     try:
-        return {"dtype": settings.policy_of(written)}
+        return {"dtype": options.policy_of(written)}
     except (TypeError, ValueError) as error:
         raise LegacyModelError(f"its dtype is {written!r}: {error}") from error
 
 
 def _argument(
-    key: str, value: Any, settings: Settings, path: str, dtype: Config
+    key: str, value: Any, options: Options, path: str, dtype: Config
 ) -> Converting[Any]:
     """Return an argument, with the layers, initializers and the like converted."""
     if key in INNER_LAYERS and isinstance(value, list | tuple):
         items = []
         for item in value:
-            items.append((yield from _argument(key, item, settings, path, dtype)))
+            items.append((yield from _argument(key, item, options, path, dtype)))
         return items
     if key.endswith("activation") and isinstance(value, str):
         return (yield from activations.keras_activation(value, dtype, path))
@@ -423,18 +423,18 @@ def _argument(
     if is_activation and not classes.is_in("keras.layers", value["class_name"]):
         return value
     if key in INNER_LAYERS or is_activation:
-        inner = yield from _keras_layer(value, settings, f"{path}/")
+        inner = yield from _keras_layer(value, options, f"{path}/")
         if is_activation:
-            yield Findings(activations=((value["class_name"], path),))
+            yield Report(activations=((value["class_name"], path),))
         return inner
     for ending, module in INNER_MODULES.items():
         if key.endswith(ending):
-            return (yield from _inner_object(module, value, settings, path))
+            return (yield from _inner_object(module, value, options, path))
     return value
 
 
 def _inner_object(
-    module: str, written: Config, settings: Settings, path: str
+    module: str, written: Config, options: Options, path: str
 ) -> Converting[Config | None]:
     """Return the config of an initializer, a regularizer or a constraint, or None.
 
@@ -443,12 +443,12 @@ def _inner_object(
     class_name = str(written["class_name"])
     if classes.registered_name(class_name) is not None:
         return written
-    if class_name in settings.namesakes or not classes.is_in(module, class_name):
-        if settings.replaces_lost:
+    if class_name in options.namesakes or not classes.is_in(module, class_name):
+        if options.reconstructs:
             kind = module.rpartition(".")[2].removesuffix("s")
-            yield Findings(left_out=(f"the lost {kind} {class_name} of {path!r}",))
+            yield Report(not_converted=(f"the lost {kind} {class_name} of {path!r}",))
             return None
-        yield Findings(missing=((class_name, path),))
+        yield Report(missing=((class_name, path),))
     config = dict(written.get("config") or {})
     config.pop("dtype", None)  # initializers of 2.0 wrote that of the variable
     return configs.keras_object(module, class_name, config)

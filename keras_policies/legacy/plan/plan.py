@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.late import keras, keras_internals
-from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import is_graph, layer_name, policy_name
 from keras_policies.legacy.base.errors import (
     LegacyModelError,
@@ -18,7 +18,7 @@ from keras_policies.legacy.base.errors import (
     located,
 )
 from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.legacy.base.recorded import NO_CLASS
+from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.guards import trust
 from keras_policies.legacy.plan import (
     activations,
@@ -28,10 +28,14 @@ from keras_policies.legacy.plan import (
     layers,
     policies,
 )
-from keras_policies.legacy.plan.findings import Findings, Settings
-from keras_policies.legacy.plan.lost import rebuild, recorded_layers, traces
-from keras_policies.legacy.plan.lost.rebuild import Rebuilt
-from keras_policies.legacy.plan.lost.replacing import Replacing
+from keras_policies.legacy.plan.reconstruction import (
+    concrete_functions,
+    layer_index,
+    summary,
+)
+from keras_policies.legacy.plan.reconstruction.reconstructor import Reconstructor
+from keras_policies.legacy.plan.reconstruction.summary import ReconstructionSummary
+from keras_policies.legacy.plan.report import Options, Report
 from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scale import LossScale
 
@@ -48,9 +52,9 @@ class Plan:
     policy: PolicyLike | None  # what `model_dtype` becomes
     training: Training | None
     loss_scale: LossScale | None  # of an explicit LossScaleOptimizer
-    findings: Findings
-    settings: Settings
-    lost: Rebuilt
+    report: Report
+    options: Options
+    reconstruction: ReconstructionSummary
 
     @property
     def compute_dtypes(self) -> set[str]:
@@ -58,11 +62,11 @@ class Plan:
 
         A file that records no policies may be that of a mixed_float16 model.
         """
-        written = [*self.findings.dtypes.values(), *self.legacy.inner_policies.values()]
+        written = [*self.report.dtypes.values(), *self.legacy.inner_policies.values()]
         found = {str(policies.dtypes_of(dtype)[0]) for dtype in written} | {"float32"}
         for dtype in written:
             found |= set(
-                map(str, policies.compute_dtypes(self.settings.policy_of(dtype)))
+                map(str, policies.compute_dtypes(self.options.policy_of(dtype)))
             )
         return found if self.legacy.records_policies else found | {"float16"}
 
@@ -73,25 +77,25 @@ class Plan:
         Its config does not say which masks such a layer makes or hands on. Only the
         functions of the layers after it show that they took one.
         """
-        recorded = self.legacy.recorded
-        lost = {path.partition("/")[0] for path in self.lost.layers} - {""}
-        if recorded is None or not lost or not is_graph(self.legacy.config):
+        traced = self.legacy.traced
+        lost = {path.partition("/")[0] for path in self.reconstruction.layers} - {""}
+        if traced is None or not lost or not is_graph(self.legacy.config):
             return False
-        by_name = recorded_layers.by_name(recorded, 0)
+        by_name = layer_index.by_name(traced, 0)
         later = graph.after(self.legacy.config["config"], lost & by_name.keys())
-        after = (recorded.layers[by_name[name]] for name in later & by_name.keys())
+        after = (traced.layers[by_name[name]] for name in later & by_name.keys())
         inputs = (trace.inputs for layer in after for trace in layer.traces)
-        specs = (spec for one in inputs for spec in traces.specs(one))
+        specs = (spec for one in inputs for spec in concrete_functions.specs(one))
         return any(spec.dtype == "bool" and spec.name == "mask" for spec in specs)
 
     def raise_if_missing(self) -> None:
         """Raise an error if something is missing, or is not to be trusted."""
-        known = keras_internals.custom_object_scope(dict(self.findings.functions))
+        known = keras_internals.custom_object_scope(dict(self.report.functions))
         with located(self.legacy.path), known:
-            has_lost = bool({*self.lost.layers.values()} - {NO_CLASS})
-            self.findings.raise_if_missing(self.legacy.path, has_lost)
-            activations.check_layers(self.findings.activations)
-            trust.check(self.config, self.settings.safe_mode)
+            has_missing = bool({*self.reconstruction.layers.values()} - {NO_CLASS})
+            self.report.raise_if_missing(self.legacy.path, has_missing)
+            activations.check_layers(self.report.activations)
+            trust.check(self.config, self.options.safe_mode)
 
 
 def make(
@@ -99,7 +103,7 @@ def make(
     dtype_policy: PolicyLike | None = None,
     safe_mode: bool = True,
     compile: bool = True,
-    rebuild_lost: bool = True,
+    reconstructs: bool = True,
     keeps_texts: bool = True,
     signature: str | None = None,
     namesakes: frozenset[str] = frozenset(),
@@ -109,7 +113,7 @@ def make(
 
     Its findings list what is missing. `dtype_policy` replaces the model's own. In safe
     mode, code in the file is refused. Without `compile`, an unreadable training
-    configuration counts as none. With `rebuild_lost`, layers whose classes nobody knows
+    configuration counts as none. With `reconstructs`, layers whose classes nobody knows
     are made of their recorded functions, whose look-ups of texts by numbers give these
     numbers if `keeps_texts` is False; `signature` names the function that the model
     itself becomes. `namesakes` are the classes that are not Keras's, though their names
@@ -125,34 +129,34 @@ def make(
         if dtype_policy is not None:
             name = policy_name(model_dtype) or keras.config.floatx()
             replace = name, dtype_policy
-        settings = Settings(
+        options = Options(
             safe_mode,
             replace=replace,
             vocabularies=legacy.vocabularies,
-            replaces_lost=rebuild_lost,
+            reconstructs=reconstructs,
             keeps_texts=keeps_texts,
             signature=signature,
             namesakes=namesakes,
             by_function=by_function,
         )
-        config, findings = _converted(legacy, settings)
-        loss_scale, findings = _loss_scale(training, legacy, findings, settings)
-        inside = policies.by_model(findings.dtypes, findings.models).items()
+        config, report = _converted(legacy, options)
+        loss_scale, report = _loss_scale(training, legacy, report, options)
+        inside = policies.by_model(report.dtypes, report.models).items()
         nested = {layer_name(path): _suggested(held, training) for path, held in inside}
         if dtype_policy is not None:
             floatx = keras.config.floatx()
             nested = {path: dtype or floatx for path, dtype in nested.items()}
         return Plan(
-            legacy=_without(legacy, findings.unneeded),
+            legacy=_without(legacy, report.loss_only),
             config=config,
             model_dtype=model_dtype,
             nested_dtypes=nested,
             policy=policies.plain(model_dtype) if replace is None else replace[1],
             training=training,
             loss_scale=loss_scale,
-            findings=findings,
-            settings=settings,
-            lost=rebuild.summary(findings, legacy.recorded),
+            report=report,
+            options=options,
+            reconstruction=summary.summary(report, legacy.traced),
         )
 
 
@@ -161,29 +165,29 @@ def _unwrapped(legacy: LegacyModel) -> LegacyModel:
     written, wrapper = legacy.config, "SharpnessAwareMinimization"
     config, is_wrapped = written.get("config"), written.get("class_name") == wrapper
     inner = config.get("model") if is_wrapped and isinstance(config, dict) else None
-    if not isinstance(inner, dict) or legacy.recorded or classes.is_own(written):
+    if not isinstance(inner, dict) or legacy.traced or classes.is_own(written):
         return legacy
     weights = tuple(
         dataclasses.replace(weight, path=weight.path.removeprefix("model/"))
         for weight in legacy.weights.get("", ())
     )
-    left_out = f"{wrapper}, so that the model in it trains by its optimizer alone"
+    not_converted = f"{wrapper}, so that the model in it trains by its optimizer alone"
     return dataclasses.replace(
-        legacy, config=inner, weights={"": weights}, left_out=(left_out,)
+        legacy, config=inner, weights={"": weights}, not_converted=(not_converted,)
     )
 
 
-def _converted(legacy: LegacyModel, settings: Settings) -> tuple[Config, Findings]:
+def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
     """Return the config, and what was found.
 
     A model of which nothing is lost is converted without a look at its functions.
     """
-    recorded = legacy.recorded if settings.replaces_lost else None
-    if recorded is None or 0 not in recorded.layers:
-        return layers.keras_model(_written(legacy), settings)
-    if settings.signature is None:
+    traced = legacy.traced if options.reconstructs else None
+    if traced is None or 0 not in traced.layers:
+        return layers.keras_model(_written(legacy), options)
+    if options.signature is None:
         try:
-            config, found = layers.keras_model(_written(legacy), settings)
+            config, found = layers.keras_model(_written(legacy), options)
             is_told = legacy.config.get("config") is not None
             if not found.is_lacking and (is_told or classes.is_own(legacy.config)):
                 return config, found
@@ -191,14 +195,14 @@ def _converted(legacy: LegacyModel, settings: Settings) -> tuple[Config, Finding
             raise
         except LegacyModelError:
             pass  # what is said of a layer that nothing can replace
-    elif settings.signature not in recorded.signatures:
+    elif options.signature not in traced.signatures:
         raise LegacyModelError(
-            f"there is no signature {settings.signature!r} in it; there are "
-            f"{sorted(recorded.signatures)}."
+            f"there is no signature {options.signature!r} in it; there are "
+            f"{sorted(traced.signatures)}."
         )
-    settings = Replacing(legacy, settings, layers.recorded_layer).settings
-    config, found = layers.keras_model(_with_sizes(legacy), settings)
-    if not found.rebuilt_layers:
+    options = Reconstructor(legacy, options, layers.traced_layer).options
+    config, found = layers.keras_model(_with_sizes(legacy), options)
+    if not found.reconstructions:
         _written(legacy)  # raises where nothing says of which layers it consists
     return config, found
 
@@ -206,27 +210,27 @@ def _converted(legacy: LegacyModel, settings: Settings) -> tuple[Config, Finding
 def _loss_scale(
     training: Training | None,
     legacy: LegacyModel,
-    findings: Findings,
-    settings: Settings,
-) -> tuple[LossScale | None, Findings]:
+    report: Report,
+    options: Options,
+) -> tuple[LossScale | None, Report]:
     """Return the scale of an explicit LossScaleOptimizer, if a layer still needs it."""
-    dtypes = [*findings.dtypes.values(), legacy.policy]
+    dtypes = [*report.dtypes.values(), legacy.policy]
     scale = None if training is None else training.own_loss_scale(dtypes)
-    if scale is None or settings.replace is None or _needs_scale(findings, settings):
-        return scale, findings
+    if scale is None or options.replace is None or _needs_scale(report, options):
+        return scale, report
     note = f"the loss scale {scale} of the optimizer: no layer computes in float16 now"
-    return None, dataclasses.replace(findings, notes=(*findings.notes, note))
+    return None, dataclasses.replace(report, notes=(*report.notes, note))
 
 
-def _needs_scale(findings: Findings, settings: Settings) -> bool:
+def _needs_scale(report: Report, options: Options) -> bool:
     """Return whether a layer computes in float16, or none did before either.
 
     tf.keras itself wrapped the optimizer of a mixed_float16 model; around any other,
     the LossScaleOptimizer is the user's wish.
     """
-    written = findings.dtypes.values()
+    written = report.dtypes.values()
     before = any(map(policies.may_be_float16, map(policies.plain, written)))
-    now = any(map(policies.may_be_float16, map(settings.policy_of, written)))
+    now = any(map(policies.may_be_float16, map(options.policy_of, written)))
     return now or not before
 
 
@@ -238,7 +242,7 @@ def _written(legacy: LegacyModel) -> Config:
         raise LegacyModelError(
             "it does not say of which layers it consists, as one of them had no "
             "get_config.",
-            remedies.load_weights_into_code(legacy.path),
+            hints.load_weights_into_code(legacy.path),
         )
     return {**legacy.config, "config": {}}
 

@@ -130,7 +130,7 @@ def most_common_mixed(dtypes: Iterable[Any]) -> Any:
 
 def written_in(legacy: LegacyModel) -> Iterator[Any]:
     """Yield each `dtype` in the configs of a file, as written."""
-    layers = legacy.recorded.layers.values() if legacy.recorded else ()
+    layers = legacy.traced.layers.values() if legacy.traced else ()
     waiting: list[Any] = [legacy.config, *(layer.config for layer in layers)]
     while waiting:
         value = waiting.pop()

@@ -21,8 +21,8 @@ from keras_policies.legacy.base.model import Array, Vocabulary
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes, lookups
 from keras_policies.legacy.plan.classes import KerasClass
-from keras_policies.legacy.plan.findings import Converting, Findings, Settings
 from keras_policies.legacy.plan.lookups import TF_IDF, NothingLearnedError
+from keras_policies.legacy.plan.report import Converting, Options, Report
 
 INTEGERS = "int32", "int64"
 # Hashing of 2.4 wrote this where it had no salt, and did not use it.
@@ -38,17 +38,17 @@ LISTED_BYTES = 64  # of memory that a number in a list takes
 
 
 def with_state(
-    found: KerasClass, config: Config, settings: Settings, path: str
+    found: KerasClass, config: Config, options: Options, path: str
 ) -> Converting[Config]:
     """Return a config, in the names of Keras 3, with the layer's learned state."""
-    learned = settings.vocabularies.get(path, Vocabulary())
+    learned = options.vocabularies.get(path, Vocabulary())
     if found.name == "TextVectorization":
         for name, known in TEXT_FUNCTIONS.items():
             function = yield from _function(config.get(name), known, path)
             config = {**config, name: function}
     try:
         if found.name in LOOKUPS:
-            is_safe = settings.safe_mode
+            is_safe = options.safe_mode
             config = lookups.lookup_arguments(found.name, config, learned, is_safe)
         elif found.name == "CategoryEncoding" and output_mode(config) in TF_IDF:
             found = KerasClass("keras.layers", "IntegerLookup")
@@ -60,7 +60,7 @@ def with_state(
         elif found.name == "Hashing":
             config = _hashing(config)
     except NothingLearnedError as error:
-        yield Findings(without_vocabulary={path: str(error)})
+        yield Report(without_vocabulary={path: str(error)})
     return found.with_config(config)
 
 
@@ -71,7 +71,7 @@ def _function(value: Any, known: Container[Any], path: str) -> Converting[Any]:
         return value
     custom = classes.registered_name(name)
     if custom is None:
-        yield Findings(missing=((name, path),))
+        yield Report(missing=((name, path),))
         return value
     return keras_function(custom)
 

@@ -14,7 +14,12 @@ Source: keras/backend.py, `ctc_label_dense_to_sparse`.
 
 from collections.abc import Mapping
 
-from keras_policies.legacy.base.recorded import LOOPS, Node, Output, Recorded
+from keras_policies.legacy.base.traced_functions import (
+    LOOPS,
+    Node,
+    Output,
+    TracedFunctions,
+)
 
 LOSS = "CTCLoss"
 # What a round does: whether the position of a label is below the length of its row.
@@ -23,7 +28,7 @@ AROUND = {"AddV2", "Const", "ExpandDims", "Identity", "Range", "Shape", "Strided
 
 
 def of_padded_labels(
-    node: Node, nodes: Mapping[str, Node], recorded: Recorded
+    node: Node, nodes: Mapping[str, Node], traced: TracedFunctions
 ) -> Node | None:
     """Return a CTC loss that takes padded labels, or None."""
     repeats = node.attributes.get("preprocess_collapse_repeated", False)
@@ -38,14 +43,14 @@ def of_padded_labels(
     if gather is None or gather.op != "GatherNd":
         return None
     labels, indices = gather.inputs
-    lengths = _lengths(indices, nodes, recorded)
+    lengths = _lengths(indices, nodes, traced)
     if lengths is None:
         return None
     return Node(node.name, f"_{LOSS}", (logits, labels, lengths, times), {})
 
 
 def _lengths(
-    indices: Output, nodes: Mapping[str, Node], recorded: Recorded
+    indices: Output, nodes: Mapping[str, Node], traced: TracedFunctions
 ) -> Output | None:
     """Return the lengths by which a loop masks labels, or None."""
     before = _before(indices, nodes)
@@ -53,7 +58,7 @@ def _lengths(
     ops = {node.op for node in before}
     if len(loops) != 1 or not {"TensorListStack", "Where"} <= ops:
         return None
-    body = recorded.functions.get(str(loops[0].attributes.get("body")))
+    body = traced.functions.get(str(loops[0].attributes.get("body")))
     done = set() if body is None else {node.op for node in body.nodes.values()}
     if not ROUND <= done <= ROUND | AROUND:
         return None

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from keras_policies.legacy.base.recorded import (
+from keras_policies.legacy.base.traced_functions import (
     PASSING,
     Node,
     Output,

@@ -9,7 +9,7 @@ Before TensorFlow 2.5, StatefulStandardNormalV2 takes the generator itself.
 import dataclasses
 from collections.abc import Mapping
 
-from keras_policies.legacy.base.recorded import Function, Node, Output
+from keras_policies.legacy.base.traced_functions import Function, Node, Output
 from keras_policies.legacy.guards import limits
 
 # Op -> the op that draws without a generator, and the inputs that it takes.

@@ -2,13 +2,13 @@
 
 import dataclasses
 
-from keras_policies.legacy.base.recorded import Function, Recorded
+from keras_policies.legacy.base.traced_functions import Function, TracedFunctions
 from keras_policies.legacy.programs import ctc, dropouts
 
 
-def function(recorded: Recorded, name: str) -> Function:
+def function(traced: TracedFunctions, name: str) -> Function:
     """Return a function of a file, with its dropouts and CTC losses as a node each."""
-    found = recorded.functions[name]
+    found = traced.functions[name]
     nodes, new = found.nodes, dict(found.nodes)
     ops = {node.op for node in nodes.values()}
     if ops.isdisjoint({"RandomUniform", ctc.LOSS}):
@@ -17,5 +17,5 @@ def function(recorded: Recorded, name: str) -> Function:
         if "RandomUniform" in ops:
             new[one] = dropouts.dropout(node, nodes) or node
         if node.op == ctc.LOSS:
-            new[one] = ctc.of_padded_labels(node, nodes, recorded) or node
+            new[one] = ctc.of_padded_labels(node, nodes, traced) or node
     return dataclasses.replace(found, nodes=new)

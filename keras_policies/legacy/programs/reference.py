@@ -19,18 +19,18 @@ import numpy as np
 
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.base.recorded import (
+from keras_policies.legacy.base.traced_functions import (
     CALLS,
     CASES,
     CONDITIONS,
     LOOPS,
     PASSING,
+    ConcreteFunction,
     Function,
     Node,
     Output,
-    Recorded,
     Table,
-    Trace,
+    TracedFunctions,
     branch,
 )
 from keras_policies.legacy.guards import budget, limits
@@ -46,7 +46,7 @@ OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
 class Resource(NamedTuple):
     """A variable or a lookup table, as an argument of a function."""
 
-    number: int  # in `Recorded`
+    number: int  # in `TracedFunctions`
 
 
 Value: TypeAlias = Any  # an array, a `Resource`, or a TensorList, which is a list
@@ -83,20 +83,24 @@ class Interpreter:
     """
 
     def __init__(
-        self, recorded: Recorded, *, is_wide: bool = False, keeps_calls: bool = False
+        self,
+        traced: TracedFunctions,
+        *,
+        is_wide: bool = False,
+        keeps_calls: bool = False,
     ) -> None:
-        self.recorded, self.is_wide = recorded, is_wide
+        self.traced, self.is_wide = traced, is_wide
         self.keeps_calls = keeps_calls
         self.calls: list[Call] = []
         self._variables: dict[int, Array] = {}
         self.dropouts: list[str] = []
         self._functions = functools.cache(
-            lambda name: generators.without(idioms.function(recorded, name))
+            lambda name: generators.without(idioms.function(traced, name))
         )
         self._order = functools.cache(_order)
 
     def run(
-        self, trace: Trace, inputs: Sequence[Array], count: int | None = None
+        self, trace: ConcreteFunction, inputs: Sequence[Array], count: int | None = None
     ) -> list[Array]:
         """Return the outputs of a trace for the tensors in its inputs, flat.
 
@@ -120,8 +124,8 @@ class Interpreter:
         )[:count]
 
     def _captured(self, number: int) -> Value:
-        if number in self.recorded.constants:
-            return self._widened(self.recorded.constants[number]())
+        if number in self.traced.constants:
+            return self._widened(self.traced.constants[number]())
         return Resource(number)
 
     def _widened(self, value: Any) -> Any:
@@ -142,7 +146,7 @@ class Interpreter:
         """Return the outputs of a function; those that are not needed are None."""
         if depth > limits.CALL_DEPTH:
             raise NotInterpretedError(f"its functions call each other {depth} deep")
-        if name not in self.recorded.functions:
+        if name not in self.traced.functions:
             raise NotInterpretedError(f"the function {name!r} is not in the file")
         function = self._functions(name)
         if len(function.arguments) != len(arguments):
@@ -216,7 +220,7 @@ class Interpreter:
     def _table(self, value: Value) -> Table:
         """Return the content of a lookup table."""
         is_table = isinstance(value, Resource)
-        table = self.recorded.tables.get(value.number) if is_table else None
+        table = self.traced.tables.get(value.number) if is_table else None
         if table is None:
             reason = "it reads a lookup table whose content is not in the file"
             raise NotInterpretedError(reason)
@@ -227,10 +231,10 @@ class Interpreter:
         if not isinstance(value, Resource):
             return np.asarray(value)
         number = value.number
-        if number not in self.recorded.variables:
+        if number not in self.traced.variables:
             raise NotInterpretedError("it reads a lookup table")
         if number not in self._variables:
-            read = self.recorded.variables[number].read()
+            read = self.traced.variables[number].read()
             self._variables[number] = self._widened(read)
         return self._variables[number]
 

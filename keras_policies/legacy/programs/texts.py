@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.base.recorded import Table
+from keras_policies.legacy.base.traced_functions import Table
 
 
 def _gathered(rows: Array, indices: Array, *_: Any) -> Array:

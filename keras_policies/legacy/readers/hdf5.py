@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from keras_policies import aligned
-from keras_policies.legacy.base import errors, remedies
+from keras_policies.legacy.base import errors, hints
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import (
     Array,
@@ -71,8 +71,8 @@ def _optimizer(
 
 def _no_model(file: h5py.File, path: pathlib.Path) -> LegacyModelError:
     if guarded_hdf5.names(file, "layer_names"):
-        remedy = remedies.load_weights_into_code(path)
-        return LegacyModelError("it holds weights alone, without a model.", remedy)
+        hint = hints.load_weights_into_code(path)
+        return LegacyModelError("it holds weights alone, without a model.", hint)
     return LegacyModelError("an HDF5 file, but no Keras model: it has no model_config.")
 
 

@@ -195,7 +195,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
                 is_optimizer_wrapped=has_inner and _inner(written) is None,
                 optimizer=state,
                 vocabularies=learned,
-                left_out=_left_out(config.get("compile_config")),
+                not_converted=_left_out(config.get("compile_config")),
             )
 
 

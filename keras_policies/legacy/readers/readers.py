@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-from keras_policies.legacy.base import errors, remedies
+from keras_policies.legacy.base import errors, hints
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.guards import budget, paths
@@ -54,9 +54,9 @@ def _kind(path: pathlib.Path) -> str:
 
 def _missing(path: pathlib.Path) -> LegacyModelError:
     if path.with_name(path.name + ".index").is_file():
-        remedy = remedies.load_weights_into_code(path)
+        hint = hints.load_weights_into_code(path)
         reason = "a checkpoint, which holds weights without a model."
-        return LegacyModelError(reason, remedy)
+        return LegacyModelError(reason, hint)
     return LegacyModelError("there is no such file or folder.")
 
 

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.readers import archives
 
@@ -129,8 +129,8 @@ def check_folder(path: pathlib.Path) -> None:
     """Raise if a folder, which is no model itself, has several models."""
     models = [] if is_saved_model(path) else list(models_in(str(path), levels=1))
     if len(models) > 1:
-        remedy = "Pass the path of one; convert --output-dir DIR converts all."
-        raise _several(models, path, remedy)
+        hint = "Pass the path of one; convert --output-dir DIR converts all."
+        raise _several(models, path, hint)
 
 
 def _only_model(folder: pathlib.Path, weights: bool) -> pathlib.Path:
@@ -148,11 +148,11 @@ def _only_model(folder: pathlib.Path, weights: bool) -> pathlib.Path:
     return pathlib.Path(models[0])
 
 
-def _several(models: list[str], folder: pathlib.Path, remedy: str) -> LegacyModelError:
+def _several(models: list[str], folder: pathlib.Path, hint: str) -> LegacyModelError:
     named = ", ".join(repr(os.path.relpath(each, folder)) for each in models[:NAMED])
     more = ", …" if len(models) > NAMED else ""
     reason = f"{len(models)} models in it, expected one: {named}{more}."
-    return LegacyModelError(reason, remedy)
+    return LegacyModelError(reason, hint)
 
 
 @contextlib.contextmanager
@@ -176,12 +176,12 @@ def check_meant(path: FilePath, weights: bool = False) -> None:
         path = pathlib.Path(path)
         folder = _saved_model_around(path)
         if folder is not None:
-            remedy = f"Pass the folder {str(folder)!r}."
-            raise LegacyModelError("a part of a SavedModel.", remedy, path=path)
+            hint = f"Pass the folder {str(folder)!r}."
+            raise LegacyModelError("a part of a SavedModel.", hint, path=path)
         prefixes = [path] if is_prefix(path) else _prefixes(path)
         if prefixes and not (weights and prefixes == [path]):
             named = " or ".join(repr(str(prefix)) for prefix in prefixes)
-            into_code = remedies.load_weights_into_code(prefixes[0])
+            into_code = hints.load_weights_into_code(prefixes[0])
             raise LegacyModelError(
                 "a part of a checkpoint, which holds weights without a model, and is "
                 "named without an ending:",

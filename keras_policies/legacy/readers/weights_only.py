@@ -115,10 +115,8 @@ def _read(path: pathlib.Path) -> Iterator[Weights]:
         yield _of_checkpoint(path.with_name(path.name.removesuffix(".index")))
         return
     if zipfile.is_zipfile(path):
-        remedy = (
-            "Open it with keras_policies.load_model, and take that model's weights."
-        )
-        raise LegacyModelError("a .keras file, not one of weights alone.", remedy)
+        hint = "Open it with keras_policies.load_model, and take that model's weights."
+        raise LegacyModelError("a .keras file, not one of weights alone.", hint)
     with guarded_hdf5.open_file(path) as file:
         group = guarded_hdf5.member(file, "model_weights") or file
         if not guarded_hdf5.names(group, "layer_names"):

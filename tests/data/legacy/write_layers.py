@@ -31,7 +31,7 @@ FORMS = {"saved_model": "tf", "model.h5": "h5"}
 if RELEASE >= (2, 15):
     FORMS["model.keras"] = "keras"
 # Where layers are, those of TensorFlow 1 last: they count if they differ.
-PLACES = (
+PRIVATE_API = (
     "keras.layers",
     "keras.layers.experimental",
     "keras.layers.experimental.preprocessing",
@@ -45,7 +45,7 @@ PLACES = (
 def walk():
     """Return `{name: class}` of the layers of this release."""
     found = {}
-    for place in PLACES:
+    for place in PRIVATE_API:
         module = tf
         for part in place.split("."):
             module = getattr(module, part, None)

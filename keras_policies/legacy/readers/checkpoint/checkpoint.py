@@ -86,10 +86,10 @@ class Checkpoint:
         self._index = self.prefix.with_name(self.prefix.name + ".index")
         if not self._index.is_file():
             reason = f"no checkpoint: {self._index.name} is missing beside it."
-            remedy = "A checkpoint is named without its ending."
+            hint = "A checkpoint is named without its ending."
             if folder is not None:
-                remedy = "Copy the whole folder of the model."
-            raise LegacyModelError(reason, remedy, path=self.prefix)
+                hint = "Copy the whole folder of the model."
+            raise LegacyModelError(reason, hint, path=self.prefix)
         self._shards: dict[int, tuple[pathlib.Path, int]] = {}
         with located(self._index):
             check_inside(self._index, self._folder)

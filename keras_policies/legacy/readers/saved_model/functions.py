@@ -14,13 +14,13 @@ import numpy as np
 
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.base.recorded import (
+from keras_policies.legacy.base.traced_functions import (
     Composite,
     Function,
     Nest,
     Node,
     Output,
-    Spec,
+    TensorSpec,
 )
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
@@ -112,11 +112,11 @@ def shape(message: Message) -> tuple[int | None, ...] | None:
     return tuple(None if dim.size < 0 else dim.size for dim in message.dim)
 
 
-def specs(tensors: Iterable[Message]) -> dict[str, Spec]:
+def specs(tensors: Iterable[Message]) -> dict[str, TensorSpec]:
     """Return the specs of messages `NamedTensor` by their names, which are sorted."""
     named = {str(tensor.key): tensor.value for tensor in tensors}
     return {
-        name: Spec(shape(info.tensor_shape), dtype_name(info.dtype), name)
+        name: TensorSpec(shape(info.tensor_shape), dtype_name(info.dtype), name)
         for name, info in sorted(named.items(), key=lambda item: item[0])
     }
 
@@ -193,7 +193,7 @@ class FunctionReader:
                 return {item.key: self._structure(item.value) for item in items}
             case "tensor_spec_value" | "bounded_tensor_spec_value":
                 dtype = dtype_name(content.dtype)
-                return Spec(shape(content.shape), dtype, content.name)
+                return TensorSpec(shape(content.shape), dtype, content.name)
             case "type_spec_value":
                 return Composite(content.type_spec_class_name)
             case "tensor_shape_value":

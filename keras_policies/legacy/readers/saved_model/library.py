@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.base.recorded import Function, Trace
+from keras_policies.legacy.base.traced_functions import ConcreteFunction, Function
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint import protos
@@ -100,7 +100,7 @@ class Library:
         named = (protos.parse("NamedConcreteFunction", data) for data in stored)
         return {item.key: item for item in named}
 
-    def _trace(self, named: Message) -> Trace:
+    def _trace(self, named: Message) -> ConcreteFunction:
         name, concrete = named.key, named.value
         self.values.spend(len(concrete.bound_inputs))
         captures = tuple(concrete.bound_inputs)
@@ -113,10 +113,10 @@ class Library:
             reason = f"corrupt: the function {name!r} does not say what it takes."
             raise LegacyModelError(reason)
         outputs = self.reader.structure(concrete.output_signature)
-        return Trace(name, inputs, outputs, captures)
+        return ConcreteFunction(name, inputs, outputs, captures)
 
-    def trace(self, name: str) -> Trace:
-        """Return the `Trace` of a function that an object refers to."""
+    def trace(self, name: str) -> ConcreteFunction:
+        """Return the `ConcreteFunction` of a function that an object refers to."""
         if name not in self.traces:
             raise LegacyModelError(f"corrupt: there is no function {name!r} in it.")
         return self.traces[name]

@@ -12,7 +12,7 @@ import dataclasses
 import pathlib
 from collections.abc import Iterable, Sequence
 
-from keras_policies.legacy.base import remedies
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.guards import limits, texts
@@ -159,7 +159,7 @@ def _no_functions(folder: pathlib.Path) -> LegacyModelError:
     return LegacyModelError(
         "a SavedModel without Keras metadata and without functions: it holds "
         "variables, and nothing to rebuild a model from.",
-        remedies.load_weights_into_code(folder),
+        hints.load_weights_into_code(folder),
     )
 
 

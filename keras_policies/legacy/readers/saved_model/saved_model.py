@@ -20,7 +20,7 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
     LegacyWeight,
 )
-from keras_policies.legacy.base.recorded import NO_CLASS
+from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
@@ -28,9 +28,9 @@ from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model import (
     functions,
     objects,
-    recorded,
     tables,
     tensorflow_1,
+    traced_layers,
 )
 from keras_policies.legacy.readers.slots import SlotNames
 
@@ -75,7 +75,7 @@ def _of_graph(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
         training_config=None,
         optimizer=LegacyOptimizerState(),
         inputs=_inputs(meta_graph),
-        recorded=found,
+        traced=found,
     )
 
 
@@ -85,12 +85,12 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
     layers = graph.layers(0) if graph.is_graph(0) else {"": 0}
     by_layer = {name: graph.weights(node) for name, node in layers.items()}
     if opened.is_signature:
-        by_layer = {"": recorded.weights_of_signature(opened)}
+        by_layer = {"": traced_layers.weights_of_signature(opened)}
     every: dict[int, LegacyWeight] = {}  # of layers that share one, the first has it
     for variables in by_layer.values():
         every |= {node: w for node, w in variables.items() if node not in every}
     config = root.get("config")
-    if isinstance(config, dict) and config.get(recorded.WITHOUT_CONFIG):
+    if isinstance(config, dict) and config.get(traced_layers.WITHOUT_CONFIG):
         config = None
     config = {"class_name": root.get("class_name"), "config": config}
     config = _with_trainable(graph, 0, config)
@@ -121,7 +121,7 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
         vocabularies=learned,
         inner_policies=inner,
         states=_states(graph),
-        recorded=recorded.read(opened, every),
+        traced=traced_layers.read(opened, every),
     )
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 import numpy as np
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.recorded import Function, Node, Output
+from keras_policies.legacy.base.traced_functions import Function, Node, Output
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model import functions

@@ -14,14 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
-from keras_policies.legacy.base.recorded import (
+from keras_policies.legacy.base.traced_functions import (
     NO_CLASS,
+    ConcreteFunction,
     Function,
     Output,
-    Recorded,
-    RecordedLayer,
-    Spec,
-    Trace,
+    TensorSpec,
+    TracedFunctions,
+    TracedLayer,
 )
 from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model import functions, subgraphs
@@ -35,10 +35,10 @@ from keras_policies.legacy.readers.saved_model.session_state import State
 
 PREFIX = "signature:"  # of the names of their functions
 PARSERS, FEATURES = ("ParseExample", "ParseExampleV2"), "/features"
-Tensors: TypeAlias = dict[str, tuple[Output, Spec]]
+Tensors: TypeAlias = dict[str, tuple[Output, TensorSpec]]
 
 
-def read(folder: pathlib.Path, meta_graph: Message) -> Recorded:
+def read(folder: pathlib.Path, meta_graph: Message) -> TracedFunctions:
     """Return what is recorded.
 
     The model is the signature `serving_default`, or the first if there is no such.
@@ -54,7 +54,7 @@ def read(folder: pathlib.Path, meta_graph: Message) -> Recorded:
         )
     name = SERVING if SERVING in signatures.written else min(signatures.written)
     trace = signatures.traces[name]
-    layer = RecordedLayer(
+    layer = TracedLayer(
         class_name=NO_CLASS,
         config={},
         has_config=False,
@@ -66,7 +66,7 @@ def read(folder: pathlib.Path, meta_graph: Message) -> Recorded:
     )
     # Of signatures, of conditions and loops in them, and of the library; only read.
     every: Any = signatures.functions, state.graph.made, library.functions
-    return Recorded(
+    return TracedFunctions(
         layers={0: layer},
         variables=state.variables,
         constants={},
@@ -99,7 +99,7 @@ class _Signatures:
         more = [f"{name}{FEATURES}" for name in self.written if has_parser]
         return {name: name for name in (*self.written, *more)}
 
-    def _trace(self, name: str) -> Trace:
+    def _trace(self, name: str) -> ConcreteFunction:
         """Return the trace of a signature; it has no captures if it is refused."""
         try:
             _, captured = self.made(name)
@@ -112,7 +112,7 @@ class _Signatures:
             for tensors in self._tensors(name)
         )
         numbers = tuple(self._state.numbers[one.node] for one in captured)
-        return Trace(f"{PREFIX}{name}", ((), inputs), outputs, numbers)
+        return ConcreteFunction(f"{PREFIX}{name}", ((), inputs), outputs, numbers)
 
     def _function(self, name: str) -> tuple[Function, list[Output]]:
         """Return the function of a signature, and what it captures."""
@@ -173,7 +173,7 @@ class _Signatures:
         )
         return [one for one in starts if one not in feeds and op(one.node) in PARSERS]
 
-    def _feature(self, parsed: Output) -> Spec:
+    def _feature(self, parsed: Output) -> TensorSpec:
         """Return the spec of a feature; sparse ones come before dense ones."""
         node = self._state.graph.source(parsed)
         names, attributes = node.inputs[3:4], node.attributes
@@ -189,7 +189,7 @@ class _Signatures:
             names = node.inputs[2 + sparse : 2 + sparse + len(attributes["Tdense"])]
         keys = [self._state.graph.source(one).attributes["value"] for one in names]
         key = np.concatenate([np.ravel(key) for key in keys])[number]
-        return Spec(
+        return TensorSpec(
             (None, *attributes["dense_shapes"][number]),
             attributes["Tdense"][number],
             key.decode(),

@@ -1,0 +1,178 @@
+"""What a SavedModel recorded of its functions, as frozen values.
+
+tf.keras wrote beside the config of each layer the functions that it traced. Where the
+class of a layer is lost, its function says what the layer did. Sources:
+tensorflow/core/framework/function.proto,
+tensorflow/core/protobuf/saved_object_graph.proto.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.model import Array, Config, LegacyWeight
+from keras_policies.legacy.base.trees import Tree
+
+# Ops that run a function, ...
+CALLS = "PartitionedCall", "StatefulPartitionedCall"
+# ... one of two, or of several, ...
+CONDITIONS = "If", "StatelessIf"
+CASES = "Case", "StatelessCase"
+# ... or one again and again.
+LOOPS = "While", "StatelessWhile"
+# Ops that return their (first) input as it is.
+PASSING = {
+    *("CheckNumerics", "EnsureShape", "Identity", "IdentityN", "PreventGradient"),
+    *("PlaceholderWithDefault", "ReadVariableOp", "Snapshot"),
+}
+
+NO_CLASS = "Signature"  # of the model in a file without Keras metadata
+
+# Of `TensorSpec`s, `Composite`s and plain values.
+Nest: TypeAlias = Tree
+
+
+class TensorSpec(NamedTuple):
+    """The tensor that an argument or a result of a function is."""
+
+    shape: tuple[int | None, ...] | None  # None: of any rank
+    dtype: str
+    name: str = ""
+
+
+class Composite(NamedTuple):
+    """An argument or a result that is no tensor: a ragged one, a sparse one, …."""
+
+    kind: str  # "RaggedTensorSpec", as TensorFlow calls it
+
+
+class Output(NamedTuple):
+    """A tensor inside a function: an output of a node, or an argument."""
+
+    node: str  # or the name of the argument
+    output: str = ""  # the name of the op's output, "" for an argument
+    position: int = 0  # within that output, which may be a list
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A call of a TensorFlow op."""
+
+    name: str  # with its scopes, "net/dense/MatMul"
+    op: str
+    inputs: tuple[Output, ...]  # without control inputs
+    # Plain values: a dtype is its name, a shape a tuple, a tensor an array, a function
+    # its name. Without those that start with "_".
+    attributes: Mapping[str, Any]
+
+
+def branches(node: Node) -> Sequence[str]:
+    """Return the functions that a condition chooses from: the first is that of True."""
+    if node.op in CONDITIONS:
+        return [str(node.attributes.get(f"{end}_branch")) for end in ("then", "else")]
+    every = [*map(str, node.attributes.get("branches") or ())]
+    if not every:
+        raise LegacyModelError(f"corrupt: {node.name!r} ({node.op}) has no branches.")
+    return every
+
+
+def branch(node: Node, value: Array) -> str:
+    """Return the function that a condition with this value runs."""
+    every = branches(node)
+    if node.op in CONDITIONS:
+        return every[not np.all(value)]
+    number = int(value)
+    return every[number if 0 <= number < len(every) else -1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Function:
+    """A function of the graph's library."""
+
+    name: str
+    arguments: tuple[str, ...]  # the captured ones are last
+    nodes: Mapping[str, Node]  # by name, in the order of the file
+    outputs: tuple[Output, ...]
+
+
+class Table(NamedTuple):
+    """The content of a lookup table; texts are bytes in arrays of objects."""
+
+    keys: Array  # one axis
+    values: Array  # a number, a text or an array for each key
+
+    def find(self, keys: Array, other: Array) -> Array:
+        """Return the values of some keys; `other` is that of any key not in it."""
+        numbers = {key: number for number, key in enumerate(self.keys.tolist())}
+        every = np.concatenate(
+            [self.values, np.asarray(other, self.values.dtype)[None]]
+        )
+        positions = [numbers.get(key, -1) for key in keys.reshape(-1).tolist()]
+        found: Array = every[positions].reshape(*keys.shape, *every.shape[1:])
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class ConcreteFunction:
+    """A function of an object, for arguments of one kind.
+
+    `inputs` is `(args, kwargs)`; its `TensorSpec`s, flattened with the keys of dicts sorted,
+    are the first arguments of the function. `captures` are the others, the numbers of
+    the objects in them. The function returns `losses` after the outputs.
+    """
+
+    function: str
+    inputs: Nest
+    outputs: Nest
+    captures: tuple[int, ...]
+    losses: Nest = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedLayer:
+    """A layer or a model, as an object of the SavedModel."""
+
+    class_name: str
+    # With "name", "trainable" and "dtype" (the policy as written) where they are
+    # recorded, and nothing else for a layer that was saved without its config.
+    config: Config
+    has_config: bool
+    name: str
+    # Attribute -> number of another layer or variable; "blocks/0" in a list.
+    children: Mapping[str, int]
+    variables: tuple[int, ...]  # with those of inner layers, in the order of `weights`
+    trainable: tuple[int, ...]  # those of them that the layer trains
+    traces: tuple[ConcreteFunction, ...]  # of `call`
+    traces_with_losses: tuple[
+        ConcreteFunction, ...
+    ] = ()  # the same, with the losses it adds
+    regularizers: tuple[ConcreteFunction, ...] = ()  # each gives the loss of a weight
+    activity_regularizer: ConcreteFunction | None = None  # gives that of an output
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedFunctions:
+    """The objects and functions of a SavedModel; object 0 is the model.
+
+    A file without Keras metadata has no other layers: its model has the class name
+    `NO_CLASS`, and the trace of the serving signature (of the first one, or of
+    `__call__` or another function, where there is none of that name). Its variables are
+    those that the trace captures.
+    """
+
+    layers: Mapping[int, TracedLayer]
+    variables: Mapping[int, LegacyWeight]
+    constants: Mapping[int, Callable[[], Array]]
+    functions: Mapping[str, Function]  # parsed when they are looked up
+    signatures: Mapping[str, ConcreteFunction]
+    # Lookup tables; None where the file does not hold what is in it.
+    tables: Mapping[int, Table | None] = dataclasses.field(default_factory=dict)
+
+    @property
+    def regularizers(self) -> list[ConcreteFunction]:
+        """The regularizers of all layers, of which the root knows its own alone."""
+        every = (each for layer in self.layers.values() for each in layer.regularizers)
+        return [*{each.function: each for each in every}.values()]

@@ -1,0 +1,80 @@
+"""Explains errors that Keras raises while it makes an object from a config."""
+
+import contextlib
+import re
+import traceback
+from collections.abc import Iterator
+
+import keras
+
+from keras_policies.legacy.base import hints
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards import limits
+
+REFUSED = (
+    re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument"),
+    re.compile(r"Unrecognized keyword arguments passed to (\w+)"),
+)
+# What a config can name.
+PARTS = (
+    *(keras.Layer, keras.Initializer, keras.Regularizer),
+    keras.constraints.Constraint,
+)
+SUPER = "super().__init__(**kwargs)"
+
+
+@contextlib.contextmanager
+def whole_tracebacks() -> Iterator[None]:
+    """Let tracebacks show the methods of Keras, which tell whose class raised."""
+    is_filtered = keras.config.is_traceback_filtering_enabled()
+    keras.config.disable_traceback_filtering()
+    try:
+        yield
+    finally:
+        if is_filtered:
+            keras.config.enable_traceback_filtering()
+
+
+def innermost(error: BaseException) -> str:
+    """Return the error of a layer that Keras has wrapped, cut, without a full stop."""
+    error = _root(error)
+    return f"{type(error).__name__}: {error}"[: limits.TOLD_MESSAGE].rstrip(".: ")
+
+
+def _root(error: BaseException) -> BaseException:
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    return error
+
+
+def explained(problem: str, error: BaseException) -> LegacyModelError:
+    """Return the error to raise for one of Keras, with its reason and a remedy."""
+    reason, suspects = innermost(error), [name for name in [_class_of(error)] if name]
+    return LegacyModelError(f"{problem}: {reason}.", _remedy(reason), suspects=suspects)
+
+
+def _class_of(error: BaseException) -> str | None:
+    """Return the name of the class of Keras whose code raised an error, or None.
+
+    It is that of the innermost method; Keras must not have filtered the traceback.
+    """
+    for frame, _ in reversed([*traceback.walk_tb(_root(error).__traceback__)]):
+        owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
+        owner = owner if isinstance(owner, type) else type(owner)
+        is_part = issubclass(owner, PARTS) and not issubclass(owner, keras.Model)
+        if is_part and owner is not keras.Layer and "from_config" in dir(owner):
+            return owner.__name__
+    return None
+
+
+def _remedy(reason: str) -> str:
+    if "requires TensorFlow" in reason:
+        return hints.TENSORFLOW
+    found = next((match for item in REFUSED if (match := item.search(reason))), None)
+    if found is None:
+        return ""
+    name = found[1]
+    if hasattr(keras.layers, name):
+        own = f"Keras has a layer {name} of its own: the model's may be another class."
+        return f"{own} {hints.pass_custom_object(name)}"
+    return f"Give {name}.__init__ **kwargs, and pass them on to {SUPER}."

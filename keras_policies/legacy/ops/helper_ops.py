@@ -1,0 +1,67 @@
+"""Nodes that rebuilt functions need beside those that TensorFlow recorded.
+
+Every tensor of a Functional model comes from its inputs. A weight in plain arithmetic,
+and a constant on which a layer is called, have no input: they are computed from a zero
+that is made of one. No NaN of the input gets through.
+"""
+
+from keras_policies.late import keras_internals
+from keras_policies.legacy.ops.converters import DType, Lengths, Value
+from keras_policies.legacy.ops.registry import OpSignature, op
+from keras_policies.legacy.values import computed, dims
+from keras_policies.legacy.values.evaluator import dtype_of, is_tensor, ops
+from keras_policies.legacy.values.evaluator import tensor as as_tensor
+
+
+@op(_Zero=OpSignature("x"))
+def zero(x: Value) -> Value:
+    """Return a zero, float32, that is computed from a tensor."""
+    return ops.cast(ops.zeros_like(ops.any(x)), "float32")
+
+
+@op(_Mask=OpSignature("x"))
+def mask(x: Value) -> Value:
+    """Return the mask of a sequence; without one, all of its steps count."""
+    mask_of_x = keras_internals.mask_of(x)
+    return ops.ones_like(x[:, :, 0], dtype="bool") if mask_of_x is None else mask_of_x
+
+
+@op(_Tensor=OpSignature("value zero"))
+def tensor(value: Value, zero: Value) -> Value:
+    """Return a tensor of the model, whatever the operand is."""
+    value = as_tensor(value)
+    if is_tensor(value):
+        return value
+    dtype = dtype_of(value)
+    dtype = "int32" if dtype == "int64" else dtype  # jax has none, positions are small
+    join = ops.logical_or if dtype == "bool" else ops.add
+    return join(ops.cast(value, dtype), ops.cast(zero, dtype))
+
+
+@op(_Constant=OpSignature("value beside"))
+def constant(value: Value, beside: Value) -> Value:
+    """Return a constant as a tensor of the model, in which `beside` is one."""
+    return tensor(value, zero(beside))
+
+
+@op(_Sizes=OpSignature("known zero"))
+def anchored_sizes(known: Lengths, zero: Value) -> Value:
+    """Return sizes, of which the first is now read from a tensor of the model."""
+    line = ops.broadcast_to(ops.reshape(zero, (1,)), (known[0],))
+    return computed.vector([dims.axis_length(line, 0), *known[1:]])
+
+
+@op(_AskForWeight=OpSignature("zero", "shape dtype"))
+def ask_for_weight(zero: Value, shape: tuple[int, ...], dtype: DType) -> Value:
+    """Return what a PReLU has to be called on so that it returns its weight, negated.
+
+    The slope of a PReLU has any shape; of -1, it returns the slope times -1.
+    """
+    minus_one = ops.subtract(ops.cast(zero, dtype), 1)
+    return ops.broadcast_to(minus_one, (1, *shape))
+
+
+@op(_TakeWeight=OpSignature("x"))
+def take_weight(x: Value) -> Value:
+    """Return the weight that a PReLU returned for `ask_for_weight`."""
+    return ops.negative(ops.squeeze(x, 0))

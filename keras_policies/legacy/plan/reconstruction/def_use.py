@@ -1,0 +1,122 @@
+"""Which steps take which variable of a layer."""
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from keras_policies.legacy.plan import policies
+from keras_policies.legacy.plan.reconstruction.owner import Owner
+from keras_policies.legacy.plan.reconstruction.steps import (
+    Nest,
+    OpStep,
+    Step,
+    StepOutput,
+    Value,
+    VariableRef,
+    constant,
+    inputs_of,
+    needed_steps,
+    values_in,
+)
+
+OUTPUT = -1  # in the place of a step that takes a value
+
+
+class Read(NamedTuple):
+    """A variable as a step takes it."""
+
+    variable: int
+    shape: tuple[int, ...]  # perhaps with more axes in front
+    is_cast: bool = False  # to the compute dtype
+
+
+class Use(NamedTuple):
+    """A place where a step takes a variable."""
+
+    step: int
+    position: int
+    read: Read
+
+
+@dataclasses.dataclass(frozen=True)
+class Uses:
+    """The steps of a layer, and what takes what.
+
+    Args:
+        users: by value, the numbers of the steps that take it.
+        reads: the values that are a variable.
+        of: the uses of each variable.
+    """
+
+    owner: Owner
+    steps: Sequence[Step]
+    users: Mapping[Value, Sequence[int]]
+    reads: Mapping[Value, Read]
+    of: Mapping[int, Sequence[Use]]
+
+
+def found(owner: Owner, steps: Sequence[Step], outputs: Nest) -> Uses:
+    """Return what takes what in the steps of a layer with these outputs."""
+    users: dict[Value, list[int]] = collections.defaultdict(list)
+    reads: dict[Value, Read] = {}
+    uses: dict[int, list[Use]] = collections.defaultdict(list)
+    taken = [(n, inputs_of(steps[n])) for n in needed_steps(steps, outputs)]
+    for number, inputs in [*taken, (OUTPUT, values_in(outputs))]:
+        for value in inputs:
+            users[value].append(number)
+            if isinstance(value, VariableRef):
+                shape = owner.variables[value.variable].shape
+                reads[value] = Read(value.variable, shape)
+        same = None if number == OUTPUT else _same_variable(owner, steps[number], reads)
+        if same is not None:
+            reads[StepOutput(number)] = same
+            continue
+        for position, value in enumerate(inputs):
+            if value in reads:
+                use = Use(number, position, reads[value])
+                uses[use.read.variable].append(use)
+    return Uses(owner, steps, users, reads, uses)
+
+
+def _same_variable(
+    owner: Owner, step: Step, reads: Mapping[Value, Read]
+) -> Read | None:
+    """Return the variable that a step gives back, cast or with an axis in front."""
+    if not isinstance(step, OpStep) or not step.inputs:
+        return None
+    taken = reads.get(step.inputs[0])
+    if taken is None:
+        return None
+    if owner.is_cast(step):
+        return Read(taken.variable, taken.shape, is_cast=True)
+    if step.op == "ExpandDims" and is_zero(step.inputs[1]):
+        return Read(taken.variable, (1, *taken.shape), taken.is_cast)
+    return taken if _changes_nothing(step, taken.shape) else None
+
+
+def dtype_of(read: Read, owner: Owner) -> Any:
+    """Return the policy of a layer that holds a variable."""
+    own = str(owner.variables[read.variable].dtype)
+    same = policies.dtypes_of(owner.dtype)[1] == own
+    follows = same if owner.mixed is None else read.is_cast
+    return owner.dtype if follows else own
+
+
+def is_zero(value: Value) -> bool:
+    """Return whether a value is the constant 0."""
+    known = constant(value)
+    return known is not None and known.ndim == 0 and known == 0
+
+
+def _changes_nothing(step: OpStep, shape: tuple[int, ...]) -> bool:
+    """Return whether a step transposes or reshapes a variable to what it is."""
+    wanted = constant(step.inputs[1]) if len(step.inputs) == 2 else None
+    if wanted is None or wanted.dtype.kind not in "iO" or wanted.ndim != 1:
+        return False
+    values: list[int] = wanted.tolist()
+    if step.op == "Transpose":
+        return values == [*range(len(shape))]
+    known = all(n in (-1, size) for n, size in zip(values, shape, strict=False))
+    is_same = len(values) == len(shape) and values.count(-1) <= 1 and known
+    return step.op == "Reshape" and is_same

@@ -1,0 +1,117 @@
+"""Makes weights of the constants of a model that has no variables.
+
+A graph that was frozen (`convert_variables_to_constants_v2`) has its weights as
+constants. The weight of an op that a stock layer does, and the bias after it, become
+variables again, with numbers below zero; other constants stay:
+
+    dense/MatMul(x, Known), dense/BiasAdd(…, Known) -> dense/MatMul(x, Held), …
+
+So do the constants that the loop of a recurrent layer takes.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from keras_policies.legacy.base.model import Array, LegacyWeight
+from keras_policies.legacy.base.traced_functions import NO_CLASS, TracedFunctions
+from keras_policies.legacy.plan.reconstruction.layer_rules import layer_for
+from keras_policies.legacy.plan.reconstruction.steps import (
+    FLOATS,
+    OpStep,
+    Step,
+    StepOutput,
+    Value,
+    VariableRef,
+    constant,
+    op_of,
+)
+
+BIASES = "Add", "AddV2", "BiasAdd"
+
+
+class Frozen:
+    """The variables of a model, to which the constants are added that are weights.
+
+    Args:
+        recorded: all of a file. Constants stay as they are if it has variables, or
+            Keras metadata.
+    """
+
+    def __init__(self, traced: TracedFunctions) -> None:
+        self.variables = {**traced.variables}
+        is_known = traced.layers[0].class_name != NO_CLASS
+        self._is_frozen = not (self.variables or is_known)
+        self._numbers: dict[tuple[str, int, bytes], int] = {}
+
+    def thawed(self, steps: Sequence[Step]) -> list[Step]:
+        """Return steps that take variables in place of constants that are weights."""
+        found: list[Step] = [*steps]
+        for number, step in enumerate(steps if self._is_frozen else ()):
+            if isinstance(step, OpStep):
+                inputs = (self._thawed(found, step, i) for i in range(len(step.inputs)))
+                found[number] = dataclasses.replace(step, inputs=tuple(inputs))
+        return found
+
+    def _thawed(self, steps: Sequence[Step], step: OpStep, position: int) -> Value:
+        value = step.inputs[position]
+        array = constant(value)
+        if array is None or str(array.dtype) not in FLOATS:
+            return value
+        is_kernel = layer_for(step, position, array.shape) is not None
+        if not is_kernel and not (array.ndim == 1 and _adds_to_a_layer(steps, step)):
+            return value
+        return self._held(step.name, position, array)
+
+    def _held(self, name: str, position: int, array: Array) -> VariableRef:
+        """Return a variable in the place of a constant that a step takes."""
+        key = name, position, array.tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = number = -1 - len(self._numbers)
+            self.variables[number] = LegacyWeight(
+                "",
+                name.rpartition("/")[0] or name,
+                array.shape,
+                array.dtype,
+                array.copy,
+            )
+        return VariableRef(self._numbers[key])
+
+    def of_loop(
+        self, name: str, values: Sequence[Value], add: Callable[[Step], int]
+    ) -> list[Value]:
+        """Return what a loop takes, with variables for constants that may be weights.
+
+        Two vectors are the rows of the bias of a GRU, which was split before the loop.
+        """
+        found = [*values]
+        arrays = {i: constant(v) for i, v in enumerate(values) if self._is_frozen}
+        floats = {
+            i: array
+            for i, array in arrays.items()
+            if array is not None and str(array.dtype) in FLOATS and array.any()
+        }
+        rows = {i: array for i, array in floats.items() if array.ndim == 1}
+        if len(rows) == 2 and len({array.shape for array in rows.values()}) == 1:
+            bias = self._held(name, min(rows), np.stack([*rows.values()]))
+            step = add(OpStep(f"{name}/bias", "Unpack", {"axis": 0}, (bias,)))
+            for row, i in enumerate(rows):
+                found[i] = StepOutput(step, row)
+                del floats[i]
+        for i, array in floats.items():
+            if array.ndim:
+                found[i] = self._held(f"{name}/{i}", i, array)
+        return found
+
+
+def _adds_to_a_layer(steps: Sequence[Step], step: OpStep) -> bool:
+    """Return whether a step adds to the result of an op with a weight."""
+    before = [op_of(value, steps) for value in step.inputs]
+    found = [value for op in before if op is not None for value in op.inputs]
+    return step.op in BIASES and any(isinstance(value, VariableRef) for value in found)
+
+
+def numbers(variables: Mapping[int, LegacyWeight]) -> set[int]:
+    """Return the numbers of the variables that were constants."""
+    return {number for number in variables if number < 0}

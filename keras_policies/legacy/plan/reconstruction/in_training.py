@@ -1,0 +1,184 @@
+"""What a lost layer did in training only.
+
+Beside the function for inference, the file has the same for training. Where the two
+differ by dropout, noise, random changes of images and added losses alone, the layer is
+made of the one for training: stock layers do none of that in inference.
+
+    inference            x + dense(x)
+    training             x + _Dropout(dense(x))      the same, and dropout
+
+Any other difference is left out, and named.
+"""
+
+from collections.abc import Callable, Sequence
+
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.traced_functions import (
+    CALLS,
+    CASES,
+    CONDITIONS,
+    ConcreteFunction,
+    Nest,
+    Node,
+    TracedFunctions,
+    TracedLayer,
+    branches,
+)
+from keras_policies.legacy.guards import budget, limits
+from keras_policies.legacy.plan.reconstruction.steps import (
+    CallStep,
+    OpStep,
+    Step,
+    StepOutput,
+    Value,
+    VariableRef,
+    constant,
+    inputs_of,
+    op_of,
+    same,
+)
+from keras_policies.legacy.programs.dropouts import DROPOUT
+from keras_policies.legacy.programs.generators import DRAWS
+
+Followed = tuple[list[Step], list[Value]]
+# Layers that do nothing in inference, as in tf.keras.
+RANDOM = {
+    *("RandomBrightness", "RandomContrast", "RandomFlip", "RandomRotation"),
+    *("RandomTranslation", "RandomZoom"),
+}
+NOISE = {"RandomStandardNormal", "TruncatedNormal"}  # their mean is 0
+ASSIGNMENTS = {"AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"}
+
+
+def trained(
+    traced: TracedFunctions,
+    layer: TracedLayer,
+    trace: ConcreteFunction,
+    first: Followed,
+    followed: Callable[[ConcreteFunction], Followed],
+) -> tuple[ConcreteFunction, Followed, bool]:
+    """Return the trace of which a layer is made, and what it did.
+
+    The third is whether the layer did something in training that is left out.
+    """
+    other_trace = twin(layer, trace)
+    if other_trace is None:
+        return trace, first, False
+    ops = {node.op for node in _nodes(traced, other_trace.function)}
+    moves = bool(ops & ASSIGNMENTS) and _holds_statistics(layer, first)
+    draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
+    if not (draws or len(other_trace.losses) > len(trace.losses)):
+        return trace, first, moves
+    try:
+        other = followed(other_trace)
+    except LimitError:
+        raise
+    except LegacyModelError:
+        return trace, first, True
+    return (other_trace, other, moves) if _alike(first, other) else (trace, first, True)
+
+
+def twin(layer: TracedLayer, trace: ConcreteFunction) -> ConcreteFunction | None:
+    """Return the trace whose arguments differ from another's by `training` alone."""
+    every = layer.traces_with_losses or layer.traces
+    wanted = _in_training(trace.inputs)
+    twins = (t for t in every if t.inputs != trace.inputs)
+    return next((t for t in twins if _in_training(t.inputs) == wanted), None)
+
+
+def _in_training(nest: Nest) -> Nest:
+    if isinstance(nest, dict):
+        return {key: _in_training(item) for key, item in nest.items()}
+    if type(nest) in (list, tuple):
+        return [*map(_in_training, nest)]
+    return True if nest is False else nest
+
+
+def _nodes(traced: TracedFunctions, name: str) -> list[Node]:
+    """Return the nodes of a function, and of those that it calls."""
+    waiting, seen, nodes = [name], {name}, list[Node]()
+    while waiting:
+        function = traced.functions.get(waiting.pop())
+        own = () if function is None else function.nodes.values()
+        budget.work(budget.NODE * len(own))
+        nodes += own
+        called = {name for node in own for name in _functions(node)}
+        waiting += called - seen
+        seen |= called
+    return nodes
+
+
+def _functions(node: Node) -> Sequence[str]:
+    """Return the functions that a node runs, but for loops."""
+    if node.op in CALLS:
+        return [str(node.attributes.get("f"))]
+    return branches(node) if node.op in CONDITIONS + CASES else ()
+
+
+def _holds_statistics(layer: TracedLayer, first: Followed) -> bool:
+    """Return whether ops read a variable of a layer that is not trained."""
+    taken = [value for step in first[0] for value in inputs_of(step)]
+    held = {value.variable for value in taken if isinstance(value, VariableRef)}
+    return not held <= {*layer.trainable}
+
+
+def _alike(first: Followed, other: Followed) -> bool:
+    """Return whether two functions have the same outputs but for dropout and noise."""
+    (steps, outputs), (others, other_outputs) = first, other
+    waiting = [*zip(outputs, other_outputs, strict=False)]
+    seen: set[tuple[Value, Value]] = set()
+    while waiting:
+        pair = value, given = waiting.pop()
+        if pair in seen:
+            continue
+        seen.add(pair)
+        given = _undisturbed(given, others)
+        if not (isinstance(value, StepOutput) and isinstance(given, StepOutput)):
+            if not same(value, given):
+                return False
+            continue
+        one, two = steps[value.step], others[given.step]
+        if value.position != given.position or not _same_kind(one, two):
+            return False
+        pairs = inputs_of(one), inputs_of(two)
+        waiting += zip(*pairs, strict=True)
+    return True
+
+
+def _same_kind(one: Step, two: Step) -> bool:
+    if len(inputs_of(one)) != len(inputs_of(two)):
+        return False
+    if isinstance(one, OpStep) and isinstance(two, OpStep):
+        return one.op == two.op and same(one.attributes, two.attributes)
+    return (
+        isinstance(one, CallStep) and isinstance(two, CallStep) and one.part is two.part
+    )
+
+
+def _undisturbed(value: Value, steps: Sequence[Step]) -> Value:
+    """Return a value before dropout, noise and random changes of images."""
+    while isinstance(value, StepOutput):
+        step = steps[value.step]
+        inputs = inputs_of(step)
+        if isinstance(step, CallStep):
+            is_random = step.part.class_name in RANDOM and len(inputs) == 1
+        else:
+            is_sum = step.op in ("Add", "AddV2") and _is_noise(inputs[1], steps)
+            is_random = step.op == DROPOUT or is_sum
+        if not is_random:
+            break
+        value = inputs[0]
+    return value
+
+
+def _is_noise(value: Value, steps: Sequence[Step]) -> bool:
+    """Return whether a value is drawn, with the mean 0."""
+    step = op_of(value, steps)
+    for _ in range(limits.SCALING_OPS):
+        if step is None or step.op not in ("Mul", "Add", "AddV2"):
+            break
+        number = constant(step.inputs[1])
+        if number is None or (step.op != "Mul" and number.any()):
+            return False
+        step = op_of(step.inputs[0], steps)
+    return step is not None and step.op in NOISE

@@ -1,0 +1,162 @@
+"""The losses that a lost layer added, and the regularizers of its weights.
+
+No stock layer adds a tensor as a loss as it is. ActivityRegularization(l1=1) adds the
+absolute value, divided by the batch size, which is 1 for a loss in the shape (1,):
+
+    loss -> |loss + stop_gradient(2 * max(-loss, 0))|
+
+is the loss where it is positive. Where it is negative, it has the other sign, and still
+the gradient of the loss. The output then takes the loss into a condition that chooses
+between it and itself, so that the loss is a part of the model.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.model import Array, Config
+from keras_policies.legacy.base.traced_functions import (
+    ConcreteFunction,
+    TracedFunctions,
+)
+from keras_policies.legacy.ops import table
+from keras_policies.legacy.plan.reconstruction.steps import (
+    CallStep,
+    Constant,
+    LayerSpec,
+    Nest,
+    OpStep,
+    Step,
+    StepOutput,
+    Value,
+    mapped,
+    needed_steps,
+)
+from keras_policies.legacy.plan.reconstruction.tracing import Tracing
+from keras_policies.legacy.programs.reference import Interpreter, NotInterpretedError
+
+SEED = 0
+PROBES = 8, 5, 7, 6  # their longest axes: a sum grows with them, a mean does not
+TOLERANCE = 1e-4
+SMALL = 1e-7  # a factor that is none
+
+
+def added(steps: list[Step], outputs: Nest, losses: Sequence[Value]) -> Nest:
+    """Add the steps that add losses to a model; return its outputs."""
+    for loss in losses:
+        outputs = _added(steps, outputs, loss)
+    return outputs
+
+
+def _added(steps: list[Step], outputs: Nest, loss: Value) -> Nest:
+    def op(op: str, *inputs: Value, **attributes: object) -> Value:
+        steps.append(OpStep(f"loss_{op}", op, attributes, inputs))
+        return StepOutput(len(steps) - 1)
+
+    flat = op(
+        "Reshape", op("Cast", loss, DstT="float32"), Constant(np.array([-1], "int32"))
+    )
+    total = op("Sum", flat, Constant(np.array([0], "int32")), keep_dims=True)
+    negative = op("StopGradient", op("Relu", op("Neg", total)))
+    positive = op("AddV2", total, op("AddV2", negative, negative))
+    config = {"l1": 1.0, "l2": 0.0, "dtype": "float32"}
+    part = LayerSpec("added_loss", "ActivityRegularization", config)
+    steps.append(CallStep(part, positive))
+    kept = op("Reshape", StepOutput(len(steps) - 1), Constant(np.zeros(0, "int32")))
+    condition = op("Equal", kept, kept)
+    first: list[Value] = []
+
+    def chosen(value: Value) -> Value:
+        if not first:
+            first.append(op("SelectV2", condition, value, value))
+            return first[0]
+        return value
+
+    return mapped(chosen, outputs)
+
+
+def is_known(steps: Sequence[Step], loss: Value) -> bool:
+    """Return whether all ops that a loss needs have a counterpart."""
+    needed = (steps[number] for number in needed_steps(steps, loss))
+    return all(not isinstance(s, OpStep) or s.op in table.NODES for s in needed)
+
+
+def of_activities(
+    tracing: Tracing, regularizer: ConcreteFunction, activities: Sequence[Value]
+) -> list[Value]:
+    """Follow an activity regularizer; return its losses for one example each."""
+
+    def op(op: str, *inputs: Value, **attributes: object) -> Value:
+        return StepOutput(tracing.add(OpStep(f"activity_{op}", op, attributes, inputs)))
+
+    losses = []
+    for activity in activities:
+        (loss,) = tracing.follow(regularizer.function, [activity])
+        sizes = op("Shape", activity)
+        batch = op("GatherV2", sizes, Constant(np.int32(0)), Constant(np.int32(0)))
+        losses.append(op("RealDiv", loss, op("Cast", batch, DstT="float32")))
+    return losses
+
+
+class Regularizers:
+    """The regularizers of the weights of a file, found by what they compute."""
+
+    def __init__(self, traced: TracedFunctions) -> None:
+        self._recorded = traced
+        self._found: dict[int, Config | None] = {}
+        self.traces: dict[int, list[ConcreteFunction]] = {}
+        for trace in traced.regularizers:
+            if len(trace.captures) == 1 and trace.captures[0] in traced.variables:
+                self.traces.setdefault(trace.captures[0], []).append(trace)
+
+    def of(self, variable: int) -> Config | None:
+        """Return the config of the stock regularizer of a variable, or None."""
+        if variable not in self._found:
+            traces = self.traces.get(variable, [])
+            found = self._stock(variable, traces[0]) if len(traces) == 1 else None
+            self._found[variable] = found
+        return self._found[variable]
+
+    def others(self, variables: Sequence[int]) -> list[ConcreteFunction]:
+        """Return the losses of some variables that no stock regularizer gives."""
+        return [
+            trace
+            for variable in variables
+            for trace in self.traces.get(variable, ())
+            if self.of(variable) is None
+        ]
+
+    def _stock(self, variable: int, trace: ConcreteFunction) -> Config | None:
+        """Return the regularizer that gives what a function gives for some weights."""
+        weight, random = self._recorded.variables[variable], np.random.default_rng(SEED)
+        shapes = [[min(size, most) for size in weight.shape] for most in PROBES]
+        arrays = [random.standard_normal(s).astype(weight.dtype) for s in shapes]
+        try:
+            losses = [self._loss(variable, trace, array) for array in arrays]
+        except LimitError:
+            raise
+        except (NotInterpretedError, LegacyModelError, ValueError):
+            return None
+        rows = np.array([[term(array) for term in TERMS.values()] for array in arrays])
+        factors = np.linalg.lstsq(rows, losses, rcond=None)[0]
+        factors = np.where(np.abs(factors) < SMALL, 0, factors)
+        if not np.allclose(rows @ factors, losses, TOLERANCE) or (factors < 0).any():
+            return None
+        # Of few digits, as the number was before float32 computed with it.
+        config = {k: float(f"{x:.5g}") for k, x in zip(TERMS, factors, strict=True)}
+        return {"class_name": "L1L2", "config": config}
+
+    def _loss(self, variable: int, trace: ConcreteFunction, array: Array) -> float:
+        weight = self._recorded.variables[variable]
+        probe = dataclasses.replace(weight, read=lambda: array)
+        traced = dataclasses.replace(self._recorded, variables={variable: probe})
+        return float(Interpreter(traced).run(trace, [])[0])
+
+
+# The terms of L1L2, by the arguments that are their factors.
+TERMS: Mapping[str, Callable[[Array], float]] = {
+    "l1": lambda weight: float(np.abs(weight).sum(dtype="float64")),
+    "l2": lambda weight: float(np.square(weight, dtype="float64").sum()),
+}

@@ -1,0 +1,208 @@
+"""Finds batch normalization that was written by hand, so that it becomes the layer.
+
+Its formula has many spellings. What it computes has one, so it is found by running the
+recorded functions on probes of all variables and of the input:
+
+    inference    y = gamma * (x - mean) / sqrt(variance + epsilon) + beta
+    training     the same, with the mean and the variance of the batch, and
+                 mean = momentum * mean + (1 - momentum) * (that of the batch)
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.traced_functions import (
+    CALLS,
+    ConcreteFunction,
+    Function,
+    Output,
+    TracedFunctions,
+    TracedLayer,
+)
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.plan.reconstruction import concrete_functions
+from keras_policies.legacy.plan.reconstruction.steps import LayerSpec
+from keras_policies.legacy.programs.reference import Interpreter, NotInterpretedError
+
+SEED = 0
+EXAMPLES = 6  # of the probe, and its sizes that the file does not know
+TOLERANCE = 1e-3
+# Op that assigns -> the sign of its value, and whether the old value stays.
+ASSIGNMENTS = {
+    "AssignVariableOp": (1, 0),
+    "AssignAddVariableOp": (1, 1),
+    "AssignSubVariableOp": (-1, 1),
+}
+ROLES = "gamma", "beta", "moving_mean", "moving_variance"
+
+
+class Formula(NamedTuple):
+    """Which variables a batch normalization takes, by role, and its two numbers."""
+
+    variables: Mapping[str, int]
+    epsilon: float
+    momentum: float
+
+
+def part(
+    traced: TracedFunctions,
+    layer: TracedLayer,
+    name: str,
+    trace: ConcreteFunction,
+    in_training: ConcreteFunction,
+) -> LayerSpec | None:
+    """Return the BatchNormalization that a lost layer is, or None."""
+    try:
+        formula = _formula(traced, layer, trace, in_training)
+    except LimitError:
+        raise
+    except (NotInterpretedError, LegacyModelError, ValueError):
+        return None
+    if formula is None:
+        return None
+    config = {
+        "name": name,
+        "axis": -1,
+        "epsilon": float(f"{formula.epsilon:.3g}"),
+        "momentum": float(f"{formula.momentum:.4g}"),
+        "scale": "gamma" in formula.variables,
+        "center": "beta" in formula.variables,
+        "trainable": bool(layer.trainable),
+        "dtype": layer.config.get("dtype"),
+    }
+    weights = tuple((role, n, None) for role, n in formula.variables.items())
+    return LayerSpec(name, "BatchNormalization", config, weights)
+
+
+def _formula(
+    traced: TracedFunctions,
+    layer: TracedLayer,
+    trace: ConcreteFunction,
+    in_training: ConcreteFunction,
+) -> Formula | None:
+    trained = [n for n in layer.variables if n in layer.trainable]
+    moved = [n for n in layer.variables if n not in layer.trainable]
+    (spec,) = concrete_functions.specs(trace.inputs)
+    shapes = {traced.variables[n].shape for n in layer.variables}
+    if len(moved) != 2 or len(trained) > 2 or shapes != {(spec.shape or ())[-1:]}:
+        return None
+    random = np.random.default_rng(SEED)
+    shape = [size or EXAMPLES for size in spec.shape or ()]
+    budget.spend(float(np.prod(np.asarray(shape, "float64"))))
+    x = random.standard_normal(shape).astype(spec.dtype)
+    probes = {
+        n: random.uniform(0.5, 1.5, traced.variables[n].shape).astype(spec.dtype)
+        for n in layer.variables
+    }
+    variables = {
+        n: dataclasses.replace(
+            traced.variables[n], read=functools.partial(np.copy, value)
+        )
+        for n, value in probes.items()
+    }
+    traced = dataclasses.replace(traced, variables=variables)
+    (y,) = Interpreter(traced).run(trace, [x], 1)
+    (y_trained,) = Interpreter(traced).run(in_training, [x], 1)
+    axes = tuple(range(x.ndim - 1))
+    batch = {"moving_mean": x.mean(axes), "moving_variance": x.var(axes)}
+    for roles in _roles(trained, moved):
+        values = {role: probes[n] for role, n in roles.items()}
+        epsilon = _epsilon(x, y, values)
+        if epsilon is None or not _close(
+            y_trained, _normalized(x, {**values, **batch}, epsilon)
+        ):
+            continue
+        after = dict(_assigned(traced, in_training, x, probes))
+        momenta = [
+            (after[roles[role]] - batch[role]) / (values[role] - batch[role])
+            for role in batch
+            if roles[role] in after
+        ]
+        if len(momenta) == 2 and _close(np.ptp(momenta) + 1, np.ones(())):
+            return Formula(roles, epsilon, float(np.mean(momenta)))
+    return None
+
+
+def _roles(trained: list[int], moved: list[int]) -> Iterator[dict[str, int]]:
+    """Yield what each variable may be."""
+    for scales in itertools.permutations(ROLES[:2], len(trained)):
+        for statistics in itertools.permutations(ROLES[2:]):
+            named = {**dict(zip(scales, trained, strict=True))}
+            named |= dict(zip(statistics, moved, strict=True))
+            yield {role: named[role] for role in ROLES if role in named}
+
+
+def _normalized(x: Array, values: Mapping[str, Array], epsilon: float) -> Array:
+    scaled = (x - values["moving_mean"]) * values.get("gamma", 1)
+    deviation = np.sqrt(values["moving_variance"] + epsilon)
+    return np.asarray(scaled / deviation + values.get("beta", 0))
+
+
+def _epsilon(x: Array, y: Array, values: Mapping[str, Array]) -> float | None:
+    """Return the epsilon with which a formula gives `y`, or None."""
+    scaled = (x - values["moving_mean"]) * values.get("gamma", 1)
+    with np.errstate(all="ignore"):
+        squares = (scaled / (y - values.get("beta", 0))) ** 2
+    found = float(np.median(squares - values["moving_variance"]))
+    if not -1e-6 < found < 0.1:
+        return None
+    epsilon = max(found, 0.0)
+    return epsilon if _close(y, _normalized(x, values, epsilon)) else None
+
+
+def _close(found: Array, expected: Array) -> bool:
+    same_shape = np.shape(found) == np.shape(expected)
+    return same_shape and bool(np.allclose(found, expected, TOLERANCE, TOLERANCE))
+
+
+def _assigned(
+    traced: TracedFunctions, trace: ConcreteFunction, x: Array, old: Mapping[int, Array]
+) -> Iterator[tuple[int, Array]]:
+    """Yield the variables that a trace assigns, with their values after it."""
+    function, captures = _inner(traced, trace)
+    held = dict(zip(function.arguments[-len(captures) :], captures, strict=True))
+    for node in function.nodes.values():
+        if node.op in ASSIGNMENTS and node.inputs[0].node in held:
+            sign, stays = ASSIGNMENTS[node.op]
+            number = held[node.inputs[0].node]
+            value = _value(traced, function, captures, node.inputs[1], x)
+            yield number, stays * old[number] + sign * value
+
+
+def _inner(
+    traced: TracedFunctions, trace: ConcreteFunction
+) -> tuple[Function, tuple[int, ...]]:
+    """Return the function that does the work of a trace, with what it captures."""
+    function = traced.functions[trace.function]
+    calls = [node for node in function.nodes.values() if node.op in CALLS]
+    if len(calls) != 1:
+        return function, trace.captures
+    held = dict(
+        zip(function.arguments[-len(trace.captures) :], trace.captures, strict=True)
+    )
+    inner = traced.functions[str(calls[0].attributes.get("f"))]
+    taken = [output.node for output in calls[0].inputs]
+    return inner, tuple(held[name] for name in taken if name in held)
+
+
+def _value(
+    traced: TracedFunctions,
+    function: Function,
+    captures: tuple[int, ...],
+    output: Output,
+    x: Array,
+) -> Array:
+    """Return a tensor inside a function."""
+    name = f"{function.name}/{output.node}"
+    inside = dataclasses.replace(function, name=name, outputs=(output,))
+    functions = {**traced.functions, name: inside}
+    traced = dataclasses.replace(traced, functions=functions)
+    (value,) = Interpreter(traced).run(ConcreteFunction(name, (), (), captures), [x])
+    return np.asarray(value)

@@ -1,0 +1,338 @@
+"""Replaces the lost layers of a model, each by the program of its function."""
+
+import collections
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from keras_policies.annotations import Config
+from keras_policies.legacy.base import configs, hints
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
+from keras_policies.legacy.base.model import LegacyModel, Vocabulary
+from keras_policies.legacy.base.traced_functions import ConcreteFunction, TracedLayer
+from keras_policies.legacy.guards import budget, limits
+from keras_policies.legacy.guards.budget import Limit
+from keras_policies.legacy.plan.reconstruction import (
+    concrete_functions,
+    in_training,
+    layer_index,
+    losses,
+    normalizations,
+    program,
+    reconstruct,
+)
+from keras_policies.legacy.plan.reconstruction.frozen import Frozen
+from keras_policies.legacy.plan.reconstruction.layer_index import Layers
+from keras_policies.legacy.plan.reconstruction.lookup_tables import Tables
+from keras_policies.legacy.plan.reconstruction.losses import Regularizers
+from keras_policies.legacy.plan.reconstruction.reconstruct import Followed
+from keras_policies.legacy.plan.reconstruction.steps import (
+    Argument,
+    CallStep,
+    Constant,
+    LayerSpec,
+    Resource,
+    Step,
+    Value,
+    VariableRef,
+    inputs_of,
+)
+from keras_policies.legacy.plan.reconstruction.tracing import (
+    Tracing,
+    limit,
+    refuse_resources,
+)
+from keras_policies.legacy.plan.report import Options, Reconstruction, Report
+
+FUNCTIONAL = "Functional"
+# Layers of which nothing is lost where their steps are followed.
+OF_ONE_OP = "Conv1D", "Conv2D", "Conv2DTranspose", "Dense", "EinsumDense", "Embedding"
+Converted = tuple[Config, Report]
+# Returns the config of a layer; None of one that is lost, and cannot be rebuilt. It is
+# given the settings, the layer's number, and the path of the model around it.
+Convert = Callable[[Config, Options, int | None, str], Converted | None]
+
+
+class Reconstructor:
+    """What the layers of a file become.
+
+    Args:
+        legacy: a file with `traced` functions.
+        settings: of the conversion. `self.options` are the same, with this in them.
+        convert: converts any layer.
+    """
+
+    def __init__(self, legacy: LegacyModel, options: Options, convert: Convert) -> None:
+        traced = legacy.traced
+        if traced is None:
+            raise ValueError("a file without recorded functions")
+        self.options = dataclasses.replace(options, reconstructor=self)
+        self._convert = convert
+        self._frozen = Frozen(traced)
+        self.traced = dataclasses.replace(traced, variables=self._frozen.variables)
+        self._layers, self._regularizers = Layers(traced), Regularizers(traced)
+        self._vocabularies = layer_index.vocabularies(traced, legacy.vocabularies)
+        self._left = limit()
+        self._tables = Tables(traced, keeps_texts=options.keeps_texts)
+        self._steps = Limit(limits.OPS, "ops in the functions that it recorded")
+        self._parts: dict[int, LayerSpec | None] = {}  # layers inside rebuilt ones
+        self._converted: dict[tuple[int, str], Converted | None] = {}
+        self._around: list[int] = []  # the lost layers that are being rebuilt
+        self._paths: list[str] = []  # of these
+        self._opened: set[int] = set()  # layers that are not called, but followed
+
+    def inner(self, number: int, layers: Sequence[Config]) -> list[int | None]:
+        """Return the numbers of the recorded layers that a model lists."""
+        left = layer_index.by_name(self.traced, number)
+        return [
+            layer_index.taken(self.traced, left, layer)
+            if isinstance(layer, dict)
+            else None
+            for layer in layers
+        ]
+
+    def with_name(self, layer: Config, number: int | None) -> Config:
+        """Return a config with the name that is recorded, if it has none itself."""
+        config = layer.get("config") or {}
+        has_name = isinstance(config, list) or "name" in layer or "name" in config
+        if number is None or has_name:
+            return layer
+        name = self.traced.layers[number].name
+        return {**layer, "config": {**config, "name": name}}
+
+    def called_on(self, number: int) -> list[tuple[int | None, ...]]:
+        """Return the shapes that a model takes which is called on one tensor."""
+        every = [
+            concrete_functions.specs(t.inputs)
+            for t in self.traced.layers[number].traces
+        ]
+        shapes = [specs[0].shape for specs in every if len(specs) == 1]
+        return [shape for shape in shapes if shape is not None]
+
+    def variables(self, number: int) -> tuple[int, ...]:
+        """Return the numbers of the variables of a layer."""
+        return self.traced.layers[number].variables
+
+    def with_vocabulary(self, options: Options, number: int, path: str) -> Options:
+        """Return settings with what the lookup layer at a path has learned, if any."""
+        learned = self._vocabularies.get(number)
+        if learned is None:
+            return options
+        known = {**options.vocabularies, path: learned}
+        return dataclasses.replace(options, vocabularies=known)
+
+    def wholly_rebuilt(
+        self, written: Config, number: int, path: str, tensors: int | None
+    ) -> Converted | None:
+        """Return the same as `rebuilt`, but None if that lacks anything."""
+        try:
+            found = self.rebuilt(written, number, path, tensors)
+        except LimitError:
+            raise
+        except LegacyModelError:
+            return None
+        is_whole = found and not (found[1].is_lacking or found[1].without_vocabulary)
+        return found if is_whole else None
+
+    def rebuilt(
+        self, written: Config, number: int, path: str, tensors: int | None
+    ) -> Converted | None:
+        """Return the program that a lost layer becomes; `path` is "" for the model.
+
+        None where no function of it is recorded. `tensors` is how many tensors it is
+        called on, None if that is not known.
+        """
+        if number in self._around:
+            return None
+        layer = self.traced.layers[number]
+        found = concrete_functions.for_inference(layer.traces, tensors)
+        if self.options.signature is not None and not path:
+            layer = dataclasses.replace(layer, traces_with_losses=())
+            found = [self.traced.signatures[self.options.signature]]
+        if not found:
+            return None
+        with_losses = concrete_functions.for_inference(
+            layer.traces_with_losses, tensors
+        )
+        around = self._around, self._paths
+        self._around, self._paths = [*self._around, number], [*self._paths, path]
+        try:
+            with located(layer=path or None):
+                name = configs.name_of(written)
+                config, report = self._made(layer, name, path, found, with_losses)
+        finally:
+            self._around, self._paths = around
+        steps = report.reconstructions[path].steps
+        self._steps.spend(steps)
+        budget.work(budget.OP * steps)
+        return config, report
+
+    def _made(
+        self,
+        layer: TracedLayer,
+        name: str,
+        path: str,
+        found: Sequence[ConcreteFunction],
+        with_losses: Sequence[ConcreteFunction],
+    ) -> Converted:
+        """Return what a lost layer becomes, with its losses where they can be had."""
+
+        def made(found: Sequence[ConcreteFunction]) -> Converted:
+            own = layer, name, path, self.traced, found
+            return reconstruct.made(
+                *own, self._followed, self._regularizers, self._of_part
+            )
+
+        if (twin := in_training.twin(layer, found[0])) is not None and path:
+            normalization = normalizations.part(
+                self.traced, layer, name, found[0], twin
+            )
+            if normalization is not None:
+                spec = concrete_functions.specs(found[0].inputs)[0]
+                own = normalization, path, spec, self.traced.variables
+                about = Reconstruction(layer.class_name, layer.variables)
+                return program.converted(program.of_layer(*own), about, self._of_part)
+        if not any(trace.losses for trace in with_losses):
+            return made(found)
+        try:
+            return made(with_losses)
+        except LimitError:
+            raise
+        except LegacyModelError:  # the losses cannot be had
+            config, report = made(found)
+        about = dataclasses.replace(report.reconstructions[path], is_less=True)
+        every = {**report.reconstructions, path: about}
+        return config, dataclasses.replace(report, reconstructions=every)
+
+    def _followed(self, trace: ConcreteFunction) -> Followed:
+        """Return what a trace of a layer did, and its outputs."""
+        layer = self.traced.layers[self._around[-1]]
+        if kinds := concrete_functions.composites(trace.inputs):
+            raise LegacyModelError(
+                f"its function takes a {kinds[0]}, and Keras 3 passes dense tensors.",
+                hints.pass_custom_object(layer.class_name),
+            )
+        specs = concrete_functions.specs(trace.inputs)
+        given = [Argument(i) for i in range(len(specs))]
+        captured = [self._captured(one) for one in trace.captures]
+        tracing = Tracing(
+            self.traced,
+            self._layers,
+            specs,
+            self._part_inside,
+            self._left,
+            self._tables,
+            self._frozen,
+        )
+        outputs = tracing.follow(trace.function, [*given, *captured])
+        if shared := self._shared(tracing.steps):
+            self._opened |= shared
+            return self._followed(trace)
+        refuse_resources(outputs, self.traced)
+        activities = outputs[: len(concrete_functions.specs(trace.outputs))]
+        if layer.activity_regularizer is not None:
+            outputs += losses.of_activities(
+                tracing, layer.activity_regularizer, activities
+            )
+        outputs += self._own_regularizers(tracing)
+        return self._frozen.thawed(tracing.steps), outputs
+
+    def _shared(self, steps: Sequence[Step]) -> set[int]:
+        """Return the layers that are called, and whose weights other steps train, too.
+
+        Their own steps are followed: each layer would train a copy otherwise.
+        """
+        layers = self.traced.layers
+        taken = [value for step in steps for value in inputs_of(step)]
+        parts = {
+            step.part.number: step.part for step in steps if isinstance(step, CallStep)
+        }
+        called = [n for n in parts if n is not None]
+        count = collections.Counter(
+            v.variable for v in {*taken} if isinstance(v, VariableRef)
+        )
+        count.update(variable for n in called for variable in layers[n].trainable)
+        return {
+            n
+            for n in called
+            if any(count[variable] > 1 for variable in layers[n].trainable)
+            and (parts[n].tensors is not None or layers[n].class_name in OF_ONE_OP)
+        }
+
+    def _own_regularizers(self, tracing: Tracing) -> list[Value]:
+        """Follow what regularizes the variables in some steps, in a way of its own."""
+        taken = [value for step in tracing.steps for value in inputs_of(step)]
+        held = dict.fromkeys(v.variable for v in taken if isinstance(v, VariableRef))
+        return [
+            loss
+            for trace in self._regularizers.others([*held])
+            for loss in tracing.follow(trace.function, [VariableRef(*trace.captures)])
+        ]
+
+    def _captured(self, number: int) -> Value:
+        if number in self.traced.variables:
+            return VariableRef(number)
+        if number in self.traced.constants:
+            return Constant(self.traced.constants[number]())
+        return Resource(number)
+
+    def _part_inside(self, number: int) -> LayerSpec | None:
+        """Return the layer that a recorded layer becomes inside a rebuilt one."""
+        if number in {0, *self._around, *self._opened}:
+            return None
+        if number not in self._parts:
+            self._parts[number] = self._part(number)
+        return self._parts[number]
+
+    def _part(self, number: int) -> LayerSpec | None:
+        layer = self.traced.layers[number]
+        prefix = f"{self._paths[-1]}/" if self._paths[-1] else ""
+        try:
+            found = self._recorded(number, prefix, layer.name)
+        except LimitError:
+            raise
+        except LegacyModelError:
+            if layer.traces:
+                raise
+            return None  # what it does is in the function around it alone
+        if found is None:
+            return None
+        config, report = found
+        if prefix + layer.name in report.reconstructions:
+            own = config["config"]
+            is_program = configs.is_program(config)
+            inputs = own["program"].inputs if is_program else own["input_layers"]
+            tensors = len(inputs) if is_program or isinstance(inputs[0], list) else 1
+            return LayerSpec(layer.name, FUNCTIONAL, {}, (), number, tensors)
+        weights = tuple(
+            weight
+            for weight in layer_index.variables(self.traced, number)
+            if weight[1] not in report.replaced_variables
+        )
+        config = {**layer.config} if layer.has_config else {}
+        return LayerSpec(layer.name, layer.class_name, config, weights, number)
+
+    def _recorded(self, number: int, prefix: str, name: str) -> Converted | None:
+        """Return what a recorded layer inside a rebuilt one becomes."""
+        key = number, prefix + name
+        if key not in self._converted:
+            layer = self.traced.layers[number]
+            config = {**layer.config, "name": name} if layer.has_config else None
+            written = {"class_name": layer.class_name, "name": name, "config": config}
+            self._converted[key] = self._convert(written, self.options, number, prefix)
+        return self._converted[key]
+
+    def _of_part(self, part: LayerSpec, prefix: str, name: str) -> Converted:
+        """Return what a layer of a program becomes."""
+        if part.number is not None:
+            found = self._recorded(part.number, prefix, name)
+        else:
+            vocabularies = {prefix + name: Vocabulary()}  # it is in the config
+            options = dataclasses.replace(self.options, vocabularies=vocabularies)
+            config = {**part.config, "name": name}
+            written = {"class_name": part.class_name, "name": name, "config": config}
+            found = self._convert(written, options, None, prefix)
+        if found is None:
+            raise LegacyModelError(f"the layer {name!r} in it cannot be rebuilt.")
+        held = tuple(number for _, number, _ in part.weights)
+        every = *found[1].in_programs, *held
+        return found[0], dataclasses.replace(found[1], in_programs=every, elsewhere=())

@@ -1,0 +1,168 @@
+"""Finds the loop of an LSTM, GRU or SimpleRNN by what its body computes.
+
+The ops in it differ from release to release. So its body is run on random rows, states
+and weights, and what it makes of them is compared with the formula of each cell:
+
+    While(rows of x, states, weights)      ->  rows, states
+    _Recurrent(x, weights, mask, states)   ->  sequences, states
+
+`_Recurrent` becomes a call of the layer in `recurrent_calls`.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from keras_policies.legacy.base.errors import UNEXPECTED, LimitError
+from keras_policies.legacy.base.model import Config
+from keras_policies.legacy.base.traced_functions import (
+    Node,
+    TensorSpec,
+    TracedFunctions,
+)
+from keras_policies.legacy.plan.reconstruction import recurrent_cells
+from keras_policies.legacy.plan.reconstruction.recurrent_loops import SWAP, Loop
+from keras_policies.legacy.plan.reconstruction.recurrent_probes import (
+    ROLES,
+    Layer,
+    Probe,
+)
+from keras_policies.legacy.plan.reconstruction.steps import (
+    Constant,
+    OpStep,
+    Step,
+    StepOutput,
+    TensorList,
+    UnstackedTensor,
+    Value,
+    VariableRef,
+)
+
+OP = "_Recurrent"
+Found = tuple[Layer, Config, list[Value | str]]  # with what the loop leaves
+
+
+def results(
+    node: Node,
+    values: Sequence[Value],
+    traced: TracedFunctions,
+    steps: Sequence[Step],
+    specs: Sequence[TensorSpec],
+    add: Callable[[Step], int],
+) -> list[Value] | None:
+    """Add the layer that a loop is, and return what the loop leaves.
+
+    None if it is none.
+    """
+    loop = Loop(node, values, traced, steps, specs)
+    try:
+        with np.errstate(all="ignore"):  # of activations that grow without bound
+            found = next(_layers(loop), None)
+    except LimitError:
+        raise
+    except UNEXPECTED:
+        return None
+    if found is None:
+        return None
+    layer, config, ends = found
+    call = StepOutput(add(_step(layer, config, add)))
+    rows = StepOutput(add(swapped(f"{node.name}/rows", call)))
+    bounds = [Constant([n]) for n in (-1, 0, 1)]
+    shrunk = {"shrink_axis_mask": 1}
+    last = OpStep(f"{node.name}/last", "StridedSlice", shrunk, (rows, *bounds))
+    named: dict[str, Value] = {
+        "rows": UnstackedTensor(rows),
+        "last": StepOutput(add(last)),
+    }
+    named["last row"] = TensorList((named["last"],))
+    named |= {f"state {n}": StepOutput(call.step, 1 + n) for n in range(2)}
+    return [named[end] if isinstance(end, str) else end for end in ends]
+
+
+def swapped(name: str, value: Value) -> OpStep:
+    """Return the step that swaps the axes of batch and time."""
+    return OpStep(name, "Transpose", {}, (value, Constant(np.array(SWAP))))
+
+
+def _step(layer: Layer, config: Config, add: Callable[[Step], int]) -> OpStep:
+    """Return the step that does what a loop does."""
+    probe, loop = layer.probe, layer.probe.loop
+    origin = loop.origin(probe.x)
+    x = origin.batch_major
+    if x is None:
+        x = StepOutput(add(swapped(f"{loop.node.name}/x", origin.time_major)))
+    states = [loop.values[i] for i in layer.states]
+    mask = None if probe.mask is None else loop.mask(probe.mask)
+    dtypes = loop.node.attributes.get("T")
+    attributes = {
+        "class_name": layer.class_name,
+        "config": config,
+        "weights": tuple(probe.roles),
+        "is_masked": mask is not None,
+        "dtype": dtypes[layer.states[0]] if dtypes else None,
+    }
+    inputs = [x, *probe.roles.values(), *([] if mask is None else [mask])]
+    if not all(map(loop.is_zero, states)):
+        inputs += states
+    return OpStep(loop.node.name, OP, attributes, tuple(inputs))
+
+
+def _layers(loop: Loop) -> Iterator[Found]:
+    """Yield the layers that do what a loop does, with settings and what it leaves."""
+    lists = [
+        i for i, value in enumerate(loop.values) if isinstance(value, UnstackedTensor)
+    ]
+    if len(lists) not in (1, 2) or not all(loop.stays[i] for i in lists):
+        return
+    variables = loop.weights()
+    for x, *mask in itertools.permutations(lists):
+        if mask and loop.mask(mask[0]) is None:
+            continue
+        for roles in _roles(loop, variables):
+            try:
+                probe = Probe(loop, x, mask[0] if mask else None, roles)
+                is_whole = probe.goes_over_all_rows()
+            except LimitError:
+                raise
+            except UNEXPECTED:
+                continue
+            if is_whole:
+                yield from _of_probe(probe)
+
+
+def _of_probe(probe: Probe) -> Iterator[Found]:
+    is_reversed = {
+        probe.loop.origin(i).is_reversed for i in (probe.x, probe.mask) if i is not None
+    }
+    if len(is_reversed) > 1:
+        return
+    for layer in probe.layers():
+        for zeros in (False, True) if probe.mask is not None else (False,):
+            ends = layer.ends(zeros=zeros)
+            if ends is None:
+                continue
+            config = {"units": probe.units, "use_bias": "bias" in probe.roles}
+            config |= {**layer.config, "go_backwards": True in is_reversed}
+            if zeros:
+                config["zero_output_for_mask"] = True
+            yield layer, config, ends
+
+
+def _roles(
+    loop: Loop, variables: Sequence[VariableRef]
+) -> Iterator[dict[str, VariableRef]]:
+    """Yield what the variables of a cell may be."""
+    if len(variables) not in (2, 3):
+        return
+    for order in itertools.permutations(variables):
+        shapes = [loop.traced.variables[v.variable].shape for v in order]
+        kernel, recurrent, *bias = shapes
+        if len(kernel) != 2 or len(recurrent) != 2 or kernel[1] != recurrent[1]:
+            continue
+        units, width = recurrent
+        is_cell = (
+            units > 0 and width % units == 0 and width // units in recurrent_cells.CELLS
+        )
+        if is_cell and all(shape in ((width,), (2, width)) for shape in bias):
+            yield dict(zip(ROLES, order, strict=False))

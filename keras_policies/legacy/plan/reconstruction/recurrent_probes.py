@@ -1,0 +1,247 @@
+"""Runs the first rounds of a loop on random values, and finds the cell that does so.
+
+The formula of a cell has to give the states and the outputs of each round.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_policies.legacy.base.model import Array, Config
+from keras_policies.legacy.base.traced_functions import ConcreteFunction
+from keras_policies.legacy.guards import budget, limits
+from keras_policies.legacy.plan.reconstruction import recurrent_cells, unrolling
+from keras_policies.legacy.plan.reconstruction.recurrent_cells import Cell, Products
+from keras_policies.legacy.plan.reconstruction.recurrent_loops import Loop
+from keras_policies.legacy.plan.reconstruction.steps import (
+    TensorList,
+    UnstackedTensor,
+    Value,
+    VariableRef,
+    constant,
+    is_op,
+)
+from keras_policies.legacy.programs.reference import Interpreter
+
+ROLES = "kernel", "recurrent_kernel", "bias"
+SEED, TOLERANCE = 0, 1e-4
+EXAMPLES, LENGTH, ROUNDS = 16, 3, 2
+FORMULA = 100  # about microseconds that numpy takes for small arrays
+
+
+class Probe:
+    """The first rounds of a loop on random values.
+
+    Args:
+        x: the position of the rows in the loop.
+        mask: that of the rows of the mask, or None.
+        roles: the variables by their names in the cell.
+    """
+
+    def __init__(
+        self, loop: Loop, x: int, mask: int | None, roles: Mapping[str, VariableRef]
+    ) -> None:
+        self.loop, self.x, self.mask, self.roles = loop, x, mask, roles
+        self._random = np.random.default_rng(SEED)
+        shapes = {v: loop.traced.variables[v.variable].shape for v in roles.values()}
+        # By value, what it is in the probe.
+        self._known: dict[Value, Array] = {
+            v: self._draw(*shape) * 2 / np.sqrt(shape[0]) for v, shape in shapes.items()
+        }
+        self.weights = {role: self._known[v] for role, v in roles.items()}
+        inputs, self.units = (self.weights[role].shape[0] for role in ROLES[:2])
+        known = [n for n in map(constant, loop.values) if n is not None]
+        numbers = [int(n) for n in known if n.ndim == 0 and n.dtype.kind == "i"]
+        # The counters start with 0, and no limit is -1.
+        sizes = [n for n in numbers if n > 0]
+        self.length, self._is_known = min(sizes, default=LENGTH), bool(sizes)
+        # The second row is wide: there, activations show their ends.
+        count = min(ROUNDS, self.length)
+        self.rows = [self._draw(EXAMPLES, inputs) * 4**i for i in range(count)]
+        self.masks = [self._draw(EXAMPLES, 1) > 0 for _ in self.rows]
+        self._know_shapes(inputs)
+        self.states: list[int] = []
+        self.rounds = [[*map(self._start, range(len(loop.values)))]]
+        for _ in self.rows:
+            self.rounds.append(self._call("body", self.rounds[-1]))
+
+    def _draw(self, *shape: int) -> Array:
+        budget.spend(float(np.prod(np.asarray(shape, "float64"))))
+        return self._random.standard_normal(shape).astype("float32")
+
+    def _know_shapes(self, inputs: int) -> None:
+        """Note the tensors whose shapes alone count."""
+        origin, zero = self.loop.origin(self.x), np.zeros((), "float32")
+        rows = np.broadcast_to(zero, (self.length, EXAMPLES, inputs))
+        self._known[origin.time_major] = rows
+        known = unrolling.shape_of(origin.time_major, self.loop.steps, self.loop.specs)
+        if known is not None and self._is_known and known[0] != self.length:
+            raise ValueError("it goes over some of the rows")
+        if origin.batch_major is not None:
+            self._known[origin.batch_major] = np.swapaxes(rows, 0, 1)
+        reversed_rows = self.loop.values[self.x]
+        if isinstance(reversed_rows, UnstackedTensor):
+            self._known[reversed_rows.tensor] = rows
+
+    def _start(self, position: int) -> Any:
+        """Return what the first round takes."""
+        loop, value = self.loop, self.loop.values[position]
+        if position in (self.x, self.mask):
+            rows = self.rows if position == self.x else self.masks
+            return [*rows, *([rows[-1]] * (self.length - len(rows)))]
+        if isinstance(value, TensorList):
+            return [None] * len(value.values)
+        step, known = loop.op(value), constant(value)
+        if is_op(step, "TensorListReserve"):
+            return [None] * min(int(self._array(step.inputs[1])), limits.LIST_ITEMS)
+        if not loop.stays[position] and (known is None or known.ndim > 0):
+            self.states.append(position)
+            return self._draw(EXAMPLES, self.units)
+        if loop.is_zero(value):
+            return np.zeros((EXAMPLES, self.units), "float32")
+        return self._array(value)
+
+    def _array(self, value: Value) -> Array:
+        """Return what a value is in the probe."""
+        return self.loop.array(value, self._known)
+
+    def _call(self, name: str, values: Sequence[Any]) -> list[Any]:
+        function = str(self.loop.node.attributes.get(name))
+        interpreter = Interpreter(self.loop.traced, is_wide=True)
+        return interpreter.run(ConcreteFunction(function, (), (), ()), values)
+
+    def goes_over_all_rows(self) -> bool:
+        """Return whether the rounds are counted, and end after the last row."""
+        first = self.rounds[0]
+        counters = [i for i in self.changing() if not isinstance(first[i], list)]
+        numbers = [[int(values[i]) for i in counters] for values in self.rounds]
+        is_counted = all({*row} == {n} for n, row in enumerate(numbers))
+        ends = []
+        for n in (0, self.length - 1, self.length):
+            values = [np.int32(n) if i in counters else v for i, v in enumerate(first)]
+            ends.append(bool(np.all(self._call("cond", values)[0])))
+        return is_counted and ends == [True, True, False]
+
+    def changing(self) -> Iterator[int]:
+        """Yield the positions of the values that rounds change, but those of states."""
+        stays = self.loop.stays
+        return (i for i in range(len(stays)) if not stays[i] and i not in self.states)
+
+    def count(self) -> Value:
+        """Return the value that is the number of rows."""
+        first = self.rounds[0]
+        stay = (i for i, stays in enumerate(self.loop.stays) if stays)
+        numbers = (i for i in stay if isinstance(first[i], np.ndarray | np.number))
+        sizes = (i for i in numbers if first[i].ndim == 0 and first[i] == self.length)
+        return self.loop.values[next(sizes)]
+
+    def layers(self) -> Iterator["Layer"]:
+        """Yield the layers whose states are what the loop makes of them."""
+        kernel, recurrent = (self.weights[role] for role in ROLES[:2])
+        cell = recurrent_cells.CELLS[kernel.shape[1] // self.units]
+        if len(self.states) - cell.states > (self.mask is not None):
+            return
+        inner = [x @ kernel for x in self.rows]
+        for states in itertools.permutations(self.states, cell.states):
+            old = (values[states[0]] for values in self.rounds)
+            products = [
+                Products(x, h @ recurrent) for x, h in zip(inner, old, strict=False)
+            ]
+            for config in recurrent_cells.settings(cell, self.weights.get("bias")):
+                budget.work(FORMULA + budget.NUMBER * sum(x.size for x in inner))
+                outputs = self._outputs(cell, states, config, products)
+                if outputs is not None:
+                    yield Layer(self, cell.class_name, config, states, outputs)
+
+    def _outputs(
+        self,
+        cell: Cell,
+        states: Sequence[int],
+        config: Config,
+        products: Sequence[Products],
+    ) -> list[Array] | None:
+        """Return the output of each round if the states are those of a cell."""
+        found = []
+        for number, product in enumerate(products):
+            old, new = ([self.rounds[number + i][at] for at in states] for i in (0, 1))
+            after = cell.formula(product, old, self.weights, config)
+            found.append(after[0])
+            kept = [self.kept(number, *pair) for pair in zip(after, old, strict=True)]
+            if not all(map(_close, new, kept)):
+                return None
+        return found
+
+    def kept(self, number: int, after: Array, before: Array | float) -> Array:
+        """Return the new value of a round where the mask is True, else the old one."""
+        if self.mask is None:
+            return after
+        return np.where(self.masks[number], after, before)
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """A layer whose states are those of a probe.
+
+    Args:
+        states: their positions in the loop.
+        outputs: of each round, where there is no mask.
+    """
+
+    probe: Probe
+    class_name: str
+    config: Config
+    states: Sequence[int]
+    outputs: Sequence[Array]
+
+    def ends(self, *, zeros: bool) -> list[Value | str] | None:
+        """Return what the loop leaves: a value, or the name of an output of the layer.
+
+        None if it leaves anything else. `zeros` is whether the output where the mask is
+        False is zero, not the last one.
+        """
+        probe = self.probe
+        last = [i for i in probe.states if i not in self.states]
+        if not (zeros or last or probe.mask is None):
+            return None
+        outputs = []
+        for n, output in enumerate(self.outputs):
+            fill = 0.0 if zeros or not last else probe.rounds[n][last[0]]
+            outputs.append(probe.kept(n, output, fill))
+        ends = [self._end(i, last, outputs) for i in range(len(probe.loop.values))]
+        found = [end for end in ends if end is not None]
+        return found if len(found) == len(ends) else None
+
+    def _end(
+        self, position: int, last: Sequence[int], outputs: Sequence[Array]
+    ) -> Value | str | None:
+        """Return what the loop leaves at a position."""
+        loop, rounds = self.probe.loop, self.probe.rounds
+        value, after = loop.values[position], [values[position] for values in rounds]
+        if loop.stays[position]:
+            return value
+        if position in self.states:
+            return f"state {self.states.index(position)}"
+        if position in last:
+            is_last = loop.is_zero(value) and _all_close(after[1:], outputs)
+            return "last" if is_last else None
+        if not isinstance(after[-1], list):
+            return self.probe.count()
+        if _all_close(after[-1], outputs):
+            return "rows"
+        return "last row" if _all_close(after[-1], outputs[-1:]) else None
+
+
+def _all_close(found: Sequence[Array | None], expected: Sequence[Array]) -> bool:
+    """Return whether items are as expected, and those after them are not there."""
+    items = [item for item in found if item is not None]
+    if len(items) != len(expected) or any(x is None for x in found[: len(items)]):
+        return False
+    return all(map(_close, items, expected))
+
+
+def _close(found: Any, expected: Array) -> bool:
+    same = np.shape(found) == np.shape(expected)
+    return same and bool(np.allclose(found, expected, TOLERANCE, TOLERANCE))

@@ -1,0 +1,138 @@
+"""Replaces the variables in the steps of a layer by layers that hold them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_policies.legacy.plan import policies
+from keras_policies.legacy.plan.reconstruction import def_use, weight_layers
+from keras_policies.legacy.plan.reconstruction.owner import Owner, name_of_dtype
+from keras_policies.legacy.plan.reconstruction.steps import (
+    FLOATS,
+    Anchor,
+    Argument,
+    CallStep,
+    Constant,
+    LayerSpec,
+    Nest,
+    OpStep,
+    Step,
+    StepOutput,
+    Value,
+    VariableRef,
+    mapped,
+    needed_steps,
+)
+
+DRAWS = "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedNormal"
+
+
+def rewritten(
+    owner: Owner, steps: Sequence[Step], outputs: Nest, arguments: Sequence[str]
+) -> tuple[list[Step], Nest]:
+    """Return the steps that the outputs need, and the outputs, without variables.
+
+    `arguments` are the dtypes of the arguments as recorded.
+    """
+    old, tables = weight_layers.replaced(def_use.found(owner, steps, outputs))
+    work = _Rewriting(owner, arguments, tables)
+    for number in needed_steps(old, outputs):
+        work.rewrite(number, old[number])
+    outputs = mapped(work.output, outputs)
+    return work.steps, outputs
+
+
+class _Rewriting:
+    """The new steps of a layer.
+
+    Args:
+        tables: the Embeddings, by the variables that they hold.
+    """
+
+    def __init__(
+        self, owner: Owner, arguments: Sequence[str], tables: dict[int, LayerSpec]
+    ) -> None:
+        self.owner, self.arguments, self.tables = owner, arguments, tables
+        self.steps: list[Step] = []
+        self._made: dict[Value, Value] = {}  # as it was -> as it is
+
+    def _add(self, step: Step) -> StepOutput:
+        """Add a step; return its first result."""
+        self.steps.append(step)
+        return StepOutput(len(self.steps) - 1)
+
+    def rewrite(self, number: int, step: Step | StepOutput) -> None:
+        """Add a step that takes what the new steps make."""
+        if isinstance(step, StepOutput):
+            found = self._made[step]
+        elif isinstance(step, CallStep):
+            argument = mapped(self._value, step.argument)
+            kwargs = mapped(self._value, dict(step.kwargs))
+            found = self._add(CallStep(step.part, argument, kwargs))
+        elif self.owner.is_cast(step):
+            found = self._followed(step)
+        else:
+            found = self._op(step)
+        self._made[StepOutput(number)] = found
+
+    def _op(self, step: OpStep) -> StepOutput:
+        inputs = tuple(map(self._value, step.inputs))
+        if step.op in DRAWS and isinstance(inputs[0], Constant):
+            sizes = OpStep("sizes", "_Sizes", {}, (inputs[0], Anchor()))
+            inputs = (self._add(sizes), *inputs[1:])
+        return self._add(OpStep(step.name, step.op, step.attributes, inputs))
+
+    def _followed(self, step: OpStep) -> Value:
+        """Return a tensor in the compute dtype of the layer's policy."""
+        value = self._value(step.inputs[0])
+        if name_of_dtype(step, "SrcT") not in FLOATS:
+            variable = policies.variable_dtype(self.owner.dtype)
+            value = self._add(OpStep(step.name, "Cast", {"DstT": variable}, (value,)))
+        return self._identity(step.name, value)
+
+    def _identity(self, name: str, value: Value) -> Value:
+        """Return a tensor, cast by a layer with the policy of the owner."""
+        part = LayerSpec(name, "Identity", self.owner.config(self.owner.dtype))
+        return self._add(CallStep(part, value))
+
+    def _value(self, value: Value) -> Value:
+        """Return what an op takes for a value."""
+        if isinstance(value, StepOutput):
+            first = self._made[StepOutput(value.step)]
+            if value.position and isinstance(first, StepOutput):
+                return StepOutput(first.step, value.position)
+            return first
+        if value not in self._made:
+            self._made[value] = self._new(value)
+        return self._made[value]
+
+    def _new(self, value: Value) -> Value:
+        if isinstance(value, VariableRef):
+            return self._weight(value.variable)
+        if isinstance(value, Argument):
+            is_cast = self.arguments[value.number] == self.owner.mixed
+            name = f"input_{value.number}_cast"
+            return self._identity(name, value) if is_cast else value
+        return value
+
+    def output(self, value: Value) -> Value:
+        """Return an output; no input of a Functional is one."""
+        found = self._value(value)
+        is_input = isinstance(found, Argument)
+        return self._identity("identity", found) if is_input else found
+
+    def _weight(self, variable: int) -> Value:
+        """Return the value of a variable, by a layer that holds it."""
+        weight = self.owner.variables[variable]
+        name, dtype = self.owner.label(variable), str(weight.dtype)
+        if dtype not in FLOATS:
+            return Constant(weight.read())
+        if variable in self.tables:
+            every = Constant(np.arange(weight.shape[0], dtype="int32"))
+            return self._add(CallStep(self.tables[variable], every))
+        asked = {"shape": weight.shape, "dtype": dtype}
+        ask = OpStep(f"{name}_ask", "_AskForWeight", asked, (Anchor(),))
+        config = self.owner.config(dtype, alpha=variable)
+        part = LayerSpec(name, "PReLU", config, (("alpha", variable, None),))
+        held = self._add(CallStep(part, self._add(ask)))
+        return self._add(OpStep(f"{name}_take", "_TakeWeight", {}, (held,)))

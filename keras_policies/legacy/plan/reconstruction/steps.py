@@ -1,0 +1,191 @@
+"""What a recorded function does, step by step: the form between reading and layers."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeGuard
+
+import numpy as np
+
+from keras_policies.legacy.base import trees
+from keras_policies.legacy.base.model import Array, Config
+
+FLOATS = "bfloat16", "float16", "float32", "float64"  # of weights that can train
+Nest: TypeAlias = trees.Tree  # lists and dicts of values
+
+
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """A tensor that the function is given.
+
+    Values of two kinds are never equal, whatever their numbers: they are keys of dicts.
+    """
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class VariableRef:
+    """A variable, or what is read from it."""
+
+    variable: int  # its number in `TracedFunctions`
+
+
+@dataclasses.dataclass(frozen=True)
+class StepOutput:
+    """A tensor that a step makes."""
+
+    step: int
+    position: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Resource:
+    """A lookup table, or another object that is no tensor."""
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Anchor:
+    """A zero that depends on an input, on which constants of the model hang."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Constant:
+    """A constant."""
+
+    value: Any
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TensorList:
+    """A list of tensors, some of them not yet there."""
+
+    values: "tuple[Value | None, ...]"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class UnstackedTensor:
+    """The list of tensors that a tensor is along its first axis."""
+
+    tensor: "Value"
+
+
+Value: TypeAlias = (
+    Anchor
+    | Argument
+    | VariableRef
+    | Resource
+    | StepOutput
+    | Constant
+    | TensorList
+    | UnstackedTensor
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LayerSpec:
+    """A layer that a program calls, perhaps several times.
+
+    Args:
+        config: as tf.keras would write it, without the name.
+        weights: `(path of the variable from the layer, its number, its shape)`; the
+            shape is None where it stays as recorded.
+        number: of the recorded layer that it is; None if it was found in the steps.
+        tensors: how many tensors in a list it is called on if it was lost, else None.
+    """
+
+    name: str
+    class_name: str
+    config: Config
+    weights: tuple[tuple[str, int, tuple[int, ...] | None], ...] = ()
+    number: int | None = None
+    tensors: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OpStep:
+    """A TensorFlow op."""
+
+    name: str
+    op: str
+    attributes: Mapping[str, Any]
+    inputs: tuple[Value, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CallStep:
+    """A call of a layer, whose `name` is its own among those of its program."""
+
+    part: LayerSpec
+    argument: Nest
+    kwargs: Mapping[str, Nest] = dataclasses.field(default_factory=dict)
+    name: str = ""
+
+
+Step: TypeAlias = OpStep | CallStep
+
+
+def mapped(function: Callable[[Value], Any], nest: Nest) -> Nest:
+    """Return a nest of values with `function` applied to each."""
+    return trees.mapped(lambda x: function(x) if isinstance(x, Value) else x, nest)
+
+
+def values_in(nest: Nest) -> list[Value]:
+    """Return the values in a nest, those of dicts in the order of sorted keys."""
+    return [leaf for leaf in trees.leaves(nest) if isinstance(leaf, Value)]
+
+
+def inputs_of(step: Step) -> list[Value]:
+    """Return the values that a step takes."""
+    if isinstance(step, OpStep):
+        return [*step.inputs]
+    return values_in([step.argument, dict(step.kwargs)])
+
+
+def op_of(value: Value, steps: Sequence[Step]) -> OpStep | None:
+    """Return the op that makes a value, or None."""
+    step = steps[value.step] if isinstance(value, StepOutput) else None
+    return step if isinstance(step, OpStep) else None
+
+
+def is_op(step: Step | None, op: str) -> TypeGuard[OpStep]:
+    """Return whether a step is a call of an op."""
+    return isinstance(step, OpStep) and step.op == op
+
+
+def constant(value: Value) -> Array | None:
+    """Return the array of a constant, or None."""
+    return np.asarray(value.value) if isinstance(value, Constant) else None
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two functions, as steps and outputs, do the same."""
+    return bool(_comparable(one) == _comparable(other))
+
+
+def _comparable(a: Any) -> Any:
+    if isinstance(a, Constant):
+        return Constant, _comparable(a.value)
+    if isinstance(a, np.ndarray):
+        return a.dtype, a.shape, a.tolist() if a.dtype == object else a.tobytes()
+    if isinstance(a, OpStep):
+        return _comparable([a.op, a.inputs, a.attributes])
+    if isinstance(a, CallStep):
+        return _comparable([id(a.part), a.argument, a.kwargs])
+    if isinstance(a, Mapping):
+        return {key: _comparable(value) for key, value in a.items()}
+    return [*map(_comparable, a)] if isinstance(a, list | tuple) else (type(a), a)
+
+
+def needed_steps(steps: Sequence[Step | StepOutput], outputs: Nest) -> list[int]:
+    """Return the numbers of the steps that the outputs need, in order."""
+    wanted = {
+        value.step for value in values_in(outputs) if isinstance(value, StepOutput)
+    }
+    for number in reversed(range(len(steps))):
+        if number in wanted:
+            step = steps[number]
+            taken = [step] if isinstance(step, StepOutput) else inputs_of(step)
+            wanted |= {value.step for value in taken if isinstance(value, StepOutput)}
+    return sorted(wanted)

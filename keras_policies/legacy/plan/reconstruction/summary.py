@@ -1,0 +1,92 @@
+"""What a user should know about the layers that were made of their functions."""
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+
+from keras_policies.legacy.base import hints
+from keras_policies.legacy.base.traced_functions import NO_CLASS, TracedFunctions
+from keras_policies.legacy.guards import limits
+from keras_policies.legacy.plan import classes
+from keras_policies.legacy.plan.reconstruction.steps import FLOATS
+from keras_policies.legacy.plan.report import Report
+
+
+@dataclasses.dataclass(frozen=True)
+class ReconstructionSummary:
+    """The lost layers of a model, and what was done.
+
+    Args:
+        layers: `{path of a rebuilt layer: its class}`; `""` is the model itself.
+        unused: the names of the variables that no inference function reads.
+        copied: the names of the variables that several of its layers hold now.
+        depth: the steps of the largest rebuilt layer.
+        texts: the layers whose texts are outputs of the model.
+        trained_otherwise: the paths of those that did more in training.
+    """
+
+    layers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()
+    depth: int = 0
+    texts: tuple[str, ...] = ()
+    trained_otherwise: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return what a user should know, in sentences."""
+        named = ", ".join(
+            f"{path!r} ({class_name})" if path else f"the model itself ({class_name})"
+            for path, class_name in self.layers.items()
+        )
+        text = (
+            "the classes of these layers are not to be found, so they were made of the "
+            f"functions that the file recorded: {named}. They train with the dropout, "
+            "the losses and the regularizers that these have. Random numbers are drawn "
+            "in training only; in inference, they are their mean."
+        )
+        if self.trained_otherwise:
+            named = ", ".join(map(repr, self.trained_otherwise))
+            text += (
+                " These did more in training, which is left out, such as moving "
+                f"statistics by assignments: {named}."
+            )
+        if self.unused:
+            unused = ", ".join(self.unused)
+            text += f" Left out, since no inference function reads them: {unused}."
+        if self.copied:
+            text += (
+                " Copied, since several of these layers shared them; each copy trains "
+                f"by itself now: {', '.join(self.copied)}."
+            )
+        if self.depth > limits.STEPS_IN_MODEL:
+            text += (
+                f" One has {self.depth} steps, so a .keras file of this model opens "
+                f"only after sys.setrecursionlimit({2000 + 2 * self.depth})."
+            )
+        lost = {*self.layers.values()} - {NO_CLASS, *classes.GRAPHS}
+        if lost:
+            first = min(
+                lost, key=lambda name: (classes.is_in("keras.layers", name), name)
+            )
+            text += f" To use a class, pass {hints.custom_object(first)}."
+        return text
+
+
+def summary(report: Report, traced: TracedFunctions | None) -> ReconstructionSummary:
+    """Return what was done about the lost layers of a file, if there are any."""
+    rebuilt = report.reconstructions
+    if traced is None or not rebuilt:
+        return ReconstructionSummary()
+    count = collections.Counter(report.in_programs + report.elsewhere)
+    every, names = traced.layers[0].variables, traced.variables
+    read = {n for n in every if str(names[n].dtype) not in FLOATS}  # as constants
+    return ReconstructionSummary(
+        layers={path: layer.class_name for path, layer in rebuilt.items()},
+        unused=tuple(names[n].name for n in every if n not in {*count, *read}),
+        copied=tuple(
+            names[n].name for n, times in count.items() if times > 1 and n in names
+        ),
+        depth=max(layer.steps for layer in rebuilt.values()),
+        texts=tuple(text for layer in rebuilt.values() for text in layer.texts),
+        trained_otherwise=tuple(p for p, layer in rebuilt.items() if layer.is_less),
+    )

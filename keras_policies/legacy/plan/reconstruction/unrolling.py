@@ -1,0 +1,115 @@
+"""Loops with a static number of rounds, and the lists of tensors that they fill."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.traced_functions import Node, TensorSpec
+from keras_policies.legacy.guards import budget, limits
+from keras_policies.legacy.plan.reconstruction.steps import (
+    Argument,
+    Constant,
+    OpStep,
+    Step,
+    StepOutput,
+    TensorList,
+    UnstackedTensor,
+    Value,
+    constant,
+    op_of,
+)
+
+Follow = Callable[[str, Sequence[Value]], list[Value]]
+Add = Callable[[Step], int]
+
+
+def unrolled(node: Node, values: list[Value], follow: Follow) -> list[Value] | None:
+    """Return what a loop leaves, its rounds one after another.
+
+    None if the number of its rounds depends on the data.
+    """
+    condition, body = (str(node.attributes.get(name)) for name in ("cond", "body"))
+    for _ in range(limits.LOOP_ROUNDS + 1):
+        (goes_on,) = follow(condition, values)
+        known = constant(goes_on)
+        if known is None:
+            return None
+        if not np.all(known):
+            return values
+        values = follow(body, values)
+    raise LegacyModelError(
+        f"the loop {node.name!r} has more than {limits.LOOP_ROUNDS} rounds, too many "
+        "to be unrolled."
+    )
+
+
+def shape_of(
+    value: Value, steps: Sequence[Step], specs: Sequence[TensorSpec]
+) -> Sequence[int | None] | None:
+    """Return the shape of an argument, or of one that was transposed."""
+    if isinstance(value, Argument):
+        return specs[value.number].shape
+    step = op_of(value, steps)
+    if step is None or step.op not in ("Cast", "Transpose"):
+        return None
+    sizes = shape_of(step.inputs[0], steps, specs)
+    if sizes is None or step.op == "Cast":
+        return sizes
+    order = constant(step.inputs[1])
+    return None if order is None else [sizes[int(axis)] for axis in order]
+
+
+def of_list(
+    node: Node,
+    inputs: Sequence[Value],
+    add: Add,
+) -> Value | None:
+    """Return the result of an op on a list of tensors, or None if it is not static."""
+    first, *others = inputs
+    if node.op == "TensorListReserve":
+        size = constant(others[0])
+        return None if size is None else TensorList((None,) * _count(int(size)))
+    if node.op == "TensorListFromTensor":
+        return UnstackedTensor(first)
+    if isinstance(first, UnstackedTensor) and node.op == "TensorListGetItem":
+        row = constant(others[0])
+        return (
+            None if row is None else StepOutput(add(_row(node.name, first.tensor, row)))
+        )
+    if isinstance(first, UnstackedTensor) and node.op == "TensorListStack":
+        return first.tensor
+    if not isinstance(first, TensorList):
+        return None
+    # Each item is an input of what stacks them, or is copied for a new list.
+    takes = {"TensorListStack": budget.STEP, "TensorListSetItem": budget.COPY}
+    budget.work(len(first.values) * takes.get(node.op, 0))
+    if node.op == "TensorListLength":
+        return Constant(np.int32(len(first.values)))
+    if node.op == "TensorListStack" and None not in first.values:
+        every = tuple(value for value in first.values if value is not None)
+        return StepOutput(add(OpStep(node.name, "Pack", {"axis": 0}, every)))
+    at = constant(others[0]) if others else None
+    if at is None or not 0 <= int(at) < len(first.values):
+        return None
+    if node.op == "TensorListGetItem":
+        return first.values[int(at)]
+    if node.op == "TensorListSetItem":
+        values = [*first.values]
+        values[int(at)] = others[1]
+        return TensorList(tuple(values))
+    return None
+
+
+def _row(name: str, tensor: Value, row: Array) -> OpStep:
+    """Return the step that takes a row of a tensor."""
+    bounds = [Constant([int(row)]), Constant([int(row) + 1]), Constant([1])]
+    return OpStep(name, "StridedSlice", {"shrink_axis_mask": 1}, (tensor, *bounds))
+
+
+def _count(number: int) -> int:
+    if not 0 <= number <= limits.LIST_ITEMS:
+        reason = f"a list of {number} tensors, expected at most {limits.LIST_ITEMS}."
+        raise LegacyModelError(reason)
+    return number

@@ -1,0 +1,199 @@
+"""The `Options` that hold for a conversion, and the `Report` that it returns.
+
+The converters in this room are generators. Each yields a `Report` whenever it finds
+something out, and returns what it was asked for, so none of them writes into a
+value that somebody else holds:
+
+    found = yield from classes.keras_class(class_name, path)
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from keras_policies.annotations import Config, PolicyLike
+from keras_policies.legacy.base import hints
+from keras_policies.legacy.base.configs import policy_name
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError
+from keras_policies.legacy.base.model import Vocabulary
+from keras_policies.legacy.guards import limits
+from keras_policies.legacy.plan import policies
+
+if TYPE_CHECKING:
+    from keras_policies.legacy.plan.reconstruction.reconstructor import Reconstructor
+
+LOOPS, LIST, AS_TEXT = {"StatelessWhile", "While"}, "TensorList", "AsString"
+Result = TypeVar("Result")
+Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Choices that hold for all layers of a conversion."""
+
+    safe_mode: bool = True  # refuses code in the file, and files that it names
+    # `(name, policy)`: layers whose policy has this name get that policy.
+    replace: tuple[str, PolicyLike] | None = None
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
+    reconstructs: bool = True  # parts whose classes are not to be found
+    # Whether a look-up of texts by numbers gives texts; otherwise it gives the numbers.
+    keeps_texts: bool = True
+    signature: str | None = None  # the function that the model itself becomes
+    # Replaces lost layers by their recorded functions.
+    reconstructor: "Reconstructor | None" = None
+    # Classes that are not Keras's in this file, though their names are.
+    namesakes: frozenset[str] = frozenset()
+    by_function: bool = False  # whether the model becomes its function, not its config
+
+    def policy_of(self, written: Any) -> PolicyLike | None:
+        """Return what a `dtype` becomes, or raise ValueError if it is no policy."""
+        if self.replace is not None and policy_name(written) == self.replace[0]:
+            return self.replace[1]
+        return policies.plain(written)
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """A layer that was made of its recorded function.
+
+    Args:
+        class_name: its class, which is lost.
+        variables: the numbers of its variables.
+        steps: of its program.
+        texts: the layers in it whose texts are outputs of the model.
+        is_less: whether it did more in training.
+        layers: those in it, as tf.keras would write them.
+        parameters: of these, by their names.
+    """
+
+    class_name: str
+    variables: tuple[int, ...]
+    steps: int = 0
+    texts: tuple[str, ...] = ()
+    is_less: bool = False
+    layers: tuple[Config, ...] = ()
+    parameters: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Findings about a model; each layer is given by its path."""
+
+    missing: Named = ()  # classes and functions that nobody knows
+    missing_ops: Named = ()  # TensorFlow functions without a counterpart
+    # Lookup layers that would be empty, each with the reason.
+    without_vocabulary: Mapping[str, str] = field(default_factory=dict)
+    dtypes: Mapping[str, Any] = field(default_factory=dict)  # of layers, as written
+    models: tuple[str, ...] = ()  # paths of the models inside the model
+    # Lambda layers whose code is not run, and functions made from code, by name.
+    code: Mapping[str, LegacyModelError] = field(default_factory=dict)
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    # What the file records of layers that are made of that: "its bytecode".
+    rebuilt: Mapping[str, str] = field(default_factory=dict)
+    not_converted: tuple[
+        str, ...
+    ] = ()  # what Keras 3 lacks and does not need to predict
+    loss_only: tuple[str, ...] = ()  # paths of layers that only led to an added loss
+    notes: tuple[str, ...] = ()  # about a file that this model is saved to
+    activations: Named = ()  # layers that are the activation of another one
+    reconstructions: Mapping[str, Reconstruction] = field(default_factory=dict)
+    # The numbers of the variables that layers hold: in programs, and elsewhere.
+    in_programs: tuple[int, ...] = ()
+    elsewhere: tuple[int, ...] = ()
+
+    @property
+    def is_lacking(self) -> bool:
+        """bool, whether a class or a function is missing, or code is not run."""
+        return bool(self.missing or self.missing_ops or self.code)
+
+    @property
+    def replaced_variables(self) -> set[int]:
+        """The variables that only programs hold, of the layers that they replace."""
+        rebuilt = self.reconstructions.values()
+        replaced = {number for layer in rebuilt for number in layer.variables}
+        return replaced.difference(self.elsewhere)
+
+    def raise_if_missing(self, path: FilePath, has_missing: bool = False) -> None:
+        """Raise an error that names everything missing of one kind, with its layers.
+
+        `has_missing` says whether layers were rebuilt because their classes are lost.
+        """
+        if len(self.code) == 1:
+            raise next(iter(self.code.values()))
+        if self.code:
+            raise LegacyModelError("\n".join(map(str, self.code.values())))
+        if self.missing_ops:
+            names = {name for name, _ in self.missing_ops}
+            has_loop = bool(LOOPS & names)
+            # The lists of a loop cannot be there without it.
+            lists = {name for name in names if has_loop and name.startswith(LIST)}
+            reason = "TensorFlow functions without a counterpart in keras.ops:\n"
+            reason += _listed(
+                tuple(op for op in self.missing_ops if op[0] not in lists)
+            )
+            if has_loop:
+                reason += (
+                    "\nThe file does not say how many rounds a While has, and it is "
+                    "not the loop of an LSTM, GRU or SimpleRNN of Keras. If it goes "
+                    "over an input of any length, save the model again with a known "
+                    "length: then its rounds become layers."
+                )
+            if AS_TEXT in names:
+                reason += (
+                    f"\n{AS_TEXT} writes numbers as texts. Pass lost='numbers' (--lost "
+                    "numbers) for the numbers."
+                )
+            hint = hints.load_weights_into_code(path)
+            raise LegacyModelError(
+                reason, hints.GIVE_LOST_CLASSES if has_missing else hint
+            )
+        if self.without_vocabulary:
+            lines = (f"  {p!r}: {why}" for p, why in self.without_vocabulary.items())
+            raise LegacyModelError(
+                "what these layers have learned is missing, so they would be empty:\n"
+                + "\n".join(lines)
+            )
+        if self.missing:
+            first = _short(min(self.missing)[0])
+            raise LegacyModelError(
+                f"classes that Keras 3 does not have:\n{_listed(self.missing)}",
+                f"Pass them: {hints.custom_object(first)}. A class decorated with "
+                "@keras.saving.register_keras_serializable() only has to be imported.",
+            )
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= limits.TOLD_NAME else f"{name[: limits.TOLD_NAME]}…"
+
+
+def _listed(named: Named) -> str:
+    return "\n".join(
+        f"  {_short(name)} (layers {', '.join(repr(p) for n, p in named if n == name)})"
+        for name in sorted({name for name, _ in named})
+    )
+
+
+Converting: TypeAlias = Generator[Report, None, Result]
+Converted: TypeAlias = Converting[Config]
+
+
+def collected(converting: Converting[Result]) -> tuple[Result, Report]:
+    """Return what a converter returns, and the `Report` of all that it yields."""
+    parts = [Report()]
+    while True:
+        try:
+            parts.append(next(converting))
+        except StopIteration as end:
+            return end.value, joined(parts)
+
+
+def joined(parts: Sequence[Report]) -> Report:
+    """Return all `Report` in one."""
+    fields = zip(*(vars(part).values() for part in parts), strict=True)
+    return Report(*map(_joined, fields))
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    if isinstance(values[0], tuple):
+        return tuple(item for value in values for item in value)
+    return {key: item for value in values for key, item in value.items()}
