@@ -135,11 +135,12 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 def _nothing_to_log(optimizer: keras.optimizers.Optimizer) -> str:
-    found = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
+    class_name = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
     is_wrapper = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     inner = "model.optimizer" + (".inner_optimizer" if is_wrapper else "")
     return (
-        f"LossScaleLogger has nothing to log: the model's optimizer is {found}, not a "
+        f"LossScaleLogger has nothing to log: the model's optimizer is {class_name}, "
+        "not a "
         "keras_policies.LossScaleOptimizer. For a loss scale, set the policy by its "
         "name, with keras_policies.set_policy('mixed_float16'), before the model is "
         f"made, or compile it with keras_policies.LossScaleOptimizer({inner})."

@@ -182,7 +182,7 @@ def _add_options_of_opening(command: argparse.ArgumentParser) -> None:
         choices=("rebuild", "numbers", "refuse"),
         default="rebuild",
         help="what happens to layers of a SavedModel whose classes are not given: "
-        "rebuild them from their recorded functions (numbers: with numbers in place of "
+        "rebuild them from their traced functions (numbers: with numbers in place of "
         "the texts that they look up by them), or refuse the model",
     )
     command.add_argument(

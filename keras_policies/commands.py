@@ -73,9 +73,9 @@ def inspect(arguments: argparse.Namespace) -> int:
         description = inspection.inspect_model(paths[0])
         _reports().print_description(description)
         return PARTLY if description.missing else OK
-    given = [tasks.Inspection(path) for path in paths]
+    todo = [tasks.Inspection(path) for path in paths]
     columns = "written_by", "policy", "parameters"
-    return _run(arguments, given, "Inspecting", columns, is_one)
+    return _run(arguments, todo, "Inspecting", columns, is_one)
 
 
 def convert(arguments: argparse.Namespace) -> int:
@@ -90,9 +90,9 @@ def convert(arguments: argparse.Namespace) -> int:
     base = arguments.base or folders.common_folder(arguments.paths)
     output = pathlib.Path(arguments.output_dir)
     pairs = zip(sources, folders.destinations(base, sources, output), strict=True)
-    given = [_conversion(arguments, *pair, options) for pair in pairs]
+    todo = [_conversion(arguments, *pair, options) for pair in pairs]
     columns = ("destination",) if arguments.dry_run else ()
-    return _run(arguments, given, "Converting", columns)
+    return _run(arguments, todo, "Converting", columns)
 
 
 def _convert_one(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
@@ -106,7 +106,7 @@ def _convert_one(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     _prepare(arguments, 1)
     converted = task.convert()
     _reports().print_conversion(converted, arguments.verify)
-    return PARTLY if arguments.strict and converted.not_converted else OK
+    return PARTLY if arguments.strict and converted.left_out else OK
 
 
 def verify(arguments: argparse.Namespace) -> int:
@@ -121,9 +121,9 @@ def verify(arguments: argparse.Namespace) -> int:
         outputs = folders.destinations(base, sources, outputs[0], ".npz")
     objects = functools.partial(_custom_objects, arguments.custom_objects)
     pairs = zip(sources, outputs, strict=True)
-    given = [tasks.Verification(*pair, options, objects) for pair in pairs]
+    todo = [tasks.Verification(*pair, options, objects) for pair in pairs]
     columns = "largest_difference", "allowed_difference"
-    return _run(arguments, given, "Verifying", columns)
+    return _run(arguments, todo, "Verifying", columns)
 
 
 def _check_convert(arguments: argparse.Namespace) -> None:
@@ -196,7 +196,7 @@ def _conversion(
 
 def _run(
     arguments: argparse.Namespace,
-    given: Sequence["Task"],
+    todo: Sequence["Task"],
     doing: str,
     columns: Sequence[str],
     is_one: bool = False,
@@ -206,14 +206,16 @@ def _run(
 
     if arguments.quiet:
         progress.show_none()
-    outcomes = {task.path: found for task in given if (found := task.check())}
-    left = [task for task in given if task.path not in outcomes]
+    outcomes = {task.path: outcome for task in todo if (outcome := task.check())}
+    remaining = [task for task in todo if task.path not in outcomes]
     processes = 1
-    if left and left[0].builds:
-        processes = min(arguments.jobs, len(left))
+    if remaining and remaining[0].builds:
+        processes = min(arguments.jobs, len(remaining))
         _prepare(arguments, processes)
-    outcomes |= {found.path: found for found in many.run(left, processes, doing)}
-    return _ended(arguments, [outcomes[task.path] for task in given], columns, is_one)
+    outcomes |= {
+        outcome.path: outcome for outcome in many.run(remaining, processes, doing)
+    }
+    return _ended(arguments, [outcomes[task.path] for task in todo], columns, is_one)
 
 
 def _ended(
@@ -241,7 +243,8 @@ def _ended(
         _reports().print_lines([_reports().total(outcomes)])
     is_strict = vars(arguments).get("strict")
     is_partly = any(
-        outcome.status == tasks.MISSING or (is_strict and outcome.found.get("left_out"))
+        outcome.status == tasks.MISSING
+        or (is_strict and outcome.details.get("left_out"))
         for outcome in outcomes
     )
     return FAILED if any(errors) else PARTLY if is_partly else OK

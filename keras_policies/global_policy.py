@@ -62,9 +62,9 @@ def with_its_loss_scale(policy: keras.DTypePolicy) -> keras.DTypePolicy:
     A file holds the plain policy, whatever loss scale it was saved with.
     """
     chosen = keras.config.dtype_policy()
-    dtypes, own = ((p.compute_dtype, p.variable_dtype) for p in (policy, chosen))
+    dtypes, expected = ((p.compute_dtype, p.variable_dtype) for p in (policy, chosen))
     is_plain = type(policy) in PLAIN and isinstance(chosen, Policy)
-    return chosen if is_plain and dtypes == own else policy
+    return chosen if is_plain and dtypes == expected else policy
 
 
 @contextlib.contextmanager

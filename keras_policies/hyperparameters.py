@@ -96,8 +96,8 @@ def of_the_wrapper(wrapper: InnerHyperparameters) -> Iterator[None]:
 
 
 def _inner(wrapper: InnerHyperparameters) -> keras.optimizers.Optimizer | None:
-    own = vars(wrapper)
-    return own["inner_optimizer"] if own.get("is_wrapping") else None
+    attributes = vars(wrapper)
+    return attributes["inner_optimizer"] if attributes.get("is_wrapping") else None
 
 
 def _nearest(inner: keras.optimizers.Optimizer, name: str) -> list[str]:

@@ -75,11 +75,11 @@ def settle_on_weight(layer: keras.Layer, dtype: Any) -> None:
         return
     named = None if dtype is None else keras.backend.standardize_dtype(dtype)
     if named is None or keras.backend.is_float_dtype(named):
-        waiting, found = _waiting_with(layer)
-        if found is None and keras_internals.own_policy(layer).variable_dtype:
+        waiting, settled_dtype = _waiting_with(layer)
+        if settled_dtype is None and keras_internals.own_policy(layer).variable_dtype:
             return
         for candidate in waiting:
-            resolve(candidate, found or keras.config.floatx())
+            resolve(candidate, settled_dtype or keras.config.floatx())
 
 
 def _waiting_with(layer: keras.Layer) -> tuple[list[keras.Layer], str | None]:

@@ -40,7 +40,7 @@ def can_be_read() -> bool:
 
 
 def registered(name: str | None) -> Any:
-    """Return what users know by a name, in a scope or registered; None for nothing."""
+    """Return the object that a user registered under a name, or None."""
     return keras.saving.get_registered_object(name) if is_imported() else None
 
 

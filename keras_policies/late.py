@@ -1,7 +1,7 @@
 """Keras, imported when something of it is first used.
 
-A legacy file is described without Keras, by rooms that also build with it. These take
-`keras` and `ops` from here:
+A legacy file is described without Keras, by packages that also build with it. They
+take `keras` and `ops` from here:
 
     from keras_policies.late import keras, ops
 """

@@ -336,8 +336,8 @@ def _from_dict(identifier: Config) -> LossScale:
     if not is_loss_scale or not isinstance(config, dict):
         raise _not_understood(identifier)
     try:
-        found: LossScale = cls.from_config(config)
-        return found
+        loss_scale: LossScale = cls.from_config(config)
+        return loss_scale
     except TypeError as error:
         raise _not_understood(identifier) from error
 

@@ -268,15 +268,17 @@ class LossScaleOptimizer(
                 may be left out once the optimizer is built.
         """
         grads = list(grads)
-        given = None if trainable_variables is None else list(trainable_variables)
-        if not self.built and given is not None:
-            self.build(given)
-        if self.updates_stand_ins and given is not None:
-            self.take_for_stand_ins(given)
-        variables = keras_internals.updated_variables(self) if given is None else given
+        targets = None if trainable_variables is None else list(trainable_variables)
+        if not self.built and targets is not None:
+            self.build(targets)
+        if self.updates_stand_ins and targets is not None:
+            self.take_for_stand_ins(targets)
+        variables = (
+            keras_internals.updated_variables(self) if targets is None else targets
+        )
         if not self.built or len(grads) != len(variables):
             # Keras says what is wrong.
-            self.inner_optimizer.apply(grads, given)
+            self.inner_optimizer.apply(grads, targets)
             return
         are_scaled = self._scaled.are_scaled(grads, variables)
         scaled = [*itertools.compress(grads, are_scaled)]
@@ -289,8 +291,8 @@ class LossScaleOptimizer(
         scale = self._current_scale()
         with step_gradients.unscaled_in_step(
             grads, variables, are_scaled, scale, self.rule.skips_nonfinite
-        ) as found:
-            self._step(found, variables, given)
+        ) as gradients:
+            self._step(gradients, variables, targets)
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Tensor, keras.Variable]]
@@ -320,15 +322,15 @@ class LossScaleOptimizer(
     def _scale_for(self, loss: Tensor, method: str) -> Tensor:
         """Return the loss scale for a loss, or for one of its gradients."""
         if self.dynamic:
-            held = self.dynamic_scale if self.built else None
-            scaled_gradients.warn_if_constant(held, loss, method)
+            scale = self.dynamic_scale if self.built else None
+            scaled_gradients.warn_if_constant(scale, loss, method)
         return self.loss_scale
 
     def _step(
         self,
         gradients: StepGradients,
         variables: list[keras.Variable],
-        given: list[keras.Variable] | None,
+        targets: list[keras.Variable] | None,
     ) -> None:
         """Apply gradients if they are finite, or if that is not checked."""
         inner = self.inner_optimizer
@@ -338,10 +340,10 @@ class LossScaleOptimizer(
 
         def step() -> None:
             with backend.read_once(lambda: keras_internals.shared_variables(inner)):
-                made = gradients.make()
+                unscaled = gradients.make()
                 if inner.gradient_accumulation_steps:
-                    made = step_gradients.in_dtypes_of(variables, made)
-                inner.apply(made, given)
+                    unscaled = step_gradients.in_dtypes_of(variables, unscaled)
+                inner.apply(unscaled, targets)
 
         if gradients.finite is None:
             step()

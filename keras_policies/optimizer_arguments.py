@@ -119,15 +119,15 @@ def of_tf_24(
     return "dynamic", None, bool(loss_scale), name
 
 
-def of_stock(given: tuple[Any, ...], arguments: Config) -> Config:
+def of_stock(positional: tuple[Any, ...], arguments: Config) -> Config:
     """Return the arguments of stock Keras's class as keywords of ours.
 
-    `given` are those by position; a bool in second place is `dynamic`, as in TF 2.4.
+    `positional` are those by position; a bool as the second is `dynamic`, as in TF 2.4.
     """
     names = ["inner_optimizer", "initial_scale", "dynamic_growth_steps", "name"]
-    if len(given) > 1 and isinstance(given[1], bool):
+    if len(positional) > 1 and isinstance(positional[1], bool):
         names = [names[0], "dynamic", *names[1:3]]
-    by_position = dict(zip(names, given, strict=False))
+    by_position = dict(zip(names, positional, strict=False))
     return fixed_if_it_never_grows({**by_position, **arguments})
 
 
@@ -165,8 +165,8 @@ def rule(
     growth_steps: int | None,
 ) -> LossScale:
     """Return the `LossScale` that these arguments of the constructor stand for."""
-    found = loss_scales.get(loss_scale)
-    if found is None:
+    parsed = loss_scales.get(loss_scale)
+    if parsed is None:
         raise ValueError(
             "loss_scale cannot be None: there is nothing to scale. Use the inner "
             "optimizer itself, or pass 'dynamic', a number or a LossScale."
@@ -177,11 +177,11 @@ def rule(
                 "Pass either loss_scale, or dynamic, initial_scale and "
                 f"dynamic_growth_steps, not both. Received: loss_scale={loss_scale!r}."
             )
-        return found
+        return parsed
     if dynamic or dynamic is None:
         names = "initial_loss_scale", "increment_period"
-        given = zip(names, (initial_scale, growth_steps), strict=True)
-        settings: Config = {name: value for name, value in given if value is not None}
+        passed = zip(names, (initial_scale, growth_steps), strict=True)
+        settings: Config = {name: value for name, value in passed if value is not None}
         return DynamicLossScale(**settings)
     if initial_scale is None:
         raise ValueError(

@@ -65,8 +65,8 @@ class SavedAsStock(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
 
     def take_for_stand_ins(self, variables: list[keras.Variable]) -> None:
         """Update these variables from now on, if they are like those of the pickle."""
-        known = [weight.shape for weight in _weights(self)]
-        if known == [variable.shape for variable in variables]:
+        shapes = [weight.shape for weight in _weights(self)]
+        if shapes == [variable.shape for variable in variables]:
             self.updates_stand_ins = False
             keras_internals.update_instead(self, variables)
 
@@ -96,8 +96,8 @@ class Snapshot:
     def restored(self, weights: list[keras.Variable]) -> Any:
         """Return the copy, which updates `weights` if it is built."""
         # The classes of a user's own need not be registered.
-        own = {cls.__name__: cls for cls in (self.wrapper, self.inner)}
-        with keras_internals.custom_object_scope(own):
+        classes = {cls.__name__: cls for cls in (self.wrapper, self.inner)}
+        with keras_internals.custom_object_scope(classes):
             copied = self.wrapper.from_config(self.config)
         copied.rule, copied.saved_as_inner = self.rule, self.saved_as_inner
         if self.values is not None:
@@ -112,8 +112,8 @@ def _snapshot(optimizer: Any) -> Snapshot:
     inner = optimizer.inner_optimizer
     holder = optimizer if optimizer.built else inner
     values = [*map(ops.convert_to_numpy, _state(holder))] if holder.built else None
-    own = optimizer.get_config(), optimizer.rule, optimizer.saved_as_inner
-    return Snapshot(type(optimizer), type(inner), *own, optimizer.built, values)
+    settings = optimizer.get_config(), optimizer.rule, optimizer.saved_as_inner
+    return Snapshot(type(optimizer), type(inner), *settings, optimizer.built, values)
 
 
 def _state(optimizer: Any) -> list[keras.Variable]:

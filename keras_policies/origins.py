@@ -111,8 +111,8 @@ def _entry(layer: keras.Layer) -> str:
     policies = keras_internals.held_policy(layer)
     if not isinstance(policies, keras.dtype_policies.DTypePolicyMap):
         return ""
-    own = keras_internals.own_policy(layer)
-    keys = [key for key, policy in policies.items() if policy is own]
+    layer_policy = keras_internals.own_policy(layer)
+    keys = [key for key, policy in policies.items() if policy is layer_policy]
     return f", map's {keys[0]!r}" if keys else ", map's default"
 
 

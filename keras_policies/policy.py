@@ -100,7 +100,7 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
             A `Policy` with the same loss scale; `self` if it is not deferred.
 
         Example:
-        >>> Policy("infer").settle("float16")
+        >>> Policy("infer").resolve("float16")
         <Policy "float16", loss_scale=None>
         """
         if not self.is_deferred:
@@ -137,8 +137,8 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):
             return False
-        own, others = ((type(p), p.name, p.loss_scale) for p in (self, other))
-        return own == others
+        state, others = ((type(p), p.name, p.loss_scale) for p in (self, other))
+        return state == others
 
     def __hash__(self) -> int:
         return hash((type(self), self.name, self.loss_scale))

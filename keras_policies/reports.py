@@ -62,8 +62,8 @@ def description_html(description: "ModelDescription") -> str:
     from html import escape
 
     def row(cells: Iterable[str], tag: str) -> str:
-        found = (f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
-        return f"<tr>{''.join(found)}</tr>"
+        tags = (f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
+        return f"<tr>{''.join(tags)}</tr>"
 
     lines = "<br>".join(map(escape, summary(description)))
     rows = [row(LAYER_HEADINGS, "th"), *(row(c, "td") for c in layer_rows(description))]
@@ -72,7 +72,7 @@ def description_html(description: "ModelDescription") -> str:
 
 def print_conversion(converted: "Converted", verified_by: str | None) -> None:
     """Print lines about a model that was converted."""
-    lines = [f"left out: {reason}" for reason in converted.not_converted]
+    lines = [f"left out: {reason}" for reason in converted.left_out]
     if converted.largest_difference is not None:
         lines.append(
             f"verified: largest difference {converted.largest_difference:.3g}, allowed "
@@ -101,7 +101,7 @@ def print_outcomes(outcomes: Sequence["Outcome"], columns: Sequence[str]) -> Non
 
 
 def _cell(outcome: "Outcome", column: str) -> str:
-    value = outcome.found[column]
+    value = outcome.details[column]
     if value is None:
         return "-" if column == "policy" and outcome.error is None else ""
     if isinstance(value, int):
@@ -112,20 +112,20 @@ def _cell(outcome: "Outcome", column: str) -> str:
 
 
 def _result(outcome: "Outcome") -> str:
-    not_converted = len(outcome.found.get("left_out") or ())
+    not_converted = len(outcome.details.get("left_out") or ())
     return STATUSES[outcome.status][0] + (
         f", {not_converted} left out" if not_converted else ""
     )
 
 
 def _notes(outcome: "Outcome") -> Iterator[str]:
-    """Yield lines on what a row of the table has no room for."""
-    found = outcome.found
-    if found.get("missing"):
-        yield f"{outcome.path}: missing: {', '.join(found['missing'])}"
-    for note in found.get("notes") or ():
+    """Yield the lines below the table that belong to a row."""
+    details = outcome.details
+    if details.get("missing"):
+        yield f"{outcome.path}: missing: {', '.join(details['missing'])}"
+    for note in details.get("notes") or ():
         yield f"{outcome.path}: note: {note}"
-    for reason in found.get("left_out") or ():
+    for reason in details.get("left_out") or ():
         yield f"{outcome.path}: left out: {reason}"
 
 
@@ -138,7 +138,7 @@ def total(outcomes: Sequence["Outcome"]) -> str:
         '1 converted, 1 of them with parts left out; 1 failed'
     """
     counts = collections.Counter(outcome.status for outcome in outcomes)
-    partly = sum(bool(outcome.found.get("left_out")) for outcome in outcomes)
+    partly = sum(bool(outcome.details.get("left_out")) for outcome in outcomes)
     words = {status: f"{counts[status]} {STATUSES[status][1]}" for status in counts}
     if partly:
         words[tasks.CONVERTED] += f", {partly} of them with parts left out"
@@ -150,9 +150,9 @@ def _files(headings: Sequence[str], rows: list[list[str]], width: int) -> Table:
     paths = [i for i, name in enumerate(headings) if name in PATHS or not i]
     cells = [headings, *rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(headings))]
-    taken = sum(w for i, w in enumerate(widths) if i not in paths)
-    left = width - taken - BETWEEN * (len(headings) - 1)
-    share = max(LEAST, left // len(paths))
+    used = sum(w for i, w in enumerate(widths) if i not in paths)
+    remaining = width - used - BETWEEN * (len(headings) - 1)
+    share = max(LEAST, remaining // len(paths))
     table = Table(
         box=rich.box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
     )
@@ -221,8 +221,9 @@ def summary(description: "ModelDescription") -> Iterator[str]:
     if not description.records_policies:
         yield "policy: not recorded: this release wrote only the dtypes of variables"
     else:
-        own = description.policy or "none recorded"
-        yield f"policy: {own}, becomes {description.becomes_policy or 'the global one'}"
+        policy = description.policy or "none recorded"
+        becomes = description.becomes_policy or "the global one"
+        yield f"policy: {policy}, becomes {becomes}"
     if description.optimizer is None:
         yield "optimizer: none in the file"
     elif not description.iterations and not description.slots:

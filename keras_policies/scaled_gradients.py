@@ -80,7 +80,7 @@ class ScaledGradients:
 
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Expect and know afterwards what was expected and known before."""
+        """Restore the expectations afterwards."""
         before = self._expects_unscaled, self._passed, self.is_asked
         try:
             yield
@@ -156,13 +156,13 @@ def record_overrides(cls: type, base: type) -> None:
 
 def _recording(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method, updated=())
-    def call(self: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, argument: Any, *args: Any, **kwargs: Any) -> Any:
         if name == "get_unscaled_gradients":
-            given = list(given)
+            argument = list(argument)
         with self._scaled.in_override():
-            result = method(self, given, *args, **kwargs)
+            result = method(self, argument, *args, **kwargs)
         if name == "get_unscaled_gradients":
-            self._scaled.expect_unscaled([g for g in given if g is not None])
+            self._scaled.expect_unscaled([g for g in argument if g is not None])
         elif name == "scale_loss":
             self._scaled.expect_scaled()
         return result

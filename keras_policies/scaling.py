@@ -48,8 +48,8 @@ def scaling_of(model: keras.Model) -> Scaling:
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         is_stock = not isinstance(optimizer, LossScaleOptimizer)
         # Not by the property: who reads that has asked for the scale.
-        held = vars(optimizer).get("dynamic_scale")
-        value = optimizer.initial_scale if held is None else held
+        scale = vars(optimizer).get("dynamic_scale")
+        value = optimizer.initial_scale if scale is None else scale
         return Scaling(rule_of(optimizer), float(value), True, is_stock)
     factor = optimizer.loss_scale_factor
     if factor is None:
@@ -77,5 +77,5 @@ def words_on_weights(model: keras.Model) -> str:
         '1 of 2 weights hold inf or NaN'
     """
     floating = [v for v in model.weights if keras.backend.is_float_dtype(v.dtype)]
-    found = sum(not bool(ops.all(ops.isfinite(v))) for v in floating)
-    return f"{found} of {len(model.weights)} weights hold inf or NaN" if found else ""
+    count = sum(not bool(ops.all(ops.isfinite(v))) for v in floating)
+    return f"{count} of {len(model.weights)} weights hold inf or NaN" if count else ""

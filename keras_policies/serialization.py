@@ -88,8 +88,8 @@ def _converted(class_name: str, config: Config) -> Config:
     with located(source):
         converted, report = layers.keras_model(written, Options())
         report.raise_if_missing(source)
-    found: Config = converted["config"]
-    return found
+    keras_config: Config = converted["config"]
+    return keras_config
 
 
 def _load_from_hdf5(

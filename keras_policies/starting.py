@@ -21,10 +21,10 @@ def choose_backend(names: Sequence[str] = LIGHTEST_FIRST) -> str | None:
     """
     if os.environ.get(VARIABLE) or keras_names.is_imported():
         return None
-    found = next(filter(is_installed, names), None)
-    if found is not None:
-        os.environ[VARIABLE] = found
-    return found
+    backend = next(filter(is_installed, names), None)
+    if backend is not None:
+        os.environ[VARIABLE] = backend
+    return backend
 
 
 def is_installed(name: str) -> bool:

@@ -35,10 +35,10 @@ def unscaled_in_step(
     theirs = list(itertools.compress(variables, are_scaled))
     with backend.unscaled_in_step(scaled, theirs, scale, check) as divided:
         # In a graph, scaled and other gradients must come from the same branch.
-        known = divided.make() if others else None
+        quotients_now = divided.make() if others else None
 
         def make() -> list[Tensor]:
-            quotients = iter(known or divided.make())
+            quotients = iter(quotients_now or divided.make())
             return [next(quotients) if is_scaled else grad for grad, is_scaled in pairs]
 
         finite = divided.finite

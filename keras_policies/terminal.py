@@ -16,11 +16,11 @@ def console(piped_width: int = PIPED_WIDTH, **options: Any) -> rich.console.Cons
 
     For a pipe without COLUMNS it is `piped_width` characters wide.
     """
-    found = rich.console.Console(**options)
+    screen = rich.console.Console(**options)
     # rich obeys COLUMNS, unless it is given a width.
     is_given = os.environ.get("COLUMNS", "").isdigit()
-    if is_given or found.is_terminal or found.is_jupyter:
-        return found
+    if is_given or screen.is_terminal or screen.is_jupyter:
+        return screen
     return rich.console.Console(width=piped_width, **options)
 
 

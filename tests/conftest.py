@@ -10,7 +10,7 @@ import float16_cpu  # before keras: it may turn oneDNN off
 import keras
 import pytest
 
-import keras_policies  # noqa: F401 - installs the seams
+import keras_policies  # noqa: F401 - installs the patches
 
 collect_ignore = ["data"]
 NOBODY = 65534  # the id of a user without any rights

@@ -1,4 +1,4 @@
-"""Open models whose recorded functions were changed, and check each.
+"""Open models whose traced functions were changed, and check each.
 
     KERAS_BACKEND=torch python tools/fuzz.py tests/data/legacy/lost --inputs 100000
 

@@ -99,7 +99,7 @@ def outcome(folder, info):
     (path,) = (*folder.glob("saved_model"), *folder.glob("model*"))
     try:
         model = keras_policies.load_model(path)
-    except Exception as error:  # others than LegacyModelError are findings, too
+    except Exception as error:  # other errors than LegacyModelError are defects, too
         known = isinstance(error, keras_policies.LegacyModelError)
         return "refused", error.reason if known else repr(error)
     if "not_called" in info:

@@ -30,7 +30,7 @@ class Known(NamedTuple):
 
 
 KNOWN = (
-    # A SavedModel of such layers opens by its recorded functions if those can be had.
+    # A SavedModel of such layers opens by its traced functions if those can be had.
     Known(
         "LocallyConnected.*-same-.*(h5|keras)$",
         "refused: .*implementation=3",

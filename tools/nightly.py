@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = "keras-nightly jax pytest google-crc32c h5py ml_dtypes numpy protobuf rich"
 # What is tried -> the arguments of pytest.
 TESTS = {
-    "seams": ["tests/package/test_private_keras.py"],
+    "patches": ["tests/package/test_private_keras.py"],
     "policies": ["tests/policies/test_policy.py"],
     "saving": ["tests/policies/test_saving.py"],
     "two legacy models of each format": [

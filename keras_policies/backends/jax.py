@@ -65,14 +65,14 @@ class JaxBackend(Backend):
 
         written = variables()
 
-        def taken(values: list[Tensor]) -> list[Tensor]:
+        def run_step(values: list[Tensor]) -> list[Tensor]:
             mapping = list(zip(written, values, strict=True))
             with keras.StatelessScope(state_mapping=mapping) as scope:
                 step()
             return [scope.get_current_value(v) for v in written]
 
         before = [v.value for v in written]
-        after = jax.lax.cond(condition, taken, lambda values: values, before)
+        after = jax.lax.cond(condition, run_step, lambda values: values, before)
         for variable, value in zip(written, after, strict=True):
             variable.assign(value)
         return condition
@@ -105,14 +105,14 @@ class JaxBackend(Backend):
         values = [[variable.value for variable in vs] for vs in (trained, others)]
         try:
             compiled = _compiled_quickly(jax.jit(call).lower(*values, inputs))
-            found = compiled(*values, inputs)
+            results = compiled(*values, inputs)
         except Exception:  # code of the user's that cannot be traced
             return super().outputs(model, inputs)
-        return [np.asarray(array) for array in keras.tree.flatten(found)]
+        return [np.asarray(array) for array in keras.tree.flatten(results)]
 
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
-        taken = jax.jit(jax.grad(function))(values)
-        return [np.asarray(gradient, np.float32) for gradient in taken]
+        gradients = jax.jit(jax.grad(function))(values)
+        return [np.asarray(gradient, np.float32) for gradient in gradients]
 
 
 backend: Backend = JaxBackend()

@@ -94,7 +94,7 @@ class Backend(Protocol):
         return holds
 
     def update(self, variables: Variables, rule: Rule) -> None:
-        """Assign to scalar variables what a rule makes of their values."""
+        """Assign new values to scalar variables, as a rule computes them."""
         values = rule(*map(ops.convert_to_tensor, variables))
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
@@ -133,8 +133,8 @@ class Backend(Protocol):
     def outputs(self, model: keras.Model, inputs: Any) -> list[npt.NDArray[Any]]:
         """Return the outputs of a model outside of training, flat; no state changes."""
         with keras.StatelessScope():
-            found = model(inputs, training=False)
-        return [ops.convert_to_numpy(tensor) for tensor in keras.tree.flatten(found)]
+            results = model(inputs, training=False)
+        return [ops.convert_to_numpy(tensor) for tensor in keras.tree.flatten(results)]
 
     def gradients(self, function: ScalarFunction, values: list[Tensor]) -> list[Floats]:
         """Return the gradients of the scalar `function(values)` as float32 arrays.

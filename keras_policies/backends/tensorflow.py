@@ -46,13 +46,15 @@ class TensorflowBackend(Backend):
         stacks = _stacked(gradients)
         if _is_cpu():
             finite = _are_finite_divided(stacks, scale) if check else None
-            found = StepGradients(lambda: _unstacked(_divided(stacks, scale)), finite)
+            step_gradients = StepGradients(
+                lambda: _unstacked(_divided(stacks, scale)), finite
+            )
         else:
             divided = _divided(stacks, scale)
             unstacked = _unstacked(divided)
             finite = _are_finite(divided.values()) if check else None
-            found = StepGradients(lambda: unstacked, finite)
-        return contextlib.nullcontext(found)
+            step_gradients = StepGradients(lambda: unstacked, finite)
+        return contextlib.nullcontext(step_gradients)
 
     def run_if(self, condition: Tensor, step: Step, variables: GetVariables) -> Tensor:
         if tf.distribute.in_cross_replica_context():
@@ -86,9 +88,9 @@ class TensorflowBackend(Backend):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(values)
             result = function(values)
-        taken = tape.gradient(result, values, unconnected_gradients="zero")
+        gradients = tape.gradient(result, values, unconnected_gradients="zero")
         # `convert_to_tensor` makes sparse ones dense.
-        return [tf.cast(tf.convert_to_tensor(g), "float32").numpy() for g in taken]
+        return [tf.cast(tf.convert_to_tensor(g), "float32").numpy() for g in gradients]
 
 
 backend: Backend = TensorflowBackend()
@@ -197,10 +199,10 @@ def _numbers(gradient: Tensor) -> Tensor:
 def _cond(condition: Tensor, step: Callable[[], object]) -> None:
     """Run `step()` if a condition holds; in a graph, under `tf.cond`."""
 
-    def taken() -> None:
+    def run_step() -> None:
         step()
 
-    ops.cond(condition, taken, lambda: None)
+    ops.cond(condition, run_step, lambda: None)
 
 
 def _run_on_replicas_if(condition: Tensor, step: Step) -> Tensor:

@@ -48,13 +48,13 @@ class TorchBackend(Backend):
         # Each `.grad` of a variable is divided in place, and multiplied back at the
         # end: the system would give new memory of that size to each step, which takes
         # longer than all the rest.
-        in_place, own = _in_place(gradients, variables)
+        in_place, covered = _in_place(gradients, variables)
         divided, rest = list(gradients), []
-        if len(own) < len(gradients):
-            ids = set(map(id, own))
+        if len(covered) < len(gradients):
+            ids = set(map(id, covered))
             rest = self.unscale([g for g in gradients if id(g) not in ids], scale)
-            made = iter(rest)
-            divided = [g if id(g) in ids else next(made) for g in gradients]
+            quotients = iter(rest)
+            divided = [g if id(g) in ids else next(quotients) for g in gradients]
         # Not every device has float64; those that have the kernel do.
         overflows = _multiply(in_place, 1 / scale.double()) if in_place else []
         try:
@@ -109,8 +109,8 @@ class TorchBackend(Backend):
         devices = {value.device for value in values if value.device.type == "cuda"}
         with torch.random.fork_rng(devices):
             result = function(values)
-            taken = torch.autograd.grad(result, values, materialize_grads=True)
-        return [g.to("cpu", torch.float32).numpy() for g in taken]
+            gradients = torch.autograd.grad(result, values, materialize_grads=True)
+        return [g.to("cpu", torch.float32).numpy() for g in gradients]
 
 
 backend: Backend = TorchBackend()
@@ -129,18 +129,18 @@ def _in_place(gradients: Tensors, variables: Variables) -> tuple[ByDevice, Tenso
     do: one of them stands for all.
     """
     grads = [keras_internals.raw_value(variable).grad for variable in variables]
-    held = [g for g, grad in zip(gradients, grads, strict=True) if g is grad]
+    stored = [g for g, grad in zip(gradients, grads, strict=True) if g is grad]
     in_place: ByDevice = {}
-    own: list[Tensor] = []
-    for (device, dtype, layout), group in _grouped(held).items():
+    covered: list[Tensor] = []
+    for (device, dtype, layout), group in _grouped(stored).items():
         # The factor of the kernel is float32 too.
         if device.type in DEVICES and (dtype, layout) == (torch.float32, torch.strided):
             dense = [gradient for gradient in group if gradient.is_contiguous()]
             places = {(tensor.data_ptr(), tensor.nbytes): tensor for tensor in dense}
             if not _overlap(places):
                 in_place[device] = list(places.values())
-                own += dense
-    return in_place, own
+                covered += dense
+    return in_place, covered
 
 
 def _overlap(places: dict[tuple[int, int], Tensor]) -> bool:

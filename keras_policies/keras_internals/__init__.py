@@ -1,8 +1,8 @@
-"""The one place that touches private Keras: seams, and small accessors.
+"""The one package that touches private Keras: patches, and small accessors.
 
-A seam makes Keras call a hook; an accessor reads what has no public name. `places`
-comes first: it checks everything that the other modules lean on. Their public names
-are those of the package. Nothing here imports other packages of ours.
+A patch makes Keras call a hook; an accessor reads what has no public name.
+`private_api` comes first: it checks everything that the other modules use. Their
+public names are those of the package. Nothing here imports other packages of ours.
 """
 
 # mypy: implicit-reexport

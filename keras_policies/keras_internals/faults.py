@@ -96,8 +96,8 @@ def _padding(
     first = 1 if data_format == "channels_last" else 2
     widths = [(0, 0)] * len(shape)
     rank = len(shape) - 2
-    both = np.broadcast_to(pool_size, rank), np.broadcast_to(strides, rank)
-    for axis, size, stride in zip(range(first, first + rank), *both, strict=True):
+    windows = np.broadcast_to(pool_size, rank), np.broadcast_to(strides, rank)
+    for axis, size, stride in zip(range(first, first + rank), *windows, strict=True):
         rest = (shape[axis] - 1) % stride + 1  # under the last pool
         total = max(int(size - rest), 0)
         widths[axis] = total // 2, total - total // 2
@@ -116,8 +116,8 @@ def normalize_any_axes() -> None:
             return stock(self, inputs)
         weights = self.gamma, self.beta
         inputs = ops.moveaxis(inputs, axes, last)
-        found = ops.layer_normalization(inputs, *weights, last, self.epsilon)
-        return ops.cast(ops.moveaxis(found, last, axes), self.compute_dtype)
+        outputs = ops.layer_normalization(inputs, *weights, last, self.epsilon)
+        return ops.cast(ops.moveaxis(outputs, last, axes), self.compute_dtype)
 
 
 if keras.backend.backend() == "tensorflow":

@@ -39,10 +39,10 @@ def sublayers(layer: keras.Layer) -> list[keras.Layer]:
 def parts(layer: keras.Layer) -> list[keras.Layer]:
     """Return the layers directly in a layer, without the InputLayers of a model."""
     if isinstance(layer, keras.Model):
-        found = layer.layers
+        inner = layer.layers
     else:
-        found = layer._flatten_layers(include_self=False, recursive=False)
-    return [part for part in found if not isinstance(part, keras.layers.InputLayer)]
+        inner = layer._flatten_layers(include_self=False, recursive=False)
+    return [part for part in inner if not isinstance(part, keras.layers.InputLayer)]
 
 
 def parts_never_called(layer: keras.Layer) -> list[keras.Layer]:
@@ -97,8 +97,8 @@ def set_own_policy(layer: keras.Layer, policy: keras.DTypePolicy) -> None:
 
 def _with_entry(policies: Any, path: str, policy: keras.DTypePolicy) -> Any:
     """Return a copy of a map, with the same policies and one more."""
-    held = {id(other): other for other in policies.values()}
-    copied = copy.deepcopy(policies, held)
+    memo = {id(other): other for other in policies.values()}
+    copied = copy.deepcopy(policies, memo)
     if path in copied:
         del copied[path]
     copied[path] = policy

@@ -51,8 +51,8 @@ def see_early_calls() -> None:
     def deserialize_node(
         stock: Function, node_data: Any, created_layers: Mapping[str, Any]
     ) -> Any:
-        taken = node_data.get("taken", ()) if isinstance(node_data, dict) else ()
-        for name, number in taken:
+        dependencies = node_data.get("taken", ()) if isinstance(node_data, dict) else ()
+        for name, number in dependencies:
             layer = created_layers.get(name)
             if layer is not None and len(layer._inbound_nodes) <= number:
                 raise IndexError(f"{name} has not been called {number + 1} times")
@@ -114,22 +114,22 @@ def _node(tensor: keras.KerasTensor) -> Any:
 
 
 @needs(GRAPHS)
-def calls_before(tensor: keras.KerasTensor, given: Collection[int] = ()) -> list[Call]:
+def calls_before(tensor: keras.KerasTensor, stops: Collection[int] = ()) -> list[Call]:
     """Return the calls that led to a symbolic tensor, the last one first.
 
-    `given` has the ids of tensors at which to stop, as at the outputs of InputLayers.
+    `stops` has the ids of tensors at which to stop, as at the outputs of InputLayers.
     """
-    found: dict[int, Call] = {}
+    calls: dict[int, Call] = {}
     waiting = [tensor]
     while waiting:
         tensor = waiting.pop(0)
         node = _node(tensor)
-        if id(tensor) in given or id(node) in found:
+        if id(tensor) in stops or id(node) in calls:
             continue
         inputs = node.arguments.keras_tensors
-        found[id(node)] = tensor._keras_history.operation, inputs, node.outputs
+        calls[id(node)] = tensor._keras_history.operation, inputs, node.outputs
         waiting += inputs
-    return list(found.values())
+    return list(calls.values())
 
 
 @needs(GRAPHS)
@@ -169,12 +169,12 @@ def output_shape(
     """
     history, node = tensor._keras_history, _node(tensor)
     replaced = {
-        id(one): keras.KerasTensor(shapes[id(one)], one.dtype)
-        for one in node.arguments.keras_tensors
+        id(x): keras.KerasTensor(shapes[id(x)], x.dtype)
+        for x in node.arguments.keras_tensors
     }
     args, kwargs = node.arguments.fill_in(replaced)
-    found = history.operation.compute_output_spec(*args, **kwargs)
-    return tuple(keras.tree.flatten(found)[history.tensor_index].shape)
+    spec = history.operation.compute_output_spec(*args, **kwargs)
+    return tuple(keras.tree.flatten(spec)[history.tensor_index].shape)
 
 
 @needs(GRAPHS)
@@ -201,10 +201,10 @@ class LayerCall(keras.Operation):  # type: ignore[misc]
     @needs(GRAPHS)
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make the outputs, and note them where Keras looks for those of the layer."""
-        made = self.make(*args, **kwargs)
-        node = types.SimpleNamespace(output_tensors=keras.tree.flatten(made))
+        outputs = self.make(*args, **kwargs)
+        node = types.SimpleNamespace(output_tensors=keras.tree.flatten(outputs))
         self._inbound_nodes.append(node)
-        return made
+        return outputs
 
     @property
     @needs(GRAPHS)

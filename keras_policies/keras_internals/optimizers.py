@@ -31,8 +31,8 @@ def create_instead(cls: type, replacement: type) -> None:
     """
 
     def __new__(created: type, *args: Any, **kwargs: Any) -> Any:
-        made = replacement if created is cls else created
-        return object.__new__(made)
+        new_class = replacement if created is cls else created
+        return object.__new__(new_class)
 
     cls.__new__ = __new__  # type: ignore[assignment]
 
@@ -104,9 +104,9 @@ def slots(
     in lists, which are empty or missing where a setting, such as a momentum of 0, makes
     them useless.
     """
-    found = getattr(optimizer, _attributes(optimizer)[name], None) or ()
+    slot_variables = getattr(optimizer, _attributes(optimizer)[name], None) or ()
     updated = map(id, optimizer._trainable_variables)
-    return dict(zip(updated, found, strict=False))
+    return dict(zip(updated, slot_variables, strict=False))
 
 
 @needs(SLOTS_OF_OPTIMIZERS)

@@ -175,8 +175,8 @@ def texts_as_inputs() -> contextlib.AbstractContextManager[None]:
         if not any(texts) or backend.backend() == "tensorflow":
             return stock(self, flat_inputs)  # type: ignore[no-any-return]
         return [
-            x if is_text else ops.convert_to_tensor(x, dtype=own.dtype)
-            for x, is_text, own in zip(flat_inputs, texts, self._inputs, strict=True)
+            x if is_text else ops.convert_to_tensor(x, dtype=spec.dtype)
+            for x, is_text, spec in zip(flat_inputs, texts, self._inputs, strict=True)
         ]
 
     return replaced(functional.Functional, "_convert_inputs_to_tensors", convert)

@@ -1,6 +1,6 @@
-"""Every private place of Keras that the package leans on, checked before any is used.
+"""Every private name of Keras that the package uses, checked before any is used.
 
-Imported first, so that places are checked before any is changed. Each belongs to a
+Imported first, so that names are checked before any is patched. Each belongs to a
 capability. If Keras has moved one, the other capabilities work, and the first use of
 this one raises `UnsupportedKerasError`. Without `POLICIES`, the import itself does: a
 policy would be ignored, and nothing would say so.
@@ -192,7 +192,7 @@ PRIVATE_API = {
 
 
 class UnsupportedKerasError(ImportError):
-    """Keras has moved a private place that a capability of this package leans on.
+    """Keras has moved a private name that a capability of this package needs.
 
     Args:
         capability: what does not work, a key of `PRIVATE_API`.
@@ -243,15 +243,15 @@ def find(place: Place) -> Any:
 
 
 def missing() -> dict[str, UnsupportedKerasError]:
-    """Return an error for each capability of which Keras has moved a place."""
+    """Return an error for each capability that needs a name which Keras has moved."""
     moved: dict[str, tuple[str, str]] = {}
     for capability, places in PRIVATE_API.items():
         try:
             for place in places:
                 find(place)
         except LookupError as error:
-            expected, found = error.args
-            moved[capability] = expected, found
+            expected, actual = error.args
+            moved[capability] = expected, actual
     works = tuple(n for n in PRIVATE_API if n not in moved and POLICIES not in moved)
     return {name: UnsupportedKerasError(name, *a, works) for name, a in moved.items()}
 
@@ -284,7 +284,7 @@ def needs(capability: str) -> Callable[[F], F]:
 
 
 def installs(capability: str) -> Callable[[F], F]:
-    """Decorator for a function that installs a seam; it does nothing without it."""
+    """Decorator for a function that installs a patch, unless its names have moved."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)

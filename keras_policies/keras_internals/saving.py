@@ -86,8 +86,8 @@ def keep_policies_in_memory(is_kept: Callable[[keras.DTypePolicy], bool]) -> Non
         policy, written = held_policy(self), config.get("dtype")
         if not is_kept(policy) or not isinstance(written, dict):
             return config
-        kept = KeptPolicy(written["config"], policy)
-        return {**config, "dtype": {**written, "config": kept}}
+        policy_config = KeptPolicy(written["config"], policy)
+        return {**config, "dtype": {**written, "config": policy_config}}
 
     @instead_of(serialization_lib, "serialize_dict")
     def serialize_dict(stock: Function, obj: Config) -> Any:
@@ -210,11 +210,11 @@ def explain_refused(hint: Callable[[Any], str | None]) -> None:
             try:
                 return stock(filepath, *args, **k)
             except (TypeError, ValueError) as error:
-                found = hint(filepath)
-                if found is None:
+                text = hint(filepath)
+                if text is None:
                     raise
                 kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(f"{error} {found}") from None
+                raise kind(f"{error} {text}") from None
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Seams of `Model.compile`, and of what `fit` does first."""
+"""Patches of `Model.compile`, and of the start of `fit`."""
 
 import inspect
 from collections.abc import Callable
@@ -33,13 +33,13 @@ def around_compile(
 
     @_instead_of("compile")
     def compile(stock: Function, self: keras.Model, *args: Any, **kwargs: Any) -> None:
-        given = inspect.signature(stock).bind(self, *args, **kwargs)
-        asked_for = given.arguments.get("auto_scale_loss", True)
+        bound = inspect.signature(stock).bind(self, *args, **kwargs)
+        asked_for = bound.arguments.get("auto_scale_loss", True)
         vars(self).pop(_NO_AUTO_SCALE_LOSS, None)
 
         def compile_model(auto_scale_loss: bool) -> None:
-            given.arguments["auto_scale_loss"] = auto_scale_loss
-            stock(*given.args, **given.kwargs)
+            bound.arguments["auto_scale_loss"] = auto_scale_loss
+            stock(*bound.args, **bound.kwargs)
 
         hook(self, compile_model, asked_for)
 

@@ -54,12 +54,12 @@ def blank_variables(place: Place, zeros: Zeros, spend: Spend) -> Iterator[None]:
 
 def _from_numpy(initializer: Any, place: Place, zeros: Zeros, spend: Spend) -> Any:
     """Return an initializer with the values of `initializer`, made by numpy."""
-    known = initializers.get(initializer)
-    if not isinstance(known, initializers.Initializer):
+    instance = initializers.get(initializer)
+    if not isinstance(instance, initializers.Initializer):
         return initializer  # a function, of the user or of a seed generator
-    value = {initializers.Ones: 1}.get(type(known))
-    if isinstance(known, initializers.Constant):
-        value = known.value
+    value = {initializers.Ones: 1}.get(type(instance))
+    if isinstance(instance, initializers.Constant):
+        value = instance.value
 
     def fill(shape: tuple[int, ...], dtype: Any = None, **kwargs: Any) -> Any:
         dtype = _numpy_dtype(dtype)
@@ -86,9 +86,9 @@ def _init(
     **kwargs: Any,
 ) -> None:
     """Let `blank_variables` decide how a variable gets its first value."""
-    given = _blank.get()
-    if given is not None:
-        place, zeros, spend = given
+    hooks = _blank.get()
+    if hooks is not None:
+        place, zeros, spend = hooks
         if isinstance(initializer, int | float) and dtype is not None:
             initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
         elif callable(initializer) or isinstance(initializer, str):
@@ -102,10 +102,10 @@ def _initial_state(stock: Function, self: keras.layers.RNN, batch_size: Any) -> 
 
     Keras fills them with zeros before it makes variables of them.
     """
-    given = _blank.get()
-    if given is not None and isinstance(batch_size, int):
+    hooks = _blank.get()
+    if hooks is not None and isinstance(batch_size, int):
         sizes = keras.tree.flatten(self.cell.state_size)
         if hasattr(self.cell, "spatial_dims"):  # a convolution, with two pictures
             sizes = [2 * self.cell.filters * math.prod(self.cell.spatial_dims)]
-        given[-1](batch_size * sum(sizes), 4)
+        hooks[-1](batch_size * sum(sizes), 4)
     return stock(self, batch_size)

@@ -62,13 +62,13 @@ def wrap(owner: Owner, attribute: str, make_wrapper: MakeWrapper) -> None:
     """Replace `owner.attribute` by `make_wrapper(stock)`.
 
     A second call for the same attribute replaces the first wrapper instead of wrapping
-    it, so importing the package twice changes nothing. `places` has checked that the
-    function, method or class method is there; of a class method, the stock function and
-    the new one take the class first.
+    it, so importing the package twice changes nothing. `private_api` has checked
+    that the function, method or class method is there; of a class method, the stock
+    function and the new one take the class first.
     """
-    held = inspect.getattr_static(owner, attribute)
-    is_classmethod = isinstance(held, classmethod)
-    current = held.__func__ if is_classmethod else held
+    static = inspect.getattr_static(owner, attribute)
+    is_classmethod = isinstance(static, classmethod)
+    current = static.__func__ if is_classmethod else static
     stock = getattr(current, "_keras_policies_stock", current)
     wrapper = functools.wraps(stock)(make_wrapper(stock))
     # Keras reads constructors with inspect.getfullargspec, which does not unwrap.

@@ -43,7 +43,7 @@ class Converted:
 
     destination: str
     source: inspection.ModelDescription
-    not_converted: tuple[str, ...]
+    left_out: tuple[str, ...]
     largest_difference: float | None
     allowed_difference: float | None = None
     graph_difference: float | None = None
@@ -56,8 +56,8 @@ class Converted:
 
     def as_dict(self) -> Config:
         """Return it as plain values for JSON, with the path of the source alone."""
-        found = {name: vars(self)[name] for name in vars(self) if name != "source"}
-        return {"path": self.source.path, **found}
+        values = {name: vars(self)[name] for name in vars(self) if name != "source"}
+        return {"path": self.source.path, **values}
 
 
 def convert_model(
@@ -132,7 +132,7 @@ def convert_model(
     return Converted(
         destination=str(destination),
         source=description,
-        not_converted=(*built.not_converted, *built.other_policies, *notes),
+        left_out=(*built.not_converted, *built.other_policies, *notes),
         largest_difference=compared and compared.difference,
         allowed_difference=compared and compared.allowed,
         graph_difference=built.check and built.check.difference,

@@ -39,8 +39,8 @@ def models(paths: Iterable[str], recursive: bool) -> list[str]:
         LegacyModelError: if models lie only in the folders in a folder, and `recursive`
             is false.
     """
-    found = (model for path in paths for model in _in(path, recursive))
-    return list(dict.fromkeys(found))
+    sources = (model for path in paths for model in _in(path, recursive))
+    return list(dict.fromkeys(sources))
 
 
 def _in(path: str, recursive: bool) -> list[str]:
@@ -111,15 +111,15 @@ def destinations(
 
 def _below(base: str, source: str) -> str:
     path = os.path.abspath(source.removeprefix(HUB))
-    found = os.path.relpath(path, os.path.abspath(base))
-    if found.split(os.sep)[0] == os.pardir:
+    relative = os.path.relpath(path, os.path.abspath(base))
+    if relative.split(os.sep)[0] == os.pardir:
         raise LegacyModelError(f"it does not lie below {base!r}.", path=source)
-    every = (*archives.ENDINGS, *ENDINGS)
-    ending = next((ending for ending in every if path.endswith(ending)), "")
+    endings = (*archives.ENDINGS, *ENDINGS)
+    ending = next((ending for ending in endings if path.endswith(ending)), "")
     stem = path.removesuffix(ending)
-    twins = {stem, *(stem + other for other in every)} - {path}
+    twins = {stem, *(stem + other for other in endings)} - {path}
     has_twin = ending and any(map(os.path.exists, twins))
-    return found if has_twin else found.removesuffix(ending)
+    return relative if has_twin else relative.removesuffix(ending)
 
 
 def common_folder(paths: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers import readers, sources
 from keras_policies.loss_scale import LossScale
 
-REBUILT = "rebuilt from its recorded function"  # what a layer becomes
+REBUILT = "rebuilt from its traced function"  # what a layer becomes
 # Layers that Keras 3 cannot make where TensorFlow is not installed.
 NEED_TENSORFLOW = "HashedCrossing", "Hashing", *LOOKUPS
 
@@ -32,8 +32,9 @@ class LayerDescription:
         variable_dtype: None for a deferred policy.
         parameters: the number of values in its weights.
         becomes: the class in Keras 3, `"keras.ops"` for a function that was called on a
-            tensor, `REBUILT` if its class is lost, `"rebuilt from its bytecode"` for a
-            Lambda layer whose code was followed, or None if it is missing.
+            tensor, `REBUILT` if its class is missing and its function was traced,
+            `"rebuilt from its bytecode"` for a Lambda layer whose code was followed,
+            or None if nothing replaces it.
 
     Example:
         >>> layer = inspect_model("model_of_2020").layers[1]
@@ -117,10 +118,10 @@ class ModelDescription:
 
     def as_dict(self) -> Config:
         """Return it as plain dicts, lists and values for JSON; loss scales as texts."""
-        found = dataclasses.asdict(self) | {"loss_scale": _text(self.loss_scale)}
-        for plain, layer in zip(found["layers"], self.layers, strict=True):
+        values = dataclasses.asdict(self) | {"loss_scale": _text(self.loss_scale)}
+        for plain, layer in zip(values["layers"], self.layers, strict=True):
             plain["loss_scale"] = _text(layer.loss_scale)
-        return found
+        return values
 
 
 def _text(rule: LossScale | None) -> str | None:
@@ -169,14 +170,14 @@ def _becomes(class_name: str, path: str, report: Report) -> str | None:
     return classes.keras_name(class_name)
 
 
-def _notes(report: Report, found: Sequence[LayerDescription]) -> tuple[str, ...]:
-    """Return what a model needs beside classes, in sentences."""
+def _notes(report: Report, layers: Sequence[LayerDescription]) -> tuple[str, ...]:
+    """Return notes on what a model needs besides classes, in sentences."""
     ops = dict.fromkeys(op for op, _ in report.missing_ops)
     notes = [f"TensorFlow's {op} has no counterpart" for op in ops]
     lost = report.without_vocabulary.items()
     notes += [f"the layer {path!r} would be empty: {why}" for path, why in lost]
     notes += map(str, report.code.values())
-    of_tensorflow = [one.path for one in found if one.becomes in NEED_TENSORFLOW]
+    of_tensorflow = [layer.path for layer in layers if layer.becomes in NEED_TENSORFLOW]
     if of_tensorflow:
         named = ", ".join(map(repr, of_tensorflow))
         notes.append(f"{named} need TensorFlow, on any backend. {hints.TENSORFLOW}")
@@ -187,16 +188,16 @@ def describe(planned: plan.Plan) -> ModelDescription:
     """Return the `ModelDescription` of a `Plan`."""
     legacy, fitting, report = planned.legacy, planned.training, planned.report
     parameters = {  # without those that Keras 3 does not have
-        name: sum(math.prod(w.shape) for w in found if not is_unknown(w))
-        for name, found in legacy.weights.items()
+        name: sum(math.prod(w.shape) for w in item if not is_unknown(w))
+        for name, item in legacy.weights.items()
     }
     itself = report.reconstructions.get("")
     if itself is not None:
         parameters = {**itself.parameters}
     described = tuple(
-        found
+        item
         for node in _inner_layers(legacy.config, "", report)
-        for found in _described(node, "", parameters, report)
+        for item in _described(node, "", parameters, report)
     )
     of_itself = [f"the model itself is {REBUILT}"] if itself is not None else []
     missing = {*dict(report.missing), *report.code, *training.missing(fitting)}

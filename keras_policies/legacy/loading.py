@@ -20,7 +20,11 @@ from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.readers import readers, sources, weights_only
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
-LOST = "rebuild", "numbers", "refuse"  # what happens to layers whose classes are lost
+LOST = (
+    "rebuild",
+    "numbers",
+    "refuse",
+)  # what happens to layers whose classes are missing
 
 
 def load_model(
@@ -57,8 +61,8 @@ def load_model(
             computes in float16 then, a `LossScaleOptimizer` in the file is removed.
             None keeps all policies.
         lost: str, what happens to layers and models of a SavedModel whose classes are
-            not to be found. `"rebuild"` makes them of stock layers and `keras.ops`, by
-            the functions that the file recorded, with one warning that lists them;
+            missing. `"rebuild"` makes them of stock layers and `keras.ops`, from their
+            traced functions in the file, with one warning that lists them;
             `"numbers"` does so, too, but where these look texts up by numbers, such as
             the names of classes, it gives the numbers, which every backend can have;
             `"refuse"` raises an error that names their classes.
@@ -68,7 +72,7 @@ def load_model(
             metadata (`tf.Module`, `model.export` of Keras 3) the serving signature.
         verify: bool or None, whether the model is compared with the graph in its own
             file, which every SavedModel has: on seeded inputs, both must give the same
-            outputs. None compares where parts were made of recorded functions or code;
+            outputs. None compares if layers were rebuilt from functions or code;
             True compares any SavedModel; False none.
 
     Returns:
@@ -115,10 +119,10 @@ def load_model(
 
 
 def checked_lost(lost: str) -> dict[str, bool]:
-    """Return what the argument `lost` means, as keyword arguments of `rebuild`."""
+    """Return what the argument `lost` means, as keyword arguments of `plan.make`."""
     if lost not in LOST:
         raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
-    return {"rebuild_lost": lost != "refuse", "keeps_texts": lost != "numbers"}
+    return {"reconstructs": lost != "refuse", "keeps_texts": lost != "numbers"}
 
 
 def open_with_keras(
@@ -133,8 +137,8 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
     if built.not_converted:
         warn.warn(
             f"{path}: the model was opened, but this was left out of its training "
-            f"configuration: {'; '.join(built.not_converted)}. Call model.compile(...) with "
-            "what you want in its place."
+            f"configuration: {'; '.join(built.not_converted)}. Call model.compile(...) "
+            "with what you want in its place."
         )
     if built.plan.reconstruction.layers:
         warn.warn(f"{path}: {built.plan.reconstruction}")
@@ -176,8 +180,8 @@ def rebuild(
     """Read a legacy file, plan its model and build it, with a progress bar.
 
     A class of the file that only has the name of one of Keras's is rebuilt like any
-    other whose code is lost: its config, its weights or its outputs show it. Where that
-    does not help, a model that lists its layers becomes its recorded function: a config
+    other whose class is missing: its config, its weights or its outputs show it. Where that
+    does not help, a model that lists its layers becomes its traced function: a config
     does not say which masks the lost layers in it make or change.
 
     User-defined classes are those of the surrounding `custom_object_scope`. The errors
@@ -283,18 +287,18 @@ def load_weights(model: keras.Model, path: Path) -> None:
     sources.check_meant(path, weights=True)
     with weights_only.read(path) as (by_layer, state), errors.corrupt(path):
         by_name = weights.by_model_names(model, by_layer)
-        pairs, left = weights.pair(model, by_name, "objects")
+        pairs, not_loaded = weights.pair(model, by_name, "objects")
         # Read, with checksums, before anything is changed.
-        found = [targets.value_for(*pair) for pair in pairs]
+        arrays = [targets.value_for(*pair) for pair in pairs]
         restores = state.iterations is not None and getattr(model, "optimizer", None)
-        state = compiling.held(state) if restores else state
-    for (variable, _), value in zip(pairs, found, strict=True):
+        state = compiling.read_slots(state) if restores else state
+    for (variable, _), value in zip(pairs, arrays, strict=True):
         variable.assign(value)
     targets.settle(model)
     if restores:
         problems = compiling.restore(model, state, pairs)
-        left += [f"the state of the optimizer: {each}" for each in problems]
+        not_loaded += [f"the state of the optimizer: {each}" for each in problems]
         if isinstance(model.optimizer, LossScaleOptimizer):
             compiling.restore_loss_scale(model.optimizer, state)
-    if left:
-        warn.warn(f"{path}: the weights were loaded, without {'; '.join(left)}.")
+    if not_loaded:
+        warn.warn(f"{path}: the weights were loaded, without {'; '.join(not_loaded)}.")

@@ -37,7 +37,7 @@ class Outcome:
     path: str
     status: str  # one of the constants above
     # Plain values, with the same keys for each file of a command; None for no value.
-    found: Config
+    details: Config
     error: str | None = None  # why nothing was found or done
 
     @property
@@ -51,7 +51,7 @@ class Outcome:
             "path": self.path,
             "status": self.status,
             "error": self.error,
-            **{name: value for name, value in self.found.items() if name != "path"},
+            **{name: value for name, value in self.details.items() if name != "path"},
         }
 
 
@@ -71,7 +71,7 @@ class Task:
         return self._outcome(self._run)
 
     def again(self) -> "Task":
-        """Return what to do if the process ends that is about to do this."""
+        """Return the outcome to report if the process dies during this task."""
         return self
 
     def failed(self, error: str) -> Outcome:
@@ -79,12 +79,12 @@ class Task:
         return Outcome(self.path, FAILED, dict.fromkeys(self.KEYS), error)
 
     def _run(self) -> tuple[str, Config]:
-        """Return the status and what was found."""
+        """Return the status and the details."""
         raise NotImplementedError
 
-    def _outcome(self, work: Callable[[], tuple[str, Config]]) -> Outcome:
+    def _outcome(self, action: Callable[[], tuple[str, Config]]) -> Outcome:
         try:
-            return Outcome(self.path, *work())
+            return Outcome(self.path, *action())
         except Keras3ModelError as error:
             return dataclasses.replace(self.failed(str(error)), status=KERAS_3)
         except LegacyModelError as error:
@@ -105,8 +105,8 @@ class Inspection(Task):
     KEYS = _names(inspection.ModelDescription)
 
     def _run(self) -> tuple[str, Config]:
-        found = inspection.inspect_model(self.path)
-        return (MISSING if found.missing else OPENS), found.as_dict()
+        description = inspection.inspect_model(self.path)
+        return (MISSING if description.missing else OPENS), description.as_dict()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,10 +159,10 @@ class Conversion(Task):
         return converted
 
     def _run(self) -> tuple[str, Config]:
-        found = self.convert()
-        if found.source.parameters > LARGE:
+        converted = self.convert()
+        if converted.source.parameters > LARGE:
             gc.collect()  # a model refers to itself, so it would stay for a while
-        return CONVERTED, found.as_dict()
+        return CONVERTED, converted.as_dict()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,8 +209,8 @@ class Verification(Task):
         compared = conversion.verify_model(
             self.path, self.outputs, objects, **self.options
         )
-        found = str(self.outputs), *compared
-        return VERIFIED, dict(zip(self.KEYS, found, strict=True))
+        values = str(self.outputs), *compared
+        return VERIFIED, dict(zip(self.KEYS, values, strict=True))
 
 
 def _imported() -> ModuleType:

@@ -154,7 +154,7 @@ def _as_tensor(value: Array) -> Any:
     return importlib.import_module("tensorflow").constant(value)
 
 
-def _comparison(found: Array, wanted: Array, share: float, name: str) -> Comparison:
+def _comparison(actual: Array, wanted: Array, share: float, name: str) -> Comparison:
     """Compare two arrays. Integers and texts must be equal; NaN never is.
 
     Refuse a recorded output that the output for any other input might be as near to.
@@ -162,7 +162,7 @@ def _comparison(found: Array, wanted: Array, share: float, name: str) -> Compari
     if not wanted.size:
         return Comparison(0.0, 0.0)
     if wanted.dtype.kind in TEXTS:
-        same = np.array_equal(found.astype("S"), np.char.encode(wanted, "utf-8"))
+        same = np.array_equal(actual.astype("S"), np.char.encode(wanted, "utf-8"))
         return Comparison(0.0 if same else float("inf"), 0.0)
     exact = wanted.astype("float64")
     is_rounded = np.issubdtype(wanted.dtype, np.inexact)
@@ -175,4 +175,4 @@ def _comparison(found: Array, wanted: Array, share: float, name: str) -> Compari
             f"between its rows, and {allowed:.3g} is allowed for rounding.",
             "Record outputs for inputs that differ more, or convert without comparing.",
         )
-    return Comparison(float(np.max(np.abs(found.astype("float64") - exact))), allowed)
+    return Comparison(float(np.max(np.abs(actual.astype("float64") - exact))), allowed)

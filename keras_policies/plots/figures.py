@@ -56,7 +56,7 @@ def scale_text(scale: float) -> str:
 
 
 def draw_float16(axes: Any, shown: Collection[int]) -> None:
-    """Draw zones where float16 has numbers, and say what it makes of the others.
+    """Draw zones where float16 has numbers, and label how it rounds the others.
 
     The x axis of `axes` is the exponent of a power of two, and includes all of `shown`.
     """

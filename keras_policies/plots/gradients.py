@@ -276,10 +276,10 @@ def _scale(model: keras.Model, loss_scale: float | None) -> float:
 def _labels(sizes: dict[float, Magnitudes], stay_zero: int) -> list[str]:
     """Return the label of each series; `stay_zero` gradients are zero in all series."""
     labels = []
-    for scale, one in sizes.items():
-        is_compared = scale == 1 and len(sizes) > 1 and one.zeros
+    for scale, series in sizes.items():
+        is_compared = scale == 1 and len(sizes) > 1 and series.zeros
         stay = f" ({stay_zero:,} with the scale too)" if is_compared else ""
-        counts = f"{one.zeros:,} zero{stay}, {one.non_finite:,} inf or NaN"
+        counts = f"{series.zeros:,} zero{stay}, {series.non_finite:,} inf or NaN"
         labels.append(f"loss{_factor(scale)}: {counts}")
     return labels
 

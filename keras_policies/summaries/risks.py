@@ -88,7 +88,7 @@ def _activations(layer: keras.Layer) -> list[str]:
         return ["softmax"]
     # Under any attribute. (An LSTM's `activation` is a property, its cell's attribute.)
     values = {id(value) for value in vars(layer).values()}
-    return [name for name, one in ACTIVATIONS.items() if id(one) in values]
+    return [name for name, item in ACTIVATIONS.items() if id(item) in values]
 
 
 def _condition(parent: keras.Layer) -> str:

@@ -284,9 +284,9 @@ def test_what_is_no_longer_held_is_given_back():
     interpreter = Interpreter(TracedFunctions({}, {}, {}, {"main": function}, {}))
     trace = ConcreteFunction("main", ((TensorSpec((), "float32", "x0"),), {}), (), ())
     with budget.anew(0):
-        before = budget.left()
+        before = budget.memory_left()
         interpreter.run(trace, [np.zeros(1_000_000, "float32")])
-        assert before - budget.left() == 4_000_000
+        assert before - budget.memory_left() == 4_000_000
 
 
 def test_an_op_without_a_counterpart_is_named(folder, monkeypatch):

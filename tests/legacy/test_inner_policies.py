@@ -168,7 +168,7 @@ def test_an_argument_that_the_file_does_not_record_is_to_have_a_default():
 def test_convert_says_that_the_new_file_does_not_record_such_policies(tmp_path):
     new = tmp_path / "new.keras"
     converted = keras_policies.convert_model(FOLDER / FILES[2], new, CUSTOM)
-    (note,) = converted.not_converted
+    (note,) = converted.left_out
     assert "'blocks/0/first' (mixed_float16)" in note
     assert "'blocks/0/exact'" not in note
     with keras_policies.policy_scope(MIXED):

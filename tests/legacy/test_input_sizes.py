@@ -47,7 +47,7 @@ def sized(shape, axis, mean):
     ]
     model = {"class_name": "Sequential", "config": {"name": "s", "layers": layers}}
     weight = LegacyWeight("mean", "n/mean", mean, np.dtype("float32"), lambda: None)
-    found = input_sizes.known(model, {"n": (weight,)})
+    found = input_sizes.with_sizes(model, {"n": (weight,)})
     return [x["config"].get("batch_input_shape") for x in found["config"]["layers"]]
 
 

@@ -1,4 +1,4 @@
-"""Models whose classes are lost are made of the functions that the file recorded."""
+"""Models whose classes are missing are rebuilt from their traced functions."""
 
 import dataclasses
 import json
@@ -372,7 +372,7 @@ def test_inspect_names_what_is_rebuilt(of):
     described = {
         layer.path: (layer.class_name, layer.becomes) for layer in found.layers
     }
-    assert described["outer"] == ("Outer", "rebuilt from its recorded function")
+    assert described["outer"] == ("Outer", "rebuilt from its traced function")
     assert described["outer/dense"] == ("Dense", "Dense")
     assert "keras.ops" not in {becomes for _, becomes in described.values()}
 
@@ -381,7 +381,7 @@ def test_inspect_names_what_is_rebuilt(of):
 def test_convert_lists_what_is_rebuilt(of, tmp_path):
     path = of("2.15.1/nested").model
     converted = keras_policies.convert_model(path, tmp_path / "new.keras")
-    assert "'outer' (Outer)" in "; ".join(converted.not_converted)
+    assert "'outer' (Outer)" in "; ".join(converted.left_out)
 
 
 def node(name, op, *inputs, **attributes):

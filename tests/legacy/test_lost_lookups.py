@@ -1,6 +1,6 @@
-"""Lookup layers inside a lost layer come back as those layers, with what they learned.
+"""Lookup layers inside a layer of a missing class stay so, with what they learned.
 
-Written by write_lost_lookups.py: one is called by the lost layer, which holds it under
+Written by write_lost_lookups.py: one is called by the layer, which holds it under
 another name than its own, and one by a Sequential inside.
 """
 

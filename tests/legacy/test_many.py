@@ -65,7 +65,7 @@ def test_a_process_that_ends_takes_no_other_file_with_it(tmp_path):
     last = conversion(BAD, tmp_path / "2.keras", ends)
     outcomes = many.run([last, good], 2, "Converting")
     assert outcomes[0].error == f"{BAD}: {many.ENDED}"
-    assert outcomes[1].found["destination"] == str(tmp_path / "0.keras")
+    assert outcomes[1].details["destination"] == str(tmp_path / "0.keras")
 
 
 class EndsOnce(tasks.Conversion):
@@ -84,7 +84,7 @@ def test_a_file_that_was_written_when_its_process_ended_is_written_again(tmp_pat
     once = EndsOnce(**vars(conversion(GOOD, tmp_path / "0.keras")))
     (outcome,) = many.run([once], 2, "Converting")
     assert (tmp_path / "0.once").exists()
-    assert outcome.found["destination"] == str(tmp_path / "0.keras")
+    assert outcome.details["destination"] == str(tmp_path / "0.keras")
 
 
 def test_a_file_that_was_there_before_is_not_written_over(tmp_path):

@@ -1,4 +1,4 @@
-"""Each rule that recognises a layer in a recorded function, on a function of few nodes.
+"""Each rule that recognises a layer in a traced function, on a small function.
 
 The functions are written here by hand; those that TensorFlow recorded are in test_lost.
 Each model is also compared with what the interpreter computes from the same nodes.

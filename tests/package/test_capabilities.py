@@ -1,4 +1,4 @@
-"""Each private place is taken away in turn: what leans on it fails, the rest works."""
+"""Each private name is taken away in turn: what needs it fails, the rest works."""
 
 import json
 import os

@@ -210,7 +210,7 @@ def test_convert_refuses_lost_classes_and_takes_a_signature(tmp_path, capsys):
     with pytest.raises(LegacyModelError, match="'nothing'"):
         convert_model(MODEL, new, signature="nothing")
     assert main(["convert", MODEL, new, "--signature", "serving_default"]) == 0
-    assert "the model itself is rebuilt from its recorded f" in capsys.readouterr().out
+    assert "the model itself is rebuilt from its traced f" in capsys.readouterr().out
 
 
 LOST = legacy_files.MORE / "2.4.4" / "custom_layer" / "saved_model"
@@ -233,8 +233,8 @@ def test_an_error_or_a_note_about_a_class_names_the_option(tmp_path, capsys):
 
 
 def test_a_model_that_had_no_class_asks_for_none(tmp_path):
-    not_converted = convert_model(MODULE, tmp_path / "new.keras").not_converted
-    assert not_converted[-1].endswith("in inference, they are their mean.")
+    left_out = convert_model(MODULE, tmp_path / "new.keras").left_out
+    assert left_out[-1].endswith("in inference, they are their mean.")
 
 
 @pytest.mark.parametrize(
@@ -653,7 +653,7 @@ def test_inspect_says_that_a_subclassed_model_is_rebuilt(capsys):
     path = legacy_files.MORE / "2.4.4" / "subclassed" / "saved_model"
     assert main(["inspect", str(path)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "the model itself is rebuilt from its recorded function" in printed
+    assert "the model itself is rebuilt from its traced function" in printed
 
 
 def test_inspect_says_of_a_subclassed_model_that_its_layers_are_not_in_the_file(capsys):

@@ -1,4 +1,4 @@
-"""The rooms of the package and which of them a room may import: data flows one way."""
+"""The packages of the project, and which of them each may import."""
 
 import ast
 import pathlib
@@ -12,7 +12,7 @@ pytestmark = legacy_files.once_for_all_keras
 
 PACKAGE = pathlib.Path(keras_policies.__file__).parent
 SHARED = {"base", "guards"}
-# Room of legacy/ -> the rooms that it may import; front doors may import all.
+# Package of legacy/ -> the packages that it may import; public modules import all.
 MAY_IMPORT = {
     "base": {"base"},
     "guards": SHARED,
@@ -54,39 +54,41 @@ def is_module(name):
     return path.is_dir() or path.with_suffix(".py").is_file()
 
 
-def forbidden(room, names):
-    """Return the imports of a room of legacy/ that run against the arrows."""
+def forbidden(package, names):
+    """Return the imports of a package of legacy/ that break the import rules."""
     found = set()
     for name in names:
         if name.startswith("keras_policies.legacy."):
             target = name.split(".")[2]
-            if target not in MAY_IMPORT[room]:
+            if target not in MAY_IMPORT[package]:
                 found.add(name)
-        elif room in WITHOUT_KERAS and f"{name}.".startswith(KERAS):
+        elif package in WITHOUT_KERAS and f"{name}.".startswith(KERAS):
             found.add(name)
     return found
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_a_room_of_legacy_imports_only_what_is_below_it(room):
-    found = {path: forbidden(room, names) for path, names in modules(f"legacy/{room}")}
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_package_of_legacy_imports_only_what_is_below_it(package):
+    found = {
+        path: forbidden(package, names) for path, names in modules(f"legacy/{package}")
+    }
     assert {path: names for path, names in found.items() if names} == {}
 
 
-@pytest.mark.parametrize("room", ["values", "ops", "bytecode", "plan"])
-def test_a_file_is_described_without_importing_keras(room):
-    makers = f"legacy/{room}/layer.py"  # imported to build
+@pytest.mark.parametrize("package", ["values", "ops", "bytecode", "plan"])
+def test_a_file_is_described_without_importing_keras(package):
+    makers = f"legacy/{package}/layer.py"  # imported to build
     direct = {
         path: [name for name in names if f"{name}.".startswith("keras.")]
-        for path, names in modules(f"legacy/{room}")
+        for path, names in modules(f"legacy/{package}")
         if path != makers
     }
     assert {path: names for path, names in direct.items() if names} == {}
 
 
-def test_every_room_of_legacy_has_its_arrows():
-    rooms = {path.name for path in (PACKAGE / "legacy").iterdir() if path.is_dir()}
-    assert rooms - {"__pycache__"} == set(MAY_IMPORT)
+def test_every_package_of_legacy_has_import_rules():
+    packages = {path.name for path in (PACKAGE / "legacy").iterdir() if path.is_dir()}
+    assert packages - {"__pycache__"} == set(MAY_IMPORT)
 
 
 def test_legacy_imports_nothing_of_the_package_root():
@@ -106,7 +108,7 @@ def test_keras_internals_imports_nothing_of_ours():
 
 
 @pytest.mark.parametrize(
-    ("room", "above"),
+    ("package", "above"),
     [
         pytest.param("legacy", ("summaries", "plots", "cli"), id="legacy"),
         pytest.param("summaries", ("legacy", "plots", "cli"), id="summaries"),
@@ -114,14 +116,14 @@ def test_keras_internals_imports_nothing_of_ours():
         pytest.param("backends", ("legacy", "summaries", "plots"), id="backends"),
     ],
 )
-def test_rooms_beside_each_other_do_not_import_one_another(room, above):
+def test_packages_beside_each_other_do_not_import_one_another(package, above):
     beginnings = tuple(f"keras_policies.{name}" for name in above)
-    for path, names in modules(room):
+    for path, names in modules(package):
         assert {name for name in names if name.startswith(beginnings)} == set(), path
 
 
 @pytest.mark.parametrize(
-    ("room", "source"),
+    ("package", "source"),
     [
         pytest.param(
             "readers",
@@ -138,9 +140,11 @@ def test_rooms_beside_each_other_do_not_import_one_another(room, above):
             "readers", "from keras_policies.late import keras", id="reader-of-late"
         ),
         pytest.param(
-            "ops", "from keras_policies.legacy import loading", id="ops-of-a-front-door"
+            "ops",
+            "from keras_policies.legacy import loading",
+            id="ops-of-a-public-module",
         ),
     ],
 )
-def test_an_import_against_the_arrows_is_found(room, source):
-    assert forbidden(room, imported(source)) != set()
+def test_an_import_against_the_rules_is_found(package, source):
+    assert forbidden(package, imported(source)) != set()

@@ -94,8 +94,8 @@ def test_every_public_name_is_given_to_the_type_checker():
 
 
 def test_importing_twice_changes_nothing():
-    seams = keras.Layer.__call__, keras.Model.compile
-    stock = [s._keras_policies_stock for s in seams]
+    patched = keras.Layer.__call__, keras.Model.compile
+    stock = [s._keras_policies_stock for s in patched]
     importlib.reload(keras_policies)
     again = keras.Layer.__call__, keras.Model.compile
     assert [s._keras_policies_stock for s in again] == stock

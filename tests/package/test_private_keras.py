@@ -16,7 +16,7 @@ import keras_policies
 from keras_policies.keras_internals import private_api
 
 PACKAGE = pathlib.Path(keras_policies.__file__).parent
-ROOM = PACKAGE / "keras_internals"
+INTERNALS = PACKAGE / "keras_internals"
 
 CONFIG = "ending of a key in the config of a layer"
 FILE = "name in the files of tf.keras"
@@ -41,7 +41,7 @@ BY_NAME = {"delattr", "getattr", "hasattr", "setattr"}
 
 def test_private_keras_is_in_one_place():
     leaning = {p.parent for p in PACKAGE.rglob("*.py") if "keras.src" in p.read_text()}
-    assert leaning == {ROOM}
+    assert leaning == {INTERNALS}
 
 
 def test_the_place_for_private_keras_knows_nothing_of_ours():
@@ -109,7 +109,7 @@ def test_private_attributes_of_keras_are_used_in_one_place():
     found = {
         path.relative_to(PACKAGE).as_posix(): private_uses(path.read_text())
         for path in PACKAGE.rglob("*.py")
-        if path.parent != ROOM
+        if path.parent != INTERNALS
     }
     others = {path: sorted(uses - {*ALLOWED}) for path, uses in found.items()}
     assert {path: uses for path, uses in others.items() if uses} == {}

@@ -104,7 +104,7 @@ def legacy_models() -> None:
     mp.convert_model("model_of_2020", "new.keras", lost="refuse", signature="serve")
     assert_type(converted.destination, str)
     assert_type(converted.largest_difference, float | None)
-    assert_type(converted.not_converted, tuple[str, ...])
+    assert_type(converted.left_out, tuple[str, ...])
     try:
         mp.load_model("nothing")
     except mp.LegacyModelError as error:

@@ -1,7 +1,7 @@
-"""Uses the package under a Keras in which one private place has moved.
+"""Uses the package under a Keras in which one private name has moved.
 
-`python without_private_api.py` prints a JSON object: place -> outcomes. Keras is imported
-once, and each place is taken away in a fork of this process.
+`python without_private_api.py` prints a JSON object: place -> outcomes. Keras is
+imported once, and each place is taken away in a fork of this process.
 
 Keras itself goes on working, as if it kept the thing elsewhere: a copy without it
 replaces the module at the old place, once Keras has imported what it needs.

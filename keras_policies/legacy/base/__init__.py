@@ -1,1 +1,1 @@
-"""What every room of `legacy/` shares: values, names and errors; no I/O."""
+"""Values, names and errors that all packages of `legacy/` share; no I/O."""

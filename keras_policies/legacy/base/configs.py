@@ -11,7 +11,7 @@ from keras_policies.annotations import Config
 LOOKUPS = "StringLookup", "IntegerLookup", "TextVectorization"
 # Groups in a `.keras` file of Keras 2, where a layer goes by its class and a counter.
 LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
-PROGRAM = "keras_policies>Program"  # the registered name of a lost layer
+PROGRAM = "keras_policies>Program"  # the registered name of a rebuilt layer
 
 
 def name_of(config: Config) -> str:
@@ -43,7 +43,7 @@ def inner_layers(config: Config) -> list[Config]:
 
 
 def is_program(converted: Config) -> bool:
-    """Return whether a config is that of a lost layer which became a program."""
+    """Return whether a config is that of a layer which became a program."""
     return converted.get("registered_name") == PROGRAM
 
 
@@ -129,7 +129,7 @@ def special_tokens(class_name: str, config: Mapping[str, Any]) -> list[Any]:
 
 
 def output_mode(config: Mapping[str, Any]) -> str:
-    """Return what a lookup layer outputs: `"int"` where its config does not say."""
+    """Return the output mode of a lookup layer, `"int"` if its config has none."""
     return str(config.get("output_mode") or "int")
 
 

@@ -24,7 +24,7 @@ class LegacyModelError(ValueError):
 
     Args:
         reason: str, what was found and what was expected.
-        remedy: str, what the user can do, a whole sentence; `""` if there is nothing.
+        hint: str, what the user can do, a whole sentence; `""` if there is nothing.
         path: str or path of the file or folder, or None while it is not known.
         layer: str, the path of the layer in its model, or None if it concerns none.
         suspects: names of classes of Keras that a layer of the file has, too, and that

@@ -1,4 +1,4 @@
-"""What a user can do, said in one place for each remedy that several errors give."""
+"""Hints that several errors give: what the user can do."""
 
 import contextvars
 
@@ -23,7 +23,7 @@ TRUST = "If you trust where it came from, pass safe_mode=False (--unsafe)."
 
 
 def load_weights_into_code(path: FilePath) -> str:
-    """Return the remedy where a file holds weights but no model to be rebuilt."""
+    """Return the hint for a file that has weights, but no model to rebuild."""
     return (
         "Build the model in code, and call "
         f"keras_policies.load_weights(model, {str(path)!r})."
@@ -36,7 +36,7 @@ def name_options() -> None:
 
 
 def custom_object(name: str, value: str = "...") -> str:
-    """Return what the user has to pass to give a class or a function by name.
+    """Return the argument with which a user passes a class or a function by name.
 
     `value` stands for the object.
 
@@ -50,5 +50,5 @@ def custom_object(name: str, value: str = "...") -> str:
 
 
 def pass_custom_object(name: str) -> str:
-    """Return the remedy where the user has to give a class or a function by name."""
+    """Return the hint to pass a class or a function by name."""
     return f"Pass a class of your own: {custom_object(name)}."

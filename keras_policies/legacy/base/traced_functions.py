@@ -1,7 +1,7 @@
-"""What a SavedModel recorded of its functions, as frozen values.
+"""The traced functions of a SavedModel, as frozen values.
 
-tf.keras wrote beside the config of each layer the functions that it traced. Where the
-class of a layer is lost, its function says what the layer did. Sources:
+tf.keras wrote the functions that it traced beside the config of each layer. If the
+class of a layer is missing, its function says what the layer did. Sources:
 tensorflow/core/framework/function.proto,
 tensorflow/core/protobuf/saved_object_graph.proto.
 """
@@ -107,21 +107,21 @@ class Table(NamedTuple):
     def find(self, keys: Array, other: Array) -> Array:
         """Return the values of some keys; `other` is that of any key not in it."""
         numbers = {key: number for number, key in enumerate(self.keys.tolist())}
-        every = np.concatenate(
+        values = np.concatenate(
             [self.values, np.asarray(other, self.values.dtype)[None]]
         )
         positions = [numbers.get(key, -1) for key in keys.reshape(-1).tolist()]
-        found: Array = every[positions].reshape(*keys.shape, *every.shape[1:])
-        return found
+        result: Array = values[positions].reshape(*keys.shape, *values.shape[1:])
+        return result
 
 
 @dataclasses.dataclass(frozen=True)
 class ConcreteFunction:
-    """A function of an object, for arguments of one kind.
+    """A function of an object, traced for arguments of one structure.
 
-    `inputs` is `(args, kwargs)`; its `TensorSpec`s, flattened with the keys of dicts sorted,
-    are the first arguments of the function. `captures` are the others, the numbers of
-    the objects in them. The function returns `losses` after the outputs.
+    `inputs` is `(args, kwargs)`; its `TensorSpec`s, flattened with the keys of dicts
+    sorted, are the first arguments of the function. `captures` are the others, the
+    numbers of the objects in them. The function returns `losses` after the outputs.
     """
 
     function: str
@@ -173,6 +173,6 @@ class TracedFunctions:
 
     @property
     def regularizers(self) -> list[ConcreteFunction]:
-        """The regularizers of all layers, of which the root knows its own alone."""
-        every = (each for layer in self.layers.values() for each in layer.regularizers)
-        return [*{each.function: each for each in every}.values()]
+        """The regularizers of all layers; the root layer lists only its own."""
+        traces = (each for layer in self.layers.values() for each in layer.regularizers)
+        return [*{each.function: each for each in traces}.values()]

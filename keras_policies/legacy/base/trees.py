@@ -1,7 +1,7 @@
 """Trees: lists, tuples and dicts of leaves, which `optree` walks, as in Keras.
 
-A named tuple is a leaf, such as a `TensorSpec`. Dicts are walked in the order of their sorted
-keys, as TensorFlow flattens them.
+A named tuple is a leaf, such as a `TensorSpec`. Dicts are walked in the
+order of their sorted keys, as TensorFlow flattens them.
 """
 
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""`Plan` to `keras.Model`: the only room that makes, fills and compiles models."""
+"""`Plan` to `keras.Model`: the only package that creates, fills and compiles models."""

@@ -25,7 +25,7 @@ from keras_policies.legacy.build import (
     own_classes,
 )
 from keras_policies.legacy.build.checking import Check
-from keras_policies.legacy.build.programs import Made
+from keras_policies.legacy.build.programs import BuiltLayers
 from keras_policies.legacy.build.targets import Pairs, assign, restore_states, settle
 from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.guards import budget
@@ -58,15 +58,15 @@ def build(
     ranks = keras_internals.checking_shapes(budget.check_rank)
     with located(legacy.path), blank, ranks:
         _check_texts(plan)
-        model, made = _make(plan)
+        model, built = _make(plan)
         with corrupt(legacy.path):
             made_in_code.fill_lookups(model, legacy.vocabularies)
             replaced = plan.report.replaced_variables
             weights = {
-                name: tuple(weight for weight in held if weight.number not in replaced)
-                for name, held in legacy.weights.items()
+                name: tuple(weight for weight in items if weight.number not in replaced)
+                for name, items in legacy.weights.items()
             }
-            pairs, added = pair(model, weights, "added", made.weights)
+            pairs, added = pair(model, weights, "added", built.weights)
             assign(pairs, advance)
             settle(model)
             restore_states(model, legacy.states)
@@ -77,10 +77,11 @@ def build(
             _make_policies_plain(model, plan.policy)
         always = compiling.overridden(legacy, True)
         unused = (
-            f"{name!r}, whose result is used by its shape alone" for name in made.unused
+            f"{name!r}, whose result is used by its shape alone"
+            for name in built.unused
         )
-        found = *legacy.not_converted, *plan.report.not_converted
-        not_converted = [*found, *unused, *added, *always]
+        of_file = *legacy.not_converted, *plan.report.not_converted
+        not_converted = [*of_file, *unused, *added, *always]
         if not plan.reconstruction.copied:  # or it is told already
             not_converted += _untied(pairs)
         if compile:
@@ -108,21 +109,22 @@ def _check_texts(plan: Plan) -> None:
     """Raise if the model returns texts, and the backend has none."""
     if plan.reconstruction.texts and keras.backend.backend() != "tensorflow":
         raise LegacyModelError(
-            f"it returns texts, which are looked up by {', '.join(plan.reconstruction.texts)}, "
+            "it returns texts, which are looked up by "
+            f"{', '.join(plan.reconstruction.texts)}, "
             f"and {keras.backend.backend()} has no texts.",
             "Pass lost='numbers' (--lost numbers) for the numbers of these texts, or a "
             "signature without them, or set KERAS_BACKEND=tensorflow.",
         )
 
 
-def _make(plan: Plan) -> tuple[keras.Model, Made]:
+def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
     """Return the model, built, with variables that hold nothing yet."""
     try:
-        extra: extra_axes.Found = {}
-        model, made = _of_config(plan.config, plan, extra)
+        extra: extra_axes.Axes = {}
+        model, built = _of_config(plan.config, plan, extra)
         if extra:
             wrapped = extra_axes.with_wrappers(plan.config, extra)
-            model, made = _of_config(wrapped, plan, {})
+            model, built = _of_config(wrapped, plan, {})
         inputs = plan.legacy.inputs.values()
         if isinstance(model, keras.Sequential) and not model.built:
             # For inputs of any rank.
@@ -138,23 +140,25 @@ def _make(plan: Plan) -> tuple[keras.Model, Made]:
         raise explanations.explained(problem, error) from error
     if not isinstance(model, keras.Model):
         raise LegacyModelError(f"it holds a {type(model).__name__}, expected a model.")
-    return model, made
+    return model, built
 
 
-def _of_config(config: Config, plan: Plan, extra: extra_axes.Found) -> tuple[Any, Made]:
-    """Return what Keras makes of a config; see `extra_axes` about `extra`."""
-    made = Made([], [])
+def _of_config(
+    config: Config, plan: Plan, extra: extra_axes.Axes
+) -> tuple[Any, BuiltLayers]:
+    """Build the object of a config; see `extra_axes` about `extra`."""
+    built = BuiltLayers([], [])
     config, makers = own_classes.with_makers(
-        config, masks.release(plan.legacy.written_by), plan.policy, extra, made
+        config, masks.release(plan.legacy.written_by), plan.policy, extra, built
     )
-    known = {**plan.report.functions, **makers}
+    scope = {**plan.report.functions, **makers}
     depth = _recursion_limit(plan.reconstruction.depth)
-    # A traceback tells whose class it was.
-    whole = explanations.whole_tracebacks()
-    with keras_internals.custom_object_scope(known), depth, whole:
+    # The traceback names the class that raised.
+    tracebacks = explanations.whole_tracebacks()
+    with keras_internals.custom_object_scope(scope), depth, tracebacks:
         safe_mode = plan.options.safe_mode
         model = keras.saving.deserialize_keras_object(config, safe_mode=safe_mode)
-        return model, made
+        return model, built
 
 
 @contextlib.contextmanager
@@ -168,13 +172,13 @@ def _recursion_limit(depth: int) -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def _make_policies_plain(model: keras.Model, own: PolicyLike | None) -> None:
+def _make_policies_plain(model: keras.Model, model_policy: PolicyLike | None) -> None:
     """Give the model its own policy, and every layer a policy of stock Keras."""
-    if own is not None:
-        model.dtype_policy = own
+    if model_policy is not None:
+        model.dtype_policy = model_policy
         origins.record(model, is_given=True, is_read=True)
     for layer in keras_internals.sublayers(model):
         policy = keras_internals.own_policy(layer)
-        if isinstance(policy, Policy) and policy is not own:
-            keras_internals.set_own_policy(layer, policies.settled(policy))
+        if isinstance(policy, Policy) and policy is not model_policy:
+            keras_internals.set_own_policy(layer, policies.resolved(policy))
             origins.keep(layer)

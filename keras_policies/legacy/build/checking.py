@@ -147,7 +147,7 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
     size = paths.size(plan.legacy.path)
     try:
         with budget.anew(size), keras_internals.texts_as_inputs():
-            return _Comparison(model, traced, trace, tolerance, size).made()
+            return _Comparison(model, traced, trace, tolerance, size).check()
     except LimitError:
         return Check(None, "its graph is too large")
     except (NotInterpretedError, _UnsuitableError) as error:
@@ -169,7 +169,7 @@ def _trace(traced: TracedFunctions, signature: str | None) -> ConcreteFunction |
 
 @dataclasses.dataclass(frozen=True)
 class _Comparison:
-    """A model beside its own graph."""
+    """The comparison of a model with the graph in its own file."""
 
     model: keras.Model
     traced: TracedFunctions
@@ -177,7 +177,7 @@ class _Comparison:
     tolerance: float
     size: int  # of the file, in bytes
 
-    def made(self) -> Check:
+    def check(self) -> Check:
         interpreter = Interpreter(self.traced)
         problems: list[_NotCalledError] = []
         for bound in (None, 2):  # numbers may be classes, and the layer knows how many
@@ -188,8 +188,8 @@ class _Comparison:
                 return self._compared(interpreter, inputs, expected)
             except _NotCalledError as error:
                 problems.append(error)
-        both = [*self._specs, *concrete_functions.specs(self.trace.outputs)]
-        has_texts = any(spec.dtype == "string" for spec in both)
+        specs = [*self._specs, *concrete_functions.specs(self.trace.outputs)]
+        has_texts = any(spec.dtype == "string" for spec in specs)
         if has_texts and keras.backend.backend() != "tensorflow":
             raise _UnsuitableError(f"{keras.backend.backend()} has no texts")
         raise problems[0].reason from problems[0].__cause__
@@ -203,7 +203,7 @@ class _Comparison:
             return specs
         return [
             TensorSpec(
-                tuple(map(_known, spec.shape or (), shape)), spec.dtype, spec.name
+                tuple(map(_size, spec.shape or (), shape)), spec.dtype, spec.name
             )
             for spec, shape in zip(specs, shapes, strict=True)
         ]
@@ -258,8 +258,8 @@ class _Comparison:
     ) -> str:
         """Return how the sum of all losses differs from that of the graph, or "".
 
-        Of a negative loss the model has the absolute value, and in inference, too, what
-        a layer only adds in training.
+        The model has the absolute value of a negative loss. In inference, it also has
+        the losses that a layer only added in training.
         """
         trace = self._with_losses
         if trace is None or not (trace.losses or self.traced.regularizers):
@@ -268,11 +268,11 @@ class _Comparison:
         losses = map(keras.ops.convert_to_numpy, self.model.losses)
         total = sum(map(float, losses))
         try:
-            every = [trace, in_training.twin(self.traced.layers[0], trace)]
-            sums = [self._losses(interpreter, t, inputs) for t in every if t]
+            traces = [trace, in_training.twin(self.traced.layers[0], trace)]
+            sums = [self._losses(interpreter, t, inputs) for t in traces if t]
         except (NotInterpretedError, LimitError):  # an op that the outputs do not need
             return ""
-        if any(np.isclose(total, one, self.tolerance * 10, 1e-6) for one in sums):
+        if any(np.isclose(total, loss, self.tolerance * 10, 1e-6) for loss in sums):
             return ""
         return f"they are {total:.6g} on inputs for which its graph has {sums[0]:.6g}"
 
@@ -314,10 +314,10 @@ class _Comparison:
         names = [spec.name for spec in concrete_functions.specs(self.trace.inputs)]
         if isinstance(structure, dict) and {*structure} == {*names}:
             return dict(zip(names, inputs, strict=True))
-        given: list[steps.Value] = [steps.Argument(i) for i in range(len(inputs))]
-        filled = concrete_functions.unflatten(self.trace.inputs, iter(given))
-        by_argument = dict(zip(given, inputs, strict=True))
-        return steps.mapped(by_argument.__getitem__, reconstruct.inputs(filled, given))
+        leaves: list[steps.Value] = [steps.Argument(i) for i in range(len(inputs))]
+        filled = concrete_functions.unflatten(self.trace.inputs, iter(leaves))
+        by_argument = dict(zip(leaves, inputs, strict=True))
+        return steps.mapped(by_argument.__getitem__, reconstruct.inputs(filled, leaves))
 
     @property
     def is_half(self) -> bool:
@@ -337,11 +337,11 @@ class _Comparison:
         least = _rounding_of_products()
         return [ROUNDINGS * max(least, _share(*pair)) for pair in pairs]
 
-    def _problem(self, found: Array, expected: Array) -> str:
+    def _problem(self, actual: Array, expected: Array) -> str:
         """Return how an output differs from that of the graph, or ""."""
-        if found.shape != expected.shape:
-            return f"the shape {found.shape}, its own graph {expected.shape},"
-        share = _share(found, expected)
+        if actual.shape != expected.shape:
+            return f"the shape {actual.shape}, its own graph {expected.shape},"
+        share = _share(actual, expected)
         if share <= self.tolerance:  # NaN is not <= anything
             return ""
         return f"other numbers than its own graph (by {share:.1g} of the largest)"
@@ -360,13 +360,13 @@ class _Comparison:
         graph: dict[str, Sequence[Any]] = {}
         for call in interpreter.calls:
             graph.setdefault(call.scope, call.outputs)
-        first = {path: (layer, found) for path, layer, found in reversed(calls)}
+        first = {path: (layer, output) for path, layer, output in reversed(calls)}
         for path, (layer, outputs) in reversed(first.items()):
-            found = map(keras.ops.convert_to_numpy, keras.tree.flatten(outputs))
-            pairs = zip(found, graph.get(path, ()), strict=False)
+            arrays = map(keras.ops.convert_to_numpy, keras.tree.flatten(outputs))
+            pairs = zip(arrays, graph.get(path, ()), strict=False)
             if path and any(
-                isinstance(wanted, np.ndarray) and self._problem(one, wanted)
-                for one, wanted in pairs
+                isinstance(wanted, np.ndarray) and self._problem(array, wanted)
+                for array, wanted in pairs
             ):
                 return path, layer
         return "", self.model
@@ -380,7 +380,7 @@ def _rounding_of_products() -> float:
     return _share(product, np.matmul(x, x, dtype="float64"))
 
 
-def _known(size: int | None, other: int | None) -> int | None:
+def _size(size: int | None, other: int | None) -> int | None:
     return other if size is None else size
 
 
@@ -394,24 +394,24 @@ def _differs(path: str, layer: keras.Layer, what: str) -> LegacyModelError:
     )
 
 
-def _share(found: Array, expected: Array) -> float:
+def _share(actual: Array, expected: Array) -> float:
     """Return the largest difference, as a share of the largest number expected.
 
     It is infinite where shapes, whole numbers or texts differ, or one is complex.
     Numbers in the place of texts count as equal.
     """
-    if found.shape != expected.shape:
+    if actual.shape != expected.shape:
         return math.inf
-    if expected.dtype.kind == "O" and found.dtype.kind != "O":
+    if expected.dtype.kind == "O" and actual.dtype.kind != "O":
         return 0.0
-    if found.dtype.kind == "c" != expected.dtype.kind:
+    if actual.dtype.kind == "c" != expected.dtype.kind:
         return math.inf
     if expected.dtype.kind in "iubO":
-        return 0.0 if np.array_equal(found, expected) else math.inf
-    wanted, given = expected.astype("float64"), found.astype("float64")
+        return 0.0 if np.array_equal(actual, expected) else math.inf
+    wanted, numbers = expected.astype("float64"), actual.astype("float64")
     with np.errstate(invalid="ignore"):
-        is_same = (given == wanted) | (np.isnan(given) & np.isnan(wanted))
-        difference = np.where(is_same, 0, np.abs(given - wanted))
+        is_same = (numbers == wanted) | (np.isnan(numbers) & np.isnan(wanted))
+        difference = np.where(is_same, 0, np.abs(numbers - wanted))
     largest = np.max(np.abs(wanted), initial=0, where=np.isfinite(wanted))
     return float(np.max(difference, initial=0) / (largest or 1.0))
 
@@ -455,7 +455,7 @@ def _run(
 
 
 def _keys(traced: TracedFunctions) -> dict[str, list[Any]]:
-    """Return what the tables of a file know, and a text that none does, by dtype."""
+    """Return some keys of a file's tables, and an unknown text, by dtype."""
     keys: dict[str, list[Any]] = {"string": [UNKNOWN], "int64": []}
     for table in traced.tables.values():
         if table is not None:
@@ -488,8 +488,8 @@ def _inputs(
                 PADDING, (-1, *[1] * (len(shape) - 2))
             )
         if keys.get(spec.dtype) and (bound is None or spec.dtype == "string"):
-            known = random.choice(np.array(keys[spec.dtype], drawn.dtype), shape)
-            drawn = np.where(random.random(shape) < SHARE_OF_KEYS, known, drawn)
+            chosen = random.choice(np.array(keys[spec.dtype], drawn.dtype), shape)
+            drawn = np.where(random.random(shape) < SHARE_OF_KEYS, chosen, drawn)
         inputs.append(drawn)
     return inputs
 

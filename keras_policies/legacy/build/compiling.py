@@ -34,19 +34,19 @@ OVERRIDING = {
 
 def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     """Compile the model as it was; return what could not be restored, with reasons."""
-    fitting, made = plan.training, _Made()
+    fitting, objectives = plan.training, _Objectives()
     if fitting is None:
         return []
     named = getattr(model, "output_names", [])  # other than Functional: one output
     outputs = _told_apart(named)
-    losses = _for_every_output(made.objects("losses", fitting.losses), outputs)
-    has_lost_a_loss = bool(made.not_converted)
-    optimizer = made.objects("optimizers", fitting.optimizer)
+    losses = _for_every_output(objectives.objects("losses", fitting.losses), outputs)
+    has_lost_a_loss = bool(objectives.not_converted)
+    optimizer = objectives.objects("optimizers", fitting.optimizer)
     if optimizer is not None and plan.loss_scale is not None:
         optimizer = LossScaleOptimizer(optimizer, plan.loss_scale)
-    metrics = made.metrics(fitting.metrics, outputs)
-    weighted_metrics = made.metrics(fitting.weighted_metrics, outputs)
-    not_converted = [*made.not_converted, *overridden(plan.legacy, False)]
+    metrics = objectives.metrics(fitting.metrics, outputs)
+    weighted_metrics = objectives.metrics(fitting.weighted_metrics, outputs)
+    not_converted = [*objectives.not_converted, *overridden(plan.legacy, False)]
     if has_lost_a_loss:  # or it would silently learn nothing, or something else
         not_converted.append("so the model is not compiled, as it lacks a loss")
     if optimizer is None or has_lost_a_loss:
@@ -77,8 +77,8 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     ]
 
 
-class _Made:
-    """Makes objects from configs; `not_converted` lists the ones that could not be made."""
+class _Objectives:
+    """Makes objects from configs; `not_converted` lists those that it cannot make."""
 
     def __init__(self) -> None:
         self.not_converted: list[str] = []
@@ -189,7 +189,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     return untrained
 
 
-def held(state: LegacyOptimizerState) -> LegacyOptimizerState:
+def read_slots(state: LegacyOptimizerState) -> LegacyOptimizerState:
     """Return a state whose slots are read, with checksums."""
 
     def read(slot: LegacySlot) -> LegacySlot:
@@ -200,12 +200,14 @@ def held(state: LegacyOptimizerState) -> LegacyOptimizerState:
     return dataclasses.replace(state, slots=tuple(map(read, state.slots)))
 
 
-def restore_loss_scale(own: LossScaleOptimizer, state: LegacyOptimizerState) -> None:
+def restore_loss_scale(
+    optimizer: LossScaleOptimizer, state: LegacyOptimizerState
+) -> None:
     """Give a LossScaleOptimizer the scale that the file's optimizer had reached."""
     if state.loss_scale is not None:
-        vars(own)["dynamic_scale"].assign(state.loss_scale)
+        vars(optimizer)["dynamic_scale"].assign(state.loss_scale)
     if state.good_steps is not None:
-        own.step_counter.assign(state.good_steps)
+        optimizer.step_counter.assign(state.good_steps)
 
 
 def _slot_values(
@@ -222,7 +224,7 @@ def _slot_values(
     if not names:
         return [], [f"its class, {type(optimizer).__name__}, is not known"], []
     slots_of = {name: keras_internals.slots(optimizer, name) for name in names}
-    found, problems = {}, []
+    values, problems = {}, []
     for legacy, variable in _with_variables(slots, pairs, trainable):
         if legacy.name not in slots_of:
             problems.append(f"there is no slot {legacy.name!r} in Keras 3")
@@ -236,17 +238,19 @@ def _slot_values(
                 f"{legacy.value.shape} of {legacy.value.dtype}, expected "
                 f"{tuple(slot.shape)} of {slot.dtype}"
             )
-        found[id(slot)] = slot, legacy.value
+        values[id(slot)] = slot, legacy.value
     untrained = []
     is_named = any(not isinstance(slot.variable, int) for slot in slots)
     for variable in trainable:
-        own = [each[id(variable)] for each in slots_of.values() if id(variable) in each]
-        absent = [slot for slot in own if id(slot) not in found]
-        if absent and len(absent) == len(own) and is_named:
+        group = [
+            each[id(variable)] for each in slots_of.values() if id(variable) in each
+        ]
+        absent = [slot for slot in group if id(slot) not in values]
+        if absent and len(absent) == len(group) and is_named:
             untrained.append(f"the file has none of {variable.path}: it starts anew")
         else:
             problems += [f"the file has no value for {slot.path}" for slot in absent]
-    return list(found.values()), problems, untrained
+    return list(values.values()), problems, untrained
 
 
 def _with_variables(
@@ -268,7 +272,7 @@ def _with_variables(
 
 
 def _key(weight: LegacyWeight) -> object:
-    """Return what tells a weight from others, even if it has another path."""
+    """Return a key that identifies a weight, even if it has another path."""
     return id(weight) if weight.number is None else (weight.number,)
 
 

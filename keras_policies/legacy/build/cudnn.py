@@ -67,8 +67,8 @@ def _read(weight: LegacyWeight, name: str, gates: int) -> npt.NDArray[Any]:
     """Read a weight of a cuDNN layer, and return it in Keras's layout."""
     value = weight.read()
     if name == "bias":
-        both = value.reshape(2, -1)
-        return both.sum(axis=0) if gates == LSTM_GATES else both
+        biases = value.reshape(2, -1)
+        return biases.sum(axis=0) if gates == LSTM_GATES else biases
     parts = np.hsplit(value, gates)
     if name == "kernel":  # each gate's part is transposed, and stored in that order
         return np.hstack([part.T.reshape(part.shape, order="F") for part in parts])

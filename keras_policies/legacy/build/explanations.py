@@ -48,9 +48,9 @@ def _root(error: BaseException) -> BaseException:
 
 
 def explained(problem: str, error: BaseException) -> LegacyModelError:
-    """Return the error to raise for one of Keras, with its reason and a remedy."""
+    """Return the error to raise for one of Keras, with its reason and a hint."""
     reason, suspects = innermost(error), [name for name in [_class_of(error)] if name]
-    return LegacyModelError(f"{problem}: {reason}.", _remedy(reason), suspects=suspects)
+    return LegacyModelError(f"{problem}: {reason}.", _hint(reason), suspects=suspects)
 
 
 def _class_of(error: BaseException) -> str | None:
@@ -67,14 +67,16 @@ def _class_of(error: BaseException) -> str | None:
     return None
 
 
-def _remedy(reason: str) -> str:
+def _hint(reason: str) -> str:
     if "requires TensorFlow" in reason:
         return hints.TENSORFLOW
-    found = next((match for item in REFUSED if (match := item.search(reason))), None)
-    if found is None:
+    refused = next((match for item in REFUSED if (match := item.search(reason))), None)
+    if refused is None:
         return ""
-    name = found[1]
+    name = refused[1]
     if hasattr(keras.layers, name):
-        own = f"Keras has a layer {name} of its own: the model's may be another class."
-        return f"{own} {hints.pass_custom_object(name)}"
+        namesake = (
+            f"Keras has a layer {name} of its own: the model's may be another class."
+        )
+        return f"{namesake} {hints.pass_custom_object(name)}"
     return f"Give {name}.__init__ **kwargs, and pass them on to {SUPER}."

@@ -14,33 +14,33 @@ from keras_policies.legacy.base.configs import keras_object
 
 KINDS = "Conv1D", "Conv2D", "Conv3D"
 # The id of a layer's config -> how many axes its input has too many.
-Found = dict[int, int]
+Axes = dict[int, int]
 
 
 class Maker(NamedTuple):
-    """Makes a convolution that notes the extra axes of its input in `found`."""
+    """Makes a convolution that notes the extra axes of its input in `extra_axes`."""
 
     cls: type[keras.Layer]
     key: int
-    found: Found
+    extra_axes: Axes
 
     def from_config(self, config: Config) -> keras.Layer:
         """Return the layer; with extra axes it can be built, but not be run."""
-        made = self.cls.from_config(config)
-        build, output_shape = made.build, made.compute_output_shape
+        layer = self.cls.from_config(config)
+        build, output_shape = layer.build, layer.compute_output_shape
 
         def build_without(input_shape: Any) -> None:
-            extra = len(input_shape) - made.rank - 2
+            extra = len(input_shape) - layer.rank - 2
             if extra <= 0:
-                made.build = build
+                layer.build = build
                 build(input_shape)
                 return
-            self.found[self.key] = extra
+            self.extra_axes[self.key] = extra
             build((None, *input_shape[extra + 1 :]))
-            made.compute_output_shape = _around(output_shape, extra)
+            layer.compute_output_shape = _around(output_shape, extra)
 
-        made.build = build_without
-        return made
+        layer.build = build_without
+        return layer
 
 
 def _around(output_shape: Callable[..., Any], extra: int) -> Callable[..., Any]:
@@ -53,29 +53,29 @@ def _around(output_shape: Callable[..., Any], extra: int) -> Callable[..., Any]:
     return compute_output_shape
 
 
-def maker(config: Config, found: Found) -> Maker | None:
+def maker(config: Config, extra_axes: Axes) -> Maker | None:
     """Return the maker of a convolution by its config, None for any other."""
     name = config.get("class_name")
     if config.get("module") != "keras.layers" or name not in KINDS:
         return None
-    return Maker(getattr(keras.layers, str(name)), id(config), found)
+    return Maker(getattr(keras.layers, str(name)), id(config), extra_axes)
 
 
-def with_wrappers(value: Any, found: Found) -> Any:
+def with_wrappers(value: Any, extra_axes: Axes) -> Any:
     """Return a config with a TimeDistributed for each extra axis of a layer.
 
     It takes the name of the layer, and the graph calls it in place of the layer.
     """
     if isinstance(value, list | tuple):
-        return [with_wrappers(item, found) for item in value]
+        return [with_wrappers(item, extra_axes) for item in value]
     if not isinstance(value, dict):
         return value
-    layer = {key: with_wrappers(item, found) for key, item in value.items()}
-    for _ in range(found.get(id(value), 0)):
-        own = {name: layer["config"].get(name) for name in ("name", "dtype")}
+    layer = {key: with_wrappers(item, extra_axes) for key, item in value.items()}
+    for _ in range(extra_axes.get(id(value), 0)):
+        wrapper_config = {name: layer["config"].get(name) for name in ("name", "dtype")}
         inner = {key: layer[key] for key in keras_object(None, "", {})}
         wrapper = keras_object(
-            "keras.layers", "TimeDistributed", {**own, "layer": inner}
+            "keras.layers", "TimeDistributed", {**wrapper_config, "layer": inner}
         )
         layer = {**layer, **wrapper}
     return layer

@@ -1,4 +1,4 @@
-"""Restores the policies of nested models, and what a user's own classes make in code.
+"""Restores the policies of nested models, and of layers that classes make in code.
 
 No config has these policies, nor the vocabularies of layers made in code. Attributes
 lead to the layers; the object graph of a SavedModel records their policies.
@@ -125,9 +125,9 @@ def fill_lookups(model: keras.Model, vocabularies: Mapping[str, Vocabulary]) -> 
     """Fill the empty lookup layers of a model; refuse any without a vocabulary."""
     for layer, *paths in targets.layers(model, leaves=CLASSES):
         if isinstance(layer, CLASSES):
-            found = [vocabularies[path] for path in paths if path in vocabularies]
+            learned = [vocabularies[path] for path in paths if path in vocabularies]
             with located(layer=paths[0]):
-                _fill(layer, found[0] if found else Vocabulary())
+                _fill(layer, learned[0] if learned else Vocabulary())
 
 
 def _fill(layer: keras.Layer, learned: Vocabulary) -> None:

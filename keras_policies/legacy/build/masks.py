@@ -1,4 +1,4 @@
-"""Lets stock layers hand on and use masks as they did in tf.keras.
+"""Restores how stock layers of tf.keras propagated and used masks.
 
 Keras 3 does otherwise, without a word:
 
@@ -9,7 +9,7 @@ Keras 3 does otherwise, without a word:
 - A recurrent layer called with `initial_state` does not see the mask of its input.
 - MultiHeadAttention takes the masks of its inputs; in tf.keras, from 2.10 on.
 - Softmax takes the mask of its input; in tf.keras, from 2.4 on.
-- Identity and Rescaling hand on the mask; ReLU did so from 2.5 on.
+- Identity and Rescaling propagate masks; ReLU did so from 2.5 on.
 - Bidirectional gives zeros at padding. Before TensorFlow 2.1 it gave the last numbers
   again, as recurrent layers do. A file cannot record that.
 
@@ -60,10 +60,10 @@ def release(written_by: str) -> Release:
         >>> release("TensorFlow 2.4.4"), release("Keras 2.4.0"), release("Keras 2.3.1")
         ((2, 4), (2, 4), (2, 0))
     """
-    found = re.search(r"(\d+)\.(\d+)[.\d]*(-tf)?", written_by)
-    number = (int(found[1]), int(found[2])) if found else NEWEST
+    match = re.search(r"(\d+)\.(\d+)[.\d]*(-tf)?", written_by)
+    number = (int(match[1]), int(match[2])) if match else NEWEST
     is_standalone = written_by.startswith("Keras") and number < (2, 4)
-    return (2, 0) if is_standalone and found and not found[3] else number
+    return (2, 0) if is_standalone and match and not match[3] else number
 
 
 class Maker(NamedTuple):
@@ -76,21 +76,21 @@ class Maker(NamedTuple):
 
     def from_config(self, config: Config) -> keras.Operation:
         """Return the layer, or what calls it; Keras calls this."""
-        made = self.cls.from_config(config)
-        for layer in keras_internals.sublayers(made):
+        stock = self.cls.from_config(config)
+        for layer in keras_internals.sublayers(stock):
             if isinstance(layer, OVER_TIME):
                 layer.supports_masking = True
-        if isinstance(made, JOINING):
-            made.compute_mask = functools.partial(_joined, made)
+        if isinstance(stock, JOINING):
+            stock.compute_mask = functools.partial(_joined, stock)
         if self.ignores_masks:
-            made.supports_masking = isinstance(made, KEEPING)
-        if self.ignores_masks or isinstance(made, PRODUCTS):
-            made.call = _without_masks(made.call)
+            stock.supports_masking = isinstance(stock, KEEPING)
+        if self.ignores_masks or isinstance(stock, PRODUCTS):
+            stock.call = _without_masks(stock.call)
         if self.repeats:
-            for layer in (made.forward_layer, made.backward_layer):
+            for layer in (stock.forward_layer, stock.backward_layer):
                 layer.zero_output_for_mask = False
-        needs_call = self.ignores_masks or isinstance(made, OVER_TIME + PRODUCTS)
-        return _Call(made) if needs_call and self.is_in_graph else made
+        needs_call = self.ignores_masks or isinstance(stock, OVER_TIME + PRODUCTS)
+        return _Call(stock) if needs_call and self.is_in_graph else stock
 
 
 def maker(config: Config, written_in: Release) -> Maker | None:
@@ -108,7 +108,7 @@ def maker(config: Config, written_in: Release) -> Maker | None:
 
 
 class _Call(keras_internals.LayerCall):
-    """Calls a layer in a graph, which then says what becomes of the masks."""
+    """Calls a layer in a graph, and sets the masks of its outputs."""
 
     def __init__(self, layer: keras.Layer) -> None:
         super().__init__(name=layer.name)
@@ -125,12 +125,12 @@ class _Call(keras_internals.LayerCall):
                 self.layer.call = _with_mask_of_input(self.layer.call)
         else:
             args, kwargs = keras.tree.map_structure(_unmasked, (args, kwargs))
-        found = self.layer(*args, **kwargs)
+        output = self.layer(*args, **kwargs)
         if isinstance(self.layer, PRODUCTS):
-            keras_internals.set_mask(found, _joined(self.layer, inputs, masks))
+            keras_internals.set_mask(output, _joined(self.layer, inputs, masks))
         if isinstance(self.layer, KEEPING):
-            keras_internals.set_mask(found, masks[0])
-        return found
+            keras_internals.set_mask(output, masks[0])
+        return output
 
 
 def _unmasked(value: Any) -> Any:
@@ -143,9 +143,9 @@ def _without_masks(stock: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(stock)
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = {key: x for key, x in kwargs.items() if key not in FILLED_IN}
-        args, given = keras.tree.map_structure(_unmasked, (args, given))
-        return stock(*args, **given)
+        unmasked = {key: x for key, x in kwargs.items() if key not in FILLED_IN}
+        args, unmasked = keras.tree.map_structure(_unmasked, (args, unmasked))
+        return stock(*args, **unmasked)
 
     return call
 
@@ -166,13 +166,13 @@ def _joined(
     inputs: Sequence[Tensor],
     mask: Sequence[Tensor | None] | None = None,
 ) -> Tensor | None:
-    """Return the mask of what a layer makes of several tensors."""
-    both = [*zip(inputs, mask or [], strict=False)]
-    known = [each for _, each in both if each is not None]
-    if not known:
+    """Return the mask of a layer's output, from those of several inputs."""
+    pairs = [*zip(inputs, mask or [], strict=False)]
+    masks = [each for _, each in pairs if each is not None]
+    if not masks:
         return None
     axis = getattr(layer, "axis", -1)
     if axis % len(inputs[0].shape) == len(inputs[0].shape) - 1:
-        return functools.reduce(ops.logical_and, known)
-    rows = [ops.any(ops.ones_like(x, "bool"), -1) if m is None else m for x, m in both]
+        return functools.reduce(ops.logical_and, masks)
+    rows = [ops.any(ops.ones_like(x, "bool"), -1) if m is None else m for x, m in pairs]
     return ops.hstack(rows)  # a name that no layer has, unlike `ops.concatenate`

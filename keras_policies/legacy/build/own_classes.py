@@ -32,12 +32,12 @@ class Maker:
         """Return the object, made under its policy; Keras calls this."""
         with located(layer=self.layer), scope(self.policy):
             try:
-                made = self.cls.from_config(config)
+                instance = self.cls.from_config(config)
             except TypeError as error:
                 raise _refusal(self.cls.__name__, config, error) from error
-        if isinstance(made, keras.Layer) and not made.built:
-            _build_under(made, self.policy)
-        return made
+        if isinstance(instance, keras.Layer) and not instance.built:
+            _build_under(instance, self.policy)
+        return instance
 
 
 StockMaker: TypeAlias = masks.Maker | extra_axes.Maker
@@ -78,8 +78,8 @@ def is_stock(layer: keras.Layer) -> bool:
 
 def stock_names(layer: keras.Layer) -> set[str]:
     """Return the names of the classes of Keras that a layer consists of."""
-    every = [layer, *keras_internals.sublayers(layer)]
-    names = {type(one).__name__ for one in every if is_stock(one)}
+    layers = [layer, *keras_internals.sublayers(layer)]
+    names = {type(item).__name__ for item in layers if is_stock(item)}
     return names - {"Functional", "InputLayer", "Sequential"}
 
 
@@ -97,15 +97,15 @@ def with_makers(
     config: Config,
     written_in: masks.Release,
     policy: PolicyLike | None,
-    extra: extra_axes.Found,
-    made: programs.Made,
+    extra: extra_axes.Axes,
+    built: programs.BuiltLayers,
 ) -> tuple[Config, Makers]:
     """Return a config that names a maker for some layers, and the makers by name.
 
-    Those are the user-defined layers, the stock ones that hand on masks, convolutions,
-    which note what they find in `extra`, and programs, which note it in `made`. The
-    names are new, since Keras prefers registered classes to those of a scope. `policy`
-    is the model's own, which its config does not record.
+    Those are the user-defined layers, the stock ones that change masks,
+    convolutions, which note what they find in `extra`, and programs, which note it in
+    `built`. The names are new, since Keras prefers registered classes to those
+    of a scope. `policy` is the model's own, which its config does not record.
     """
     makers: Makers = {}
 
@@ -117,7 +117,7 @@ def with_makers(
         inner = {key: replaced(item) for key, item in value.items()}
         stock: StockMaker | None = masks.maker(value, written_in)
         stock = stock or extra_axes.maker(value, extra)
-        maker = programs.maker(value, made) or _own_maker(value) or stock
+        maker = programs.maker(value, built) or _own_maker(value) or stock
         if maker is None:
             return inner
         if value is config and isinstance(maker, Maker):

@@ -1,7 +1,7 @@
-"""Runs the programs of lost layers on Keras's tensors, while Keras builds the model.
+"""Runs the programs of rebuilt layers on symbolic tensors while Keras builds a model.
 
-The steps are known before, the shapes and dtypes only now. Stock layers are made and
-called, ops become nodes, and each layer is noted with the weights that it holds.
+The plan has the steps; shapes and dtypes are known only now. Stock layers are created
+and called, ops become nodes, and each layer is noted with its weights in the file.
 """
 
 import dataclasses
@@ -32,8 +32,8 @@ from keras_policies.legacy.values.evaluator import is_tensor
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
-    """What programs have made."""
+class BuiltLayers:
+    """The layers that programs have created."""
 
     # Layers, each with the weights in the file that it holds.
     weights: list[tuple[keras.Layer, tuple[LegacyWeight, ...]]]
@@ -42,26 +42,26 @@ class Made:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Maker:
-    """Makes the layer of a program, and notes what is in it in `made`."""
+    """Makes the layer of a program, and notes what is in it in `built`."""
 
-    made: Made
+    built: BuiltLayers
     cls = keras.Model
 
     def from_config(self, config: Config) -> keras.Operation:
         """Return the layer; in a Functional model, what calls it. Keras calls this."""
         program: Program = config["program"]
         with located(layer=program.path or None):
-            layer = _Run(program, config["layers"], self.made).layer()
+            layer = _Run(program, config["layers"], self.built).layer()
         return _Call(program, layer) if config["is_called"] else layer
 
 
-def maker(config: Config, made: Made) -> Maker | None:
+def maker(config: Config, built: BuiltLayers) -> Maker | None:
     """Return the maker of a program by its config, None for any other."""
-    return Maker(made) if is_program(config) else None
+    return Maker(built) if is_program(config) else None
 
 
 class _Call(keras_internals.LayerCall):
-    """Calls the layer of a program as the lost layer was called."""
+    """Calls the layer of a program as the original layer was called."""
 
     def __init__(self, program: Program, layer: keras.Layer) -> None:
         super().__init__(name=layer.name)
@@ -74,20 +74,20 @@ class _Call(keras_internals.LayerCall):
         others = sorted(kwargs.keys() - {*named})
         tensors = [x for x in keras.tree.flatten(args) if is_tensor(x)]
         for name in [*named, *others]:
-            given = [x for x in keras.tree.flatten(kwargs[name]) if is_tensor(x)]
-            if not given and name in named and kwargs[name] is not None:
+            values = [x for x in keras.tree.flatten(kwargs[name]) if is_tensor(x)]
+            if not values and name in named and kwargs[name] is not None:
                 constants = {"0": kwargs[name]}
-                given = [self._op(name, "_Constant", constants)(tensors[:1])]
-            tensors += given
+                values = [self._op(name, "_Constant", constants)(tensors[:1])]
+            tensors += values
         if len(tensors) == len(self.program.inputs) - 1:
             tensors.append(self._op("mask", "_Mask")(tensors[:1]))
         return self.layer(tensors[0] if len(tensors) == 1 else tensors)
 
     def _op(self, name: str, op: str, constants: Config | None = None) -> OpCall:
-        """Return what makes an argument; it is one for all calls of the layer."""
+        """Return the op that creates an argument; all calls of the layer share it."""
         if name not in self._ops:
-            own = f"{self.name}_{name}", self.program.path, op, {"op": op}
-            self._ops[name] = OpCall(*own, constants)
+            arguments = f"{self.name}_{name}", self.program.path, op, {"op": op}
+            self._ops[name] = OpCall(*arguments, constants)
         self._ops[name].constants = constants or {}
         return self._ops[name]
 
@@ -95,8 +95,8 @@ class _Call(keras_internals.LayerCall):
 class _Run:
     """One run of a program."""
 
-    def __init__(self, program: Program, layers: Config, made: Made) -> None:
-        self.program, self.configs, self.made = program, layers, made
+    def __init__(self, program: Program, layers: Config, built: BuiltLayers) -> None:
+        self.program, self.configs, self.built = program, layers, built
         self.layers: dict[str, keras.Layer] = {}
         self.results: list[list[Any]] = []
         self._zero: Tensor | None = None
@@ -105,7 +105,7 @@ class _Run:
             self._names.take(step.name)
 
     def layer(self) -> keras.Layer:
-        """Return the layer that takes the place of the lost one."""
+        """Return the layer that takes the place of the missing one."""
         program = self.program
         if program.is_layer:
             (name,) = self.configs
@@ -117,9 +117,9 @@ class _Run:
             for spec in program.inputs
         ]
         for step in program.steps:
-            found = self._op(step) if isinstance(step, OpStep) else self._call(step)
-            is_nest = isinstance(found, tuple | list | dict)
-            self.results.append(keras.tree.flatten(found) if is_nest else [found])
+            output = self._op(step) if isinstance(step, OpStep) else self._call(step)
+            is_nest = isinstance(output, tuple | list | dict)
+            self.results.append(keras.tree.flatten(output) if is_nest else [output])
         ends = mapped(lambda value: as_output(self._value(value)), program.ends)
         model = keras.Model(
             _unwrapped(mapped(self._value, program.starts)),
@@ -128,13 +128,13 @@ class _Run:
         )
         names = {layer.name for layer in model.layers}
         self._note([name for name in self.layers if name in names])
-        self.made.unused.extend(name for name in self.layers if name not in names)
+        self.built.unused.extend(name for name in self.layers if name not in names)
         return model
 
     def _note(self, names: list[str]) -> None:
         weights = self.program.weights
         noted = ((self.layers[name], weights[name]) for name in names if weights[name])
-        self.made.weights.extend(noted)
+        self.built.weights.extend(noted)
 
     def _layer(self, name: str) -> keras.Layer:
         if name not in self.layers:
@@ -144,21 +144,21 @@ class _Run:
 
     def _op(self, step: OpStep) -> Any:
         inputs = [*map(self._value, step.inputs)]
-        known = [isinstance(value, Constant) for value in step.inputs]
-        both = [*zip(inputs, known, strict=True)]
+        is_constant = [isinstance(value, Constant) for value in step.inputs]
+        pairs = [*zip(inputs, is_constant, strict=True)]
         constants = {
-            str(i): value for i, (value, is_known) in enumerate(both) if is_known
+            str(i): value for i, (value, is_fixed) in enumerate(pairs) if is_fixed
         }
-        tensors = [value for value, is_known in both if not is_known]
+        tensors = [value for value, is_fixed in pairs if not is_fixed]
         node = {"op": step.op, "attr": dict(step.attributes)}
         return OpCall(step.name, self.program.path, step.op, node, constants)(tensors)
 
     def _call(self, step: CallStep) -> Any:
-        part: LayerSpec = step.part
+        spec: LayerSpec = step.spec
         layer = self._layer(step.name)
         first = mapped(self._tensor, step.argument)
         kwargs = mapped(self._tensor, dict(step.kwargs))
-        first, kwargs = graph.call(part.class_name, part.config, first, kwargs)
+        first, kwargs = graph.call(spec.class_name, spec.config, first, kwargs)
         return layer(first, **kwargs)
 
     def _value(self, value: Value) -> Any:
@@ -174,10 +174,10 @@ class _Run:
 
     def _tensor(self, value: Value) -> Tensor:
         """Return a tensor of the model: a layer is called on nothing else."""
-        found = self._value(value)
-        if is_tensor(found):
-            return found
-        return self._added("_Tensor", [found, self._anchor()])
+        tensor = self._value(value)
+        if is_tensor(tensor):
+            return tensor
+        return self._added("_Tensor", [tensor, self._anchor()])
 
     def _anchor(self) -> Tensor:
         if self._zero is None:
@@ -193,7 +193,7 @@ class _Run:
 
 
 def _unwrapped(nest: Any) -> Any:
-    """Return a nest in which a tensor alone is in no list."""
+    """Return a nest without the list around a single tensor."""
     if isinstance(nest, dict):
         return {key: _unwrapped(item) for key, item in nest.items()}
     if not isinstance(nest, list):

@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A variable of a Keras 3 layer, and what a legacy file can call it."""
+    """A variable of a Keras 3 layer, and its names in legacy files."""
 
     variable: keras.Variable
     paths: tuple[str, ...]  # from its layer, "cell/kernel" and "cell/vars/0"
@@ -87,8 +87,8 @@ def _own_targets(place: Place) -> Iterator[Target]:
     positions = {id(target.variable): target.paths for target in by_number}
     for name, _, child in _children(place.layer):
         if isinstance(child, keras.Variable):
-            known = positions.get(id(child), ())
-            paths = _join(place.path, name), _join(place.bare_path, name), *known
+            stored_paths = positions.get(id(child), ())
+            paths = _join(place.path, name), _join(place.bare_path, name), *stored_paths
             yield Target(child, paths, child.path)
     yield from by_number
 

@@ -26,30 +26,33 @@ NAME_PARTS = (3, 2, 1)
 RENAMED = {"depthwise_kernel": "kernel"}
 # By layer; `""` stands for the model itself.
 ByLayer = Mapping[str, Sequence[LegacyWeight]]
-Made = Sequence[tuple[keras.Layer, Sequence[LegacyWeight]]]
+LayersWithWeights = Sequence[tuple[keras.Layer, Sequence[LegacyWeight]]]
 
 
-def _known(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:
+def _without_unknown(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:
     """Return the weights that Keras 3 has too, in its layout."""
     return cudnn.as_keras([item for item in weights if not is_unknown(item)])
 
 
 def pair(
-    model: keras.Model, by_layer: ByLayer, more: str | None = None, made: Made = ()
+    model: keras.Model,
+    by_layer: ByLayer,
+    more: str | None = None,
+    built: LayersWithWeights = (),
 ) -> tuple[Pairs, list[str]]:
     """Return the variables of a whole model, each with its weight, and what is left.
 
     If `""` is the only name in `by_layer`, it has the weights of the whole model; else
     those that are in none of its layers. The error names every layer that does not fit.
     `more` says what the file may hold beside: `"added"`, weights that a program gave to
-    layers of Keras's own, or `"objects"`, those of other objects than the model. `made`
-    are layers whose weights are known.
+    layers of Keras's own, or `"objects"`, those of other objects than the model.
+    `built` are layers whose weights are known.
     """
     stored = {layer_name(name): weights for name, weights in by_layer.items()}
     layers = {layer.name: layer for layer in model.layers} | {"": model}
-    held = _whole_model(model) if set(stored) == {""} else _by_layer(model)
+    by_name = _whole_model(model) if set(stored) == {""} else _by_layer(model)
     pairs: Pairs = []
-    left, problems = list[str](), list[str]()
+    not_converted, problems = list[str](), list[str]()
     suspects: set[str] = set()
 
     def fit(
@@ -58,21 +61,23 @@ def pair(
         variables: Sequence[Target] | None,
         weights: Sequence[LegacyWeight],
     ) -> None:
-        known = _known(weights)
-        matched = _match(variables or (), known)
+        usable = _without_unknown(weights)
+        matched = _match(variables or (), usable)
         is_inside = layer is not None and layer is not model
         if matched is None and more == "added" and is_inside:
             if all(map(own_classes.is_stock, keras_internals.sublayers(layer))):
-                matched = _match_some(variables or (), known, among_objects=False)
+                matched = _match_some(variables or (), usable, among_objects=False)
         elif matched is None and more == "objects" and set(stored) == {""}:
-            matched = _match_some(variables or (), known, among_objects=True)
+            matched = _match_some(variables or (), usable, among_objects=True)
         if matched is None:
-            wrong = [_difference(name, variables, known)]
+            wrong = [_difference(name, variables, usable)]
         else:
             wrong = _misfits(name, matched)
             pairs.extend(matched)
-            rest = _without(matched, known)
-            left.extend(f"{each}, which is no weight of {name!r}" for each in rest)
+            rest = _without(matched, usable)
+            not_converted.extend(
+                f"{each}, which is no weight of {name!r}" for each in rest
+            )
         problems.extend(wrong)
         if wrong and layer is not None:
             suspects.update(own_classes.stock_names(layer))
@@ -80,20 +85,20 @@ def pair(
     in_programs: set[int] = set()  # a layer in several models is in each of them
 
     def free(variables: Sequence[Target]) -> list[Target]:
-        return [one for one in variables if id(one.variable) not in in_programs]
+        return [item for item in variables if id(item.variable) not in in_programs]
 
-    for layer, weights in made:
+    for layer, weights in built:
         variables = free(targets(layer))
         fit(layer.name, layer, variables, weights)
-        in_programs |= {id(one.variable) for one in variables}
-    for name in dict.fromkeys((*held, *stored)):
-        own = free(held[name]) if name in held else None
-        fit(name or model.name, layers.get(name), own, stored.get(name, ()))
+        in_programs |= {id(item.variable) for item in variables}
+    for name in dict.fromkeys((*by_name, *stored)):
+        variables_of = free(by_name[name]) if name in by_name else None
+        fit(name or model.name, layers.get(name), variables_of, stored.get(name, ()))
     if problems:
         listed = "\n  ".join(problems)
         reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
         raise LegacyModelError(reason, suspects=suspects)
-    return pairs, left
+    return pairs, not_converted
 
 
 def _by_layer(model: keras.Model) -> dict[str, list[Target]]:
@@ -115,9 +120,9 @@ def _whole_model(model: keras.Model) -> dict[str, list[Target]]:
         for name, layer in zip(names, model.layers, strict=True)
         for target in targets(layer)
     }
-    every = targets(model)
-    added = [listed.get(id(item.variable), ()) for item in every]
-    pairs = zip(every, added, strict=True)
+    model_targets = targets(model)
+    added = [listed.get(id(item.variable), ()) for item in model_targets]
+    pairs = zip(model_targets, added, strict=True)
     return {"": [item._replace(paths=item.paths + more) for item, more in pairs]}
 
 
@@ -128,14 +133,16 @@ def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
     may number its layers differently (`dense_4`). Then the order of the layers decides,
     as in tf.keras, and there must be as many; `pair` compares the weights of each.
     """
-    held = {layer.name: layer.weights for layer in model.layers if layer.weights}
-    known = {name: _known(weights) for name, weights in by_layer.items() if name}
-    stored = {name: weights for name, weights in known.items() if weights}
-    if set(stored) <= set(held):
+    variables = {layer.name: layer.weights for layer in model.layers if layer.weights}
+    usable = {
+        name: _without_unknown(weights) for name, weights in by_layer.items() if name
+    }
+    stored = {name: weights for name, weights in usable.items() if weights}
+    if set(stored) <= set(variables):
         return by_layer
-    if len(stored) != len(held):
-        raise _other_layers(held, stored)
-    renamed = dict(zip(held, (by_layer[name] for name in stored), strict=True))
+    if len(stored) != len(variables):
+        raise _other_layers(variables, stored)
+    renamed = dict(zip(variables, (by_layer[name] for name in stored), strict=True))
     return renamed | {name: by_layer[name] for name in by_layer if not name}
 
 
@@ -175,34 +182,34 @@ def _owner(weight: LegacyWeight) -> str:
 
 
 def _complete(
-    held: Sequence[Target], weights: Sequence[LegacyWeight], by_path: bool = False
+    targets: Sequence[Target], weights: Sequence[LegacyWeight], by_path: bool = False
 ) -> Iterator[Pairs]:
     """Yield the pairs in which each variable has a weight, the surest first."""
-    for variables, wanted in itertools.islice(_keys(held, weights), by_path or None):
+    for variables, wanted in itertools.islice(_keys(targets, weights), by_path or None):
         pairs = [
             (variables[key], weight)
             for key, weight in zip(wanted, weights, strict=True)
             if key in variables
         ]
-        if len(pairs) == len({id(variable) for variable, _ in pairs}) == len(held):
+        if len(pairs) == len({id(variable) for variable, _ in pairs}) == len(targets):
             yield pairs
 
 
 def _keys(
-    held: Sequence[Target], weights: Sequence[LegacyWeight]
+    targets: Sequence[Target], weights: Sequence[LegacyWeight]
 ) -> Iterator[tuple[Mapping[str, keras.Variable], list[str]]]:
     """Yield `({key: variable}, [key of each weight])`, the most exact keys first."""
-    by_path = {_plain(path): item.variable for item in held for path in item.paths}
+    by_path = {_plain(path): item.variable for item in targets for path in item.paths}
     yield by_path, [_plain(weight.path) for weight in weights]
     names = [weight.name or weight.path for weight in weights]
     # `conv1/bn/gamma` of a layer `conv1/bn` is `model/conv1_bn/gamma` in Keras 3.
-    by_name = {_whole(item.name.partition("/")[2]): item.variable for item in held}
-    yield by_name, [_whole(name) for name in names]
+    by_name = {_flat(item.name.partition("/")[2]): item.variable for item in targets}
+    yield by_name, [_flat(name) for name in names]
     renamed = [RENAMED.get(name.rpartition("/")[2], name) for name in names]
     for names, parts in [(names, parts) for parts in NAME_PARTS] + [(renamed, 1)]:
-        endings = _counted_endings((item.name for item in held), parts)
+        endings = _counted_endings((item.name for item in targets), parts)
         by_ending = {
-            key: item.variable for key, item in zip(endings, held, strict=True)
+            key: item.variable for key, item in zip(endings, targets, strict=True)
         }
         yield by_ending, _counted_endings(names, parts)
 
@@ -212,7 +219,7 @@ def _plain(path: str) -> str:
     return "_".join(part.lstrip("_") for part in path.split("/"))
 
 
-def _whole(name: str) -> str:
+def _flat(name: str) -> str:
     return layer_name(name.partition(":")[0]).lower()
 
 
@@ -241,12 +248,14 @@ def _misfits(layer: str, pairs: Pairs) -> list[str]:
 
 
 def _difference(
-    layer: str, held: Sequence[Target] | None, weights: Sequence[LegacyWeight]
+    layer: str, targets: Sequence[Target] | None, weights: Sequence[LegacyWeight]
 ) -> str:
     """Return a sentence on a layer whose weights have other names in the file."""
-    if held is None:
+    if targets is None:
         return f"{layer!r} is no layer of the model"
-    variables = ", ".join(f"{item.name} {tuple(item.variable.shape)}" for item in held)
+    variables = ", ".join(
+        f"{item.name} {tuple(item.variable.shape)}" for item in targets
+    )
     stored = ", ".join(map(str, weights)) or "none"
     return (
         f"{layer!r} has the weights [{variables or 'none'}], the file holds [{stored}]"
@@ -254,18 +263,20 @@ def _difference(
 
 
 def _other_layers(
-    held: Mapping[str, Sequence[keras.Variable]],
+    by_name: Mapping[str, Sequence[keras.Variable]],
     stored: Mapping[str, Sequence[LegacyWeight]],
 ) -> LegacyModelError:
     """Return the error for a file with other layers than the model; both by layer."""
-    both = itertools.zip_longest(held.items(), stored.items(), fillvalue=("none", ()))
+    pairs = itertools.zip_longest(
+        by_name.items(), stored.items(), fillvalue=("none", ())
+    )
     name, variables, in_file, weights = next(
-        (*own, *other)
-        for own, other in both
-        if sorted(_shapes(own[1])) != sorted(_shapes(other[1]))
+        (*layer, *other)
+        for layer, other in pairs
+        if sorted(_shapes(layer[1])) != sorted(_shapes(other[1]))
     )
     return LegacyModelError(
-        f"the model has {len(held)} layers with weights, the file {len(stored)}, so "
+        f"the model has {len(by_name)} layers with weights, the file {len(stored)}, so "
         f"none was loaded. The first that differ: {name!r} with {_shapes(variables)}, "
         f"in the file {in_file!r} with {_shapes(weights)}.",
         "Layers are compared by name where the model has all names in the file: call "

@@ -37,7 +37,7 @@ SETTINGS = {
 
 
 class NotUnderstoodError(ValueError):
-    """The code does something that is not followed; the text says what."""
+    """The code does something that is not supported; the message names it."""
 
 
 def follow(
@@ -46,7 +46,7 @@ def follow(
     defaults: Sequence[Any] = (),
     closure: Sequence[Any] = (),
 ) -> Program:
-    """Return what a function does with the input of its layer.
+    """Return the program of a function that is called on the input of its layer.
 
     Args:
         code: the function; its first parameter is the input.
@@ -63,7 +63,7 @@ def follow(
     follower = Follower(code.python)
     try:
         result = follower.call(function, (Ref(0),), plain)
-        result = follower.known(result)
+        result = follower.program_value(result)
     except LegacyModelError:
         raise
     except UNEXPECTED as error:
@@ -92,7 +92,7 @@ class Follower:
                 f"its code takes more than {limits.CODE_STEPS} steps."
             )
 
-    def known(self, value: Any, depth: int = 0) -> Any:
+    def program_value(self, value: Any, depth: int = 0) -> Any:
         """Return a value that a program can hold, or raise ValueError."""
         if depth > limits.CODE_DEPTH:
             raise LegacyModelError(f"its code nests {limits.CODE_DEPTH} values.")
@@ -101,15 +101,15 @@ class Follower:
         if isinstance(value, Name | Method | Given | Function | Cell | Code):
             raise NotUnderstoodError(f"{_described(value)} as a value")
         if isinstance(value, tuple):
-            return tuple(self.known(part, depth + 1) for part in value)
+            return tuple(self.program_value(part, depth + 1) for part in value)
         for part in values.parts(value):
-            self.known(part, depth + 1)
+            self.program_value(part, depth + 1)
         return value
 
     def emit(self, function: str | Given, *args: Any, **kwargs: Any) -> Any:
-        """Return what a function returns: a plain value, or a `Ref` to a new call."""
-        positional = self.known(args)
-        named = {key: self.known(value) for key, value in kwargs.items()}
+        """Emit a call; return a plain value, or a `Ref` to the new call."""
+        positional = self.program_value(args)
+        named = {key: self.program_value(value) for key, value in kwargs.items()}
         values.check_size((positional, named))
         is_python = isinstance(function, str) and function.startswith("python.")
         if is_python and values.is_known((positional, named)):
@@ -192,7 +192,7 @@ def bound(
 
 
 def _described(value: Any) -> str:
-    """Return what an error calls a value."""
+    """Describe a value for an error message."""
     if isinstance(value, Name):
         return repr(value.path)
     if isinstance(value, Method):

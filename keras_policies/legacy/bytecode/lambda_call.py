@@ -66,11 +66,11 @@ class LambdaCall(keras_internals.LayerCall):
         return self.made[key]
 
     def _model(self, inputs: Any, name: str) -> keras.Model:
-        given = keras.tree.map_structure(
+        keras_inputs = keras.tree.map_structure(
             lambda tensor: keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype),
             inputs,
         )
-        return keras.Model(given, self.run(given), name=name)
+        return keras.Model(keras_inputs, self.run(keras_inputs), name=name)
 
     def _of_steps(self, inputs: Tensor, name: str) -> keras.Layer:
         """Return a TimeDistributed around the model for one step of time."""
@@ -82,11 +82,11 @@ class LambdaCall(keras_internals.LayerCall):
     def run(self, inputs: Any) -> Any:
         """Return the outputs of the function for some tensors."""
         with located(layer=self.path):
-            found = programs.run(
+            outputs = programs.run(
                 self.program, keras.tree.map_structure(self._cast, inputs)
             )
-            found = list(found) if isinstance(found, tuple) else found
-            return keras.tree.map_structure(self._output, found)
+            outputs = list(outputs) if isinstance(outputs, tuple) else outputs
+            return keras.tree.map_structure(self._output, outputs)
 
     def _cast(self, tensor: Tensor) -> Tensor:
         policy = None if self.policy is None else keras.dtype_policies.get(self.policy)
@@ -96,11 +96,11 @@ class LambdaCall(keras_internals.LayerCall):
             return tensor
         return ops.cast(tensor, wanted)
 
-    def _output(self, found: Any) -> Tensor:
-        tensor = as_tensor(found)
+    def _output(self, value: Any) -> Tensor:
+        tensor = as_tensor(value)
         if not is_tensor(tensor):
             raise LegacyModelError(
-                f"its code returns {str(found)[:80]!r}, expected a tensor that is "
+                f"its code returns {str(value)[:80]!r}, expected a tensor that is "
                 "computed from the input of the layer."
             )
         if isinstance(keras_internals.maker_of(tensor), keras.layers.InputLayer):

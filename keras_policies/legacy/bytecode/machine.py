@@ -115,22 +115,22 @@ class Frame:
 Handler = Callable[[Frame, Instruction], object]
 
 
-def _load(frame: Frame, one: Instruction) -> None:
-    name = frame.code.local[one.argument]
+def _load(frame: Frame, op: Instruction) -> None:
+    name = frame.code.local[op.argument]
     is_cell = name in frame.cells
     frame.stack.append(frame.cells[name].value if is_cell else frame.local.get(name))
 
 
-def _store(frame: Frame, one: Instruction) -> None:
-    frame.local[frame.code.local[one.argument]] = frame.stack.pop()
+def _store(frame: Frame, op: Instruction) -> None:
+    frame.local[frame.code.local[op.argument]] = frame.stack.pop()
 
 
-def _store_cell(frame: Frame, one: Instruction) -> None:
-    frame.cell(one.argument).value = frame.stack.pop()
+def _store_cell(frame: Frame, op: Instruction) -> None:
+    frame.cell(op.argument).value = frame.stack.pop()
 
 
-def _global(frame: Frame, one: Instruction) -> None:
-    number, is_called = one.argument, False
+def _global(frame: Frame, op: Instruction) -> None:
+    number, is_called = op.argument, False
     if frame.code.python in ("3.11", "3.12"):
         number, is_called = number >> 1, bool(number & 1)
     frame.stack += [NULL] * is_called
@@ -138,8 +138,8 @@ def _global(frame: Frame, one: Instruction) -> None:
     frame.push(CONSTANTS[name] if name in CONSTANTS else program.global_name(name))
 
 
-def _attribute(frame: Frame, one: Instruction) -> None:
-    number, is_called = one.argument, one.name == "LOAD_METHOD"
+def _attribute(frame: Frame, op: Instruction) -> None:
+    number, is_called = op.argument, op.name == "LOAD_METHOD"
     if frame.code.python == "3.12":
         number, is_called = number >> 1, bool(number & 1)
     owner = frame.stack.pop()
@@ -147,27 +147,27 @@ def _attribute(frame: Frame, one: Instruction) -> None:
     frame.push(frame.follower.attribute(owner, frame.name(number)))
 
 
-def _rotate(frame: Frame, one: Instruction) -> None:
-    *below, top = frame.pop(one.argument)
+def _rotate(frame: Frame, op: Instruction) -> None:
+    *below, top = frame.pop(op.argument)
     frame.stack += [top, *below]
 
 
-def _swap(frame: Frame, one: Instruction) -> None:
-    first, *between, last = frame.pop(one.argument)
+def _swap(frame: Frame, op: Instruction) -> None:
+    first, *between, last = frame.pop(op.argument)
     frame.stack += [last, *between, first]
 
 
-def _copy_many(frame: Frame, one: Instruction) -> None:
-    frame.stack += frame.stack[-(one.argument or 2) :]
+def _copy_many(frame: Frame, op: Instruction) -> None:
+    frame.stack += frame.stack[-(op.argument or 2) :]
 
 
-def _is_or_in(frame: Frame, one: Instruction) -> None:
-    symbols = {"IS": ("is", "is not"), "CONTAINS": ("in", "not in")}[one.name]
-    frame.emit("binary", symbols[bool(one.argument)], *frame.pop(2))
+def _is_or_in(frame: Frame, op: Instruction) -> None:
+    symbols = {"IS": ("is", "is not"), "CONTAINS": ("in", "not in")}[op.name]
+    frame.emit("binary", symbols[bool(op.argument)], *frame.pop(2))
 
 
-def _jump(frame: Frame, one: Instruction) -> None:
-    frame.position = one.target or 0
+def _jump(frame: Frame, op: Instruction) -> None:
+    frame.position = op.target or 0
 
 
 def _check_iterable(frame: Frame) -> None:
@@ -175,35 +175,35 @@ def _check_iterable(frame: Frame) -> None:
         raise ValueError("a loop over values whose number is not known")
 
 
-def _next(frame: Frame, one: Instruction) -> None:
-    """Take the next item; what is left of a tuple stands for its iterator."""
+def _next(frame: Frame, op: Instruction) -> None:
+    """Take the next item; the rest of a tuple stands for its iterator."""
     _check_iterable(frame)
-    left = frame.stack.pop()
-    if left:
-        frame.stack += [left[1:], left[0]]
+    remaining = frame.stack.pop()
+    if remaining:
+        frame.stack += [remaining[1:], remaining[0]]
     else:
-        frame.position = one.target or 0
+        frame.position = op.target or 0
 
 
-def _slice_of_2(frame: Frame, one: Instruction) -> None:
+def _slice_of_2(frame: Frame, op: Instruction) -> None:
     """Take `x[:]`, `x[a:]`, `x[:b]` or `x[a:b]`, as only Python 2 has it."""
-    has_start, has_stop = one.argument & 1, one.argument & 2
+    has_start, has_stop = op.argument & 1, op.argument & 2
     value, *bounds = frame.pop(1 + bool(has_start) + bool(has_stop))
     start = bounds[0] if has_start else None
     stop = bounds[-1] if has_stop else None
     frame.emit("subscript", value, slice(start, stop))
 
 
-def _slice(frame: Frame, one: Instruction) -> None:
+def _slice(frame: Frame, op: Instruction) -> None:
     value, *bounds = frame.pop(3)
     frame.emit("subscript", value, slice(*bounds))
 
 
-def _list_extend(frame: Frame, one: Instruction) -> None:
+def _list_extend(frame: Frame, op: Instruction) -> None:
     items = frame.stack.pop()
     if not isinstance(items, tuple):
         raise ValueError("a list extended by a value that is computed")
-    frame.extend(one.argument, items)
+    frame.extend(op.argument, items)
 
 
 def _dict_of(keys: tuple[Any, ...], items: tuple[Any, ...]) -> dict[str, Any]:
@@ -213,23 +213,23 @@ def _dict_of(keys: tuple[Any, ...], items: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(keys, items, strict=True))
 
 
-def _map(frame: Frame, one: Instruction) -> None:
-    items = () if frame.code.python == "2.7" else frame.pop(2 * one.argument)
+def _map(frame: Frame, op: Instruction) -> None:
+    items = () if frame.code.python == "2.7" else frame.pop(2 * op.argument)
     frame.push(_dict_of(items[::2], items[1::2]))
 
 
-def _map_of_keys(frame: Frame, one: Instruction) -> None:
+def _map_of_keys(frame: Frame, op: Instruction) -> None:
     keys = frame.stack.pop()
-    frame.push(_dict_of(keys, frame.pop(one.argument)))
+    frame.push(_dict_of(keys, frame.pop(op.argument)))
 
 
-def _store_map(frame: Frame, one: Instruction) -> None:
+def _store_map(frame: Frame, op: Instruction) -> None:
     target, value, key = frame.pop(3)
     frame.push({**target, **_dict_of((key,), (value,))})
 
 
-def _unpack(frame: Frame, one: Instruction) -> None:
-    value, count = frame.stack.pop(), one.argument
+def _unpack(frame: Frame, op: Instruction) -> None:
+    value, count = frame.stack.pop(), op.argument
     if not isinstance(value, tuple):
         if count > limits.CODE_ITEMS:
             raise ValueError(f"{count} values unpacked")
@@ -247,12 +247,12 @@ def _names(value: Any) -> tuple[str, ...]:
     return value
 
 
-def _keywords(frame: Frame, one: Instruction) -> None:
-    frame.keywords = _names(frame.code.constants[one.argument])
+def _keywords(frame: Frame, op: Instruction) -> None:
+    frame.keywords = _names(frame.code.constants[op.argument])
 
 
-def _call_function(frame: Frame, one: Instruction) -> None:
-    count = one.argument
+def _call_function(frame: Frame, op: Instruction) -> None:
+    count = op.argument
     if frame.code.python not in OLD:
         return frame.call(frame.pop(count + 1), ())
     pairs = frame.pop(2 * (count >> 8))
@@ -260,20 +260,20 @@ def _call_function(frame: Frame, one: Instruction) -> None:
     return frame.call(items, _names(pairs[::2]))
 
 
-def _call_keywords(frame: Frame, one: Instruction) -> None:
+def _call_keywords(frame: Frame, op: Instruction) -> None:
     keywords = _names(frame.stack.pop())
-    frame.call(frame.pop(one.argument + 1), keywords)
+    frame.call(frame.pop(op.argument + 1), keywords)
 
 
-def _call(frame: Frame, one: Instruction) -> None:
+def _call(frame: Frame, op: Instruction) -> None:
     """Call what Python 3.7 and later have below two values, the first often NULL."""
-    items = frame.pop(one.argument + 2)
+    items = frame.pop(op.argument + 2)
     keywords, frame.keywords = frame.keywords, ()
     frame.call(items[1:] if items[0] is NULL else items, keywords)
 
 
-def _function(frame: Frame, one: Instruction) -> None:
-    python, count = frame.code.python, one.argument
+def _function(frame: Frame, op: Instruction) -> None:
+    python, count = frame.code.python, op.argument
     if python not in ("2.7", "3.11", "3.12"):
         frame.stack.pop()  # its qualified name
     code = frame.stack.pop()
@@ -281,7 +281,7 @@ def _function(frame: Frame, one: Instruction) -> None:
         raise ValueError("a function without code")
     if python not in OLD:
         return frame.push(_with_parts(frame, code, count))
-    closure = frame.stack.pop() if one.name == "MAKE_CLOSURE" else ()
+    closure = frame.stack.pop() if op.name == "MAKE_CLOSURE" else ()
     pairs = frame.pop(2 * (count >> 8 & 0xFF))
     named = _dict_of(pairs[::2], pairs[1::2])
     return frame.push(Function(code, frame.pop(count & 0xFF), named, closure))
@@ -297,61 +297,61 @@ def _with_parts(frame: Frame, code: Code, flags: int) -> Function:
     return Function(code, defaults, named, closure)
 
 
-def _import(frame: Frame, one: Instruction) -> None:
-    (_, wanted), path = frame.pop(2), frame.name(one.argument)
+def _import(frame: Frame, op: Instruction) -> None:
+    (_, wanted), path = frame.pop(2), frame.name(op.argument)
     module = program.module(path)
     frame.push(module if wanted else program.module(path.partition(".")[0]))
 
 
-def _import_from(frame: Frame, one: Instruction) -> None:
+def _import_from(frame: Frame, op: Instruction) -> None:
     module = frame.stack[-1]
     if not isinstance(module, Name):
         raise ValueError("IMPORT_FROM on a value that is not a module")
-    frame.push(program.attribute(module, frame.name(one.argument)))
+    frame.push(program.attribute(module, frame.name(op.argument)))
 
 
 # Instruction -> what it does; see `instructions.py` for the names.
 HANDLERS: Mapping[str, Handler] = {
-    **dict.fromkeys(("NOP", "MAKE_CELL"), lambda frame, one: None),
+    **dict.fromkeys(("NOP", "MAKE_CELL"), lambda frame, op: None),
     # The stack and variables.
-    "POP_TOP": lambda frame, one: frame.stack.pop(),
+    "POP_TOP": lambda frame, op: frame.stack.pop(),
     "ROT": _rotate,
     "SWAP": _swap,
-    "COPY": lambda frame, one: frame.stack.append(frame.stack[-one.argument]),
+    "COPY": lambda frame, op: frame.stack.append(frame.stack[-op.argument]),
     **dict.fromkeys(("COPY_TWO", "COPY_MANY"), _copy_many),
-    "PUSH_NULL": lambda frame, one: frame.stack.append(NULL),
-    "LOAD_CONST": lambda frame, one: frame.push(frame.code.constants[one.argument]),
+    "PUSH_NULL": lambda frame, op: frame.stack.append(NULL),
+    "LOAD_CONST": lambda frame, op: frame.push(frame.code.constants[op.argument]),
     "LOAD_FAST": _load,
     "STORE_FAST": _store,
     "LOAD_GLOBAL": _global,
-    "LOAD_DEREF": lambda frame, one: frame.stack.append(frame.cell(one.argument).value),
-    "LOAD_CLOSURE": lambda frame, one: frame.stack.append(frame.cell(one.argument)),
+    "LOAD_DEREF": lambda frame, op: frame.stack.append(frame.cell(op.argument).value),
+    "LOAD_CLOSURE": lambda frame, op: frame.stack.append(frame.cell(op.argument)),
     "STORE_DEREF": _store_cell,
     # Operators and jumps.
-    "UNARY": lambda frame, one: frame.emit("unary", one.symbol, frame.stack.pop()),
+    "UNARY": lambda frame, op: frame.emit("unary", op.symbol, frame.stack.pop()),
     **dict.fromkeys(
         ("BINARY", "COMPARE"),
-        lambda frame, one: frame.emit("binary", one.symbol, *frame.pop(2)),
+        lambda frame, op: frame.emit("binary", op.symbol, *frame.pop(2)),
     ),
     **dict.fromkeys(("IS", "CONTAINS"), _is_or_in),
     **dict.fromkeys(("JUMP_FORWARD", "JUMP_ABSOLUTE", "JUMP_BACKWARD"), _jump),
     **dict.fromkeys(
         ("POP_JUMP_IF_FALSE", "JUMP_IF_FALSE_OR_POP"),
-        lambda frame, one: frame.jump_if(False, one),
+        lambda frame, op: frame.jump_if(False, op),
     ),
     **dict.fromkeys(
         ("POP_JUMP_IF_TRUE", "JUMP_IF_TRUE_OR_POP"),
-        lambda frame, one: frame.jump_if(True, one),
+        lambda frame, op: frame.jump_if(True, op),
     ),
-    "GET_ITER": lambda frame, one: _check_iterable(frame),
+    "GET_ITER": lambda frame, op: _check_iterable(frame),
     "FOR_ITER": _next,
     # Tuples, dicts and slices.
-    "SUBSCRIPT": lambda frame, one: frame.emit("subscript", *frame.pop(2)),
+    "SUBSCRIPT": lambda frame, op: frame.emit("subscript", *frame.pop(2)),
     "BINARY_SLICE": _slice,
     "SLICE": _slice_of_2,
-    "BUILD_SLICE": lambda frame, one: frame.push(slice(*frame.pop(one.argument))),
-    "BUILD_TUPLE": lambda frame, one: frame.push(frame.pop(one.argument)),
-    "LIST_APPEND": lambda frame, one: frame.extend(one.argument, frame.pop(1)),
+    "BUILD_SLICE": lambda frame, op: frame.push(slice(*frame.pop(op.argument))),
+    "BUILD_TUPLE": lambda frame, op: frame.push(frame.pop(op.argument)),
+    "LIST_APPEND": lambda frame, op: frame.extend(op.argument, frame.pop(1)),
     "LIST_EXTEND": _list_extend,
     "BUILD_MAP": _map,
     "BUILD_CONST_KEY_MAP": _map_of_keys,

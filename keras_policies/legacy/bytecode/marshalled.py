@@ -61,7 +61,7 @@ def read(data: bytes) -> Code:
         )
     for layout in LAYOUTS:
         try:
-            code = _Reader(data, layout).whole()
+            code = _Reader(data, layout).read_all()
         except (ValueError, struct.error, UnicodeDecodeError):
             continue
         if isinstance(code, Code):
@@ -86,7 +86,7 @@ class _Reader:
         # not complete. Python 2 refers to its interned strings alone.
         self.references: list[tuple[object, int] | None] = []
 
-    def whole(self) -> object:
+    def read_all(self) -> object:
         """Return the object that the bytes hold, all of them."""
         value = self.next()
         if self.position != len(self.data):
@@ -132,11 +132,11 @@ class _Reader:
         number = self.integer()
         if not 0 <= number < len(self.references):
             raise ValueError("a reference to nothing")
-        kept = self.references[number]
-        if kept is None:
+        reference = self.references[number]
+        if reference is None:
             raise ValueError("an object that contains itself")
-        self.spend(kept[1])
-        return kept[0]
+        self.spend(reference[1])
+        return reference[0]
 
     def value(self, kind: str) -> object:
         """Return the object of a type, whose first byte is read."""

@@ -100,7 +100,7 @@ def module(path: str) -> Name:
 
 
 def attribute(name: Name, inner: str) -> Name:
-    """Return what is in a module under a name."""
+    """Return the attribute of a module."""
     return Name(_canonical(f"{name.path}.{inner}"))
 
 
@@ -191,7 +191,7 @@ def _filled(value: Any, results: list[Any]) -> Any:
 
 
 def _described(step: Call) -> str:
-    """Return what a user calls the function of a call."""
+    """Return the name of the function of a call, as users know it."""
     if isinstance(step.function, Given):
         return repr(step.function.function)
     name = step.function.removeprefix("python.")

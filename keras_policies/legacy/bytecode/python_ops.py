@@ -208,10 +208,10 @@ def _length(value: Any) -> int:
 
 
 def _range(*bounds: int) -> tuple[int, ...]:
-    taken = range(*map(converters.integer, bounds))
-    if len(taken) > limits.CODE_ITEMS:
-        raise ValueError(f"{len(taken)} rounds")
-    return tuple(taken)
+    numbers = range(*map(converters.integer, bounds))
+    if len(numbers) > limits.CODE_ITEMS:
+        raise ValueError(f"{len(numbers)} rounds")
+    return tuple(numbers)
 
 
 def _sum(items: Any, start: Any = 0) -> Any:
@@ -275,8 +275,8 @@ def _filled(number: int) -> Callable[..., Any]:
 def _arange(*bounds: Any, dtype: str | None = None) -> Any:
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     first, last, by = map(converters.number, (start, stop, step))
-    whole = "int64" if isinstance(first + last + by, int) else "float64"
-    return computed.arange(first, last, by, _dtype(dtype) or whole)
+    default = "int64" if isinstance(first + last + by, int) else "float64"
+    return computed.arange(first, last, by, _dtype(dtype) or default)
 
 
 def _linspace(start: float, stop: float, num: int = 50) -> Any:

@@ -115,7 +115,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What a function computes: calls in their order, and what it returns."""
+    """A function as its calls, in order, and its result."""
 
     python: str  # that compiled it
     calls: tuple[Call, ...]
@@ -173,8 +173,8 @@ def call_config(
     name: str, path: str, program: Program, dtype: PolicyLike | None
 ) -> Config:
     """Return the config of the `LambdaCall` that replaces a Lambda layer."""
-    own = {"name": layer_name(name), "path": path, "program": program, "policy": dtype}
-    return keras_object(None, "LambdaCall", own, CALL)
+    call = {"name": layer_name(name), "path": path, "program": program, "policy": dtype}
+    return keras_object(None, "LambdaCall", call, CALL)
 
 
 def is_call(config: Any) -> bool:
@@ -184,8 +184,8 @@ def is_call(config: Any) -> bool:
 
 def of_time_steps(call: Config, wrapper: Config) -> Config:
     """Return the config of a TimeDistributed, whose own is `wrapper`, around a call."""
-    own = {**call["config"], "name": wrapper["name"], "is_of_steps": True}
-    return {**call, "config": own}
+    config = {**call["config"], "name": wrapper["name"], "is_of_steps": True}
+    return {**call, "config": config}
 
 
 def sequence_config(config: Config) -> Config:

@@ -1,1 +1,1 @@
-"""What no file may do: fill memory, hang HDF5, name modules, or point elsewhere."""
+"""Guards against hostile files: memory, hangs of HDF5, module names, links."""

@@ -46,16 +46,16 @@ def of(size: int) -> Iterator[None]:
 @contextlib.contextmanager
 def anew(size: int) -> Iterator[None]:
     """Limit the same to as much again, inside such a context, too."""
-    left = _left.set(limits.MEMORY_PER_BYTE * size + limits.SMALL_MEMORY_BYTES)
+    memory = _left.set(limits.MEMORY_PER_BYTE * size + limits.SMALL_MEMORY_BYTES)
     worked = _work.set(limits.WORK_PER_BYTE * size + limits.SMALL_WORK)
     try:
         yield
     finally:
-        _left.reset(left)
+        _left.reset(memory)
         _work.reset(worked)
 
 
-def left() -> float:
+def memory_left() -> float:
     """Return how many bytes may still be held."""
     return _left.get()
 
@@ -71,14 +71,14 @@ def work(cost: float) -> None:
 
     The cost is that of `ITEM`, `STEP` or `OP`, times their number.
     """
-    left = _work.get()
-    if not 0 <= cost <= left:
+    remaining = _work.get()
+    if not 0 <= cost <= remaining:
         raise LimitError(
             "it asks for more work than the size of the file explains: loops, or "
             "functions that call each other, which would be made of too many ops."
         )
-    if left < math.inf:
-        _work.set(left - cost)
+    if remaining < math.inf:
+        _work.set(remaining - cost)
 
 
 def spend(count: float, itemsize: int = 4, computed: float = 0) -> None:
@@ -87,17 +87,17 @@ def spend(count: float, itemsize: int = 4, computed: float = 0) -> None:
     It has `count` numbers (a float where an op computes it) of `itemsize` bytes each.
     `computed` is how many numbers are computed for it, where these are more.
     """
-    left, size = _left.get(), count * itemsize
+    remaining, size = _left.get(), count * itemsize
     if not 0 <= size < math.inf:  # NaN is neither
         raise LimitError(f"corrupt: the config asks for an array of {size} bytes.")
-    if size > left:
+    if size > remaining:
         told = size if size < limits.TOLD_BYTES else f"over {limits.TOLD_BYTES}"
         raise LimitError(
             f"corrupt: the config asks for an array of {told} bytes, more than the "
             "weights in the file explain."
         )
-    if left < math.inf:
-        _left.set(left - size)
+    if remaining < math.inf:
+        _left.set(remaining - size)
     work(max(count, computed) * NUMBER)
 
 
@@ -163,18 +163,18 @@ def runs(config: Any) -> int:
         LimitError: if they are too many.
     """
     what = "runs of layers in models that call each other"
-    left = Limit(limits.LAYER_RUNS, what)
-    return _runs(config, left) if isinstance(config, dict) else 0
+    limit = Limit(limits.LAYER_RUNS, what)
+    return _runs(config, limit) if isinstance(config, dict) else 0
 
 
-def _runs(layer: Config, left: Limit) -> int:
+def _runs(layer: Config, limit: Limit) -> int:
     """Return how many layers all calls of a layer run, itself or those in it."""
     config, nodes = layer.get("config"), layer.get("inbound_nodes")
     wrapped = config.get("layer") if isinstance(config, dict) else None
     inner = [wrapped] if isinstance(wrapped, dict) else inner_layers(layer)
-    size = sum(_runs(one, left) for one in inner)
+    size = sum(_runs(item, limit) for item in inner)
     if is_program(layer) and isinstance(config, dict):
         size = int(config.get("runs", 0))
-    left.spend(size)
+    limit.spend(size)
     calls = len(nodes) if isinstance(nodes, list) else 1
     return max(1, calls) * max(1, size)

@@ -70,14 +70,14 @@ def heap_sizes(data: mmap.mmap) -> Sizes:
         )
     starts = [match.start() for match in re.finditer(HEAP, data)]
     most = limits.HDF5_OVERLAP * len(data) // HEAP_OBJECT.size
-    left = Limit(most, "objects in its global heaps")
-    return {start: _objects(data, start, left) for start in starts}
+    limit = Limit(most, "objects in its global heaps")
+    return {start: _objects(data, start, limit) for start in starts}
 
 
-def _objects(data: mmap.mmap, start: int, left: Limit) -> dict[int, int]:
+def _objects(data: mmap.mmap, start: int, limit: Limit) -> dict[int, int]:
     """Return `{number: bytes}` of a global heap, `{}` for a part of a tensor.
 
-    `left` counts objects: heaps may lie in each other.
+    `limit` counts objects: heaps may lie in each other.
     """
     if start + HEAP_HEADER.size > len(data):
         return {}
@@ -87,7 +87,7 @@ def _objects(data: mmap.mmap, start: int, left: Limit) -> dict[int, int]:
         return {}  # the library refuses these itself
     sizes, at = {}, start + HEAP_HEADER.size
     while at + HEAP_OBJECT.size <= end:
-        left.spend()
+        limit.spend()
         number, _, size = HEAP_OBJECT.unpack_from(data, at)
         sizes[number] = size
         at += size if number == 0 else HEAP_OBJECT.size + (size + 7) // 8 * 8
@@ -148,7 +148,7 @@ def _names(data: mmap.mmap | bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _texts(
-    data: mmap.mmap | bytes, start: int, parts: list[int], sizes: Sizes, left: Limit
+    data: mmap.mmap | bytes, start: int, parts: list[int], sizes: Sizes, limit: Limit
 ) -> Iterator[tuple[int, int]]:
     """Yield `(bytes claimed, bytes stored)` for each text of an attribute.
 
@@ -168,7 +168,7 @@ def _texts(
         return  # as above
     count = math.prod(struct.unpack_from(f"<{rank}Q", data, at))
     count = min(count, (len(data) - texts) // TEXT.size)
-    left.spend(count)
+    limit.spend(count)
     for number in range(count):
         claimed, heap, place = TEXT.unpack_from(data, texts + number * TEXT.size)
         if claimed or heap:

@@ -1,4 +1,4 @@
-"""Every limit on what a file may ask for, on one page.
+"""Every limit on the cost of a file, on one page.
 
 Name = number  # unit: what it stops, or why it is as large. What is beyond a limit is
 refused with a `LegacyModelError`; where the line says so, it is cut off or left as it

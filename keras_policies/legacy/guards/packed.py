@@ -1,4 +1,4 @@
-"""Checks what is packed: names, kinds and sizes in archives, claims of any part."""
+"""Checks archives before they are unpacked: names, types and claimed sizes."""
 
 import io
 import pathlib
@@ -19,10 +19,10 @@ class SmallReads(io.FileIO):
     def read(self, size: int | None = -1) -> bytes:
         """Return at most `size` bytes, or the rest."""
         wanted = sys.maxsize if size is None or size < 0 else size
-        left = pathlib.Path(self.name).stat().st_size - self.tell()
-        if min(wanted, left) > limits.ARCHIVE_READ_BYTES:
+        rest = pathlib.Path(self.name).stat().st_size - self.tell()
+        if min(wanted, rest) > limits.ARCHIVE_READ_BYTES:
             raise LegacyModelError(
-                f"a header of the archive has {min(wanted, left)} bytes: at most "
+                f"a header of the archive has {min(wanted, rest)} bytes: at most "
                 f"{limits.ARCHIVE_READ_BYTES} are read."
             )
         return (

@@ -1,4 +1,4 @@
-"""Refuses links out of a folder, what is no regular file, and files that change."""
+"""Refuses links out of a folder, special files, and files that change."""
 
 import contextlib
 import glob
@@ -40,7 +40,7 @@ def check_inside(path: pathlib.Path, folder: pathlib.Path) -> None:
 def _files(path: pathlib.Path) -> Iterable[pathlib.Path]:
     """Return a file, or those of a SavedModel in a folder, or of a checkpoint."""
     if path.is_dir():
-        return (one for pattern in FILES for one in path.glob(pattern))
+        return (file for pattern in FILES for file in path.glob(pattern))
     if path.is_file() and path.suffix != INDEX:
         return [path]
     name = glob.escape(path.name.removesuffix(INDEX))
@@ -50,7 +50,7 @@ def _files(path: pathlib.Path) -> Iterable[pathlib.Path]:
 def _stats(path: FilePath) -> dict[pathlib.Path, os.stat_result]:
     with contextlib.suppress(OSError):  # somebody deletes them
         files = itertools.islice(_files(pathlib.Path(path)), limits.FOLDER_FILES)
-        return {one: one.stat() for one in files if one.is_file()}
+        return {file: file.stat() for file in files if file.is_file()}
     return {}
 
 
@@ -83,8 +83,8 @@ def unchanged(path: FilePath) -> Iterator[None]:
 
 def _stamps(path: FilePath) -> dict[pathlib.Path, tuple[int, int, int]]:
     return {
-        one: (status.st_ino, status.st_size, status.st_mtime_ns)
-        for one, status in _stats(path).items()
+        file: (status.st_ino, status.st_size, status.st_mtime_ns)
+        for file, status in _stats(path).items()
     }
 
 

@@ -228,9 +228,9 @@ def split(
     ends = [*itertools.accumulate(sizes)]
     if not any(map(has_dims, ends[:-1])):
         return tuple(ops.split(value, ends[:-1], axis=axis))
-    whole = [slice(None)] * (axis % computed.rank(value))
+    leading = [slice(None)] * (axis % computed.rank(value))
     bounds = itertools.pairwise([0, *ends])
-    return tuple(computed.index(value, [*whole, slice(a, b)]) for a, b in bounds)
+    return tuple(computed.index(value, [*leading, slice(a, b)]) for a, b in bounds)
 
 
 @op("repeat")

@@ -120,13 +120,13 @@ def arange(
     has_float = any("float" in dtype_of(bound) for bound in bounds)
     first, last, step = map(_bound, bounds)
     if any(map(has_dims, (first, last))):
-        first, last, step = map(converters.length, map(_whole, (first, last, step)))
+        first, last, step = map(converters.length, map(_exact, (first, last, step)))
     return computed.arange(
         first, last, step, dtype or ("float32" if has_float else "int32")
     )
 
 
-def _whole(value: Any) -> Any:
+def _exact(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -1,9 +1,9 @@
-"""The kinds of arguments that TensorFlow functions take, as types that carry a check.
+"""Converters for the arguments of TensorFlow functions, as annotated types.
 
 A parameter annotated `axis: Axes` is an int or a tuple of ints for the type checker;
 before the call, the function `axes` turns the value from the file into one, or raises
 ValueError. A `Value` may be a tensor, a constant or a symbolic dimension; all others
-have to be known when the model is built. A value of another kind is never guessed at.
+have to be known when the model is built. A value that no converter accepts is an error.
 """
 
 import typing
@@ -155,7 +155,7 @@ Pair: TypeAlias = Annotated[tuple[Any, Any], pair]  # of complex numbers
 Pairs: TypeAlias = Annotated[tuple[tuple[int, ...], ...], pairs]
 Value: TypeAlias = Annotated[Any, _value]
 Values: TypeAlias = Annotated[list[Any], values]
-# Plain types are kinds, too; the function itself checks an `object`.
+# Plain types have converters, too; the function itself checks an `object`.
 PLAIN: dict[Any, Check] = {
     Any: lambda value: value,
     bool: boolean,
@@ -168,15 +168,15 @@ PLAIN: dict[Any, Check] = {
 
 
 def checks(function: Callable[..., Any]) -> dict[str, Check]:
-    """Return the check of each parameter, or raise TypeError if one has no kind."""
+    """Return the converter of each parameter, or raise TypeError if one has none."""
     hints = typing.get_type_hints(function, include_extras=True)
     return {name: _check(hint) for name, hint in hints.items() if name != "return"}
 
 
 def _check(hint: Any) -> Check:
-    for option in (hint, *typing.get_args(hint)):  # a kind, or a kind | None
+    for option in (hint, *typing.get_args(hint)):  # a type, or a type | None
         if option in PLAIN:
             return PLAIN[option]
         for check in getattr(option, "__metadata__", ()):
             return typing.cast(Check, check)
-    raise TypeError(f"{hint} is not one of the kinds")
+    raise TypeError(f"{hint} has no converter")

@@ -1,4 +1,4 @@
-"""Nodes that rebuilt functions need beside those that TensorFlow recorded.
+"""Helper ops of rebuilt layers, for values that do not depend on an input.
 
 Every tensor of a Functional model comes from its inputs. A weight in plain arithmetic,
 and a constant on which a layer is called, have no input: they are computed from a zero
@@ -40,22 +40,22 @@ def tensor(value: Value, zero: Value) -> Value:
 
 @op(_Constant=OpSignature("value beside"))
 def constant(value: Value, beside: Value) -> Value:
-    """Return a constant as a tensor of the model, in which `beside` is one."""
+    """Return a constant as a tensor of the model that `beside` is in."""
     return tensor(value, zero(beside))
 
 
-@op(_Sizes=OpSignature("known zero"))
-def anchored_sizes(known: Lengths, zero: Value) -> Value:
-    """Return sizes, of which the first is now read from a tensor of the model."""
-    line = ops.broadcast_to(ops.reshape(zero, (1,)), (known[0],))
-    return computed.vector([dims.axis_length(line, 0), *known[1:]])
+@op(_Sizes=OpSignature("sizes zero"))
+def anchored_sizes(sizes: Lengths, zero: Value) -> Value:
+    """Return sizes; the first is read from a tensor of the model."""
+    line = ops.broadcast_to(ops.reshape(zero, (1,)), (sizes[0],))
+    return computed.vector([dims.axis_length(line, 0), *sizes[1:]])
 
 
 @op(_AskForWeight=OpSignature("zero", "shape dtype"))
 def ask_for_weight(zero: Value, shape: tuple[int, ...], dtype: DType) -> Value:
-    """Return what a PReLU has to be called on so that it returns its weight, negated.
+    """Return the input on which a PReLU returns its weight, negated.
 
-    The slope of a PReLU has any shape; of -1, it returns the slope times -1.
+    A PReLU's alpha has any shape, and PReLU(-1) == -alpha.
     """
     minus_one = ops.subtract(ops.cast(zero, dtype), 1)
     return ops.broadcast_to(minus_one, (1, *shape))

@@ -10,7 +10,7 @@ from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.array_shapes import pad
 from keras_policies.legacy.ops.converters import DType, Padding, Value
-from keras_policies.legacy.ops.nn_convolutions import LAST, one, spatial
+from keras_policies.legacy.ops.nn_convolutions import LAST, scalar_if_equal, spatial
 from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, DimLike
@@ -267,8 +267,8 @@ def extract_patches(
     return ops.conv(
         images,
         each.reshape(rows, columns, channels, size),
-        strides=one(spatial(strides, 2, LAST)),
+        strides=scalar_if_equal(spatial(strides, 2, LAST)),
         padding=padding,
         data_format=LAST,
-        dilation_rate=one(spatial(rates, 2, LAST)),
+        dilation_rate=scalar_if_equal(spatial(rates, 2, LAST)),
     )

@@ -50,10 +50,10 @@ def _chosen(
     edges = _edges(boxes)
     areas = _area(*edges)
     numbers = computed.arange(0, computed.shape(scores)[-1])
-    left = ops.where(ops.greater(scores, threshold), scores, LOWEST)
+    remaining = ops.where(ops.greater(scores, threshold), scores, LOWEST)
     positions, values, rows = [], [], []
     for _ in range(count):
-        best = ops.cast(ops.argmax(left, axis=-1), "int32")
+        best = ops.cast(ops.argmax(remaining, axis=-1), "int32")
         is_best = ops.equal(numbers, ops.expand_dims(best, -1))
         best_edges = tuple(
             ops.sum(ops.where(is_best, edge, 0.0), axis=-1, keepdims=True)
@@ -65,10 +65,10 @@ def _chosen(
             is_best, ops.greater(common, ops.multiply(union, overlap))
         )
         positions.append(best)
-        values.append(ops.max(left, axis=-1))
+        values.append(ops.max(remaining, axis=-1))
         picked = ops.where(ops.expand_dims(is_best, -1), boxes, 0.0)
         rows.append(ops.sum(picked, axis=-2))
-        left = ops.where(is_out, LOWEST, left)
+        remaining = ops.where(is_out, LOWEST, remaining)
     return (
         ops.stack(positions, axis=-1),
         ops.stack(values, axis=-1),

@@ -240,6 +240,6 @@ OTHERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     **{name: (f"math.reduce_{name}", {"x": "input_tensor"}) for name in REDUCTIONS},
 }
 for _name, (_function, _renamed) in OTHERS.items():
-    _known = FUNCTIONS[_function]
-    _names = {**_known.renamed, **_renamed}
-    op("keras.backend." + _name, renamed=_names)(_known.function)
+    _standard = FUNCTIONS[_function]
+    _names = {**_standard.renamed, **_renamed}
+    op("keras.backend." + _name, renamed=_names)(_standard.function)

@@ -75,8 +75,8 @@ def tensordot(a: Value, b: Value, axes: Any) -> Value:
         if count > most:
             raise ValueError(f"axes: expected at most {most}, found {count}")
         return ops.tensordot(a, b, axes=count)
-    one, other = (np.atleast_1d(converters.axes(axis)).tolist() for axis in axes)
-    return ops.tensordot(a, b, axes=[one, other])
+    a_axes, b_axes = (np.atleast_1d(converters.axes(axis)).tolist() for axis in axes)
+    return ops.tensordot(a, b, axes=[a_axes, b_axes])
 
 
 @op("linalg.einsum", "einsum", Einsum=OpSignature("*inputs", "equation"))

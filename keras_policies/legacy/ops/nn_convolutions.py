@@ -50,7 +50,7 @@ def spatial(values: int | Sequence[Any], rank: int, layout: str) -> list[Any]:
     return values * rank if len(values) == 1 else values
 
 
-def one(values: Sequence[int]) -> int | tuple[int, ...]:
+def scalar_if_equal(values: Sequence[int]) -> int | tuple[int, ...]:
     """Return one number if all are equal; saving an operation turns tuples to lists."""
     return values[0] if len(set(values)) == 1 else tuple(values)
 
@@ -70,10 +70,10 @@ def _convolved(
         name,
         x,
         *filters,
-        strides=one(spatial(strides, rank, data_format)),
+        strides=scalar_if_equal(spatial(strides, rank, data_format)),
         padding=padding,
         data_format=data_format,
-        dilation_rate=one(spatial(dilations, rank, data_format)),
+        dilation_rate=scalar_if_equal(spatial(dilations, rank, data_format)),
     )
 
 
@@ -282,14 +282,14 @@ def convolution_transpose(
     lengths = spatial(computed.shape(input), rank, data_format)
     sizes = spatial(output_shape, rank, data_format)
     cuts = map(_cut, lengths, sizes, windows, steps, [padding] * rank)
-    whole = ops.conv(
+    full = ops.conv(
         _zero_stuff(input, first, lengths, steps, windows),
         ops.swapaxes(ops.flip(filters, tuple(range(rank))), -1, -2),
         padding="valid",
         data_format=data_format,
-        dilation_rate=one(rates),
+        dilation_rate=scalar_if_equal(rates),
     )
-    return computed.index(whole, [*[slice(None)] * first, *cuts, ...])
+    return computed.index(full, [*[slice(None)] * first, *cuts, ...])
 
 
 def _zero_stuff(

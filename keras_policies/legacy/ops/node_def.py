@@ -1,7 +1,7 @@
 """Nodes of TensorFlow's graphs, with the counterparts of their ops.
 
 The TensorFlowOpLayer of TF 2.0 to 2.3 records a NodeDef in JSON, whose attributes name
-their kinds. Nodes of recorded functions come with plain values.
+their kinds. Nodes of traced functions come with plain values.
 """
 
 import base64
@@ -43,15 +43,15 @@ def _inputs(tensors: Sequence[Any], constants: Config) -> list[Any]:
 
 
 def attribute(value: Any) -> Any:
-    """Return what an `AttrValue` holds, or raise ValueError if its kind is unknown."""
+    """Return what an `AttrValue` holds, or raise ValueError if its type is unknown."""
     if not isinstance(value, dict):
-        return value  # of a recorded function
+        return value  # of a traced function
     if len(value) != 1:
         raise ValueError(f"expected an attribute of one kind, found {value!r}")
-    ((kind, held),) = value.items()
+    ((kind, item),) = value.items()
     if kind not in READERS:
         raise ValueError(f"an attribute of the kind {kind!r} is not known")
-    return READERS[kind](held)
+    return READERS[kind](item)
 
 
 def _text(value: str) -> str:
@@ -62,9 +62,9 @@ def _text(value: str) -> str:
         raise ValueError(f"expected text in base64, found {value!r}") from error
 
 
-def _list(held: Mapping[str, Any]) -> list[Any]:
-    items = held.get("i") or held.get("f") or held.get("s") or []
-    return [int(item) if "i" in held else item for item in items]
+def _list(lists: Mapping[str, Any]) -> list[Any]:
+    items = lists.get("i") or lists.get("f") or lists.get("s") or []
+    return [int(item) if "i" in lists else item for item in items]
 
 
 # Field of an AttrValue -> the function that reads it.

@@ -52,15 +52,15 @@ class OpCall(keras_internals.LayerCall):
     def make(self, *args: Any, **kwargs: Any) -> Any:
         """Call the counterpart, and name the operations that it makes."""
         with located(layer=self.path):
-            found = self._found(args, kwargs)
-            outputs = list(found) if isinstance(found, tuple) else [found]
+            result = self._call_counterpart(args, kwargs)
+            outputs = list(result) if isinstance(result, tuple) else [result]
         if self.is_output:
             outputs = [as_output(output) for output in outputs]
         self._name_operations(outputs, args, kwargs)
-        return tuple(outputs) if isinstance(found, tuple) else outputs[0]
+        return tuple(outputs) if isinstance(result, tuple) else outputs[0]
 
-    def _found(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """Return what the counterpart returns; raise LegacyModelError if it cannot."""
+    def _call_counterpart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call the counterpart; raise LegacyModelError if it fails."""
         try:
             if self.node_def is None:
                 return table.call(self.op.removeprefix("tf."), args, kwargs)
@@ -79,34 +79,34 @@ class OpCall(keras_internals.LayerCall):
     ) -> None:
         """Name the operations that this call made after the layer."""
         values = keras.tree.flatten((args, kwargs))
-        given = {id(value) for value in values}
+        sources = {id(value) for value in values}
         for value in values:
             if isinstance(value, Complex):
-                given.update(map(id, value.sources))
+                sources.update(map(id, value.sources))
             elif has_dims(value):
-                given.update(id(axis.tensor) for axis in dims.axes_in(value))
+                sources.update(id(axis.tensor) for axis in dims.axes_in(value))
         parts = keras.tree.flatten(
             [x.sources if isinstance(x, Complex) else x for x in outputs]
         )
-        made = {
+        operations = {
             id(operation): operation
             for tensor in parts
             if is_tensor(tensor)
-            for operation, _, _ in keras_internals.calls_before(tensor, given)
+            for operation, _, _ in keras_internals.calls_before(tensor, sources)
         }
         call = f".call_{self.calls}" if self.calls else ""
-        for number, operation in enumerate(made.values()):
+        for number, operation in enumerate(operations.values()):
             part = f".{number}" if number else ""
             operation.name = f"{self.name}{call}{part}"
 
 
-def as_output(found: Any) -> Tensor:
+def as_output(value: Any) -> Tensor:
     """Return a tensor that can be an output; in Keras 3.12 an input cannot."""
-    if isinstance(found, Complex):
+    if isinstance(value, Complex):
         raise LegacyModelError(
             "its output is complex, which keras.ops has no counterpart for."
         )
-    tensor = as_tensor(found)
+    tensor = as_tensor(value)
     if isinstance(keras_internals.maker_of(tensor), keras.layers.InputLayer):
         return keras.layers.Identity(dtype=tensor.dtype)(tensor)
     return tensor

@@ -19,7 +19,7 @@ REGISTERED = f"{PACKAGE}>OpCall"
 
 
 def name_of_op(class_name: str, config: Config) -> str:
-    """Return what an op layer calls, as a user would name it."""
+    """Return the name of the function that an op layer calls, as users know it."""
     if class_name == GRAPH_OP:
         return str((config.get("node_def") or {}).get("op"))
     if class_name in FUNCTIONS:
@@ -42,18 +42,18 @@ def is_known(class_name: str, config: Config) -> bool:
 def op_call_config(class_name: str, config: Config, path: str) -> Config:
     """Return the config of the `OpCall` that replaces an op layer of `CLASSES`."""
     name = layer_name(str(config.get("name")))
-    own: Config = {"name": name, "path": path, "op": name_of_op(class_name, config)}
+    call: Config = {"name": name, "path": path, "op": name_of_op(class_name, config)}
     if class_name == GRAPH_OP:
-        own["node_def"] = config["node_def"]
-        own["constants"] = config.get("constants") or {}
-    return keras_object(None, "OpCall", own, REGISTERED)
+        call["node_def"] = config["node_def"]
+        call["constants"] = config.get("constants") or {}
+    return keras_object(None, "OpCall", call, REGISTERED)
 
 
 def constant_config(name: str, value: object) -> Config:
     """Return the config of the `OpCall` of a tensor that gives a constant."""
     constants = {"0": value}
-    own = {"name": name, "node_def": {"op": "_Constant"}, "constants": constants}
-    converted = op_call_config(GRAPH_OP, own, name)
+    op_config = {"name": name, "node_def": {"op": "_Constant"}, "constants": constants}
+    converted = op_call_config(GRAPH_OP, op_config, name)
     return {**converted, "name": layer_name(name)}
 
 

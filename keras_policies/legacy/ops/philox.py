@@ -85,7 +85,7 @@ def _uniform(bits: Array) -> Array:
 
 def _normal(bits: Array) -> Array:
     """Return numbers by the method of Box and Muller, two for two words."""
-    one, other = _uniform(bits).reshape(-1, 2).T
-    angle = (2 * math.pi * other.astype("float64")).astype("float32")
-    radius = np.sqrt(np.float32(-2) * np.log(np.maximum(one, SMALLEST)))
+    first, second = _uniform(bits).reshape(-1, 2).T
+    angle = (2 * math.pi * second.astype("float64")).astype("float32")
+    radius = np.sqrt(np.float32(-2) * np.log(np.maximum(first, SMALLEST)))
     return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], -1).ravel()

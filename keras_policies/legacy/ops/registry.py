@@ -15,7 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # Name in keras.ops, or a formula; names in TensorFlow; ops in a graph. Blanks separate
 # several names. A function is looked up when it is called: the oldest Keras lacks some.
 Row: TypeAlias = tuple[str | Callable[..., Any], str, str]
-# Kinds of parameters in rows.
+# The types of parameters in rows; see `converters`.
 KINDS: dict[str, Any] = {
     **{
         "": converters.Value,
@@ -50,7 +50,7 @@ class Op:
     """A TensorFlow function, as `keras.ops`."""
 
     name: str  # in TensorFlow, without "tf."; "" if only graphs have it
-    function: Callable[..., Any]  # each parameter annotated with one of `kinds`
+    function: Callable[..., Any]  # each parameter has a type that `converters` knows
     renamed: Mapping[str, str]  # other names of parameters, `{"keep_dims": "keepdims"}`
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Op:
     def call(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
         """Call the function as TensorFlow does; a ValueError names a wrong argument."""
         try:
-            bound = self.signature.bind(*args, **self._known(kwargs))
+            bound = self.signature.bind(*args, **self._renamed(kwargs))
         except TypeError as error:
             raise ValueError(str(error)) from error
         rule = complex_pairs.RULES.get(self.name)
@@ -79,7 +79,7 @@ class Op:
     def _of_real(self, **kwargs: object) -> Any:
         return self.call((), kwargs)
 
-    def _known(self, kwargs: Mapping[str, object]) -> dict[str, object]:
+    def _renamed(self, kwargs: Mapping[str, object]) -> dict[str, object]:
         """Return keyword arguments under our names, without those of no effect."""
         return {
             key if key in self.checks else self.renamed.get(key, key): value
@@ -103,7 +103,7 @@ class OpSignature:
     outputs: str = ""
 
     def position(self, output: str, index: int) -> int:
-        """Return which of the function's results is an item of an output."""
+        """Map an output of the op to a position in the tuple of the function."""
         names = self.outputs.split()
         return index + (names.index(output) if output in names else 0)
 
@@ -114,14 +114,14 @@ class OpSignature:
 
     def arguments(self, values: Sequence[object]) -> dict[str, object]:
         """Return the inputs by parameter; raise ValueError if their number is wrong."""
-        names, taken, values = self.inputs.split(), {}, list(values)
+        names, by_parameter, values = self.inputs.split(), {}, list(values)
         if names[0].startswith("*"):
             end = len(values) - len(names) + 1
-            taken[names.pop(0)[1:]] = values[:end]
+            by_parameter[names.pop(0)[1:]] = values[:end]
             values = values[end:]
         if len(names) != len(values):
             raise ValueError(f"expected the inputs {names}, found {len(values)} values")
-        return {**taken, **dict(zip(names, values, strict=True))}
+        return {**by_parameter, **dict(zip(names, values, strict=True))}
 
 
 # Name in TensorFlow, without "tf." -> its function.
@@ -180,7 +180,7 @@ def functions(
     """Enter functions that take the same parameters; see `Row`.
 
     Args:
-        parameters: names of values, such as `"x y"`. Others come with their kinds, and
+        parameters: names of values, such as `"x y"`. Others come with their types, and
             settings, which are passed by keyword, with defaults: `"axis:int=-1"`.
         entries: the functions.
         v1: whether their names are in `tf.compat.v1`, too.
@@ -188,7 +188,7 @@ def functions(
         renamed: other names of the parameters.
     """
     signature = inspect.Signature([*map(_parameter, parameters.split())])
-    defaults = {one.name: one.default for one in signature.parameters.values()}
+    defaults = {each.name: each.default for each in signature.parameters.values()}
     settings = [name for name, default in defaults.items() if default is not EMPTY]
     values = (name for name in defaults if name not in settings)
     raw = raw or OpSignature(" ".join(values), " ".join(settings))
@@ -228,7 +228,7 @@ def _function(
 
     function.__signature__ = signature  # type: ignore[attr-defined]
     parameters = signature.parameters.values()
-    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
     return function
 
 

@@ -134,7 +134,7 @@ def stock_arguments(
     renamed = RENAMED.get(class_name, {})
     dropped = {**COMMON, **DROPPED.get(class_name, {})}
     refused = REFUSED.get(class_name, {})
-    kept = {}
+    converted = {}
     for name, value in config.items():
         if value in refused.get(name, ()) or value not in dropped.get(name, ANY):
             raise LegacyModelError(
@@ -143,5 +143,5 @@ def stock_arguments(
                 hints.pass_custom_object(written),
             )
         if name in renamed or name not in dropped:
-            kept[renamed.get(name, name)] = value
-    return kept
+            converted[renamed.get(name, name)] = value
+    return converted

@@ -58,20 +58,20 @@ def load(text: Any) -> types.CodeType:
             f"which this Python {_here()} cannot run."
         )
     try:
-        found = marshal.loads(_bytes(text))
+        code = marshal.loads(_bytes(text))
     except (EOFError, TypeError, ValueError) as error:
         raise LegacyModelError(f"corrupt: its code: {error}.") from error
-    if not isinstance(found, types.CodeType):
+    if not isinstance(code, types.CodeType):
         raise LegacyModelError("corrupt: its code is none.")
-    return found
+    return code
 
 
 def global_names(code: types.CodeType) -> list[str]:
     """Return the names that code looks up outside of itself, sorted."""
     inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
-    found = {
+    names = {
         instruction.argval
         for instruction in dis.get_instructions(code)
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     }
-    return sorted(found.union(*map(global_names, inner)))
+    return sorted(names.union(*map(global_names, inner)))

@@ -43,13 +43,15 @@ WITHOUT_COUNTERPART = {
 
 def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
     """Return a dict, empty for None, or raise TypeError if it is no dict by name."""
-    given = {} if custom_objects is None else custom_objects
-    if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+    result = {} if custom_objects is None else custom_objects
+    if not isinstance(result, dict) or not all(
+        isinstance(name, str) for name in result
+    ):
         raise TypeError(
             "custom_objects must be a dict of names to classes and functions, such as "
             f"{{'Attention': Attention}}, received {custom_objects!r}."
         )
-    return given
+    return result
 
 
 def registered_name(class_name: str) -> str | None:
@@ -60,8 +62,8 @@ def registered_name(class_name: str) -> str | None:
     return None
 
 
-def is_own(written: Config) -> bool:
-    """Return whether a user's class is known for a layer."""
+def is_registered(written: Config) -> bool:
+    """Return whether the user registered the class of a layer."""
     return registered_name(str(written.get("class_name"))) is not None
 
 
@@ -105,8 +107,8 @@ class KerasClass(NamedTuple):
 
         Keras passes over `written_as`, which tells what the class was in tf.keras.
         """
-        made = keras_object(self.module, self.name, config, self.registered_name)
-        return made | {"written_as": self.written_as}
+        serialized = keras_object(self.module, self.name, config, self.registered_name)
+        return serialized | {"written_as": self.written_as}
 
 
 def keras_class(

@@ -29,7 +29,7 @@ from keras_policies.legacy.ops import op_layers
 from keras_policies.legacy.plan.arguments import OF_CALLS
 
 Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON
-Taken: TypeAlias = tuple[str, int]  # a layer, and which of its calls
+LayerCall: TypeAlias = tuple[str, int]  # a layer, and which of its calls
 
 CONSTANT = "_CONSTANT_VALUE"
 ELLIPSIS = {"class_name": "__ellipsis__", "config": {}}
@@ -52,9 +52,9 @@ def only_for_losses(config: Config) -> set[str]:
     needed: set[str] = set()
     waiting = [config["input_layers"], config["output_layers"]]
     while waiting:
-        found = {name for name, _ in graph.calls(waiting.pop())} - needed
-        needed |= found
-        waiting += [layers[name].get("inbound_nodes") for name in found & {*layers}]
+        reached = {name for name, _ in graph.calls(waiting.pop())} - needed
+        needed |= reached
+        waiting += [layers[name].get("inbound_nodes") for name in reached & {*layers}]
     return {*layers} - needed
 
 
@@ -79,8 +79,8 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     those that are left out are empty.
     """
     graph = _Graph(config)
-    both = zip(config["layers"], layers, strict=True)
-    graph.nested -= {name_of(legacy) for legacy, own in both if is_program(own)}
+    pairs = zip(config["layers"], layers, strict=True)
+    graph.nested -= {name_of(legacy) for legacy, item in pairs if is_program(item)}
     ends = {name for name, _ in graph.calls(config["output_layers"])}
     connected = []
     for legacy, converted in zip(config["layers"], layers, strict=True):
@@ -107,12 +107,12 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
             {
                 "args": [argument],
                 "kwargs": kwargs,
-                "taken": [*_taken([argument, kwargs])],
+                "taken": [*_layer_calls([argument, kwargs])],
             }
             for argument, kwargs in calls
         ]
-        own = {"name": layer_name(name), "inbound_nodes": called}
-        connected.append({**converted, **own})
+        connection = {"name": layer_name(name), "inbound_nodes": called}
+        connected.append({**converted, **connection})
     return {
         "layers": _sorted(connected),
         "input_layers": graph.end(config["input_layers"]),
@@ -123,15 +123,15 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
 def tensor_counts(config: Config) -> list[int | None]:
     """Return how many tensors each layer of a model is called on, if that is known."""
     names = {name_of(layer) for layer in config["layers"] if isinstance(layer, dict)}
-    every = (
+    calls = (
         layer.get("inbound_nodes") if isinstance(layer, dict) else None
         for layer in config["layers"]
     )
-    return [len(tensors(nodes[0], names)) if nodes else None for nodes in every]
+    return [len(tensors(nodes[0], names)) if nodes else None for nodes in calls]
 
 
 def _sorted(layers: Sequence[Config]) -> Sequence[Config]:
-    """Return layers behind those whose outputs their first calls take.
+    """Return layers in an order in which their first calls can be made.
 
     Keras tries to make all calls in the order of the layers, and tries again until all
     are made. In another order, that takes as many rounds as there are layers.
@@ -148,30 +148,30 @@ def _sorted(layers: Sequence[Config]) -> Sequence[Config]:
         ranks = {name: rank for rank, name in enumerate(order)}
     except graphlib.CycleError:  # Keras refuses it
         return layers
-    found = sorted(layers, key=lambda layer: ranks.get(layer["name"], 0))
-    _charge({layer["name"]: calls[layer["name"]] for layer in found})
-    return found
+    in_order = sorted(layers, key=lambda layer: ranks.get(layer["name"], 0))
+    _charge({layer["name"]: calls[layer["name"]] for layer in in_order})
+    return in_order
 
 
-def _charge(calls: dict[str, list[list[Taken]]]) -> None:
-    """Charge what Keras will try in vain: layers that are called more than once."""
-    made = collections.Counter(name for name, nodes in calls.items() if not nodes)
+def _charge(calls: dict[str, list[list[LayerCall]]]) -> None:
+    """Charge the budget for the calls that Keras will try too early, and retry."""
+    done = collections.Counter(name for name, nodes in calls.items() if not nodes)
     waiting = {name: collections.deque(nodes) for name, nodes in calls.items() if nodes}
     while waiting:
-        before = made.total()
+        before = done.total()
         for name, nodes in [*waiting.items()]:
-            while nodes and all(made[other] > node for other, node in nodes[0]):
-                made[name] += 1
+            while nodes and all(done[other] > node for other, node in nodes[0]):
+                done[name] += 1
                 nodes.popleft()
             if nodes:
                 budget.work(budget.RETRY * len(nodes[0]))
             else:
                 del waiting[name]
-        if made.total() == before:
+        if done.total() == before:
             return  # Keras refuses it
 
 
-def _taken(nest: Nest) -> Iterator[Taken]:
+def _layer_calls(nest: Nest) -> Iterator[LayerCall]:
     """Yield the layer and the number of its call of each tensor in a call."""
     if isinstance(nest, dict):
         if nest.get("class_name") == "__keras_tensor__":
@@ -181,7 +181,7 @@ def _taken(nest: Nest) -> Iterator[Taken]:
     elif not isinstance(nest, list | tuple):
         return
     for item in nest:
-        yield from _taken(item)
+        yield from _layer_calls(item)
 
 
 def _is_tensor(value: Nest, names: Container[str]) -> bool:
@@ -201,8 +201,8 @@ def tensors(nest: Nest, names: Container[str]) -> list[Nest]:
     """
     if _is_tensor(nest, names):
         kwargs: Config = nest[3] if len(nest) > 3 else {}
-        given = (tensors(kwargs[key], names) for key in sorted(kwargs or {}))
-        return [[*nest[:3], {}], *(tensor for found in given for tensor in found)]
+        from_kwargs = (tensors(kwargs[key], names) for key in sorted(kwargs or {}))
+        return [[*nest[:3], {}], *itertools.chain(*from_kwargs)]
     if isinstance(nest, dict):
         nest = [nest[key] for key in sorted(nest)]
     if not isinstance(nest, list | tuple):
@@ -210,9 +210,9 @@ def tensors(nest: Nest, names: Container[str]) -> list[Nest]:
     return [tensor for item in nest for tensor in tensors(item, names)]
 
 
-def _check_constants(layer: str, taken: Sequence[Nest]) -> None:
+def _check_constants(layer: str, inputs: Sequence[Nest]) -> None:
     """Raise if a layer takes a constant that is ragged or sparse."""
-    for name, _, value, *_ in taken:
+    for name, _, value, *_ in inputs:
         is_constant = name == CONSTANT and isinstance(value, list | tuple)
         if is_constant and {"_TYPE": "COMPOSITE"} in value[:1]:
             kind = re.search(r"tf\.(\w+)TensorSpec", str(value[1:]))
@@ -275,8 +275,8 @@ class _Graph:
         if name == CONSTANT:
             return index
         if not isinstance(index, int) or node < 0 or index < 0:
-            taken = [name, node, index]
-            raise LegacyModelError(f"corrupt: a layer takes the tensor {taken!r}.")
+            reference = [name, node, index]
+            raise LegacyModelError(f"corrupt: a layer takes the tensor {reference!r}.")
         # Keras ignores shape and dtype: the history says which tensor it is.
         history = [layer_name(name), node - self.first_call.get(name, 0), index]
         tensor = {"shape": [], "dtype": "float32", "keras_history": history}
@@ -302,8 +302,8 @@ class _Graph:
 
         Keras 3 calls layers on tensors alone. A constant hangs on a tensor beside it.
         """
-        known = tensors(node, self.names)
-        beside = next((tensor for tensor in known if tensor[0] != CONSTANT), None)
+        inputs = tensors(node, self.names)
+        beside = next((tensor for tensor in inputs if tensor[0] != CONSTANT), None)
         added: list[Config] = []
 
         def replaced(value: Nest) -> Nest:
@@ -312,11 +312,11 @@ class _Graph:
                 return [replaced(item) for item in value] if is_list else value
             if value[0] != CONSTANT or beside is None:
                 return value
-            own = self._new_name(f"{name}_constant")
-            added.append(op_layers.constant_config(own, value[2]))
+            constant_name = self._new_name(f"{name}_constant")
+            added.append(op_layers.constant_config(constant_name, value[2]))
             call = {"args": [[self.nest(beside)]], "kwargs": {}, "taken": []}
             added[-1]["inbound_nodes"] = [call]
-            return [own, 0, 0, *value[3:]]
+            return [constant_name, 0, 0, *value[3:]]
 
         return replaced(node), added
 
@@ -345,7 +345,7 @@ class _Graph:
 def call(
     class_name: str, config: Config, first: Nest, kwargs: Config
 ) -> tuple[Nest, Config]:
-    """Return the arguments that a layer of Keras 3 takes in the place of some."""
+    """Return the arguments of a layer's call, as Keras 3 takes them."""
     kwargs = {key: value for key, value in kwargs.items() if value is not None}
     for setting, name in OF_CALLS.get(class_name, {}).items():
         if config.get(setting):

@@ -1,4 +1,4 @@
-"""Gives inputs the sizes that their configs leave open, where a weight tells them.
+"""Gives inputs the sizes that their configs leave open, from the shapes of weights.
 
 In tf.keras a Normalization layer that was adapted first could follow an input of
 unknown size: its mean has that size. Keras 3 asks for it.
@@ -15,7 +15,7 @@ from keras_policies.legacy.plan import graph
 Shape = list[int | None]
 
 
-def known(model: Config, weights: LayerWeights) -> Config:
+def with_sizes(model: Config, weights: LayerWeights) -> Config:
     """Return the legacy config of a model with the sizes of inputs that means tell."""
     layers = configs.inner_layers(model)
     shapes: dict[int, Shape] = {}
@@ -35,14 +35,14 @@ def known(model: Config, weights: LayerWeights) -> Config:
     return {**model, "config": {**model["config"], "layers": sized}}
 
 
-def _is_shared(model: Config, taken: Config, shape: Shape) -> bool:
+def _is_shared(model: Config, source: Config, shape: Shape) -> bool:
     """Return whether an input that gets one more axis is called on elsewhere, too."""
     if "input_layers" not in model["config"]:
         return False
-    config, name = model["config"], configs.name_of(taken)
+    config, name = model["config"], configs.name_of(source)
     nodes = [layer.get("inbound_nodes") for layer in configs.inner_layers(model)]
     calls = graph.tensors([nodes, config["output_layers"]], {name})
-    return len(calls) > 1 and len(shape) > len(taken["config"]["batch_input_shape"])
+    return len(calls) > 1 and len(shape) > len(source["config"]["batch_input_shape"])
 
 
 def _normalizations(layers: Sequence[Config]) -> Iterator[tuple[Config, list[Config]]]:
@@ -84,10 +84,10 @@ def _sized(layer: Config, weights: Sequence[LegacyWeight]) -> Shape | None:
     axes: Sequence[Any] = axis if isinstance(axis, list | tuple) else [axis]
     if not all(isinstance(a, int) and -len(shape) <= a < len(shape) for a in axes):
         return None
-    kept = sorted(a % len(shape) for a in axes)
-    if len(kept) != len(mean.shape):
+    kept_axes = sorted(a % len(shape) for a in axes)
+    if len(kept_axes) != len(mean.shape):
         return None
-    sizes = dict(zip(kept, mean.shape, strict=True))
+    sizes = dict(zip(kept_axes, mean.shape, strict=True))
     return [sizes.get(i) if size is None else size for i, size in enumerate(shape)]
 
 

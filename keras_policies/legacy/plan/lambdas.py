@@ -21,24 +21,27 @@ from keras_policies.legacy.plan import bytecode, classes
 from keras_policies.legacy.plan.report import Converting, Options, Report
 
 # Code as it is written, its defaults, and the values of its closure.
-Held: TypeAlias = tuple[Any, Any, Any]
+WrittenCode: TypeAlias = tuple[Any, Any, Any]
 FUNCTIONS = "function", "mask", "output_shape"
 KEPT = "name", "trainable", "arguments"
 
 
-def rebuilt(config: Config, path: str) -> Converting[Program | None]:
-    """Return what the function of a Lambda layer does, if its code can be followed.
+def program_of(config: Config, path: str) -> Converting[Program | None]:
+    """Return the program of a Lambda layer whose code can be followed, or None.
 
-    None if the user gives a function in its place, if it has one by name, and if its
-    code is not understood, of which `arguments` tells.
+    It is None if the user passes a function in its place, if it names a function, and
+    if its code is not understood; then `arguments` reports why.
     """
     if classes.registered_name(str(config.get("name"))) is not None:
         return None
-    held = _held(config.get("function"), config.get("function_type"))
-    if held is None or _held(config.get("mask"), config.get("mask_type")) is not None:
+    written = _written_code(config.get("function"), config.get("function_type"))
+    if (
+        written is None
+        or _written_code(config.get("mask"), config.get("mask_type")) is not None
+    ):
         return None
     try:
-        program = _program(held, config.get("arguments"))
+        program = _program(written, config.get("arguments"))
     except LimitError:
         raise
     except LegacyModelError:
@@ -47,7 +50,7 @@ def rebuilt(config: Config, path: str) -> Converting[Program | None]:
     return program
 
 
-def _held(value: Any, kind: Any) -> Held | None:
+def _written_code(value: Any, kind: Any) -> WrittenCode | None:
     """Return code in a config, its defaults and its closure, or None if it has none."""
     if isinstance(value, dict) and value.get("class_name") == "__lambda__":
         inner = value.get("config") or {}
@@ -59,19 +62,19 @@ def _held(value: Any, kind: Any) -> Held | None:
     return code, defaults, closure
 
 
-def _program(held: Held, arguments: Any) -> Program:
-    """Return what code does, or raise LegacyModelError if it is not understood."""
-    text, defaults, closure = held
-    given = {key: _array(value) for key, value in (arguments or {}).items()}
-    return follow(bytecode.read(text), given, defaults or (), closure or ())
+def _program(written: WrittenCode, arguments: Any) -> Program:
+    """Return the program of code, or raise LegacyModelError if it is not understood."""
+    text, defaults, closure = written
+    constants = {key: _array(value) for key, value in (arguments or {}).items()}
+    return follow(bytecode.read(text), constants, defaults or (), closure or ())
 
 
 def _array(value: Any) -> Any:
     """Return an argument; Keras writes an array as a dict."""
     if isinstance(value, dict) and value.get("type") == "ndarray":
-        found = np.asarray(value.get("value"))
-        budget.spend(found.size, 8)
-        return found
+        array = np.asarray(value.get("value"))
+        budget.spend(array.size, 8)
+        return array
     return value
 
 
@@ -80,44 +83,44 @@ def arguments(config: Config, options: Options, path: str) -> Converting[Config]
 
     A function that the user gives under the layer's name replaces all of its functions.
     """
-    kept = {key: config[key] for key in KEPT if key in config}
-    own = classes.registered_name(str(config.get("name")))
-    if own is not None:
-        given = keras_names.registered(own)
-        if not callable(given) or isinstance(given, type):
+    converted = {key: config[key] for key in KEPT if key in config}
+    registered = classes.registered_name(str(config.get("name")))
+    if registered is not None:
+        custom = keras_names.registered(registered)
+        if not callable(custom) or isinstance(custom, type):
             raise LegacyModelError(
-                f"{given!r} is given for this Lambda layer; expected a function of the "
-                "layer's input."
+                f"{custom!r} is given for this Lambda layer; expected a function of "
+                "the layer's input."
             )
-        return {**kept, "function": keras_function(own)}
+        return {**converted, "function": keras_function(registered)}
     for key in FUNCTIONS:
         value, kind = config.get(key), config.get(f"{key}_type")
-        given = config.get("arguments")
-        found = yield from _function(value, kind, given, options.safe_mode, path)
-        if found is not None:
-            kept[key] = found
-    return kept
+        kwargs = config.get("arguments")
+        function = yield from _function(value, kind, kwargs, options.safe_mode, path)
+        if function is not None:
+            converted[key] = function
+    return converted
 
 
 def _function(
     value: Any, kind: Any, arguments: Any, safe_mode: bool, path: str
 ) -> Converting[Any]:
-    """Return what a function in a config becomes, or None if there is none."""
-    held = _held(value, kind)
-    if held is not None:
-        return (yield from _code(held, arguments, safe_mode, path))
+    """Convert a function in a config; return None if there is none."""
+    written = _written_code(value, kind)
+    if written is not None:
+        return (yield from _code(written, arguments, safe_mode, path))
     if isinstance(value, dict) and value.get("class_name") == "function":
         value, kind = value.get("config"), "function"
     if value is None or kind == "raw" or not isinstance(value, str):
         return value
-    known = classes.registered_name(value)
-    if known is None:
+    registered = classes.registered_name(value)
+    if registered is None:
         yield Report(missing=((value, path),))
-    return keras_function(known or value)
+    return keras_function(registered or value)
 
 
 def _code(
-    held: Held, arguments: Any, safe_mode: bool, path: str
+    written: WrittenCode, arguments: Any, safe_mode: bool, path: str
 ) -> Converting[Config | None]:
     """Return the reference to a function that is code in the file, or None.
 
@@ -125,7 +128,7 @@ def _code(
     """
     name = f"<lambda of {path}>"
     try:
-        yield Report(functions={name: _compiled(held, arguments, safe_mode)})
+        yield Report(functions={name: _compiled(written, arguments, safe_mode)})
     except LegacyModelError as error:
         hint = (
             f"{error.hint} To replace the code, write the function anew and pass "
@@ -137,31 +140,33 @@ def _code(
     return keras_function(name)
 
 
-def _compiled(held: Held, arguments: Any, safe_mode: bool) -> Callable[..., Any]:
+def _compiled(
+    written: WrittenCode, arguments: Any, safe_mode: bool
+) -> Callable[..., Any]:
     """Return the function; raise LegacyModelError if it must not or cannot run."""
-    text, defaults, closure = held
+    text, defaults, closure = written
     if safe_mode:
-        raise _refused(held, arguments)
+        raise _refused(written, arguments)
     code = bytecode.load(text)
     if closure or code.co_freevars:
         raise LegacyModelError(
             f"this Lambda layer takes {', '.join(code.co_freevars)} from the function "
             "around it, which the file does not hold."
         )
-    known = _globals(bytecode.global_names(code))
-    return types.FunctionType(code, known, "<lambda>", tuple(defaults or ()) or None)
+    scope = _globals(bytecode.global_names(code))
+    return types.FunctionType(code, scope, "<lambda>", tuple(defaults or ()) or None)
 
 
-def _refused(held: Held, arguments: Any) -> LegacyModelError:
+def _refused(written: WrittenCode, arguments: Any) -> LegacyModelError:
     """Return the error that says why code is neither run nor followed."""
     try:
-        python = bytecode.read(held[0]).python
+        python = bytecode.read(written[0]).python
     except LegacyModelError as error:
         return error
     reason = f"this Lambda layer holds code that Python {VERSIONS[python]} compiled, "
     hint = hints.TRUST if bytecode.runs_here(python) else ""
     try:
-        _program(held, arguments)
+        _program(written, arguments)
     except LegacyModelError as error:
         reason += f"which is not run from a file. {error.reason[:1].upper()}"
         return LegacyModelError(f"{reason}{error.reason[1:]}", hint)
@@ -170,16 +175,16 @@ def _refused(held: Held, arguments: Any) -> LegacyModelError:
 
 def _globals(names: Iterable[str]) -> dict[str, Any]:
     """Return the objects that the code's global names stand for, the user's first."""
-    known = {"np": np, "numpy": np, "keras": keras}
+    modules = {"np": np, "numpy": np, "keras": keras}
     if keras.backend.backend() == "tensorflow":
         tensorflow = importlib.import_module("tensorflow")
-        known |= {"tf": tensorflow, "tensorflow": tensorflow}
-    found: dict[str, Any] = {"__builtins__": builtins}
+        modules |= {"tf": tensorflow, "tensorflow": tensorflow}
+    namespace: dict[str, Any] = {"__builtins__": builtins}
     missing = []
     for name in names:
         custom = keras_names.registered(name)
-        if custom is not None or name in known:
-            found[name] = known[name] if custom is None else custom
+        if custom is not None or name in modules:
+            namespace[name] = modules[name] if custom is None else custom
         elif not hasattr(builtins, name):
             missing.append(name)
     if missing:
@@ -188,4 +193,4 @@ def _globals(names: Iterable[str]) -> dict[str, Any]:
             "hold.",
             f"Pass {hints.custom_object(missing[0])}.",
         )
-    return found
+    return namespace

@@ -46,25 +46,25 @@ def keras_model(written: Config, options: Options) -> tuple[Config, Report]:
     """Return the config, or raise LegacyModelError if a layer cannot be converted."""
     budget.runs(written)
     number = None if options.reconstructor is None else 0
-    converting = _recorded(written, options, number, is_root=True)
-    converted, found = report.collected(converting)
+    converting = _converted_layer(written, options, number, is_root=True)
+    converted, reported = report.collected(converting)
     budget.runs(converted)
-    return converted, found
+    return converted, reported
 
 
 def traced_layer(
     written: Config, options: Options, number: int | None, prefix: str
 ) -> tuple[Config, Report] | None:
-    """Return the config of a layer inside a rebuilt one; None of one that is lost.
+    """Return the config of a layer inside a rebuilt one, None if there is none.
 
-    `number` is that of the recorded layer; None where it was found in a function.
+    `number` is that of the traced layer; None if the layer was found in a function.
     """
-    converting = _recorded(written, options, number, prefix)
-    converted, found = report.collected(converting)
-    return None if found.is_lacking and number is not None else (converted, found)
+    converting = _converted_layer(written, options, number, prefix)
+    converted, reported = report.collected(converting)
+    return None if reported.is_lacking and number is not None else (converted, reported)
 
 
-def _recorded(
+def _converted_layer(
     written: Any,
     options: Options,
     number: int | None,
@@ -72,9 +72,9 @@ def _recorded(
     is_root: bool = False,
     tensors: int | None = None,
 ) -> Converted:
-    """Return the config of a layer, or of the program that it becomes if it is lost.
+    """Return the config of a layer, or of a program if the layer's class is missing.
 
-    `number` is that of the recorded layer, if any. `tensors` is how many tensors the
+    `number` is that of the traced layer, if any. `tensors` is how many tensors the
     layer is called on, None if that is not known.
     """
     reconstructor = options.reconstructor
@@ -82,30 +82,32 @@ def _recorded(
         return (yield from _keras_layer(written, options, prefix, is_root))
     path = "" if is_root else budget.layer_path(prefix, configs.name_of(written))
     is_replaced = is_root and (options.by_function or options.signature is not None)
-    is_own = classes.is_own(written)
+    is_custom = classes.is_registered(written)
     options = reconstructor.with_vocabulary(options, number, path)
     problem: LegacyModelError | None = None
     converted: Config = {}
-    found = Report()
+    reported = Report()
     try:
         if not is_replaced:
             layer = _keras_layer(written, options, prefix, is_root, number)
-            converted, found = report.collected(layer)
+            converted, reported = report.collected(layer)
     except LimitError:
         raise
     except LegacyModelError as error:
         problem = error
-    is_told = is_own or written.get("config") is not None
-    if problem or is_replaced or found.is_lacking or not is_told:
-        # A model whose layers are listed says better what it lacks than its function.
-        is_listed = configs.is_graph(written) and not (is_own or is_replaced)
-        rebuild = reconstructor.wholly_rebuilt if is_listed else reconstructor.rebuilt
+    has_config = is_custom or written.get("config") is not None
+    if problem or is_replaced or reported.is_lacking or not has_config:
+        # A list of layers makes a better error message than the model's function.
+        is_listed = configs.is_graph(written) and not (is_custom or is_replaced)
+        rebuild = (
+            reconstructor.try_reconstruct if is_listed else reconstructor.reconstruct
+        )
         rebuilt = rebuild(written, number, path, tensors)
         if rebuilt is not None:
-            converted, found = rebuilt
+            converted, reported = rebuilt
         elif problem is not None:
             raise problem
-    yield found
+    yield reported
     return converted
 
 
@@ -141,8 +143,8 @@ def _keras_layer(
                 yield Report(missing_ops=((op, path),))
             return op_layers.op_call_config(class_name, config, path)
         if class_name in graph.ADDED:
-            reconstructor = f"{path!r}, a loss or a metric of a tensor"
-            yield Report(not_converted=(reconstructor,), loss_only=(path,))
+            description = f"{path!r}, a loss or a metric of a tensor"
+            yield Report(not_converted=(description,), loss_only=(path,))
             return {}
         return (yield from _layer(class_name, dict(config), options, path))
 
@@ -178,30 +180,30 @@ def _model(
     is_functional = "input_layers" in config
     loss_only = graph.only_for_losses(config) if is_functional else ()
     tensors = graph.tensor_counts(config)
-    for layer, own, count in zip(config["layers"], numbers, tensors, strict=True):
+    for layer, child, count in zip(config["layers"], numbers, tensors, strict=True):
         called = configs.name_of(layer) if loss_only else None
         if called in loss_only and layer["class_name"] not in graph.ADDED:
             yield Report(loss_only=(f"{below}{called}",))
             layers.append({})
         else:
-            converting = _recorded(layer, options, own, below, tensors=count)
+            converting = _converted_layer(layer, options, child, below, tensors=count)
             layers.append((yield from converting))
     is_lost = class_name not in classes.GRAPHS and not classes.registered_name(
         class_name
     )
     if reconstructor is not None and number is not None and is_functional and is_lost:
-        about = Reconstruction(class_name, ())
-        yield Report(reconstructions={path if below else "": about})
+        entry = Reconstruction(class_name, ())
+        yield Report(reconstructions={path if below else "": entry})
         class_name = "Functional"
-    found = yield from classes.keras_class(class_name, path, is_graph=True)
+    cls = yield from classes.keras_class(class_name, path, is_graph=True)
     name = {"name": layer_name(config["name"])} if config.get("name") else {}
     if "input_layers" not in config:
-        return _sequential(found, config, name, layers, called_on)
-    kept: Config = {}
-    if not found.is_stock:  # a subclass of Model may take arguments of its own
+        return _sequential(cls, config, name, layers, called_on)
+    extra: Config = {}
+    if not cls.is_stock:  # a subclass of Model may take arguments of its own
         graph_keys = ("layers", "input_layers", "output_layers", "trainable")
-        kept = {key: value for key, value in config.items() if key not in graph_keys}
-    return found.with_config(kept | name | graph.functional_graph(config, layers))
+        extra = {key: value for key, value in config.items() if key not in graph_keys}
+    return cls.with_config(extra | name | graph.functional_graph(config, layers))
 
 
 def _frozen(layer: Config) -> Config:
@@ -222,7 +224,7 @@ def _takes_several(layer: Config) -> bool:
 
 
 def _sequential(
-    found: KerasClass,
+    cls: KerasClass,
     config: Config,
     name: Config,
     layers: list[Config],
@@ -230,7 +232,7 @@ def _sequential(
 ) -> Config:
     """Return the config of a Sequential of converted layers.
 
-    `called_on` are the shapes that its recorded functions take.
+    `called_on` are the shapes that its traced functions take.
     """
     built = config.get("build_input_shape")
     layers = _with_input(config["layers"], layers, built, called_on)
@@ -239,10 +241,10 @@ def _sequential(
             "its first layer takes several tensors, and a Sequential gives it one."
         )
     if not any(map(calls.is_call, layers)):
-        return found.with_config({**name, "layers": _as_sequence(layers)})
-    if not found.is_stock:
+        return cls.with_config({**name, "layers": _as_sequence(layers)})
+    if not cls.is_stock:
         raise LegacyModelError(
-            f"{found.name}, a class of your own, has a Lambda layer, which becomes a "
+            f"{cls.name}, a class of your own, has a Lambda layer, which becomes a "
             "model that only keras.Sequential itself can be built with."
         )
     return calls.sequence_config({"name": None, **name, "layers": layers})
@@ -296,69 +298,69 @@ def _with_input(
         layers, shape = layers[is_listed:], (None, *others[0][1:])
     elif not written or shape is None or is_listed:
         return layers
-    given = {
+    input_config = {
         "batch_shape": list(shape),
         "dtype": policies.variable_dtype(config.get("dtype")),
         "name": layer_name(f"{config.get('name', 'first')}_input"),
     }
-    return [configs.keras_object("keras.layers", "InputLayer", given), *layers]
+    return [configs.keras_object("keras.layers", "InputLayer", input_config), *layers]
 
 
 def _layer(class_name: str, config: Config, options: Options, path: str) -> Converted:
     """Return the config of a layer that is neither a model nor an op."""
     namesakes = options.namesakes
-    found = yield from classes.keras_class(class_name, path, namesakes=namesakes)
+    cls = yield from classes.keras_class(class_name, path, namesakes=namesakes)
     if class_name == "InputLayer":  # its dtype is that of a tensor, not a policy
         dtype = {"dtype": config.get("dtype") or "float32"}
     else:
         dtype = yield from _dtype(config, options, path)
-    if found.is_stock:
+    if cls.is_stock:
         policy = dtype.get("dtype")
-        program = yield from _program(found.name, config, policy, path)
+        program = yield from _program(cls.name, config, policy, path)
         if program is not None:
-            name = str(config.get("name") or found.name.lower())
+            name = str(config.get("name") or cls.name.lower())
             return calls.call_config(name, path, program, policy)
     converted: Config = dict(dtype)
-    if found.is_stock:
+    if cls.is_stock:
         config = {**arguments.UNRECORDED.get(class_name, {}), **config}
-        if found.name == "Bidirectional":
+        if cls.name == "Bidirectional":
             config = _both_ways(config)
-    known = yield from _known(class_name, found, config, options, path)
-    for key, value in known.items():
+    accepted = yield from _accepted(class_name, cls, config, options, path)
+    for key, value in accepted.items():
         if key != "dtype":
             converted[key] = yield from _argument(key, value, options, path, dtype)
     if isinstance(converted.get("name"), str):
         converted["name"] = layer_name(converted["name"])
-    if not found.is_stock:
-        return found.with_config(converted)
-    if found.name == "TimeDistributed" and _learns_statistics(converted.get("layer")):
+    if not cls.is_stock:
+        return cls.with_config(converted)
+    if cls.name == "TimeDistributed" and _learns_statistics(converted.get("layer")):
         what = (
             f"the statistics of all steps together in {path!r}: each step has its own"
         )
         yield Report(not_converted=(what,))
-    if found.name == "TimeDistributed" and calls.is_call(converted.get("layer")):
+    if cls.name == "TimeDistributed" and calls.is_call(converted.get("layer")):
         return calls.of_time_steps(converted["layer"], converted)
     if class_name in locally_connected.CLASSES:
         program = locally_connected.program(config, converted)
         return calls.call_config(converted["name"], path, program, dtype.get("dtype"))
-    if found.name == "BatchNormalization":
+    if cls.name == "BatchNormalization":
         converted["axis"] = _one_axis(converted.get("axis", -1))
-    return (yield from preprocessing.with_state(found, converted, options, path))
+    return (yield from preprocessing.with_state(cls, converted, options, path))
 
 
 def _program(
     name: str, config: Config, policy: PolicyLike | None, path: str
 ) -> Converting[Program | None]:
-    """Return what a layer does that becomes a model of `keras.ops`; None of others."""
+    """Return the program of a layer that becomes `keras.ops` calls, or None."""
     if name == "Lambda":
-        return (yield from lambdas.rebuilt(config, path))
+        return (yield from lambdas.program_of(config, path))
     return resizing.program(config, policy) if name == "Resizing" else None
 
 
-def _known(
+def _accepted(
     class_name: str, cls: KerasClass, config: Config, options: Options, path: str
 ) -> Converted:
-    """Return the arguments of a layer that its class in Keras 3 knows."""
+    """Return the arguments of a layer that its class in Keras 3 accepts."""
     if not cls.is_stock:
         return {k: v for k, v in config.items() if k not in arguments.COMMON}
     if cls.name == "Lambda":
@@ -438,7 +440,7 @@ def _inner_object(
 ) -> Converting[Config | None]:
     """Return the config of an initializer, a regularizer or a constraint, or None.
 
-    One whose class is lost is left out: it only has a part in training.
+    One whose class is missing is not converted: only training needs it.
     """
     class_name = str(written["class_name"])
     if classes.registered_name(class_name) is not None:

@@ -24,7 +24,7 @@ CLASSES = "LocallyConnected1D", "LocallyConnected2D"
 
 
 def program(written: Config, converted: Config) -> Program:
-    """Return what a layer does; `converted` is its config as that of an EinsumDense."""
+    """Return the program of a layer; `converted` is its config as an EinsumDense."""
     is_first = written.get("data_format") == "channels_first"
     if is_first and "softmax" in str(written.get("activation")):
         raise LegacyModelError(
@@ -80,9 +80,9 @@ def _masked(x: Tensor, places: Sequence[Array]) -> Tensor:
         (at[..., np.newaxis] == np.arange(size)).any(1)
         for at, size in zip(places, sizes, strict=True)
     ]
-    whole = masks[0] if len(masks) == 1 else np.einsum("ru,sv->rsuv", *masks)
+    mask = masks[0] if len(masks) == 1 else np.einsum("ru,sv->rsuv", *masks)
     x = ops.expand_dims(x, tuple(range(1, len(masks) + 1)))
-    return ops.multiply(x, whole[..., np.newaxis].astype(x.dtype))
+    return ops.multiply(x, mask[..., np.newaxis].astype(x.dtype))
 
 
 def _windows(x: Tensor, places: Sequence[Array], is_first: bool) -> Tensor:

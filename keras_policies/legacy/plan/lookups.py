@@ -83,21 +83,21 @@ def _inverse(config: Config, tokens: Mapping[int, int | str]) -> Config:
 def _in_order(tokens: Mapping[int, int | str], special: Sequence[Any]) -> list[Any]:
     """Return the tokens after the special ones, in the order of their indices."""
     start = len(special)
-    own = sorted(index for index in tokens if index >= start)
+    indices = sorted(index for index in tokens if index >= start)
     misplaced = [
         (index, token)
         for index, token in tokens.items()
         if index < start
         and (index < 0 or (special[index] is not None and token != special[index]))
     ]
-    if misplaced or own != list(range(start, start + len(own))):
+    if misplaced or indices != list(range(start, start + len(indices))):
         raise LegacyModelError(
             f"its vocabulary does not follow the special tokens {special}: "
-            f"{misplaced[:3] or own[:3]}."
+            f"{misplaced[:3] or indices[:3]}."
         )
-    if not own:
+    if not indices:
         raise NothingLearnedError("the file holds an empty vocabulary")
-    return [tokens[index] for index in own]
+    return [tokens[index] for index in indices]
 
 
 def idf_weights(learned: Vocabulary, size: int) -> list[float]:

@@ -69,10 +69,10 @@ def is_known(kind: str, name: str) -> bool:
     `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
     """
     if keras_names.can_be_read():
-        found = keras_names.names(kind)
-        classes = (key for key in found if keras_names.is_class(f"keras.{kind}", key))
-        known = {*found, *map(snake_case, classes), *BY_NAME.get(kind, ())}
-        return name in known.difference(NOT_BY_NAME.get(kind, ()))
+        names = keras_names.names(kind)
+        classes = (key for key in names if keras_names.is_class(f"keras.{kind}", key))
+        accepted = {*names, *map(snake_case, classes), *BY_NAME.get(kind, ())}
+        return name in accepted.difference(NOT_BY_NAME.get(kind, ()))
     try:
         getattr(keras, kind).get(name)
     except ValueError:
@@ -104,8 +104,8 @@ def keras_objective(module: str, written: Any) -> str | Config:
         settings["dtype"] = policies.variable_dtype(settings["dtype"])
     if not is_metric and settings.get("reduction") == "auto":
         settings["reduction"] = "sum_over_batch_size"
-    known = {"class_name": class_name, "config": settings}
-    return classes.object_in(module, known)
+    stock = {"class_name": class_name, "config": settings}
+    return classes.object_in(module, stock)
 
 
 def without_outer_list(written: Any) -> Any:
@@ -141,11 +141,11 @@ def _loss_scale(config: Config) -> LossScale:
 
 def keras_optimizer(written: Config) -> Config:
     """Return the Keras 3 config of an optimizer; `decay` becomes a schedule."""
-    given = written.get("config") or {}
-    settings = {RENAMED.get(k, k): v for k, v in given.items() if k not in DROPPED}
+    config = written.get("config") or {}
+    settings = {RENAMED.get(k, k): v for k, v in config.items() if k not in DROPPED}
     rate = settings.get("learning_rate")
     # Nadam called the schedule of its momentum by this name.
-    decay = None if written.get("class_name") == "Nadam" else given.get("decay")
+    decay = None if written.get("class_name") == "Nadam" else config.get("decay")
     if decay and not isinstance(rate, dict):
         slower = {"initial_learning_rate": rate, "decay_steps": 1, "decay_rate": decay}
         rate = {"class_name": "InverseTimeDecay", "config": slower}

@@ -63,12 +63,12 @@ class Plan:
         A file that records no policies may be that of a mixed_float16 model.
         """
         written = [*self.report.dtypes.values(), *self.legacy.inner_policies.values()]
-        found = {str(policies.dtypes_of(dtype)[0]) for dtype in written} | {"float32"}
+        names = {str(policies.dtypes_of(dtype)[0]) for dtype in written} | {"float32"}
         for dtype in written:
-            found |= set(
+            names |= set(
                 map(str, policies.compute_dtypes(self.options.policy_of(dtype)))
             )
-        return found if self.legacy.records_policies else found | {"float16"}
+        return names if self.legacy.records_policies else names | {"float16"}
 
     @property
     def loses_masks(self) -> bool:
@@ -90,8 +90,8 @@ class Plan:
 
     def raise_if_missing(self) -> None:
         """Raise an error if something is missing, or is not to be trusted."""
-        known = keras_internals.custom_object_scope(dict(self.report.functions))
-        with located(self.legacy.path), known:
+        scope = keras_internals.custom_object_scope(dict(self.report.functions))
+        with located(self.legacy.path), scope:
             has_missing = bool({*self.reconstruction.layers.values()} - {NO_CLASS})
             self.report.raise_if_missing(self.legacy.path, has_missing)
             activations.check_layers(self.report.activations)
@@ -111,13 +111,13 @@ def make(
 ) -> Plan:
     """Return the `Plan`, or raise LegacyModelError if something cannot be converted.
 
-    Its findings list what is missing. `dtype_policy` replaces the model's own. In safe
+    Its report lists what is missing. `dtype_policy` replaces the model's own. In safe
     mode, code in the file is refused. Without `compile`, an unreadable training
     configuration counts as none. With `reconstructs`, layers whose classes nobody knows
-    are made of their recorded functions, whose look-ups of texts by numbers give these
-    numbers if `keeps_texts` is False; `signature` names the function that the model
-    itself becomes. `namesakes` are the classes that are not Keras's, though their names
-    are. With `by_function`, the model becomes its recorded function, not its config.
+    are rebuilt from their traced functions, whose look-ups of texts by numbers give
+    these numbers if `keeps_texts` is False; `signature` names the function that the
+    model itself becomes. `namesakes` are the classes that are not Keras's, though their
+    names are. With `by_function`, the model becomes its traced function, not its config.
     """
     with corrupt(legacy.path):
         legacy = _unwrapped(legacy)
@@ -142,7 +142,9 @@ def make(
         config, report = _converted(legacy, options)
         loss_scale, report = _loss_scale(training, legacy, report, options)
         inside = policies.by_model(report.dtypes, report.models).items()
-        nested = {layer_name(path): _suggested(held, training) for path, held in inside}
+        nested = {
+            layer_name(path): _suggested(inner, training) for path, inner in inside
+        }
         if dtype_policy is not None:
             floatx = keras.config.floatx()
             nested = {path: dtype or floatx for path, dtype in nested.items()}
@@ -165,7 +167,7 @@ def _unwrapped(legacy: LegacyModel) -> LegacyModel:
     written, wrapper = legacy.config, "SharpnessAwareMinimization"
     config, is_wrapped = written.get("config"), written.get("class_name") == wrapper
     inner = config.get("model") if is_wrapped and isinstance(config, dict) else None
-    if not isinstance(inner, dict) or legacy.traced or classes.is_own(written):
+    if not isinstance(inner, dict) or legacy.traced or classes.is_registered(written):
         return legacy
     weights = tuple(
         dataclasses.replace(weight, path=weight.path.removeprefix("model/"))
@@ -178,33 +180,35 @@ def _unwrapped(legacy: LegacyModel) -> LegacyModel:
 
 
 def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
-    """Return the config, and what was found.
+    """Return the config and the report.
 
-    A model of which nothing is lost is converted without a look at its functions.
+    A model of which no class is missing is converted without a look at its functions.
     """
     traced = legacy.traced if options.reconstructs else None
     if traced is None or 0 not in traced.layers:
         return layers.keras_model(_written(legacy), options)
     if options.signature is None:
         try:
-            config, found = layers.keras_model(_written(legacy), options)
-            is_told = legacy.config.get("config") is not None
-            if not found.is_lacking and (is_told or classes.is_own(legacy.config)):
-                return config, found
+            config, report = layers.keras_model(_written(legacy), options)
+            has_config = legacy.config.get("config") is not None
+            if not report.is_lacking and (
+                has_config or classes.is_registered(legacy.config)
+            ):
+                return config, report
         except LimitError:
             raise
         except LegacyModelError:
-            pass  # what is said of a layer that nothing can replace
+            pass  # the error is raised again if nothing can replace the layer
     elif options.signature not in traced.signatures:
         raise LegacyModelError(
             f"there is no signature {options.signature!r} in it; there are "
             f"{sorted(traced.signatures)}."
         )
     options = Reconstructor(legacy, options, layers.traced_layer).options
-    config, found = layers.keras_model(_with_sizes(legacy), options)
-    if not found.reconstructions:
+    config, report = layers.keras_model(_with_sizes(legacy), options)
+    if not report.reconstructions:
         _written(legacy)  # raises where nothing says of which layers it consists
-    return config, found
+    return config, report
 
 
 def _loss_scale(
@@ -215,7 +219,7 @@ def _loss_scale(
 ) -> tuple[LossScale | None, Report]:
     """Return the scale of an explicit LossScaleOptimizer, if a layer still needs it."""
     dtypes = [*report.dtypes.values(), legacy.policy]
-    scale = None if training is None else training.own_loss_scale(dtypes)
+    scale = None if training is None else training.explicit_loss_scale(dtypes)
     if scale is None or options.replace is None or _needs_scale(report, options):
         return scale, report
     note = f"the loss scale {scale} of the optimizer: no layer computes in float16 now"
@@ -251,7 +255,7 @@ def _with_sizes(legacy: LegacyModel) -> Config:
     """Return the config of a model, if any, with the sizes that its weights tell."""
     if legacy.config.get("config") is None:
         return dict(legacy.config)
-    return input_sizes.known(dict(legacy.config), legacy.weights)
+    return input_sizes.with_sizes(dict(legacy.config), legacy.weights)
 
 
 def _without(legacy: LegacyModel, paths: Sequence[str]) -> LegacyModel:
@@ -259,9 +263,9 @@ def _without(legacy: LegacyModel, paths: Sequence[str]) -> LegacyModel:
     below = tuple(f"{path}/" for path in paths)
     weights = {
         name: tuple(
-            w for w in own if not f"{name}/{w.path or w.name}".startswith(below)
+            w for w in items if not f"{name}/{w.path or w.name}".startswith(below)
         )
-        for name, own in legacy.weights.items()
+        for name, items in legacy.weights.items()
     }
     if weights == dict(legacy.weights):
         return legacy
@@ -279,10 +283,10 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
     if not legacy.training_config:
         return None
     try:
-        found = training_of(legacy.training_config, legacy.is_optimizer_wrapped)
-        losses_and_metrics = found.losses, found.metrics, found.weighted_metrics
-        trust.check([found.optimizer, *losses_and_metrics])
-        return found
+        fitting = training_of(legacy.training_config, legacy.is_optimizer_wrapped)
+        losses_and_metrics = fitting.losses, fitting.metrics, fitting.weighted_metrics
+        trust.check([fitting.optimizer, *losses_and_metrics])
+        return fitting
     except LimitError:
         raise
     except (TypeError, ValueError, AttributeError, KeyError) as error:

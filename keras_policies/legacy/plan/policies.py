@@ -59,8 +59,8 @@ def _deferred(name: str) -> PolicyLike:
 
 def _policy_class() -> "type[Policy]":
     """Return the class `Policy`, whose module imports Keras."""
-    found: type[Policy] = importlib.import_module("keras_policies.policy").Policy
-    return found
+    cls: type[Policy] = importlib.import_module("keras_policies.policy").Policy
+    return cls
 
 
 def loss_scale_of(dtype: Any) -> LossScale | None:
@@ -101,7 +101,7 @@ def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
         return {dtypes_of(policy)[0]}
     if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
         inner = [policy.default_policy, *policy.values()]
-        return {dtype for one in inner for dtype in compute_dtypes(one)}
+        return {dtype for item in inner for dtype in compute_dtypes(item)}
     return {getattr(policy, "compute_dtype", None)}
 
 
@@ -110,8 +110,8 @@ def may_be_float16(policy: PolicyLike | None) -> bool:
     return policy is not None and bool(compute_dtypes(policy) & {None, "float16"})
 
 
-def settled(policy: "Policy") -> "keras.DTypePolicy":
-    """Return the plain `keras.DTypePolicy` of a settled policy of ours."""
+def resolved(policy: "Policy") -> "keras.DTypePolicy":
+    """Return the plain `keras.DTypePolicy` of a resolved policy of ours."""
     return keras.DTypePolicy.from_config(policy.get_config())
 
 
@@ -144,12 +144,12 @@ def written_in(legacy: LegacyModel) -> Iterator[Any]:
 
 def by_model(dtypes: Mapping[str, Any], models: Iterable[str]) -> dict[str, list[Any]]:
     """Return `{path of a model: dtypes of the layers in it}`, from those by path."""
-    found: dict[str, list[Any]] = {model: [] for model in models}
+    dtypes_of_models: dict[str, list[Any]] = {model: [] for model in models}
     for path, dtype in dtypes.items():
-        for slash in re.finditer("/", path) if found else ():
-            if path[: slash.start()] in found:
-                found[path[: slash.start()]].append(dtype)
-    return found
+        for slash in re.finditer("/", path) if dtypes_of_models else ():
+            if path[: slash.start()] in dtypes_of_models:
+                dtypes_of_models[path[: slash.start()]].append(dtype)
+    return dtypes_of_models
 
 
 def checked_policy(dtype_policy: PolicyLike | None) -> "keras.DTypePolicy | None":
@@ -157,9 +157,9 @@ def checked_policy(dtype_policy: PolicyLike | None) -> "keras.DTypePolicy | None
     if dtype_policy is None:
         return None
     if isinstance(dtype_policy, str):
-        return settled(_policy_class()(dtype_policy, loss_scale=None))
-    kinds = keras.DTypePolicy | keras.dtype_policies.DTypePolicyMap
-    if not isinstance(dtype_policy, kinds):
+        return resolved(_policy_class()(dtype_policy, loss_scale=None))
+    expected = keras.DTypePolicy | keras.dtype_policies.DTypePolicyMap
+    if not isinstance(dtype_policy, expected):
         raise TypeError(
             "dtype_policy must be the name of a policy, a keras.DTypePolicy or a "
             f"DTypePolicyMap, received {dtype_policy!r}."

@@ -38,36 +38,36 @@ LISTED_BYTES = 64  # of memory that a number in a list takes
 
 
 def with_state(
-    found: KerasClass, config: Config, options: Options, path: str
+    cls: KerasClass, config: Config, options: Options, path: str
 ) -> Converting[Config]:
     """Return a config, in the names of Keras 3, with the layer's learned state."""
     learned = options.vocabularies.get(path, Vocabulary())
-    if found.name == "TextVectorization":
-        for name, known in TEXT_FUNCTIONS.items():
-            function = yield from _function(config.get(name), known, path)
+    if cls.name == "TextVectorization":
+        for name, names in TEXT_FUNCTIONS.items():
+            function = yield from _function(config.get(name), names, path)
             config = {**config, name: function}
     try:
-        if found.name in LOOKUPS:
+        if cls.name in LOOKUPS:
             is_safe = options.safe_mode
-            config = lookups.lookup_arguments(found.name, config, learned, is_safe)
-        elif found.name == "CategoryEncoding" and output_mode(config) in TF_IDF:
-            found = KerasClass("keras.layers", "IntegerLookup")
+            config = lookups.lookup_arguments(cls.name, config, learned, is_safe)
+        elif cls.name == "CategoryEncoding" and output_mode(config) in TF_IDF:
+            cls = KerasClass("keras.layers", "IntegerLookup")
             config = _frequencies(config, learned)
-        elif found.name == "CategoryEncoding" and config.get("num_tokens") is None:
+        elif cls.name == "CategoryEncoding" and config.get("num_tokens") is None:
             config = {**config, "num_tokens": _counted(learned)}
-        elif found.name == "Discretization":
+        elif cls.name == "Discretization":
             config = _discretization(config, learned)
-        elif found.name == "Hashing":
+        elif cls.name == "Hashing":
             config = _hashing(config)
     except NothingLearnedError as error:
         yield Report(without_vocabulary={path: str(error)})
-    return found.with_config(config)
+    return cls.with_config(config)
 
 
-def _function(value: Any, known: Container[Any], path: str) -> Converting[Any]:
+def _function(value: Any, names: Container[Any], path: str) -> Converting[Any]:
     """Return the name of a function that Keras knows, or the config of the user's."""
     name = value.get("config") if isinstance(value, dict) else value
-    if not isinstance(name, str) or name in known:
+    if not isinstance(name, str) or name in names:
         return value
     custom = classes.registered_name(name)
     if custom is None:
@@ -128,9 +128,9 @@ def _boundaries(summary: Array, bins: int) -> list[float]:
 
 
 def _hashing(config: Config) -> Config:
-    kept = dict(config)
-    if kept.get("salt") == NO_SALT:
-        kept["salt"] = None
-    if output_mode(kept) == "int" and policy_name(kept.get("dtype")) not in INTEGERS:
-        kept.pop("dtype", None)
-    return kept
+    new = dict(config)
+    if new.get("salt") == NO_SALT:
+        new["salt"] = None
+    if output_mode(new) == "int" and policy_name(new.get("dtype")) not in INTEGERS:
+        new.pop("dtype", None)
+    return new

@@ -1,10 +1,10 @@
 """The `Options` that hold for a conversion, and the `Report` that it returns.
 
-The converters in this room are generators. Each yields a `Report` whenever it finds
-something out, and returns what it was asked for, so none of them writes into a
-value that somebody else holds:
+The converters in this package are generators. Each yields a `Report` of what it found
+out, and returns the converted value, so that none of them changes a value that
+another one holds:
 
-    found = yield from classes.keras_class(class_name, path)
+    cls = yield from classes.keras_class(class_name, path)
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -35,11 +35,11 @@ class Options:
     # `(name, policy)`: layers whose policy has this name get that policy.
     replace: tuple[str, PolicyLike] | None = None
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict)
-    reconstructs: bool = True  # parts whose classes are not to be found
+    reconstructs: bool = True  # layers whose classes are missing
     # Whether a look-up of texts by numbers gives texts; otherwise it gives the numbers.
     keeps_texts: bool = True
     signature: str | None = None  # the function that the model itself becomes
-    # Replaces lost layers by their recorded functions.
+    # Rebuilds layers whose classes are missing from their traced functions.
     reconstructor: "Reconstructor | None" = None
     # Classes that are not Keras's in this file, though their names are.
     namesakes: frozenset[str] = frozenset()
@@ -54,10 +54,10 @@ class Options:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """A layer that was made of its recorded function.
+    """A layer that was rebuilt from its traced function.
 
     Args:
-        class_name: its class, which is lost.
+        class_name: its class, which is missing.
         variables: the numbers of its variables.
         steps: of its program.
         texts: the layers in it whose texts are outputs of the model.
@@ -88,11 +88,10 @@ class Report:
     # Lambda layers whose code is not run, and functions made from code, by name.
     code: Mapping[str, LegacyModelError] = field(default_factory=dict)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    # What the file records of layers that are made of that: "its bytecode".
+    # What a layer was rebuilt from, by its path: "its bytecode".
     rebuilt: Mapping[str, str] = field(default_factory=dict)
-    not_converted: tuple[
-        str, ...
-    ] = ()  # what Keras 3 lacks and does not need to predict
+    # What Keras 3 lacks and does not need to predict.
+    not_converted: tuple[str, ...] = ()
     loss_only: tuple[str, ...] = ()  # paths of layers that only led to an added loss
     notes: tuple[str, ...] = ()  # about a file that this model is saved to
     activations: Named = ()  # layers that are the activation of another one
@@ -108,7 +107,7 @@ class Report:
 
     @property
     def replaced_variables(self) -> set[int]:
-        """The variables that only programs hold, of the layers that they replace."""
+        """The variables of replaced layers that only programs hold now."""
         rebuilt = self.reconstructions.values()
         replaced = {number for layer in rebuilt for number in layer.variables}
         return replaced.difference(self.elsewhere)
@@ -116,7 +115,7 @@ class Report:
     def raise_if_missing(self, path: FilePath, has_missing: bool = False) -> None:
         """Raise an error that names everything missing of one kind, with its layers.
 
-        `has_missing` says whether layers were rebuilt because their classes are lost.
+        `has_missing` says whether layers of missing classes were rebuilt.
         """
         if len(self.code) == 1:
             raise next(iter(self.code.values()))
@@ -178,7 +177,7 @@ Converted: TypeAlias = Converting[Config]
 
 
 def collected(converting: Converting[Result]) -> tuple[Result, Report]:
-    """Return what a converter returns, and the `Report` of all that it yields."""
+    """Return the result of a converter, and one `Report` of all that it yields."""
     parts = [Report()]
     while True:
         try:

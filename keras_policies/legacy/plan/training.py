@@ -30,7 +30,7 @@ class Training:
     metrics: Nest
     weighted_metrics: Nest
 
-    def own_loss_scale(self, dtypes: Iterable[Any]) -> LossScale | None:
+    def explicit_loss_scale(self, dtypes: Iterable[Any]) -> LossScale | None:
         """Return the loss scale, or None if one of the policies, as written, has it."""
         is_brought = self.is_experimental and any(
             policies.loss_scale_of(dtype) == self.loss_scale
@@ -98,9 +98,9 @@ def missing(training: Training | None) -> list[str]:
         leaves = trees.leaves(nests, is_config)
         return {unknown(kind, leaf) for leaf in leaves if leaf is not None}
 
-    found = names("losses", training.losses)
-    found |= names("metrics", training.metrics, training.weighted_metrics)
-    return sorted(name for name in found if name is not None)
+    unknown_names = names("losses", training.losses)
+    unknown_names |= names("metrics", training.metrics, training.weighted_metrics)
+    return sorted(name for name in unknown_names if name is not None)
 
 
 def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:

@@ -59,20 +59,20 @@ def _lengths(
     if len(loops) != 1 or not {"TensorListStack", "Where"} <= ops:
         return None
     body = traced.functions.get(str(loops[0].attributes.get("body")))
-    done = set() if body is None else {node.op for node in body.nodes.values()}
-    if not ROUND <= done <= ROUND | AROUND:
+    round_ops = set() if body is None else {node.op for node in body.nodes.values()}
+    if not ROUND <= round_ops <= ROUND | AROUND:
         return None
-    taken = (nodes.get(output.node) for output in loops[0].inputs)
-    lists = [n for n in taken if n is not None and n.op == "TensorListFromTensor"]
+    inputs = (nodes.get(output.node) for output in loops[0].inputs)
+    lists = [n for n in inputs if n is not None and n.op == "TensorListFromTensor"]
     return lists[0].inputs[0] if len(lists) == 1 else None
 
 
 def _before(output: Output, nodes: Mapping[str, Node]) -> list[Node]:
     """Return the nodes that a tensor is computed from."""
-    waiting, found = [output.node], dict[str, Node]()
+    waiting, ancestors = [output.node], dict[str, Node]()
     while waiting:
         name = waiting.pop()
-        if name in nodes and name not in found:
-            found[name] = nodes[name]
-            waiting += [taken.node for taken in nodes[name].inputs]
-    return [*found.values()]
+        if name in nodes and name not in ancestors:
+            ancestors[name] = nodes[name]
+            waiting += [parent.node for parent in nodes[name].inputs]
+    return [*ancestors.values()]

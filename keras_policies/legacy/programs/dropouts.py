@@ -1,4 +1,4 @@
-"""Finds dropout in a recorded function, so that it becomes the layer.
+"""Finds dropout in a traced function, so that it becomes the layer.
 
     Mul(x, 1 / (1 - rate)), RandomUniform >= rate, SelectV2 or Mul of both
     RealDiv(x, keep), Floor(keep + RandomUniform), Mul of both
@@ -25,7 +25,7 @@ from keras_policies.legacy.guards import limits
 DROPOUT = "_Dropout"
 # Ops that compute a rate, or the factor that goes with it.
 COMPUTES: Mapping[str, Callable[[float, float], float]] = {
-    "RealDiv": lambda one, other: one / other if other else math.inf,
+    "RealDiv": lambda a, b: a / b if b else math.inf,
     "Sub": operator.sub,
 }
 SCALED = {"Add", "AddV2", "Mul"}  # a draw, in another range
@@ -33,36 +33,36 @@ SCALED = {"Add", "AddV2", "Mul"}  # a draw, in another range
 
 def dropout(node: Node, nodes: Mapping[str, Node]) -> Node | None:
     """Return the dropout that ends in a node, or None."""
-    made = [nodes.get(taken.node) for taken in node.inputs]
+    inputs = [nodes.get(output.node) for output in node.inputs]
     if node.op == "SelectV2":
-        kept, scaled, other = made
+        mask, scaled, other = inputs
         if other is None or _constant(other, nodes) != 0:
             return None
-        return _scaled(node, scaled, kept, nodes)
+        return _scaled(node, scaled, mask, nodes)
     if node.op != "Mul":
         return None
-    for scaled, kept in (made, made[::-1]):
-        if kept is not None and kept.op == "Cast":
-            return _scaled(node, scaled, nodes.get(kept.inputs[0].node), nodes)
-        if kept is not None and kept.op == "Floor":
-            return _floored(node, scaled, nodes.get(kept.inputs[0].node), nodes)
+    for scaled, mask in (inputs, inputs[::-1]):
+        if mask is not None and mask.op == "Cast":
+            return _scaled(node, scaled, nodes.get(mask.inputs[0].node), nodes)
+        if mask is not None and mask.op == "Floor":
+            return _floored(node, scaled, nodes.get(mask.inputs[0].node), nodes)
     return None
 
 
 def _scaled(
-    node: Node, scaled: Node | None, kept: Node | None, nodes: Mapping[str, Node]
+    node: Node, scaled: Node | None, mask: Node | None, nodes: Mapping[str, Node]
 ) -> Node | None:
     """Return a dropout that keeps `scaled` where a draw is at least the rate."""
-    if kept is None or kept.op != "GreaterEqual" or scaled is None:
+    if mask is None or mask.op != "GreaterEqual" or scaled is None:
         return None
-    rate, draw = _constant(nodes.get(kept.inputs[1].node), nodes), kept.inputs[0]
+    rate, draw = _constant(nodes.get(mask.inputs[1].node), nodes), mask.inputs[0]
     if rate is None or not 0 <= rate < 1 or scaled.op != "Mul":
         return None
     x, factor = scaled.inputs
     scale = _constant(nodes.get(factor.node), nodes)
     if scale is None or not np.isclose(scale, 1 / (1 - rate), rtol=1e-2):
         return None
-    return _made(node, x, rate, draw, nodes)
+    return _dropout_node(node, x, rate, draw, nodes)
 
 
 def _floored(
@@ -75,14 +75,14 @@ def _floored(
         return None
     x, divisor = scaled.inputs
     keep = _constant(nodes.get(divisor.node), nodes)
-    for one, uniform in (draw.inputs, draw.inputs[::-1]):
-        added = _constant(nodes.get(one.node), nodes)
+    for constant, uniform in (draw.inputs, draw.inputs[::-1]):
+        added = _constant(nodes.get(constant.node), nodes)
         if added is not None and keep and np.isclose(added, keep) and 0 < keep <= 1:
-            return _made(node, x, 1 - keep, uniform, nodes)
+            return _dropout_node(node, x, 1 - keep, uniform, nodes)
     return None
 
 
-def _made(
+def _dropout_node(
     node: Node, x: Output, rate: float, draw: Output, nodes: Mapping[str, Node]
 ) -> Node | None:
     uniform = _uniform(draw, nodes)
@@ -106,9 +106,9 @@ def _constant(
     if node.op == "Const" and np.size(node.attributes["value"]) == 1:
         return float(np.reshape(node.attributes["value"], ()))
     if node.op in PASSING or node.op in COMPUTES:
-        taken = [_constant(nodes.get(x.node), nodes, depth + 1) for x in node.inputs]
-        numbers = [number for number in taken if number is not None]
-        if len(numbers) == len(taken) == (2 if node.op in COMPUTES else 1):
+        values = [_constant(nodes.get(x.node), nodes, depth + 1) for x in node.inputs]
+        numbers = [number for number in values if number is not None]
+        if len(numbers) == len(values) == (2 if node.op in COMPUTES else 1):
             return COMPUTES[node.op](*numbers) if node.op in COMPUTES else numbers[0]
     return None
 
@@ -130,5 +130,5 @@ def _noise_shape(
     if shape is not None and shape.op == "Const":
         sizes = [float(size) for size in np.ravel(shape.attributes["value"])]
     elif shape is not None and shape.op == "Pack":
-        sizes = [_constant(nodes.get(taken.node), nodes) for taken in shape.inputs]
+        sizes = [_constant(nodes.get(output.node), nodes) for output in shape.inputs]
     return tuple(1 if size == 1 else None for size in sizes) if 1 in sizes else None

@@ -30,33 +30,33 @@ DRAWS = {
         )
     },
 }
-# Ops whose result is another one each time, of which seeds and keys are made.
+# Ops whose result differs in each call: sources of seeds and keys.
 SOURCES = {"RandomUniformInt", "RngReadAndSkip", "StatefulUniformFullInt"}
 
 
 def without(function: Function) -> Function:
-    """Return a function whose draws take no generator."""
-    nodes = {name: drawn(n, function.nodes) for name, n in function.nodes.items()}
+    """Return a function that draws without generators."""
+    nodes = {name: replaced(n, function.nodes) for name, n in function.nodes.items()}
     return dataclasses.replace(function, nodes=nodes)
 
 
-def drawn(node: Node, nodes: Mapping[str, Node]) -> Node:
-    """Return a node, or that which draws the same without a generator."""
-    op, taken = DRAWS.get(node.op, ("", ()))
+def replaced(node: Node, nodes: Mapping[str, Node]) -> Node:
+    """Return a node; a draw from a generator becomes the op that needs none."""
+    op, positions = DRAWS.get(node.op, ("", ()))
     is_stateful = node.op.startswith("Stateful")
     if not op or not (is_stateful or _is_random(node.inputs[1], nodes)):
         return node
     dtype = node.attributes.get("dtype", "int64" if op.endswith("Int") else "float32")
     attributes = {"dtype": dtype, "Tout": dtype}
-    return Node(node.name, op, tuple(node.inputs[i] for i in taken), attributes)
+    return Node(node.name, op, tuple(node.inputs[i] for i in positions), attributes)
 
 
 def _is_random(seed: Output, nodes: Mapping[str, Node]) -> bool:
-    """Return whether a seed or a key is another one in each call."""
+    """Return whether a seed or a key differs in each call."""
     waiting = [seed.node]
     for _ in range(limits.SEED_OPS):
         node = nodes.get(waiting.pop(0)) if waiting else None
         if node is not None and node.op in SOURCES:
             return True
-        waiting += [taken.node for taken in node.inputs] if node is not None else []
+        waiting += [output.node for output in node.inputs] if node is not None else []
     return False

@@ -1,4 +1,4 @@
-"""Recorded functions, in which one node stands for what took many."""
+"""Replaces idioms of many nodes in a traced function by a node each."""
 
 import dataclasses
 
@@ -8,14 +8,14 @@ from keras_policies.legacy.programs import ctc, dropouts
 
 def function(traced: TracedFunctions, name: str) -> Function:
     """Return a function of a file, with its dropouts and CTC losses as a node each."""
-    found = traced.functions[name]
-    nodes, new = found.nodes, dict(found.nodes)
+    traced_function = traced.functions[name]
+    nodes, new = traced_function.nodes, dict(traced_function.nodes)
     ops = {node.op for node in nodes.values()}
     if ops.isdisjoint({"RandomUniform", ctc.LOSS}):
-        return found
-    for one, node in nodes.items():
+        return traced_function
+    for key, node in nodes.items():
         if "RandomUniform" in ops:
-            new[one] = dropouts.dropout(node, nodes) or node
+            new[key] = dropouts.dropout(node, nodes) or node
         if node.op == ctc.LOSS:
-            new[one] = ctc.of_padded_labels(node, nodes, traced) or node
-    return dataclasses.replace(found, nodes=new)
+            new[key] = ctc.of_padded_labels(node, nodes, traced) or node
+    return dataclasses.replace(traced_function, nodes=new)

@@ -1,4 +1,4 @@
-"""Runs a recorded function on arrays: what the file says that its model computes.
+"""Runs a traced function on arrays: what the file says that its model computes.
 
 Every value is an array here, so every op is evaluated at once: no layer is recognised,
 nothing is traced into Keras, loops run. What is rebuilt is compared with this.
@@ -114,10 +114,10 @@ class Interpreter:
         """
         self.calls, self.dropouts = [], []
         captured = [self._captured(number) for number in trace.captures]
-        given = [self._widened(value) for value in inputs]
+        arguments = [self._widened(value) for value in inputs]
         return self._function(
             trace.function,
-            [*given, *captured],
+            [*arguments, *captured],
             "",
             0,
             range(count) if count else ALL_OUTPUTS,
@@ -155,21 +155,21 @@ class Interpreter:
             argument: [value]
             for argument, value in zip(function.arguments, arguments, strict=True)
         }
-        held: dict[str, float] = {}  # bytes charged for the outputs of a node
+        charged: dict[str, float] = {}  # bytes charged for the outputs of a node
         ends = frozenset(i for i in range(len(function.outputs)) if i in needed)
         order = self._order(_ById(function), ends)
         budget.work(budget.NODE * (1 + len(order)))
         for node, unused, positions in order:
-            before = budget.left()
-            taken = [_taken(function, results, output) for output in node.inputs]
-            results[node.name] = self._node(node, taken, scope, depth, positions)
-            held[node.name] = before - budget.left()
+            before = budget.memory_left()
+            inputs = [_value(function, results, output) for output in node.inputs]
+            results[node.name] = self._node(node, inputs, scope, depth, positions)
+            charged[node.name] = before - budget.memory_left()
             for other in unused:
                 del results[other]
                 if not self.keeps_calls:
-                    budget.free(held.pop(other, 0))
+                    budget.free(charged.pop(other, 0))
         return [
-            _taken(function, results, output) if i in ends else None
+            _value(function, results, output) if i in ends else None
             for i, output in enumerate(function.outputs)
         ]
 
@@ -255,9 +255,9 @@ class _ById:
 def _order(
     by_id: _ById, ends: Container[int]
 ) -> list[tuple[Node, list[str], frozenset[int]]]:
-    """Return the nodes that some outputs of a function need, in order.
+    """Return the nodes that some outputs of a function need, in topological order.
 
-    With each come what it is the last to use, and which of its own outputs are used.
+    Each comes with the nodes that it is the last to use, and its own outputs in use.
     """
     function, sorter = by_id.function, graphlib.TopologicalSorter[str]()
     outputs = [output for i, output in enumerate(function.outputs) if i in ends]
@@ -279,32 +279,32 @@ def _order(
     used: dict[str, set[int]] = collections.defaultdict(set)
     for output in outputs:
         used[output.node].add(output.position)
-    found = []
+    schedule = []
     for name in reversed(order):
         node = function.nodes[name]
         inputs = dict.fromkeys(output.node for output in node.inputs)
         unused = [other for other in inputs if other not in used]
         for output in node.inputs:
             used[output.node].add(output.position)
-        found.append((node, unused, frozenset(used[name])))
-    return found[::-1]
+        schedule.append((node, unused, frozenset(used[name])))
+    return schedule[::-1]
 
 
-def _taken(function: Function, results: Mapping[str, Any], output: Output) -> Any:
+def _value(function: Function, results: Mapping[str, Any], output: Output) -> Any:
     """Return the value of an output of a node."""
-    every, position = results[output.node], output.position
+    outputs, position = results[output.node], output.position
     node = function.nodes.get(output.node)
     if node is not None and node.op in table.NODES:
         position = table.NODES[node.op][1].position(*output[1:])
     elif node is not None and node.op == "TensorListPopBack":
         position = ("output_handle", "tensor").index(output.output)
-    if position >= len(every):
+    if position >= len(outputs):
         raise NotInterpretedError(f"{output.node!r} has no output {position}")
-    return every[position]
+    return outputs[position]
 
 
 def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
-    """Return what the counterpart of a node makes of arrays."""
+    """Evaluate a node on arrays."""
     if any(isinstance(value, Resource) for value in inputs):
         raise NotInterpretedError(f"{node.name!r} ({node.op}) reads a lookup table")
     op = OF_VARIABLES.get(node.op, node.op)
@@ -317,12 +317,12 @@ def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
     if op not in table.NODES:
         raise NotInterpretedError(f"the op {op!r} has no counterpart")
     try:
-        found = node_def.call({"op": op, "attr": node.attributes}, inputs, {})
+        result = node_def.call({"op": op, "attr": node.attributes}, inputs, {})
     except LimitError:
         raise
     except UNEXPECTED as error:
         raise ValueError(f"{node.name!r} ({op}): {error}") from error
-    return [*found] if isinstance(found, tuple | list) else [found]
+    return [*result] if isinstance(result, tuple | list) else [result]
 
 
 def _check_indices(indices: Array, lengths: Any) -> None:
@@ -339,7 +339,7 @@ def _gathered_items(rows: Array, indices: Array) -> tuple[Any, Any]:
     return indices, np.shape(rows)[: np.shape(indices)[-1]]
 
 
-# Op that looks something up, or puts it somewhere -> its indices, and what they go to.
+# Op that gathers or scatters -> its indices, and the lengths that bound them.
 TABLES: Mapping[str, Callable[..., tuple[Any, Any]]] = {
     **dict.fromkeys(("Gather", "GatherV2", "ResourceGather"), _gathered),
     **dict.fromkeys(("GatherNd", "ResourceGatherNd"), _gathered_items),
@@ -402,7 +402,7 @@ def _set(attributes: Mapping[str, Any], items: list[Any], at: Array, item: Any) 
     return [[*items[: int(at)], item, *items[int(at) + 1 :]]]
 
 
-def _got(attributes: Mapping[str, Any], items: list[Any], at: Array, *_: Any) -> Any:
+def _get(attributes: Mapping[str, Any], items: list[Any], at: Array, *_: Any) -> Any:
     if not 0 <= int(at) < len(items) or items[int(at)] is None:
         raise ValueError(f"a TensorList of {len(items)} has no item {int(at)}")
     return [items[int(at)]]
@@ -415,7 +415,7 @@ LISTS: Mapping[str, Callable[..., Sequence[Any]]] = {
     "TensorListFromTensor": lambda attributes, tensor, *_: [[*tensor]],
     "TensorListStack": _stacked,
     "TensorListSetItem": _set,
-    "TensorListGetItem": _got,
+    "TensorListGetItem": _get,
     "TensorListLength": lambda attributes, items: [np.int32(len(items))],
     "TensorListPushBack": lambda attributes, items, item: [[*items, item]],
     "TensorListPopBack": lambda attributes, items, *_: [items[:-1], items[-1]],

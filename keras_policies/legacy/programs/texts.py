@@ -10,16 +10,16 @@ from keras_policies.legacy.base.traced_functions import Table
 
 
 def _gathered(rows: Array, indices: Array, *_: Any) -> Array:
-    found: Array = np.take(rows, np.asarray(indices), 0)
-    return found
+    gathered: Array = np.take(rows, np.asarray(indices), 0)
+    return gathered
 
 
-def _equal(one: Array, other: Array) -> Array:
-    return np.asarray(np.asarray(one) == np.asarray(other))
+def _equal(left: Array, right: Array) -> Array:
+    return np.asarray(np.asarray(left) == np.asarray(right))
 
 
-def _chosen(condition: Array, one: Array, other: Array) -> Array:
-    return np.where(condition, one, other)
+def _chosen(condition: Array, on_true: Array, on_false: Array) -> Array:
+    return np.where(condition, on_true, on_false)
 
 
 OPS: Mapping[str, Callable[..., Array]] = {
@@ -27,7 +27,7 @@ OPS: Mapping[str, Callable[..., Array]] = {
     "AsString": lambda numbers: _each(b"%d".__mod__, numbers),
     "Equal": _equal,
     "ExpandDims": lambda texts, axis: np.expand_dims(texts, int(axis)),
-    "NotEqual": lambda one, other: ~_equal(one, other),
+    "NotEqual": lambda left, right: ~_equal(left, right),
     "Reshape": lambda texts, shape: np.reshape(texts, shape),
     "SelectV2": _chosen,
     "StringLower": lambda texts: _each(bytes.lower, texts),
@@ -43,8 +43,8 @@ TABLE_OPS: Mapping[str, Callable[..., Array]] = {
 
 
 def _each(function: Callable[[Any], bytes], texts: Array) -> Array:
-    found = [function(text) for text in np.ravel(texts).tolist()]
-    return np.array(found, object).reshape(np.shape(texts))
+    results = [function(text) for text in np.ravel(texts).tolist()]
+    return np.array(results, object).reshape(np.shape(texts))
 
 
 def is_op(op: str, values: Sequence[Any]) -> bool:

@@ -133,8 +133,8 @@ def check_total(
 
     `others` are those of the optimizer.
     """
-    every = itertools.chain(*weights.values(), others)
-    total, size = sum(one.size for one in every), paths.size(path)
+    all_weights = itertools.chain(*weights.values(), others)
+    total, size = sum(weight.size for weight in all_weights), paths.size(path)
     packed.check_expansion("its weights together", total, size, limits.SMALL_FILE_BYTES)
 
 

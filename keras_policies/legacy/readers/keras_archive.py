@@ -110,18 +110,18 @@ def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
 def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, bytes]]:
     """Return `{layer path: {index: token}}` from the vocabularies in the archive."""
     tokens = {}
-    every = (info for info in archive.infolist() if info.filename.startswith(ASSETS))
-    files = [info for info in every if info.filename.endswith(VOCABULARY)]
+    members = (info for info in archive.infolist() if info.filename.startswith(ASSETS))
+    files = [info for info in members if info.filename.endswith(VOCABULARY)]
     claimed, size = (sum(getattr(info, of) for info in files) for of in SIZES)
     size = min(size, paths.size(str(archive.filename)))  # members may share bytes
     packed.check_expansion(ASSETS, claimed, size, limits.SMALL_TEXT_BYTES)
-    left = Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
+    token_limit = Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
     path_of = configs.layer_paths(config)
     for info in files:
         stored = info.filename.removeprefix(ASSETS).removesuffix(VOCABULARY)
         text = _read_member(archive, info.filename, limits.VOCABULARY_BYTES)
         lines = texts.vocabulary(text.replace(b"\r\n", b"\n"))
-        left.spend(len(lines))
+        token_limit.spend(len(lines))
         tokens[path_of(budget.layer_path("", stored))] = dict(enumerate(lines))
     return tokens
 
@@ -142,7 +142,7 @@ def _training_config(compiled: object) -> Config | None:
 
 
 def _left_out(compiled: object) -> tuple[str, ...]:
-    """Return what of a training configuration Keras 3 cannot have."""
+    """Return the parts of a training configuration that Keras 3 does not have."""
     if isinstance(compiled, dict) and isinstance(compiled.get("optimizer"), list):
         return ("an optimizer for each of its parts, as Keras 3 trains by one",)
     return ()
@@ -178,18 +178,18 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             training = _training_config(config.get("compile_config"))
             written = training["optimizer_config"] if training else {}
             has_inner = member(file, INNER_GROUP) is not None
-            config, every = premade.listed(config, _by_layer(file, config))
+            config, weights = premade.listed(config, _by_layer(file, config))
             state = _state(file, written)
             slots = (slot.value for slot in state.slots)
-            hdf5.check_total(path, every, slots)
-            learned, kept = vocabularies.take(config, every, tokens)
+            hdf5.check_total(path, weights, slots)
+            learned, model_weights = vocabularies.take(config, weights, tokens)
             yield LegacyModel(
                 path=str(path),
                 format="Keras 2 .keras",
                 written_by=f"Keras {version}",
                 config=config,
                 records_policies=True,
-                weights=kept,
+                weights=model_weights,
                 inputs=_inputs(config),
                 training_config=training,
                 is_optimizer_wrapped=has_inner and _inner(written) is None,
@@ -202,8 +202,8 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
 def _by_layer(file: h5py.File, config: Config) -> LayerWeights:
     """Return the weights of a model with a config; paths begin below the layer."""
     if not configs.is_graph(config):
-        every = _below(file, "", set())
-        return {"": tuple(w for w in every if not w.path.startswith(NOT_LAYERS))}
+        all_weights = _below(file, "", set())
+        return {"": tuple(w for w in all_weights if not w.path.startswith(NOT_LAYERS))}
     grouped = collections.defaultdict(list)
     for name, weight in _of_layers(file, configs.inner_layers(config), ""):
         below = weight.path.removeprefix(f"{name}/")

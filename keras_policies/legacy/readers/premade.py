@@ -112,9 +112,9 @@ def _kernels(config: Config, inputs: Sequence[str]) -> list[Config]:
     kernels = {key: config[key] for key in OF_KERNEL if key in config}
     bias = {key: config[key] for key in OF_BIAS if key in config}
     return [
-        _layer("Dense", name, [source], **kernels, **own)
+        _layer("Dense", name, [source], **kernels, **bias_arguments)
         for name, source in zip(names, inputs, strict=True)
-        for own in [bias if name == names[-1] else {"use_bias": False}]
+        for bias_arguments in [bias if name == names[-1] else {"use_bias": False}]
     ]
 
 

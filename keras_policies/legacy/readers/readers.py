@@ -48,8 +48,8 @@ def _kind(path: pathlib.Path) -> str:
     if start[4:] == TF_LITE:
         reason = "a TensorFlow Lite model, which cannot be trained."
         raise LegacyModelError(reason, "Pass the model that it was converted from.")
-    found = f"it begins with {start!r}" if start else "the file has zero bytes"
-    raise LegacyModelError(f"no model: {found}. Expected {EXPECTED}.")
+    problem = f"it begins with {start!r}" if start else "the file has zero bytes"
+    raise LegacyModelError(f"no model: {problem}. Expected {EXPECTED}.")
 
 
 def _missing(path: pathlib.Path) -> LegacyModelError:

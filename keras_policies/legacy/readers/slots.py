@@ -87,8 +87,8 @@ def with_numbered(
         kinds += ("vhat",)
     arrays = [value for value in stored if value.shape]
     places = list(itertools.product(kinds, trained))
-    left = [NO_SLOT] * (len(arrays) - len(places))
-    if [value.shape for value in arrays] != [w.shape for _, w in places] + left:
+    padding = [NO_SLOT] * (len(arrays) - len(places))
+    if [value.shape for value in arrays] != [w.shape for _, w in places] + padding:
         return state
     pairs = zip(places, arrays, strict=False)
     slots = tuple(LegacySlot(*place, value) for place, value in pairs)

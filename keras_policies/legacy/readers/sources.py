@@ -62,11 +62,11 @@ def models_in(
     walk = os.walk(folder, onerror=lambda error: refused.append(error.filename))
     for here, folders, files in walk:
         depth = 0 if here == folder else os.path.relpath(here, folder).count(os.sep) + 1
-        whole = {name for name in folders if is_saved_model(os.path.join(here, name))}
-        named = whole.union(name for name in files if name.endswith(ENDINGS))
+        models = {name for name in folders if is_saved_model(os.path.join(here, name))}
+        named = models.union(name for name in files if name.endswith(ENDINGS))
         shown = sorted(name for name in named if not name.startswith("."))
         yield from (os.path.join(here, name) for name in shown)
-        below = {*folders} - whole - {BESIDE}
+        below = {*folders} - models - {BESIDE}
         folders[:] = sorted(below) if depth < levels else []
 
 

@@ -35,21 +35,21 @@ def take(
     The keys of `tokens` are paths of layers, `{path: {index: token}}`.
     """
     learned = {}
-    taken: set[int] = set()
+    used: set[int] = set()
     below: dict[str, dict[str, list[LegacyWeight]]] = {}
     for path in dict.fromkeys((*_in_config(config), *tokens)):
         layer = next((name for name in beginnings(path) if name in weights), "")
         if layer not in below:
             below[layer] = _by_beginning(weights.get(layer, ()))
         inner = path.removeprefix(layer).lstrip("/")
-        weights_below = [item for item in below[layer][inner] if id(item) not in taken]
-        taken.update(map(id, weights_below))
+        weights_below = [item for item in below[layer][inner] if id(item) not in used]
+        used.update(map(id, weights_below))
         learned[path] = Vocabulary(tokens.get(path, {}), tuple(weights_below))
-    left = {
-        name: tuple(item for item in items if id(item) not in taken)
+    remaining = {
+        name: tuple(item for item in items if id(item) not in used)
         for name, items in weights.items()
     }
-    return learned, left
+    return learned, remaining
 
 
 def _by_beginning(weights: Iterable[LegacyWeight]) -> dict[str, list[LegacyWeight]]:

@@ -40,8 +40,8 @@ def _graph(checkpoint: Checkpoint, nodes: Sequence[Message]) -> ObjectGraph:
             "a checkpoint by names alone (of TensorFlow 1, or of an estimator): it "
             "does not record which layer a tensor belongs to."
         )
-    every = ((number, checkpoint.variable(node)) for number, node in enumerate(nodes))
-    variables = {number: item for number, item in every if item is not None}
+    pairs = ((number, checkpoint.variable(node)) for number, node in enumerate(nodes))
+    variables = {number: item for number, item in pairs if item is not None}
     return ObjectGraph(object_graph.children_of(nodes), variables, {})
 
 
@@ -81,10 +81,10 @@ def _of_checkpoint(prefix: pathlib.Path) -> Weights:
     variables = {
         name: graph.weights(node) for name, node in (named or {"": model}).items()
     }
-    every = {node: item for layer in variables.values() for node, item in layer.items()}
+    flat = {node: item for layer in variables.values() for node, item in layer.items()}
     edges = {**graph.children[model], **graph.children[0]}
-    slots = saved_model.slot_variables(checkpoint, nodes, every)
-    state = saved_model.optimizer_state(graph, edges.get("optimizer"), every, slots)
+    slots = saved_model.slot_variables(checkpoint, nodes, flat)
+    state = saved_model.optimizer_state(graph, edges.get("optimizer"), flat, slots)
     by_layer = {name: tuple(layer.values()) for name, layer in variables.items()}
     return Weights(by_layer, state)
 

@@ -252,10 +252,10 @@ def _forwards(item: slice, length: int | None) -> slice:
         return slice(None, None, -item.step)
     if length is None:
         raise ValueError(f"{item} of an axis of unknown size")
-    taken = range(length)[item]
-    if not taken:
+    indices = range(length)[item]
+    if not indices:
         return slice(0, 0)
-    return slice(length - 1 - taken[0], length - taken[-1], -item.step)
+    return slice(length - 1 - indices[0], length - indices[-1], -item.step)
 
 
 def tile(value: Any, multiples: Sequence[DimLike]) -> Any:
@@ -265,8 +265,8 @@ def tile(value: Any, multiples: Sequence[DimLike]) -> Any:
     tiled = ops.tile(value, times) if set(times) != {1} else value
     for axis, (length, count) in enumerate(zip(lengths, multiples, strict=True)):
         if isinstance(count, Dim):
-            every = ops.mod(arange(0, count * length), length)
-            tiled = ops.take(tiled, every, axis=axis)
+            indices = ops.mod(arange(0, count * length), length)
+            tiled = ops.take(tiled, indices, axis=axis)
     return tiled
 
 

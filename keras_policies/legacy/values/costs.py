@@ -29,10 +29,10 @@ def _repeated(x: Any, repeats: Any, axis: Any = None) -> int:
 
 def _products(a: Any, b: Any) -> int:
     """Return how many products a product of matrices adds up."""
-    one, other = np.shape(a), np.shape(b)
-    batch = np.broadcast_shapes(one[:-2], other[:-2])
-    columns = other[-1:] if len(other) > 1 else ()
-    return math.prod((*batch, *one[-2:], *columns))
+    a_shape, b_shape = np.shape(a), np.shape(b)
+    batch = np.broadcast_shapes(a_shape[:-2], b_shape[:-2])
+    columns = b_shape[-1:] if len(b_shape) > 1 else ()
+    return math.prod((*batch, *a_shape[-2:], *columns))
 
 
 def _of_matmul(a: Any, b: Any) -> int:

@@ -91,8 +91,8 @@ class Quotient:
 
     def ones(self, dtype: str) -> Tensor:
         if isinstance(self.divisor, int) and self.divisor > 0:
-            every = slice(self.divisor - 1, None, self.divisor)
-            return ones(self.dividend, dtype)[(every,)]
+            last_of_group = slice(self.divisor - 1, None, self.divisor)
+            return ones(self.dividend, dtype)[(last_of_group,)]
         raise ValueError(f"a length of {self} needs a divisor that is known")
 
     def scalar(self) -> Tensor:
@@ -257,11 +257,11 @@ def sizes(lengths: Sequence[int | None], name: str) -> Any:
         array([x.shape[0], 3], dtype=object)
     """
     named = [f"{name}.shape[{axis}]" for axis in range(len(lengths))]
-    every = [
+    values = [
         Dim({(AxisLength(key, None, axis),): 1}) if length is None else length
         for axis, (key, length) in enumerate(zip(named, lengths, strict=True))
     ]
-    return np.array(every, dtype=object if None in lengths else "int32")
+    return np.array(values, dtype=object if None in lengths else "int32")
 
 
 def read_from(tensor: Tensor, axis: int, length: DimLike | None) -> DimLike:
@@ -288,10 +288,10 @@ def _terms(value: Any) -> Mapping[Monomial, int]:
 
 
 def _simplified(terms: Mapping[Monomial, int]) -> DimLike:
-    kept = {monomial: count for monomial, count in terms.items() if count}
-    if len(kept) > limits.DIM_TERMS:
+    nonzero = {monomial: count for monomial, count in terms.items() if count}
+    if len(nonzero) > limits.DIM_TERMS:
         raise ValueError(f"a size that is a sum of more than {limits.DIM_TERMS} terms")
-    return Dim(kept) if kept.keys() - {()} else kept.get((), 0)
+    return Dim(nonzero) if nonzero.keys() - {()} else nonzero.get((), 0)
 
 
 def depth(value: DimLike) -> int:
@@ -388,13 +388,13 @@ def _divided(dividend: DimLike, divisor: DimLike) -> tuple[DimLike, DimLike]:
     rest = dividend
     for monomial, times in sorted(_terms(dividend).items(), key=_order):
         times = _terms(rest).get(monomial, 0)
-        left = [*monomial]
+        remaining = [*monomial]
         for atom in atoms:
-            if atom in left:
-                left.remove(atom)
-        is_exact = len(left) + len(atoms) == len(monomial) and times % count == 0
+            if atom in remaining:
+                remaining.remove(atom)
+        is_exact = len(remaining) + len(atoms) == len(monomial) and times % count == 0
         if is_exact and times:
-            factor = Dim({tuple(left): times // count}) * 1
+            factor = Dim({tuple(remaining): times // count}) * 1
             whole, rest = whole + factor, rest - factor * divisor
     is_partial = others and rest != 0  # only whole multiples of a sum are exact
     return (0, dividend) if is_partial else (whole, rest)
@@ -521,8 +521,8 @@ class Ratio:
         up = -quotient(-self.dividend, self.divisor)
         return simplest(Ratio(up, 1, self.dtype))
 
-    def whole(self) -> DimLike:
-        """Return the number as a dimension, without what is behind the point."""
+    def truncated(self) -> DimLike:
+        """Return the number as a dimension, truncated."""
         if bounds(self.dividend)[0] < 0:
             raise TypeError(f"{self} may be negative")
         return quotient(self.dividend, self.divisor)
@@ -574,9 +574,9 @@ def ones(value: DimLike, dtype: str) -> Tensor:
         lines = [atom.ones(dtype) for atom in monomial]
         if count != 1 or not lines:
             lines.append(_ones(count, dtype))
-        whole = functools.reduce(
+        product = functools.reduce(
             lambda a, b: ops.reshape(ops.outer(a, b), (-1,)), lines
         )
-        parts.append(whole)
+        parts.append(product)
     joined = parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=0)
     return joined[(slice(cut, None),)] if cut else joined

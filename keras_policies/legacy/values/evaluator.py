@@ -148,11 +148,11 @@ def is_integer_dtype(name: str) -> bool:
     return name.startswith(("int", "uint"))
 
 
-def simplified(found: Any) -> Any:
-    """Return an array of objects as one of numbers if no dimension is left in it."""
-    if isinstance(found, list | tuple):
-        return type(found)(map(simplified, found))
-    items = np.asarray(found, dtype=object)
+def simplified(result: Any) -> Any:
+    """Return an array of objects as one of numbers if it has no dimension any more."""
+    if isinstance(result, list | tuple):
+        return type(result)(map(simplified, result))
+    items = np.asarray(result, dtype=object)
     budget.work(items.size * budget.ITEM)
     if any(isinstance(item, Dim | Ratio) for item in items.flat):
         return items if items.ndim else items.item()
@@ -209,7 +209,7 @@ def _node(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 
 def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return what a function makes of dimensions, or of a tensor that has them."""
+    """Evaluate a function on dimensions, or on a tensor that has them."""
     if name in EXTREMES:
         return _extreme(EXTREMES[name], *args, **kwargs)
     if name in STRUCTURAL:
@@ -243,15 +243,15 @@ def _cast_dims(value: Any, dtype: str) -> Any:
     """Return dimensions as whole or floating-point numbers, which are exact."""
     is_float = dtype in ("float16", "float32", "float64")
     if is_float or is_integer_dtype(dtype):
-        convert = functools.partial(_ratio, dtype=dtype) if is_float else _whole
+        convert = functools.partial(_ratio, dtype=dtype) if is_float else _truncated
         with contextlib.suppress(TypeError):  # a number that may be negative
             return simplified(np.frompyfunc(convert, 1, 1)(np.asarray(value, object)))
     return keras_ops.cast(tensor(value), dtype)
 
 
-def _whole(value: Any) -> Any:
+def _truncated(value: Any) -> Any:
     if isinstance(value, Ratio):
-        return value.whole()
+        return value.truncated()
     return value if isinstance(value, Dim) else int(value)
 
 

@@ -49,7 +49,7 @@ def _summed(
     data_format: str | None = None,
     dilation_rate: Setting = 1,
 ) -> Array:
-    """Return the sum of what each position of the window gives."""
+    """Return the sum of the products of each position of the window."""
     is_first = data_format == "channels_first"
     x = np.moveaxis(x, 1, -1) if is_first else x
     window = kernel.shape[:-2]
@@ -90,7 +90,7 @@ def _unstack(x: Any, num: int | None = None, axis: int = 0) -> tuple[Any, ...]:
 
 
 def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return means; of integers, TensorFlow cuts off what is behind the point."""
+    """Return means; like TensorFlow, truncate those of integers."""
     dtype, mean = np.asarray(x).dtype, np.mean(x, axis=axis, keepdims=keepdims)
     return np.trunc(mean).astype(dtype) if dtype.kind in "iu" else mean
 

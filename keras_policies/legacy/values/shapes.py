@@ -34,14 +34,14 @@ def shape_of(tensor: Tensor) -> Shape:
     """Return the shape of a symbolic tensor, with a `Dim` where Keras has None."""
     waiting = [tensor]
     while waiting:
-        one = waiting[-1]
-        inputs = [t for t in _inputs(one) if not hasattr(t, KNOWN)]
-        if hasattr(one, KNOWN) or not inputs:
+        current = waiting[-1]
+        inputs = [t for t in _inputs(current) if not hasattr(t, KNOWN)]
+        if hasattr(current, KNOWN) or not inputs:
             waiting.pop()
-        if not hasattr(one, KNOWN):
+        if not hasattr(current, KNOWN):
             waiting += inputs
             if not inputs:
-                setattr(one, KNOWN, _shape(one))
+                setattr(current, KNOWN, _shape(current))
     shape: Shape = getattr(tensor, KNOWN)
     return shape
 
@@ -95,7 +95,7 @@ def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
     Where the operation refuses lengths that are all different, all but the batch get
     the same one, and multiples of the batch alone are told apart.
     """
-    shapes = {id(one): shape_of(one) for one in inputs}
+    shapes = {id(x): shape_of(x) for x in inputs}
     lengths = [n for shape in shapes.values() for n in shape]
     symbolic = [*dict.fromkeys(n for n in lengths if isinstance(n, dims.Dim))]
     axes = [*dict.fromkeys(axis for n in symbolic for axis in _sorted_axes(n))]
@@ -107,7 +107,7 @@ def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
         except UNEXPECTED:
             continue
         told = [n for n in symbolic if is_distinct or _is_of_batch(n)]
-        rows = [[dims.evaluate(n, given) for n in told] for given, _ in probes]
+        rows = [[dims.evaluate(n, sizes) for n in told] for sizes, _ in probes]
         multiples = {}
         for axis in (i for i, length in enumerate(tensor.shape) if length is None):
             multiple = _multiple([output[axis] for _, output in probes], told, rows)

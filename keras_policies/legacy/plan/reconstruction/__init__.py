@@ -1,18 +1,19 @@
-"""Layers whose classes are lost, made of their recorded functions: dicts only.
+"""Rebuilds layers whose classes are missing from their traced functions: dicts only.
 
-The modules, in the order in which a lost layer goes through them:
+The modules, in the order in which a layer goes through them:
 
-    recorded_layers, traces   finds the layer in the file, and the function to follow
-    tracing                   follows its nodes (bodies), to `steps`: layers that are
-                              called in it (regions, calls), loops, lookup tables
-    losses, training          what it does beside: losses, regularizers, dropout
-    frozen                    makes weights of constants, if there are no variables
-    uses, holders             find the step that takes a variable, and its bias;
-    made_layers               says which stock layer does what the step does
-    rewriting                 replaces steps by these layers, other variables by PReLUs
-    models, program           makes the program, and the config that holds it
+    layer_index, concrete_functions  find the layer and the function to follow
+    tracing, subgraph                follow its nodes, to `steps`: calls of layers in it
+                                     (matched_calls, layer_calls), loops (unrolling,
+                                     recurrent), look-ups (lookup_tables)
+    losses, in_training              add what it does in training: losses, dropout
+    frozen                           makes weights of constants without variables
+    def_use, weight_layers           find the step that takes a variable, and a bias
+    layer_rules                      say which stock layer the step is
+    rewriting                        replaces steps by layers, variables by PReLUs
+    reconstruct, program             make the program, and the config that holds it
 
-`replacing` calls them for each lost layer of a model. `normalizations` comes before:
-batch normalization that was written by hand is one layer. `owner` is the layer whose
-steps these are, and `rebuild` tells the user what became of it.
+`reconstructor` calls them for each layer. `normalizations` comes before: batch
+normalization that was written by hand is one layer. `owner` is the layer whose steps
+these are, and `summary` tells the user how it differs now.
 """

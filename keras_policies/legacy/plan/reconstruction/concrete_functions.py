@@ -25,12 +25,12 @@ def specs(nest: Nest) -> list[TensorSpec]:
 
 
 def composites(nest: Nest) -> list[str]:
-    """Return the kinds of arguments in a nest that are several tensors each."""
+    """Return the types of the composite tensors in a nest, such as "ragged"."""
     return [leaf.kind for leaf in trees.leaves(nest) if isinstance(leaf, Composite)]
 
 
 def unflatten(nest: Nest, values: Iterator[Any]) -> Nest:
-    """Return a nest with the next value in the place of each spec; lists for tuples."""
+    """Return a nest with the next value in place of each spec; tuples become lists."""
     if isinstance(nest, TensorSpec):
         return next(values)
     if isinstance(nest, dict):
@@ -50,7 +50,7 @@ def is_tensors(nest: Nest) -> bool:
 
 
 def names(inputs: Nest) -> list[str]:
-    """Return the names of positional arguments, "" where nothing is named.
+    """Return the names of positional arguments, "" for an argument without one.
 
     The spec of a tensor in a nest is named `states/0`, from 2.5 on `states_0`.
     """
@@ -69,8 +69,8 @@ def for_inference(
 ) -> list[ConcreteFunction]:
     """Return the traces for inference, the one with the most general shapes first.
 
-    All of them take `tensors` tensors, or one more, which is a mask; if `tensors` is
-    None, as few as any takes.
+    They take `tensors` tensors, or one more, which is a mask. If `tensors` is None,
+    they take the smallest number that any trace takes.
     """
     by_count: dict[int, list[ConcreteFunction]] = {}
     for trace in traces:
@@ -78,24 +78,24 @@ def for_inference(
     if tensors is None:
         tensors = min(by_count.keys() - {0}, default=0)
     masked = [t for t in by_count.get(tensors + 1, ()) if takes_mask(t)]
-    found = sorted(by_count.get(tensors) or masked, key=_rank, reverse=True)
-    return [trace for trace in found if _rank(trace)[:2] == _rank(found[0])[:2]]
+    fitting = sorted(by_count.get(tensors) or masked, key=_rank, reverse=True)
+    return [trace for trace in fitting if _rank(trace)[:2] == _rank(fitting[0])[:2]]
 
 
 def takes_mask(trace: ConcreteFunction) -> bool:
     """Return whether the last tensor that a trace takes is a mask."""
-    found = specs(trace.inputs)
-    return len(found) > 1 and found[-1].name == "mask"
+    tensors = specs(trace.inputs)
+    return len(tensors) > 1 and tensors[-1].name == "mask"
 
 
-def merged(traces: Sequence[ConcreteFunction]) -> list[TensorSpec]:
-    """Return the specs of traces, their sizes None where they differ.
+def general_specs(traces: Sequence[ConcreteFunction]) -> list[TensorSpec]:
+    """Return the specs of traces, with None for each size that differs.
 
-    Those of the first trace if a shape or a rank differs in kind.
+    If a rank differs or is unknown, return the specs of the first trace.
     """
-    every = [specs(trace.inputs) for trace in traces]
-    first, found = every[0], []
-    for same in zip(*every, strict=True):
+    all_specs = [specs(trace.inputs) for trace in traces]
+    first, general = all_specs[0], []
+    for same in zip(*all_specs, strict=True):
         shapes = [spec.shape for spec in same]
         if len({None if shape is None else len(shape) for shape in shapes}) > 1:
             return first
@@ -103,8 +103,8 @@ def merged(traces: Sequence[ConcreteFunction]) -> list[TensorSpec]:
             return first
         sizes = zip(*(shape or () for shape in shapes), strict=True)
         shape = tuple(s[0] if len(set(s)) == 1 else None for s in sizes)
-        found.append(TensorSpec(shape, same[0].dtype, same[0].name))
-    return found
+        general.append(TensorSpec(shape, same[0].dtype, same[0].name))
+    return general
 
 
 def _rank(trace: ConcreteFunction) -> tuple[bool, bool, int]:

@@ -1,4 +1,4 @@
-"""Finds the layer that an op of cuDNN is, by the weights that its parameters are.
+"""Finds the layer that a cuDNN op is, by the weights in its parameters.
 
     CudnnRNN(rows of x, states, weights in a row)   ->  rows, states
     _Recurrent(x, weights, states)                  ->  sequences, states
@@ -35,7 +35,7 @@ from keras_policies.legacy.plan.reconstruction.steps import (
 )
 
 OPS = "CudnnRNN", "CudnnRNNV2"
-# What Keras passes; nothing else is one of its layers.
+# The attributes that Keras passes; an op with others is none of its layers.
 SETTINGS = {
     "direction": "unidirectional",
     "dropout": 0.0,
@@ -58,16 +58,16 @@ def results(
 ) -> Mapping[str, Value] | None:
     """Add the layer that an op is, and return its outputs by name, or None."""
     mode = MODES.get(str(node.attributes.get("rnn_mode", "lstm")))
-    given = {key: node.attributes.get(key, value) for key, value in SETTINGS.items()}
-    if node.op not in OPS or mode is None or given != SETTINGS:
+    options = {key: node.attributes.get(key, value) for key, value in SETTINGS.items()}
+    if node.op not in OPS or mode is None or options != SETTINGS:
         return None
     class_name, count, gates, config = mode
     call = Loop(node, values, traced, steps, specs)
     weights, origin = _weights(call, gates), call.origin(0)
     if weights is None or origin.batch_major is None:
         return None
-    found = (_state(call, value) for value in values[1 : 1 + count])
-    states = [state for state in found if state is not None]
+    initial = (_state(call, value) for value in values[1 : 1 + count])
+    states = [state for state in initial if state is not None]
     if len(states) < count:
         return None
     units = traced.variables[weights["recurrent_kernel"].variable].shape[0]
@@ -80,13 +80,13 @@ def results(
         "is_masked": False,
         "dtype": node.attributes.get("T"),
     }
-    own = () if all(call.is_zero(state) for state in states) else states
-    inputs = origin.batch_major, *weights.values(), *own
-    made = add(OpStep(node.name, recurrent.OP, attributes, inputs))
-    rows = add(recurrent.swapped(f"{node.name}/rows", StepOutput(made)))
+    initial_states = () if all(call.is_zero(state) for state in states) else states
+    inputs = origin.batch_major, *weights.values(), *initial_states
+    layer_step = add(OpStep(node.name, recurrent.OP, attributes, inputs))
+    rows = add(recurrent.swapped(f"{node.name}/rows", StepOutput(layer_step)))
     ends: dict[str, Value] = {"output": StepOutput(rows)}
     for n, name in enumerate(("output_h", "output_c")[:count], 1):
-        state = StepOutput(made, n), Constant(np.int32(0))
+        state = StepOutput(layer_step, n), Constant(np.int32(0))
         ends[name] = StepOutput(
             add(OpStep(f"{node.name}/{name}", "ExpandDims", {}, state))
         )
@@ -95,26 +95,26 @@ def results(
 
 def _state(call: Loop, value: Value) -> Value | None:
     """Return a state without the axis of the layers of cuDNN, if that is one."""
-    known, step = constant(value), call.op(value)
-    if known is not None and len(known) == 1:
-        return Constant(known[0])
+    array, step = constant(value), call.op(value)
+    if array is not None and len(array) == 1:
+        return Constant(array[0])
     is_row = is_op(step, "ExpandDims") and constant(step.inputs[1]) == 0
     return step.inputs[0] if step is not None and is_row else None
 
 
 def _weights(call: Loop, gates: Sequence[int]) -> dict[str, VariableRef] | None:
-    """Return the variables of which the parameters are made, by their names."""
-    every, random = call.variables([call.values[3]]), np.random.default_rng(0)
-    shapes = {held: call.traced.variables[held.variable].shape for held in every}
+    """Return the variables that make up the parameters, by their roles."""
+    variables, random = call.variables([call.values[3]]), np.random.default_rng(0)
+    shapes = {v: call.traced.variables[v.variable].shape for v in variables}
     budget.spend(sum(map(math.prod, shapes.values())))
     drawn: dict[Value, Array] = {
-        held: random.standard_normal(shape) for held, shape in shapes.items()
+        v: random.standard_normal(shape) for v, shape in shapes.items()
     }
-    orders = itertools.permutations(every) if len(every) == len(ROLES) else ()
+    orders = itertools.permutations(variables) if len(variables) == len(ROLES) else ()
     for order in orders:
         try:
-            found = call.array(call.values[3], {**drawn})
-            if np.array_equal(found, _in_cudnn([drawn[one] for one in order], gates)):
+            parameters = call.array(call.values[3], {**drawn})
+            if np.array_equal(parameters, _in_cudnn([drawn[v] for v in order], gates)):
                 return dict(zip(ROLES, order, strict=True))
         except LimitError:
             raise
@@ -128,6 +128,6 @@ def _in_cudnn(weights: Sequence[Array], gates: Sequence[int]) -> Array:
     *kernels, bias = weights
     count = len(gates)
     parts = [np.split(kernel, count, 1)[gate].T for kernel in kernels for gate in gates]
-    both = bias if bias.ndim == 2 else [np.zeros_like(bias), bias]
-    parts += [np.split(row, count)[gate] for row in both for gate in gates]
-    return np.concatenate([part.ravel() for part in parts])
+    biases = bias if bias.ndim == 2 else [np.zeros_like(bias), bias]
+    parts += [np.split(row, count)[gate] for row in biases for gate in gates]
+    return np.concatenate([gate.ravel() for gate in parts])

@@ -1,4 +1,4 @@
-"""Which steps take which variable of a layer."""
+"""Def-use chains: which steps take which value and which variable."""
 
 import collections
 import dataclasses
@@ -24,7 +24,7 @@ OUTPUT = -1  # in the place of a step that takes a value
 
 
 class Read(NamedTuple):
-    """A variable as a step takes it."""
+    """A variable in the form in which a step takes it."""
 
     variable: int
     shape: tuple[int, ...]  # perhaps with more axes in front
@@ -32,7 +32,7 @@ class Read(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A place where a step takes a variable."""
+    """One use of a variable by a step."""
 
     step: int
     position: int
@@ -41,10 +41,10 @@ class Use(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Uses:
-    """The steps of a layer, and what takes what.
+    """The steps of a layer, with def-use chains.
 
     Args:
-        users: by value, the numbers of the steps that take it.
+        users: the numbers of the steps that take a value, by value.
         reads: the values that are a variable.
         of: the uses of each variable.
     """
@@ -56,13 +56,13 @@ class Uses:
     of: Mapping[int, Sequence[Use]]
 
 
-def found(owner: Owner, steps: Sequence[Step], outputs: Nest) -> Uses:
-    """Return what takes what in the steps of a layer with these outputs."""
+def chains(owner: Owner, steps: Sequence[Step], outputs: Nest) -> Uses:
+    """Return the def-use chains of the steps of a layer with these outputs."""
     users: dict[Value, list[int]] = collections.defaultdict(list)
     reads: dict[Value, Read] = {}
     uses: dict[int, list[Use]] = collections.defaultdict(list)
-    taken = [(n, inputs_of(steps[n])) for n in needed_steps(steps, outputs)]
-    for number, inputs in [*taken, (OUTPUT, values_in(outputs))]:
+    inputs_by_step = [(n, inputs_of(steps[n])) for n in needed_steps(steps, outputs)]
+    for number, inputs in [*inputs_by_step, (OUTPUT, values_in(outputs))]:
         for value in inputs:
             users[value].append(number)
             if isinstance(value, VariableRef):
@@ -82,41 +82,41 @@ def found(owner: Owner, steps: Sequence[Step], outputs: Nest) -> Uses:
 def _same_variable(
     owner: Owner, step: Step, reads: Mapping[Value, Read]
 ) -> Read | None:
-    """Return the variable that a step gives back, cast or with an axis in front."""
+    """Return the variable that a step only casts, or gives a leading axis."""
     if not isinstance(step, OpStep) or not step.inputs:
         return None
-    taken = reads.get(step.inputs[0])
-    if taken is None:
+    read = reads.get(step.inputs[0])
+    if read is None:
         return None
     if owner.is_cast(step):
-        return Read(taken.variable, taken.shape, is_cast=True)
+        return Read(read.variable, read.shape, is_cast=True)
     if step.op == "ExpandDims" and is_zero(step.inputs[1]):
-        return Read(taken.variable, (1, *taken.shape), taken.is_cast)
-    return taken if _changes_nothing(step, taken.shape) else None
+        return Read(read.variable, (1, *read.shape), read.is_cast)
+    return read if _changes_nothing(step, read.shape) else None
 
 
 def dtype_of(read: Read, owner: Owner) -> Any:
     """Return the policy of a layer that holds a variable."""
-    own = str(owner.variables[read.variable].dtype)
-    same = policies.dtypes_of(owner.dtype)[1] == own
+    dtype = str(owner.variables[read.variable].dtype)
+    same = policies.dtypes_of(owner.dtype)[1] == dtype
     follows = same if owner.mixed is None else read.is_cast
-    return owner.dtype if follows else own
+    return owner.dtype if follows else dtype
 
 
 def is_zero(value: Value) -> bool:
     """Return whether a value is the constant 0."""
-    known = constant(value)
-    return known is not None and known.ndim == 0 and known == 0
+    array = constant(value)
+    return array is not None and array.ndim == 0 and array == 0
 
 
 def _changes_nothing(step: OpStep, shape: tuple[int, ...]) -> bool:
-    """Return whether a step transposes or reshapes a variable to what it is."""
+    """Return whether a Transpose or a Reshape leaves a variable as it is."""
     wanted = constant(step.inputs[1]) if len(step.inputs) == 2 else None
     if wanted is None or wanted.dtype.kind not in "iO" or wanted.ndim != 1:
         return False
     values: list[int] = wanted.tolist()
     if step.op == "Transpose":
         return values == [*range(len(shape))]
-    known = all(n in (-1, size) for n, size in zip(values, shape, strict=False))
-    is_same = len(values) == len(shape) and values.count(-1) <= 1 and known
+    fits = all(n in (-1, size) for n, size in zip(values, shape, strict=False))
+    is_same = len(values) == len(shape) and values.count(-1) <= 1 and fits
     return step.op == "Reshape" and is_same

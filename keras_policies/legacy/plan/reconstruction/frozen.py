@@ -4,7 +4,7 @@ A graph that was frozen (`convert_variables_to_constants_v2`) has its weights as
 constants. The weight of an op that a stock layer does, and the bias after it, become
 variables again, with numbers below zero; other constants stay:
 
-    dense/MatMul(x, Known), dense/BiasAdd(…, Known) -> dense/MatMul(x, Held), …
+    MatMul(x, Constant), BiasAdd(…, Constant) -> MatMul(x, VariableRef), …
 
 So do the constants that the loop of a recurrent layer takes.
 """
@@ -32,27 +32,27 @@ BIASES = "Add", "AddV2", "BiasAdd"
 
 
 class Frozen:
-    """The variables of a model, to which the constants are added that are weights.
+    """The variables of a model, and its constants that are weights.
 
     Args:
-        recorded: all of a file. Constants stay as they are if it has variables, or
-            Keras metadata.
+        traced: all functions of a file. Constants stay as they are if it has
+            variables, or Keras metadata.
     """
 
     def __init__(self, traced: TracedFunctions) -> None:
         self.variables = {**traced.variables}
-        is_known = traced.layers[0].class_name != NO_CLASS
-        self._is_frozen = not (self.variables or is_known)
+        has_metadata = traced.layers[0].class_name != NO_CLASS
+        self._is_frozen = not (self.variables or has_metadata)
         self._numbers: dict[tuple[str, int, bytes], int] = {}
 
     def thawed(self, steps: Sequence[Step]) -> list[Step]:
         """Return steps that take variables in place of constants that are weights."""
-        found: list[Step] = [*steps]
+        new: list[Step] = [*steps]
         for number, step in enumerate(steps if self._is_frozen else ()):
             if isinstance(step, OpStep):
-                inputs = (self._thawed(found, step, i) for i in range(len(step.inputs)))
-                found[number] = dataclasses.replace(step, inputs=tuple(inputs))
-        return found
+                inputs = (self._thawed(new, step, i) for i in range(len(step.inputs)))
+                new[number] = dataclasses.replace(step, inputs=tuple(inputs))
+        return new
 
     def _thawed(self, steps: Sequence[Step], step: OpStep, position: int) -> Value:
         value = step.inputs[position]
@@ -62,9 +62,9 @@ class Frozen:
         is_kernel = layer_for(step, position, array.shape) is not None
         if not is_kernel and not (array.ndim == 1 and _adds_to_a_layer(steps, step)):
             return value
-        return self._held(step.name, position, array)
+        return self._as_variable(step.name, position, array)
 
-    def _held(self, name: str, position: int, array: Array) -> VariableRef:
+    def _as_variable(self, name: str, position: int, array: Array) -> VariableRef:
         """Return a variable in the place of a constant that a step takes."""
         key = name, position, array.tobytes()
         if key not in self._numbers:
@@ -81,11 +81,11 @@ class Frozen:
     def of_loop(
         self, name: str, values: Sequence[Value], add: Callable[[Step], int]
     ) -> list[Value]:
-        """Return what a loop takes, with variables for constants that may be weights.
+        """Return the inputs of a loop, with variables for those that may be weights.
 
         Two vectors are the rows of the bias of a GRU, which was split before the loop.
         """
-        found = [*values]
+        new_values = [*values]
         arrays = {i: constant(v) for i, v in enumerate(values) if self._is_frozen}
         floats = {
             i: array
@@ -94,22 +94,22 @@ class Frozen:
         }
         rows = {i: array for i, array in floats.items() if array.ndim == 1}
         if len(rows) == 2 and len({array.shape for array in rows.values()}) == 1:
-            bias = self._held(name, min(rows), np.stack([*rows.values()]))
+            bias = self._as_variable(name, min(rows), np.stack([*rows.values()]))
             step = add(OpStep(f"{name}/bias", "Unpack", {"axis": 0}, (bias,)))
             for row, i in enumerate(rows):
-                found[i] = StepOutput(step, row)
+                new_values[i] = StepOutput(step, row)
                 del floats[i]
         for i, array in floats.items():
             if array.ndim:
-                found[i] = self._held(f"{name}/{i}", i, array)
-        return found
+                new_values[i] = self._as_variable(f"{name}/{i}", i, array)
+        return new_values
 
 
 def _adds_to_a_layer(steps: Sequence[Step], step: OpStep) -> bool:
     """Return whether a step adds to the result of an op with a weight."""
     before = [op_of(value, steps) for value in step.inputs]
-    found = [value for op in before if op is not None for value in op.inputs]
-    return step.op in BIASES and any(isinstance(value, VariableRef) for value in found)
+    values = [value for op in before if op is not None for value in op.inputs]
+    return step.op in BIASES and any(isinstance(v, VariableRef) for v in values)
 
 
 def numbers(variables: Mapping[int, LegacyWeight]) -> set[int]:

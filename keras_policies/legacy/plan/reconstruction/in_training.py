@@ -1,4 +1,4 @@
-"""What a lost layer did in training only.
+"""Recovers what a layer did in training only.
 
 Beside the function for inference, the file has the same for training. Where the two
 differ by dropout, noise, random changes of images and added losses alone, the layer is
@@ -55,11 +55,11 @@ def trained(
     layer: TracedLayer,
     trace: ConcreteFunction,
     first: Followed,
-    followed: Callable[[ConcreteFunction], Followed],
+    follow: Callable[[ConcreteFunction], Followed],
 ) -> tuple[ConcreteFunction, Followed, bool]:
-    """Return the trace of which a layer is made, and what it did.
+    """Return the trace that a layer is rebuilt from, and its steps and outputs.
 
-    The third is whether the layer did something in training that is left out.
+    The third is whether something that the layer did in training is not converted.
     """
     other_trace = twin(layer, trace)
     if other_trace is None:
@@ -70,7 +70,7 @@ def trained(
     if not (draws or len(other_trace.losses) > len(trace.losses)):
         return trace, first, moves
     try:
-        other = followed(other_trace)
+        other = follow(other_trace)
     except LimitError:
         raise
     except LegacyModelError:
@@ -80,9 +80,9 @@ def trained(
 
 def twin(layer: TracedLayer, trace: ConcreteFunction) -> ConcreteFunction | None:
     """Return the trace whose arguments differ from another's by `training` alone."""
-    every = layer.traces_with_losses or layer.traces
+    traces = layer.traces_with_losses or layer.traces
     wanted = _in_training(trace.inputs)
-    twins = (t for t in every if t.inputs != trace.inputs)
+    twins = (t for t in traces if t.inputs != trace.inputs)
     return next((t for t in twins if _in_training(t.inputs) == wanted), None)
 
 
@@ -99,10 +99,10 @@ def _nodes(traced: TracedFunctions, name: str) -> list[Node]:
     waiting, seen, nodes = [name], {name}, list[Node]()
     while waiting:
         function = traced.functions.get(waiting.pop())
-        own = () if function is None else function.nodes.values()
-        budget.work(budget.NODE * len(own))
-        nodes += own
-        called = {name for node in own for name in _functions(node)}
+        own_nodes = () if function is None else function.nodes.values()
+        budget.work(budget.NODE * len(own_nodes))
+        nodes += own_nodes
+        called = {name for node in own_nodes for name in _functions(node)}
         waiting += called - seen
         seen |= called
     return nodes
@@ -117,9 +117,9 @@ def _functions(node: Node) -> Sequence[str]:
 
 def _holds_statistics(layer: TracedLayer, first: Followed) -> bool:
     """Return whether ops read a variable of a layer that is not trained."""
-    taken = [value for step in first[0] for value in inputs_of(step)]
-    held = {value.variable for value in taken if isinstance(value, VariableRef)}
-    return not held <= {*layer.trainable}
+    values = [value for step in first[0] for value in inputs_of(step)]
+    variables = {value.variable for value in values if isinstance(value, VariableRef)}
+    return not variables <= {*layer.trainable}
 
 
 def _alike(first: Followed, other: Followed) -> bool:
@@ -128,30 +128,34 @@ def _alike(first: Followed, other: Followed) -> bool:
     waiting = [*zip(outputs, other_outputs, strict=False)]
     seen: set[tuple[Value, Value]] = set()
     while waiting:
-        pair = value, given = waiting.pop()
+        pair = value, other_value = waiting.pop()
         if pair in seen:
             continue
         seen.add(pair)
-        given = _undisturbed(given, others)
-        if not (isinstance(value, StepOutput) and isinstance(given, StepOutput)):
-            if not same(value, given):
+        other_value = _undisturbed(other_value, others)
+        if not (isinstance(value, StepOutput) and isinstance(other_value, StepOutput)):
+            if not same(value, other_value):
                 return False
             continue
-        one, two = steps[value.step], others[given.step]
-        if value.position != given.position or not _same_kind(one, two):
+        step, other_step = steps[value.step], others[other_value.step]
+        if value.position != other_value.position or not _same_operation(
+            step, other_step
+        ):
             return False
-        pairs = inputs_of(one), inputs_of(two)
+        pairs = inputs_of(step), inputs_of(other_step)
         waiting += zip(*pairs, strict=True)
     return True
 
 
-def _same_kind(one: Step, two: Step) -> bool:
-    if len(inputs_of(one)) != len(inputs_of(two)):
+def _same_operation(step: Step, other: Step) -> bool:
+    if len(inputs_of(step)) != len(inputs_of(other)):
         return False
-    if isinstance(one, OpStep) and isinstance(two, OpStep):
-        return one.op == two.op and same(one.attributes, two.attributes)
+    if isinstance(step, OpStep) and isinstance(other, OpStep):
+        return step.op == other.op and same(step.attributes, other.attributes)
     return (
-        isinstance(one, CallStep) and isinstance(two, CallStep) and one.part is two.part
+        isinstance(step, CallStep)
+        and isinstance(other, CallStep)
+        and step.spec is other.spec
     )
 
 
@@ -161,7 +165,7 @@ def _undisturbed(value: Value, steps: Sequence[Step]) -> Value:
         step = steps[value.step]
         inputs = inputs_of(step)
         if isinstance(step, CallStep):
-            is_random = step.part.class_name in RANDOM and len(inputs) == 1
+            is_random = step.spec.class_name in RANDOM and len(inputs) == 1
         else:
             is_sum = step.op in ("Add", "AddV2") and _is_noise(inputs[1], steps)
             is_random = step.op == DROPOUT or is_sum

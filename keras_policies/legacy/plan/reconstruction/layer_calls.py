@@ -1,4 +1,4 @@
-"""How a layer is called by the nodes that make up one call of it."""
+"""Recovers the arguments of a layer call from the nodes that make it up."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -38,58 +38,60 @@ ValueOf = Callable[[Output], Value]
 
 
 def call(
-    region: MatchedCall, body: Subgraph, value: Callable[[Output], Value]
+    matched: MatchedCall, graph: Subgraph, value: Callable[[Output], Value]
 ) -> Call | None:
     """Return the call, and the position of each output in its results, or None.
 
     `value` gives the value of an input.
     """
-    part, layer = region.part, region.layer
-    (only,) = region.nodes if len(region.nodes) == 1 else [None]
-    if only is not None and body.nodes[only].op in CALLS:
-        tensors = _tensors(body.nodes[only].inputs, value)
-        if part.tensors is not None:
-            tensors = tensors[: part.tensors]
-        arguments = _as_traced(layer, tensors) or _plainly(region, body, value, tensors)
+    spec, layer = matched.spec, matched.layer
+    (only,) = matched.nodes if len(matched.nodes) == 1 else [None]
+    if only is not None and graph.nodes[only].op in CALLS:
+        tensors = _tensors(graph.nodes[only].inputs, value)
+        if spec.tensors is not None:
+            tensors = tensors[: spec.tensors]
+        arguments = _as_traced(layer, tensors) or _by_class(
+            matched, graph, value, tensors
+        )
         positions = {
             output: output.position
-            for output in region.outputs
-            if output not in losses(region, body)
+            for output in matched.outputs
+            if output not in losses(matched, graph)
         }
     else:
-        tensors = _tensors(region.inputs, value)
-        is_attention = region.layer.class_name == ATTENTION
-        guess = _by_scopes if is_attention else _plainly
-        arguments = guess(region, body, value, tensors)
-        positions = _positions(region, body)
-    if part.tensors is not None:
-        arguments = (tensors, {}) if len(tensors) == part.tensors else None
-    added = losses(region, body)
-    told = len(positions) + len(added)
-    if arguments is None or told != len(region.outputs):
+        tensors = _tensors(matched.inputs, value)
+        is_attention = matched.layer.class_name == ATTENTION
+        guess = _by_scopes if is_attention else _by_class
+        arguments = guess(matched, graph, value, tensors)
+        positions = _positions(matched, graph)
+    if spec.tensors is not None:
+        arguments = (tensors, {}) if len(tensors) == spec.tensors else None
+    added = losses(matched, graph)
+    known_outputs = len(positions) + len(added)
+    if arguments is None or known_outputs != len(matched.outputs):
         return None
-    if any(_is_computed_with(output, body) for output in added):
+    if any(_is_computed_with(output, graph) for output in added):
         return None  # it is what a gradient in the function takes
     first, kwargs = arguments
-    return CallStep(part, first, kwargs), positions
+    return CallStep(spec, first, kwargs), positions
 
 
-def _is_computed_with(output: Output, body: Subgraph) -> bool:
+def _is_computed_with(output: Output, graph: Subgraph) -> bool:
     """Return whether a node does more with an output than hand it on."""
     consumers = (
-        name for name, one in body.consumers.get(output.node, ()) if one == output
+        name for name, one in graph.consumers.get(output.node, ()) if one == output
     )
-    return any(name and body.nodes[name].op not in PASSING for name in consumers)
+    return any(name and graph.nodes[name].op not in PASSING for name in consumers)
 
 
-def losses(region: MatchedCall, body: Subgraph) -> set[Output]:
+def losses(matched: MatchedCall, graph: Subgraph) -> set[Output]:
     """Return the outputs of a call that are losses, which the layer adds itself."""
-    every = region.layer.traces
-    is_call = len(region.nodes) == 1 and body.nodes[region.nodes[0]].op in CALLS
+    traces = matched.layer.traces
+    is_call = len(matched.nodes) == 1 and graph.nodes[matched.nodes[0]].op in CALLS
     count = (
-        len(concrete_functions.specs(every[0].outputs)) if every and is_call else None
+        len(concrete_functions.specs(traces[0].outputs)) if traces and is_call else None
     )
-    return {o for o in region.outputs if count is not None and o.position >= count}
+    return {o for o in matched.outputs if count is not None and o.position >= count}
 
 
 def _tensors(inputs: Iterable[Output], value: Callable[[Output], Value]) -> list[Value]:
@@ -97,21 +99,21 @@ def _tensors(inputs: Iterable[Output], value: Callable[[Output], Value]) -> list
 
     A lookup layer captured its table, and as a constant what it gives for other words.
     """
-    values = [value(one) for one in inputs]
-    has_table = any(isinstance(one, Resource) for one in values)
+    values = [value(output) for output in inputs]
+    has_table = any(isinstance(item, Resource) for item in values)
     captured = VariableRef | Resource | Constant if has_table else VariableRef
-    return [one for one in values if not isinstance(one, captured)]
+    return [item for item in values if not isinstance(item, captured)]
 
 
 Arguments = tuple[Nest, dict[str, Nest]]
 
 
 def _as_traced(layer: TracedLayer, tensors: Sequence[Value]) -> Arguments | None:
-    """Return the arguments in the structure of a trace that takes as many tensors."""
+    """Return the arguments as nested in a trace with the same number of tensors."""
     for trace in layer.traces:
         if len(concrete_functions.specs(trace.inputs)) == len(tensors):
-            left = iter(tensors)
-            args, kwargs = concrete_functions.unflatten(trace.inputs, left)
+            remaining = iter(tensors)
+            args, kwargs = concrete_functions.unflatten(trace.inputs, remaining)
             names = concrete_functions.names(trace.inputs)
             first, *others = args or [None]
             if not concrete_functions.is_tensors(first):
@@ -124,11 +126,11 @@ def _as_traced(layer: TracedLayer, tensors: Sequence[Value]) -> Arguments | None
     return None
 
 
-def _plainly(
-    region: MatchedCall, body: Subgraph, value: ValueOf, tensors: Sequence[Value]
+def _by_class(
+    matched: MatchedCall, graph: Subgraph, value: ValueOf, tensors: Sequence[Value]
 ) -> Arguments | None:
-    """Return the arguments of a call whose structure nothing records, or None."""
-    class_name = region.layer.class_name
+    """Return the arguments of a call that was not traced alone, or None."""
+    class_name = matched.layer.class_name
     if class_name == ATTENTION:
         if len(tensors) == 2:
             return tensors[0], {"value": tensors[1]}
@@ -139,53 +141,53 @@ def _plainly(
         return list(tensors), {}
     if class_name in RECURRENT and tensors:
         first, *others = tensors
-        if len(others) == 1 and body.is_op(region.inputs[-1], *OF_BOOLS):
+        if len(others) == 1 and graph.is_op(matched.inputs[-1], *OF_BOOLS):
             return first, {"mask": others[0]}
         return first, {"initial_state": others}
     return None
 
 
 def _by_scopes(
-    region: MatchedCall, body: Subgraph, value: ValueOf, tensors: Sequence[Value]
+    matched: MatchedCall, graph: Subgraph, value: ValueOf, tensors: Sequence[Value]
 ) -> Arguments | None:
-    """Return the arguments of attention: its scopes say what each tensor is.
+    """Return the arguments of attention; each tensor's scope names its role.
 
-    A tensor that goes elsewhere is the mask; of several, none is.
+    A tensor in any other scope is the mask; if there are several, the call is None.
     """
-    found: dict[str, Output] = {}
-    for name in region.nodes:
-        role = name.removeprefix(f"{region.scope}/").partition("/")[0]
-        for taken in body.inputs([name]):
-            if taken in region.inputs:
-                found[role] = taken
-    if not set(found) >= ROLES:
+    by_role: dict[str, Output] = {}
+    for name in matched.nodes:
+        role = name.removeprefix(f"{matched.scope}/").partition("/")[0]
+        for output in graph.inputs([name]):
+            if output in matched.inputs:
+                by_role[role] = output
+    if not set(by_role) >= ROLES:
         return None
-    kwargs = {"value": value(found["value"])}
-    others = {output for role, output in found.items() if role not in ROLES}
+    kwargs = {"value": value(by_role["value"])}
+    others = {tensor for role, tensor in by_role.items() if role not in ROLES}
     if others:
-        if len(others) > 1 or others & {found[role] for role in ROLES}:
+        if len(others) > 1 or others & {by_role[role] for role in ROLES}:
             return None
         kwargs["attention_mask"] = value(others.pop())
-    if found["key"] != found["value"]:
-        kwargs["key"] = value(found["key"])
-    return value(found["query"]), kwargs
+    if by_role["key"] != by_role["value"]:
+        kwargs["key"] = value(by_role["key"])
+    return value(by_role["query"]), kwargs
 
 
-def _positions(region: MatchedCall, body: Subgraph) -> dict[Output, int]:
+def _positions(matched: MatchedCall, graph: Subgraph) -> dict[Output, int]:
     """Return the positions of outputs in the results of a layer, as far as known."""
-    if len(region.outputs) == 1 and not _has_states(region.layer):
-        return {region.outputs[0]: 0}
-    found = {}
-    for output in region.outputs:
-        node = body.nodes[output.node]
+    if len(matched.outputs) == 1 and not _has_states(matched.layer):
+        return {matched.outputs[0]: 0}
+    positions = {}
+    for output in matched.outputs:
+        node = graph.nodes[output.node]
         while node.op == "Identity" and node.inputs:
             output_of = node.inputs[0]
-            node = body.nodes[output_of.node]
+            node = graph.nodes[output_of.node]
             if node.op in CALLS:
-                found[output] = max(0, output_of.position - 1)
+                positions[output] = max(0, output_of.position - 1)
         if node.name == output.node and node.op in CALLS:
-            found[output] = max(0, output.position - 1)
-    return found
+            positions[output] = max(0, output.position - 1)
+    return positions
 
 
 def _has_states(layer: TracedLayer) -> bool:

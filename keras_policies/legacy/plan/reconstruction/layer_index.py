@@ -1,4 +1,4 @@
-"""The recorded layers, by the names that lead to them and by what they hold."""
+"""Finds traced layers by their names, their paths and their variables."""
 
 import collections
 import re
@@ -16,14 +16,14 @@ def by_name(traced: TracedFunctions, number: int) -> dict[str, int]:
     return {traced.layers[n].name: n for n in children if n in traced.layers}
 
 
-def taken(
+def pop_layer(
     traced: TracedFunctions, children: dict[str, int], layer: Config
 ) -> int | None:
-    """Take a layer out of those left; one without config is known by its class."""
+    """Pop the number of a layer; one without a config is found by its class."""
     name, class_name = configs.name_of(layer), layer.get("class_name")
     if name not in children:
         classes = ((n, traced.layers[i].class_name) for n, i in children.items())
-        name = next((n for n, own in classes if own == class_name), "")
+        name = next((n for n, its_class in classes if its_class == class_name), "")
     return children.pop(name, None)
 
 
@@ -34,45 +34,45 @@ def variables(
     if number is None:
         return
     seen, waiting = {number}, [(number, "")]
-    found: dict[int, str] = {}
+    paths: dict[int, str] = {}
     for at, prefix in waiting:  # which grows
         layer = traced.layers[at]
         is_graph = configs.is_graph({"config": layer.config})
         children = by_name(traced, at) if is_graph else layer.children
         for name, child in children.items():
             if child in traced.variables:
-                found.setdefault(child, f"{prefix}{name}")
+                paths.setdefault(child, f"{prefix}{name}")
             elif child in traced.layers and child not in seen:
                 seen.add(child)
                 waiting.append((child, f"{prefix}{name}/"))
     for variable in traced.layers[number].variables:
         if variable in traced.variables:
             name = traced.variables[variable].name
-            yield found.get(variable, name), variable, None
+            yield paths.get(variable, name), variable, None
 
 
 def vocabularies(
-    traced: TracedFunctions, known: Mapping[str, Vocabulary]
+    traced: TracedFunctions, by_path: Mapping[str, Vocabulary]
 ) -> dict[int, Vocabulary]:
-    """Return the vocabularies of lookup layers by the numbers of these."""
-    return {_number(traced, path): found for path, found in known.items()}
+    """Return the vocabularies of lookup layers by the layers' numbers."""
+    return {_number(traced, path): vocabulary for path, vocabulary in by_path.items()}
 
 
 def _number(traced: TracedFunctions, path: str) -> int:
     """Return the number of the layer at a path of names and attributes, or -1."""
-    number, left = 0, path
-    while left and number in traced.layers:
+    number, rest = 0, path
+    while rest and number in traced.layers:
         children = by_name(traced, number) | dict(traced.layers[number].children)
         edges = [
-            edge for edge in children if edge and f"{left}/".startswith(f"{edge}/")
+            edge for edge in children if edge and f"{rest}/".startswith(f"{edge}/")
         ]
-        edge = max(edges, key=len, default=left)
-        number, left = children.get(edge, -1), left[len(edge) :].lstrip("/")
+        edge = max(edges, key=len, default=rest)
+        number, rest = children.get(edge, -1), rest[len(edge) :].lstrip("/")
     return number
 
 
 def reads_in_training(layer: TracedLayer) -> frozenset[int]:
-    """Return the variables whose values the outputs of a layer need in training.
+    """Return the variables that a layer reads in training.
 
     BatchNormalization takes the statistics of the batch instead of the moving ones.
     """
@@ -81,7 +81,7 @@ def reads_in_training(layer: TracedLayer) -> frozenset[int]:
 
 
 class Layers:
-    """The recorded layers, found by what they hold and by their names."""
+    """The traced layers, found by their variables and their names."""
 
     def __init__(self, traced: TracedFunctions) -> None:
         self.traced = traced
@@ -91,9 +91,9 @@ class Layers:
         )
         for number, layer in traced.layers.items():
             for read in {frozenset(layer.variables), reads_in_training(layer)}:
-                found = self._numbers[read, layer.name]
-                if len(found) < limits.NAMESAKES:
-                    found.append(number)
+                numbers = self._numbers[read, layer.name]
+                if len(numbers) < limits.NAMESAKES:
+                    numbers.append(number)
 
     def has_name(self, last: str) -> bool:
         """Return whether a layer is called as the last part of a scope says."""
@@ -105,8 +105,8 @@ class Layers:
         A layer that is called again gets a number after its name.
         """
         names = _names(scope.rpartition("/")[2])
-        found = (self._numbers.get((variables, name), ()) for name in names)
-        return [number for numbers in found for number in numbers][: limits.NAMESAKES]
+        matches = (self._numbers.get((variables, name), ()) for name in names)
+        return [number for numbers in matches for number in numbers][: limits.NAMESAKES]
 
 
 def _names(last: str) -> Iterable[str]:

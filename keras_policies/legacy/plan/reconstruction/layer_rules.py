@@ -1,4 +1,4 @@
-"""The stock layers that compute what ops with weights of their own do."""
+"""Rules that recognise stock layers: an op with a weight is a call of a layer."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ SIZES = "kernel_size", "strides", "dilation_rate"
 
 @dataclasses.dataclass(frozen=True)
 class LayerMatch:
-    """A stock layer that does what an op does with a weight.
+    """A stock layer that computes the same as an op with a weight.
 
     Args:
         config: its arguments, without name, dtype and bias.
@@ -37,7 +37,7 @@ def layer_for(step: OpStep, position: int, shape: Shape) -> LayerMatch | None:
     try:
         return None if rule is None else rule(step.attributes, shape)
     except (KeyError, ValueError, TypeError, IndexError):
-        return None  # an attribute of another kind: the op itself will tell
+        return None  # converting the op will raise the error
 
 
 def _dense(attributes: Mapping[str, Any], shape: Shape) -> LayerMatch | None:
@@ -79,27 +79,27 @@ def _conv(rank: int) -> Callable[[Mapping[str, Any], Shape], LayerMatch | None]:
     return rule
 
 
-def conv1d(made: LayerMatch) -> LayerMatch:
-    """Return what does with a sequence what a Conv2D does with an image of one row."""
-    if made.config["kernel_size"][0] != 1 or made.config["data_format"] == FIRST:
-        return made
-    sizes = {key: made.config[key][1:] for key in SIZES}
+def conv1d(match: LayerMatch) -> LayerMatch:
+    """Return the Conv1D that a Conv2D on an image of one row is."""
+    if match.config["kernel_size"][0] != 1 or match.config["data_format"] == FIRST:
+        return match
+    sizes = {key: match.config[key][1:] for key in SIZES}
     return dataclasses.replace(
-        made, class_name="Conv1D", config={**made.config, **sizes}
+        match, class_name="Conv1D", config={**match.config, **sizes}
     )
 
 
-def dilated(made: LayerMatch, rates: list[int], zeros: list[int]) -> LayerMatch:
+def dilated(match: LayerMatch, rates: list[int], zeros: list[int]) -> LayerMatch:
     """Return a convolution with dilation rates, and zeros in front of each axis."""
-    sizes, ones = made.config.get("kernel_size", []), [1] * len(rates)
+    sizes, ones = match.config.get("kernel_size", []), [1] * len(rates)
     same = [rate * (size - 1) // 2 for rate, size in zip(rates, sizes, strict=False)]
     paddings = {tuple(same): "same", tuple(0 for _ in rates): "valid"}
-    is_plain = made.config.get("dilation_rate") == made.config.get("strides") == ones
-    is_last = made.config.get("data_format") != FIRST
+    is_plain = match.config.get("dilation_rate") == match.config.get("strides") == ones
+    is_last = match.config.get("data_format") != FIRST
     if tuple(zeros) not in paddings or not (is_plain and is_last):
-        return made
-    own = {"dilation_rate": rates, "padding": paddings[tuple(zeros)]}
-    return dataclasses.replace(made, config={**made.config, **own})
+        return match
+    convolution = {"dilation_rate": rates, "padding": paddings[tuple(zeros)]}
+    return dataclasses.replace(match, config={**match.config, **convolution})
 
 
 def _conv_transpose(attributes: Mapping[str, Any], shape: Shape) -> LayerMatch | None:

@@ -1,4 +1,4 @@
-"""Look-ups in tables, and of texts, as the stock layers that do them.
+"""Turns look-ups in tables, and of texts, into the stock layers that do them.
 
     LookupTableFindV2(table, words, -1) -> StringLookup(words) - 1
     Gather(titles, indices)             -> StringLookup(indices), inverted
@@ -46,118 +46,120 @@ OTHER_WORDS = "[UNK]"
 
 
 class Tables:
-    """The layers that look up what the tables of a file hold.
+    """The lookup layers that replace the tables of a file.
 
     Args:
-        recorded: has the content of the tables.
+        traced: has the content of the tables.
         keeps_texts: whether results that are texts are looked up; otherwise they are
             the numbers that the texts belong to.
     """
 
     def __init__(self, traced: TracedFunctions, *, keeps_texts: bool) -> None:
-        self._recorded, self._keeps_texts = traced, keeps_texts
-        self._parts: dict[tuple[str, str], LayerSpec] = {}  # by class and config
+        self._traced, self._keeps_texts = traced, keeps_texts
+        self._specs: dict[tuple[str, str], LayerSpec] = {}  # by class and config
 
-    def made(
+    def look_up(
         self, node: Node, inputs: Sequence[Value], steps: list[Step]
     ) -> Value | None:
-        """Return what a node gives, after adding its steps; None if it is no look-up.
+        """Add the steps of a look-up; return its value, None for any other node.
 
         Raises:
             LegacyModelError: if it uses a table whose content is not in the file.
         """
-        work = _Work(node, steps, self._part)
+        emit = _Emitter(node, steps, self._spec_of)
         if node.op.startswith(SIZE):
             return Constant(np.int64(len(self._table(inputs[0]).keys)))
         if node.op.startswith(FIND):
-            return self._found(work, self._table(inputs[0]), *inputs[1:])
+            return self._find(emit, self._table(inputs[0]), *inputs[1:])
         if node.op in GATHERS:
             texts = self._texts(inputs[0])
-            return None if texts is None else self._text(work, inputs[1], [*texts])
+            return None if texts is None else self._text(emit, inputs[1], [*texts])
         if node.op == AS_TEXT and not self._keeps_texts:
             return inputs[0]
         if node.op == HASH:
             config = {"num_bins": node.attributes["num_buckets"]}
-            return work.call("Hashing", config, inputs[0])
+            return emit.call("Hashing", config, inputs[0])
         if node.op in COMPARISONS:
-            return _compared(work, *inputs)
-        return _masked(work, *inputs) if node.op in CHOICES else None
+            return _compared(emit, *inputs)
+        return _masked(emit, *inputs) if node.op in CHOICES else None
 
     def numbered(self, inputs: list[Value]) -> list[Value]:
         """Return the inputs of another op, texts as their positions if not kept."""
         return inputs if self._keeps_texts else [*map(_numbered, inputs)]
 
-    def _part(self, name: str, class_name: str, config: Config) -> LayerSpec:
+    def _spec_of(self, name: str, class_name: str, config: Config) -> LayerSpec:
         """Return the layer of a config, the same one for an equal config."""
         key = class_name, repr(config)
-        return self._parts.setdefault(key, LayerSpec(name, class_name, config))
+        return self._specs.setdefault(key, LayerSpec(name, class_name, config))
 
     def _table(self, value: Value) -> Table:
-        found = None
+        table = None
         if isinstance(value, Resource):
-            found = self._recorded.tables.get(value.number)
-        if found is None or not len(found.keys):
+            table = self._traced.tables.get(value.number)
+        if table is None or not len(table.keys):
             raise LegacyModelError(
                 "the function that it recorded looks words up in a table whose content "
                 "is not in the file.",
                 hints.BUILD_LOOKUPS,
             )
-        return found
+        return table
 
-    def _found(self, work: "_Work", table: Table, keys: Value, default: Value) -> Value:
+    def _find(
+        self, emit: "_Emitter", table: Table, keys: Value, default: Value
+    ) -> Value:
         other = constant(default)
         if other is None:
             raise LegacyModelError(
-                f"{work.node.name!r} computes the value of words that are not in its "
+                f"{emit.node.name!r} computes the value of words that are not in its "
                 "table; a lookup layer has a constant for them.",
                 hints.BUILD_LOOKUPS,
             )
-        known = constant(keys)
-        if known is not None:
-            return Constant(table.find(known, other))
+        words = constant(keys)
+        if words is not None:
+            return Constant(table.find(words, other))
         if table.values.dtype.kind != "O":
-            return _number(work, table, keys, other)
+            return _number(emit, table, keys, other)
         if not self._keeps_texts:
             return keys
         texts = [*dict.fromkeys([*table.values.tolist(), other.item()])]
         position = {text: i for i, text in enumerate(texts)}
         numbers = np.array([position[text] for text in table.values.tolist()])
         last = np.array(position[other.item()])
-        found = _number(work, Table(table.keys, numbers), keys, last)
-        return self._text(work, found, texts)
+        positions = _number(emit, Table(table.keys, numbers), keys, last)
+        return self._text(emit, positions, texts)
 
     def _texts(self, value: Value) -> Array | None:
-        """Return the texts that a value is, along one axis, or None."""
-        found = constant(value)
+        """Return the texts in a one-dimensional constant or variable, or None."""
+        array = constant(value)
         if isinstance(value, VariableRef):
-            weight = self._recorded.variables[value.variable]
-            found = weight.read() if weight.dtype.kind == "O" else None
-        is_texts = found is not None and found.dtype.kind == "O" and found.ndim == 1
-        return found if is_texts else None
+            weight = self._traced.variables[value.variable]
+            array = weight.read() if weight.dtype.kind == "O" else None
+        is_texts = array is not None and array.dtype.kind == "O" and array.ndim == 1
+        return array if is_texts else None
 
-    def _text(self, work: "_Work", numbers: Value, texts: list[bytes]) -> Value:
-        """Return the texts at some positions, or these where texts are not kept."""
+    def _text(self, emit: "_Emitter", numbers: Value, texts: list[bytes]) -> Value:
+        """Return texts by their positions, or these if texts are not kept."""
         if not self._keeps_texts:
             return numbers
         unique = [*dict.fromkeys(texts)]
         if len(unique) < len(texts):
             position = {text: i for i, text in enumerate(unique)}
-            numbers = work.at(numbers, np.array([position[text] for text in texts]))
-        return work.call(
+            numbers = emit.at(numbers, np.array([position[text] for text in texts]))
+        return emit.call(
             STRINGS, _config(unique, num_oov_indices=0, invert=True), numbers
         )
 
 
-class _Work:
+class _Emitter:
     """Adds the steps of one node."""
 
     def __init__(
         self,
         node: Node,
         steps: list[Step],
-        part: Callable[[str, str, Config], LayerSpec],
+        spec_of: Callable[[str, str, Config], LayerSpec],
     ) -> None:
-        self.node, self.steps, self._part = node, steps, part
+        self.node, self.steps, self._spec_of = node, steps, spec_of
 
     def _add(self, step: Step) -> StepOutput:
         self.steps.append(step)
@@ -171,7 +173,7 @@ class _Work:
             n for n in self.node.name.split("/")[:-1] if not n.startswith(OF_TABLES)
         ]
         name = scopes[-1] if scopes else NAMES[class_name]
-        return self._add(CallStep(self._part(name, class_name, config), value))
+        return self._add(CallStep(self._spec_of(name, class_name, config), value))
 
     def at(self, numbers: Value, values: Array) -> StepOutput:
         """Return the values at some positions."""
@@ -180,7 +182,7 @@ class _Work:
     def lookup(self, value: Value) -> CallStep | None:
         """Return the call of a lookup layer that makes a value, or None."""
         step = self.steps[value.step] if isinstance(value, StepOutput) else None
-        if isinstance(step, CallStep) and step.part.class_name in (STRINGS, INTEGERS):
+        if isinstance(step, CallStep) and step.spec.class_name in (STRINGS, INTEGERS):
             return step
         return None
 
@@ -193,73 +195,73 @@ def _config(keys: Sequence[Any], **others: Any) -> Config:
         others = {"oov_token": _unused_word(words), **others}
         return {"mask_token": None, "num_oov_indices": 1, "vocabulary": words, **others}
     numbers = [int(key) for key in keys]
-    taken = {*numbers}
-    unused = next(n for n in itertools.count(-1, -1) if n not in taken)
+    used = {*numbers}
+    unused = next(n for n in itertools.count(-1, -1) if n not in used)
     others = {"oov_token": unused, **others}
     return {"mask_token": None, "num_oov_indices": 1, "vocabulary": numbers, **others}
 
 
-def _number(work: _Work, table: Table, keys: Value, other: Array) -> Value:
+def _number(emit: _Emitter, table: Table, keys: Value, other: Array) -> Value:
     """Return the numbers of some keys, or rows of numbers."""
     if table.keys.dtype.kind not in "iO":
         raise LegacyModelError(f"a table has keys of type {table.keys.dtype}.")
     class_name = STRINGS if table.keys.dtype.kind == "O" else INTEGERS
     values, other = table.values, np.asarray(other, table.values.dtype)
     if not _follow(values, other):
-        found = work.call(class_name, _config(table.keys.tolist()), keys)
-        return work.at(found, np.concatenate([other[None], values]))
+        indices = emit.call(class_name, _config(table.keys.tolist()), keys)
+        return emit.at(indices, np.concatenate([other[None], values]))
     in_order = table.keys[np.argsort(values)].tolist()
-    found = work.call(class_name, _config(in_order), keys)
-    return work.op("AddV2", found, Constant(other)) if other else found
+    indices = emit.call(class_name, _config(in_order), keys)
+    return emit.op("AddV2", indices, Constant(other)) if other else indices
 
 
 def _follow(values: Array, other: Array) -> bool:
-    """Return whether values count on from that of unknown words, as in a layer."""
+    """Return whether values count up from that of unknown words, as in a layer."""
     if values.ndim != 1 or values.dtype.kind != "i":
         return False
     return np.array_equal(np.sort(values), other + np.arange(1, len(values) + 1))
 
 
 def _numbered(value: Value) -> Value:
-    """Return the positions of the texts that a constant is, or the value."""
-    found = constant(value)
-    if found is None or found.dtype.kind != "O":
+    """Return positions in place of constant texts; other values stay as they are."""
+    array = constant(value)
+    if array is None or array.dtype.kind != "O":
         return value
-    return Constant(np.arange(found.size).reshape(found.shape))
+    return Constant(np.arange(array.size).reshape(array.shape))
 
 
-def _compared(work: _Work, one: Value, other: Value) -> Value | None:
-    """Return whether texts are equal to one, by a lookup layer that knows it alone."""
-    text, texts = constant(one), other
+def _compared(emit: _Emitter, left: Value, right: Value) -> Value | None:
+    """Compare texts with one text, by a lookup layer with a vocabulary of one."""
+    text, texts = constant(left), right
     if text is None:
-        text, texts = constant(other), one
+        text, texts = constant(right), left
     if text is None or text.dtype.kind != "O" or text.ndim:
         return None
-    found = work.call(STRINGS, _config([text.item()]), texts)
-    return work.op(work.node.op, found, Constant(np.int64(1)))
+    indices = emit.call(STRINGS, _config([text.item()]), texts)
+    return emit.op(emit.node.op, indices, Constant(np.int64(1)))
 
 
-def _masked(work: _Work, *inputs: Value) -> Value | None:
+def _masked(emit: _Emitter, *inputs: Value) -> Value | None:
     """Return a look-up with a mask token.
 
     It is recorded as SelectV2(words == mask, 0, StringLookup(words) + 1).
     """
-    is_mask, moved = (op_of(inputs[i], work.steps) for i in (0, 2))
+    is_mask, moved = (op_of(inputs[i], emit.steps) for i in (0, 2))
     if not is_op(is_mask, "Equal") or not is_op(moved, "AddV2"):
         return None
-    mask, lookup = (work.lookup(step.inputs[0]) for step in (is_mask, moved))
+    mask, lookup = (emit.lookup(step.inputs[0]) for step in (is_mask, moved))
     if mask is None or lookup is None or mask.argument != lookup.argument:
         return None
-    known = [
+    constants = [
         constant(inputs[1]),
         constant(is_mask.inputs[1]),
         constant(moved.inputs[1]),
     ]
-    if known != [0, 1, 1]:
+    if constants != [0, 1, 1]:
         return None
-    (token,) = mask.part.config["vocabulary"]
-    config = {**lookup.part.config, "mask_token": token}
-    return work.call(lookup.part.class_name, config, lookup.argument)
+    (token,) = mask.spec.config["vocabulary"]
+    config = {**lookup.spec.config, "mask_token": token}
+    return emit.call(lookup.spec.class_name, config, lookup.argument)
 
 
 def _decoded(text: bytes) -> str:
@@ -271,7 +273,7 @@ def _decoded(text: bytes) -> str:
 
 def _unused_word(words: Sequence[str]) -> str:
     """Return a word that stands for those that are not in a vocabulary."""
-    name, taken = OTHER_WORDS, {*words}
-    while name in taken:
+    name, used = OTHER_WORDS, {*words}
+    while name in used:
         name += "_"
     return name

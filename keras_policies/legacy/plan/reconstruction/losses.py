@@ -1,4 +1,4 @@
-"""The losses that a lost layer added, and the regularizers of its weights.
+"""The losses that a layer added, and the regularizers of its weights.
 
 No stock layer adds a tensor as a loss as it is. ActivityRegularization(l1=1) adds the
 absolute value, divided by the batch size, which is 1 for a loss in the shape (1,):
@@ -62,10 +62,12 @@ def _added(steps: list[Step], outputs: Nest, loss: Value) -> Nest:
     negative = op("StopGradient", op("Relu", op("Neg", total)))
     positive = op("AddV2", total, op("AddV2", negative, negative))
     config = {"l1": 1.0, "l2": 0.0, "dtype": "float32"}
-    part = LayerSpec("added_loss", "ActivityRegularization", config)
-    steps.append(CallStep(part, positive))
-    kept = op("Reshape", StepOutput(len(steps) - 1), Constant(np.zeros(0, "int32")))
-    condition = op("Equal", kept, kept)
+    spec = LayerSpec("added_loss", "ActivityRegularization", config)
+    steps.append(CallStep(spec, positive))
+    total_loss = op(
+        "Reshape", StepOutput(len(steps) - 1), Constant(np.zeros(0, "int32"))
+    )
+    condition = op("Equal", total_loss, total_loss)
     first: list[Value] = []
 
     def chosen(value: Value) -> Value:
@@ -77,7 +79,7 @@ def _added(steps: list[Step], outputs: Nest, loss: Value) -> Nest:
     return mapped(chosen, outputs)
 
 
-def is_known(steps: Sequence[Step], loss: Value) -> bool:
+def is_supported(steps: Sequence[Step], loss: Value) -> bool:
     """Return whether all ops that a loss needs have a counterpart."""
     needed = (steps[number] for number in needed_steps(steps, loss))
     return all(not isinstance(s, OpStep) or s.op in table.NODES for s in needed)
@@ -101,11 +103,11 @@ def of_activities(
 
 
 class Regularizers:
-    """The regularizers of the weights of a file, found by what they compute."""
+    """The regularizers of a file's weights, recognised by their values."""
 
     def __init__(self, traced: TracedFunctions) -> None:
-        self._recorded = traced
-        self._found: dict[int, Config | None] = {}
+        self._traced = traced
+        self._by_variable: dict[int, Config | None] = {}
         self.traces: dict[int, list[ConcreteFunction]] = {}
         for trace in traced.regularizers:
             if len(trace.captures) == 1 and trace.captures[0] in traced.variables:
@@ -113,14 +115,14 @@ class Regularizers:
 
     def of(self, variable: int) -> Config | None:
         """Return the config of the stock regularizer of a variable, or None."""
-        if variable not in self._found:
+        if variable not in self._by_variable:
             traces = self.traces.get(variable, [])
-            found = self._stock(variable, traces[0]) if len(traces) == 1 else None
-            self._found[variable] = found
-        return self._found[variable]
+            regularizer = self._stock(variable, traces[0]) if len(traces) == 1 else None
+            self._by_variable[variable] = regularizer
+        return self._by_variable[variable]
 
     def others(self, variables: Sequence[int]) -> list[ConcreteFunction]:
-        """Return the losses of some variables that no stock regularizer gives."""
+        """Return the losses of some variables that no stock regularizer computes."""
         return [
             trace
             for variable in variables
@@ -129,8 +131,8 @@ class Regularizers:
         ]
 
     def _stock(self, variable: int, trace: ConcreteFunction) -> Config | None:
-        """Return the regularizer that gives what a function gives for some weights."""
-        weight, random = self._recorded.variables[variable], np.random.default_rng(SEED)
+        """Return the L1L2 whose losses equal those of a function, or None."""
+        weight, random = self._traced.variables[variable], np.random.default_rng(SEED)
         shapes = [[min(size, most) for size in weight.shape] for most in PROBES]
         arrays = [random.standard_normal(s).astype(weight.dtype) for s in shapes]
         try:
@@ -144,14 +146,14 @@ class Regularizers:
         factors = np.where(np.abs(factors) < SMALL, 0, factors)
         if not np.allclose(rows @ factors, losses, TOLERANCE) or (factors < 0).any():
             return None
-        # Of few digits, as the number was before float32 computed with it.
+        # Rounded, because the number had few digits before float32 computed with it.
         config = {k: float(f"{x:.5g}") for k, x in zip(TERMS, factors, strict=True)}
         return {"class_name": "L1L2", "config": config}
 
     def _loss(self, variable: int, trace: ConcreteFunction, array: Array) -> float:
-        weight = self._recorded.variables[variable]
+        weight = self._traced.variables[variable]
         probe = dataclasses.replace(weight, read=lambda: array)
-        traced = dataclasses.replace(self._recorded, variables={variable: probe})
+        traced = dataclasses.replace(self._traced, variables={variable: probe})
         return float(Interpreter(traced).run(trace, [])[0])
 
 

@@ -1,4 +1,4 @@
-"""Which nodes of a function are a call of a recorded layer."""
+"""Finds the nodes of a function that are one call of a layer."""
 
 import collections
 import dataclasses
@@ -30,16 +30,16 @@ IDLE = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MatchedCall:
-    """Nodes that are one call of a recorded layer.
+    """Nodes that are one call of a traced layer.
 
     Args:
-        part: what the layer becomes.
+        spec: what the layer becomes.
         nodes: the names of the nodes, in order.
-        inputs: the tensors that they take from elsewhere.
+        inputs: the tensors that they take from other nodes.
         outputs: those that others take.
     """
 
-    part: LayerSpec
+    spec: LayerSpec
     layer: TracedLayer
     scope: str
     nodes: tuple[str, ...]
@@ -57,46 +57,48 @@ def scopes(name: str) -> Iterator[tuple[str, str]]:
         yield "/".join(parts[:end]), parts[end - 1]
 
 
-def matched_calls(body: Subgraph, layers: Layers, part_of: SpecOf) -> list[MatchedCall]:
-    """Return the regions of nodes that are calls of layers, the outermost of them.
+def matched_calls(
+    graph: Subgraph, layers: Layers, spec_of: SpecOf
+) -> list[MatchedCall]:
+    """Return the nodes that are calls of layers, the outermost calls only.
 
-    `part_of` returns the layer that a recorded layer, by its number, becomes; None
-    where its own nodes have to be followed.
+    `spec_of` returns the layer that a traced layer becomes, by its number; None if its
+    own nodes have to be followed.
     """
     inside: dict[str, list[str]] = collections.defaultdict(list)
     reads: dict[str, set[int]] = collections.defaultdict(set)
-    for name in body.nodes:
-        variables = {*_reads([name], body)}
+    for name in graph.nodes:
+        variables = {*_reads([name], graph)}
         for scope, last in scopes(name):
             if layers.has_name(last):
                 inside[scope].append(name)
                 reads[scope] |= variables
-    found: list[MatchedCall] = []
-    taken: set[str] = set()
+    matched: list[MatchedCall] = []
+    used: set[str] = set()
     for scope in sorted(inside, key=lambda scope: scope.count("/")):
-        members = [name for name in inside[scope] if name not in body.held]
-        if taken.intersection(members):
+        members = [name for name in inside[scope] if name not in graph.variable_of]
+        if used.intersection(members):
             continue
         for number in layers.named(scope, frozenset(reads[scope])):
-            part, layer = part_of(number), layers.traced.layers[number]
-            if part is None:
+            spec, layer = spec_of(number), layers.traced.layers[number]
+            if spec is None:
                 continue
-            calls = _calls_in(scope, members, body, layer)
-            if part.tensors is not None:  # its ops are followed
+            calls = _calls_in(scope, members, graph, layer)
+            if spec.tensors is not None:  # its ops are followed
                 calls = [
                     call
                     for call in calls
-                    if len(call) == 1 and body.nodes[call[0]].op in CALLS
+                    if len(call) == 1 and graph.nodes[call[0]].op in CALLS
                 ]
-            found += [_region(body, call, part, layer, scope) for call in calls]
-            taken.update(name for call in calls for name in call)
+            matched += [_call_of(graph, call, spec, layer, scope) for call in calls]
+            used.update(name for call in calls for name in call)
             if calls:
                 break
-    return found
+    return matched
 
 
 def _calls_in(
-    scope: str, members: Sequence[str], body: Subgraph, layer: TracedLayer
+    scope: str, members: Sequence[str], graph: Subgraph, layer: TracedLayer
 ) -> list[list[str]]:
     """Return the nodes of each call of a layer, out of the nodes in its scope.
 
@@ -105,13 +107,13 @@ def _calls_in(
     `dense/MatMul` is of the first call, `dense/MatMul_1` of the second.
     """
     if not layer.variables:
-        tables = [n for n in members if body.nodes[n].op.startswith("LookupTableFind")]
+        tables = [n for n in members if graph.nodes[n].op.startswith("LookupTableFind")]
         if len(tables) == 1 and layer.class_name in LOOKUPS:
             return [[*members]]
         idle = layer.class_name in IDLE
-        return [[n] for n in members if body.nodes[n].op in CALLS or idle]
-    members = _about(members, body)
-    reads = _reads(members, body)
+        return [[n] for n in members if graph.nodes[n].op in CALLS or idle]
+    members = _connected(members, graph)
+    reads = _reads(members, graph)
     if set(reads) not in ({*layer.variables}, {*reads_in_training(layer)}):
         return []
     count = math.gcd(*reads.values())
@@ -121,25 +123,27 @@ def _calls_in(
     for name in members:
         base, number = _numbered(scope, name)
         numbers[base].add(number)
-    if any(len(found) % count for found in numbers.values()):
+    if any(len(suffixes) % count for suffixes in numbers.values()):
         return []
     call_of = {
-        (base, number): position * count // len(found)
-        for base, found in numbers.items()
-        for position, number in enumerate(sorted(found))
+        (base, number): position * count // len(suffixes)
+        for base, suffixes in numbers.items()
+        for position, number in enumerate(sorted(suffixes))
     }
     calls: list[list[str]] = [[] for _ in range(count)]
     for name in members:
         calls[call_of[_numbered(scope, name)]].append(name)
     once = {variable: n // count for variable, n in reads.items()}
-    return calls if all(_reads(call, body) == once for call in calls) else []
+    return calls if all(_reads(call, graph) == once for call in calls) else []
 
 
-def _reads(names: Iterable[str], body: Subgraph) -> dict[int, int]:
+def _reads(names: Iterable[str], graph: Subgraph) -> dict[int, int]:
     """Return how often nodes take each variable."""
-    taken = (one.node for one in body.inputs(names))
-    held = body.held
-    return dict(collections.Counter(held[name] for name in taken if name in held))
+    inputs = (output.node for output in graph.inputs(names))
+    variable_of = graph.variable_of
+    return dict(
+        collections.Counter(variable_of[name] for name in inputs if name in variable_of)
+    )
 
 
 def _numbered(scope: str, name: str) -> tuple[str, int]:
@@ -149,63 +153,68 @@ def _numbered(scope: str, name: str) -> tuple[str, int]:
     return (base, int(number)) if base and number.isdecimal() else (first, 0)
 
 
-def _region(
-    body: Subgraph,
+def _call_of(
+    graph: Subgraph,
     members: Sequence[str],
-    part: LayerSpec,
+    spec: LayerSpec,
     layer: TracedLayer,
     scope: str,
 ) -> MatchedCall:
-    own = frozenset(members)
+    inside = frozenset(members)
     inputs = dict.fromkeys(
-        one
-        for one in body.inputs(members)
-        if one.node not in own | body.held.keys() and not body.is_op(one, "Const")
+        output
+        for output in graph.inputs(members)
+        if output.node not in inside | graph.variable_of.keys()
+        and not graph.is_op(output, "Const")
     )
-    consumers = (taker for name in members for taker in body.consumers.get(name, ()))
-    used = dict.fromkeys(output for name, output in consumers if name not in own)
-    return MatchedCall(part, layer, scope, (*members,), (*inputs,), (*used,))
+    consumers = (
+        consumer for name in members for consumer in graph.consumers.get(name, ())
+    )
+    used = dict.fromkeys(output for name, output in consumers if name not in inside)
+    return MatchedCall(spec, layer, scope, (*members,), (*inputs,), (*used,))
 
 
-def _about(members: Sequence[str], body: Subgraph) -> list[str]:
+def _connected(members: Sequence[str], graph: Subgraph) -> list[str]:
     """Return the nodes that depend on variables, and those that lead to them.
 
     The mask that an Embedding computes is neither.
     """
     depend: set[str] = set()
     for name in members:  # in order
-        taken = {one.node for one in body.inputs([name])}
-        if not taken.isdisjoint(depend) or not body.held.keys().isdisjoint(taken):
+        inputs = {output.node for output in graph.inputs([name])}
+        if not inputs.isdisjoint(depend) or not graph.variable_of.keys().isdisjoint(
+            inputs
+        ):
             depend.add(name)
     for name in reversed(members):
         if name in depend:
-            depend.update(one.node for one in body.inputs([name]))
+            depend.update(output.node for output in graph.inputs([name]))
     return [name for name in members if name in depend]
 
 
-def in_order(body: Subgraph, found: Iterable[MatchedCall]) -> list[str | MatchedCall]:
-    """Return nodes and regions, each after those that it takes.
+def in_order(graph: Subgraph, calls: Iterable[MatchedCall]) -> list[str | MatchedCall]:
+    """Return nodes and matched calls in topological order.
 
-    A region that would have to come before itself is taken apart.
+    A call that would have to come before itself becomes its nodes again.
     """
-    kept = [*found]
+    remaining = [*calls]
     for _ in range(limits.BROKEN_CALLS):
         try:
-            return _ordered(body, kept)
-        except CycleError as cycle:  # which only a region can make
-            broken = next(one for one in cycle.args if isinstance(one, MatchedCall))
-            kept = [call for call in kept if call is not broken]
-    return [*body.nodes]
+            return _ordered(graph, remaining)
+        except CycleError as cycle:  # which only a matched call can make
+            broken = next(unit for unit in cycle.args if isinstance(unit, MatchedCall))
+            remaining = [call for call in remaining if call is not broken]
+    return [*graph.nodes]
 
 
-def _ordered(body: Subgraph, found: Sequence[MatchedCall]) -> list[str | MatchedCall]:
-    unit: dict[str, str | MatchedCall] = {name: name for name in body.nodes}
-    unit.update({name: call for call in found for name in call.nodes})
+def _ordered(graph: Subgraph, calls: Sequence[MatchedCall]) -> list[str | MatchedCall]:
+    unit_of: dict[str, str | MatchedCall] = {name: name for name in graph.nodes}
+    unit_of.update({name: call for call in calls for name in call.nodes})
 
-    def before(one: str | MatchedCall) -> list[str | MatchedCall]:
-        taken = body.inputs(one.nodes if isinstance(one, MatchedCall) else [one])
-        units = [unit[output.node] for output in taken if output.node in unit]
-        return [other for other in units if other is not one]
+    def before(unit: str | MatchedCall) -> list[str | MatchedCall]:
+        inputs = graph.inputs(unit.nodes if isinstance(unit, MatchedCall) else [unit])
+        units = [unit_of[output.node] for output in inputs if output.node in unit_of]
+        return [other for other in units if other is not unit]
 
-    ends = [unit[o.node] for o in body.function.outputs if o.node in unit]
+    ends = [unit_of[o.node] for o in graph.function.outputs if o.node in unit_of]
     return topological_order(ends, before)

@@ -1,7 +1,7 @@
-"""Finds batch normalization that was written by hand, so that it becomes the layer.
+"""Replaces batch normalization that was written by hand by the stock layer.
 
-Its formula has many spellings. What it computes has one, so it is found by running the
-recorded functions on probes of all variables and of the input:
+Its formula has many spellings, but all compute the same. It is found by running the
+traced functions on probes of all variables and of the input:
 
     inference    y = gamma * (x - mean) / sqrt(variance + epsilon) + beta
     training     the same, with the mean and the variance of the batch, and
@@ -44,21 +44,21 @@ ROLES = "gamma", "beta", "moving_mean", "moving_variance"
 
 
 class Formula(NamedTuple):
-    """Which variables a batch normalization takes, by role, and its two numbers."""
+    """The variables of a batch normalization, by role, and its two numbers."""
 
     variables: Mapping[str, int]
     epsilon: float
     momentum: float
 
 
-def part(
+def batch_normalization(
     traced: TracedFunctions,
     layer: TracedLayer,
     name: str,
     trace: ConcreteFunction,
     in_training: ConcreteFunction,
 ) -> LayerSpec | None:
-    """Return the BatchNormalization that a lost layer is, or None."""
+    """Return the BatchNormalization that a layer is, or None."""
     try:
         formula = _formula(traced, layer, trace, in_training)
     except LimitError:
@@ -131,7 +131,7 @@ def _formula(
 
 
 def _roles(trained: list[int], moved: list[int]) -> Iterator[dict[str, int]]:
-    """Yield what each variable may be."""
+    """Yield the roles that the variables can have."""
     for scales in itertools.permutations(ROLES[:2], len(trained)):
         for statistics in itertools.permutations(ROLES[2:]):
             named = {**dict(zip(scales, trained, strict=True))}
@@ -150,16 +150,16 @@ def _epsilon(x: Array, y: Array, values: Mapping[str, Array]) -> float | None:
     scaled = (x - values["moving_mean"]) * values.get("gamma", 1)
     with np.errstate(all="ignore"):
         squares = (scaled / (y - values.get("beta", 0))) ** 2
-    found = float(np.median(squares - values["moving_variance"]))
-    if not -1e-6 < found < 0.1:
+    median = float(np.median(squares - values["moving_variance"]))
+    if not -1e-6 < median < 0.1:
         return None
-    epsilon = max(found, 0.0)
+    epsilon = max(median, 0.0)
     return epsilon if _close(y, _normalized(x, values, epsilon)) else None
 
 
-def _close(found: Array, expected: Array) -> bool:
-    same_shape = np.shape(found) == np.shape(expected)
-    return same_shape and bool(np.allclose(found, expected, TOLERANCE, TOLERANCE))
+def _close(actual: Array, expected: Array) -> bool:
+    same_shape = np.shape(actual) == np.shape(expected)
+    return same_shape and bool(np.allclose(actual, expected, TOLERANCE, TOLERANCE))
 
 
 def _assigned(
@@ -167,11 +167,11 @@ def _assigned(
 ) -> Iterator[tuple[int, Array]]:
     """Yield the variables that a trace assigns, with their values after it."""
     function, captures = _inner(traced, trace)
-    held = dict(zip(function.arguments[-len(captures) :], captures, strict=True))
+    captured = dict(zip(function.arguments[-len(captures) :], captures, strict=True))
     for node in function.nodes.values():
-        if node.op in ASSIGNMENTS and node.inputs[0].node in held:
+        if node.op in ASSIGNMENTS and node.inputs[0].node in captured:
             sign, stays = ASSIGNMENTS[node.op]
-            number = held[node.inputs[0].node]
+            number = captured[node.inputs[0].node]
             value = _value(traced, function, captures, node.inputs[1], x)
             yield number, stays * old[number] + sign * value
 
@@ -179,17 +179,17 @@ def _assigned(
 def _inner(
     traced: TracedFunctions, trace: ConcreteFunction
 ) -> tuple[Function, tuple[int, ...]]:
-    """Return the function that does the work of a trace, with what it captures."""
+    """Return the inner function that a trace only calls, with its captures."""
     function = traced.functions[trace.function]
     calls = [node for node in function.nodes.values() if node.op in CALLS]
     if len(calls) != 1:
         return function, trace.captures
-    held = dict(
+    captured = dict(
         zip(function.arguments[-len(trace.captures) :], trace.captures, strict=True)
     )
     inner = traced.functions[str(calls[0].attributes.get("f"))]
-    taken = [output.node for output in calls[0].inputs]
-    return inner, tuple(held[name] for name in taken if name in held)
+    names = [output.node for output in calls[0].inputs]
+    return inner, tuple(captured[name] for name in names if name in captured)
 
 
 def _value(

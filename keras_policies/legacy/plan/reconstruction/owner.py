@@ -1,4 +1,4 @@
-"""The layer whose recorded steps become layers: its name, policy and variables."""
+"""The layer that is rebuilt: its name, policy and variables."""
 
 import dataclasses
 import functools
@@ -14,7 +14,7 @@ from keras_policies.legacy.plan.reconstruction.steps import FLOATS, OpStep
 
 @dataclasses.dataclass(frozen=True)
 class Owner:
-    """The layer that takes steps.
+    """The layer whose function is rebuilt.
 
     Args:
         dtype: its policy as written, or None.
@@ -47,8 +47,8 @@ class Owner:
 
     def label(self, variable: int) -> str:
         """Return a name for the layer that holds a variable."""
-        parts = self.variables[variable].name.partition(":")[0].split("/")
-        return "_".join(parts[1:] or parts) or "weight"
+        scopes = self.variables[variable].name.partition(":")[0].split("/")
+        return "_".join(scopes[1:] or scopes) or "weight"
 
     def is_cast(self, step: OpStep) -> bool:
         """Return whether a step casts a tensor to the compute dtype of the policy."""

@@ -31,25 +31,25 @@ from keras_policies.legacy.plan.reconstruction.steps import (
 )
 from keras_policies.legacy.plan.report import Reconstruction, Report, joined
 
-# Returns the config of a layer in a program, and what was found about it. It is given
-# the path of the model around it, with a slash, and the layer's own name.
+# Returns the config of a layer in a program, and a report about it. It is given the
+# path of the model around it, with a slash, and the layer's own name.
 Convert = Callable[[LayerSpec, str, str], tuple[Config, Report]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Program:
-    """What a rebuilt layer does, as a Functional model of its own.
+    """The computation of a rebuilt layer, as a Functional model of its own.
 
     Args:
         name: of the layer.
         path: the same, after the names of the models around it; `""` is the model.
         inputs: the specs of its inputs, with the names of the InputLayers.
-        steps: what it does, one after another.
+        steps: in topological order.
         starts: the nest of the inputs.
         ends: the nest of the outputs.
         weights: of the layers that it calls, by their names.
         arguments: the names of the arguments that the inputs are, once each.
-        is_layer: whether the layer that it calls takes the place of the lost one.
+        is_layer: whether the only layer that it calls takes its place.
     """
 
     name: str
@@ -64,37 +64,37 @@ class Program:
 
 
 def converted(
-    program: Program, about: Reconstruction, convert: Convert
+    program: Program, entry: Reconstruction, convert: Convert
 ) -> tuple[Config, Report]:
-    """Return the config that takes the place of a lost layer, and what was found."""
+    """Return the config that takes the place of a layer, and the report."""
     layers: dict[str, Config] = {}
     parameters: dict[str, int] = {}
     inside = [_input_layer(spec) for spec in program.inputs]
     below = f"{program.path}/" if program.path else ""
     if program.is_layer:
         below = program.path.removesuffix(program.name)
-    found = [Report(missing_ops=tuple(_missing_ops(program, below)))]
-    for name, part in parts_of(program.steps).items():
-        layers[name], of_part = convert(part, below, name)
-        found.append(of_part)
-        config = {**part.config, "name": name}
-        inside.append({"class_name": part.class_name, "name": name, "config": config})
-        around = of_part.reconstructions.get(f"{below}{name}")
-        inner = 0 if around is None else sum(around.parameters.values())
-        held = (math.prod(weight.shape) for weight in program.weights[name])
-        parameters[name] = inner + sum(held)
+    reports = [Report(missing_ops=tuple(_missing_ops(program, below)))]
+    for name, spec in layers_called(program.steps).items():
+        layers[name], inner_report = convert(spec, below, name)
+        reports.append(inner_report)
+        config = {**spec.config, "name": name}
+        inside.append({"class_name": spec.class_name, "name": name, "config": config})
+        rebuilt = inner_report.reconstructions.get(f"{below}{name}")
+        inner = 0 if rebuilt is None else sum(rebuilt.parameters.values())
+        sizes = (math.prod(weight.shape) for weight in program.weights[name])
+        parameters[name] = inner + sum(sizes)
     models: tuple[str, ...] = ()
     if not program.is_layer:
-        about = dataclasses.replace(about, layers=tuple(inside), parameters=parameters)
+        entry = dataclasses.replace(entry, layers=tuple(inside), parameters=parameters)
         models = (program.path,) if program.path else ()
-    own = Report(models=models, reconstructions={program.path: about})
+    report = Report(models=models, reconstructions={program.path: entry})
     config = {"name": configs.layer_name(program.name), "program": program}
     calls = collections.Counter(s.name for s in program.steps if s.name in layers)
     runs = sum(count * budget.runs(layers[name]) for name, count in calls.items())
     runs += len(program.steps)
     config |= {"layers": layers, "is_called": False, "runs": runs}
-    whole = configs.keras_object(None, "Program", config, configs.PROGRAM)
-    return whole, joined([own, *found])
+    program_config = configs.keras_object(None, "Program", config, configs.PROGRAM)
+    return program_config, joined([report, *reports])
 
 
 def _missing_ops(program: Program, below: str) -> Iterator[tuple[str, str]]:
@@ -105,13 +105,16 @@ def _missing_ops(program: Program, below: str) -> Iterator[tuple[str, str]]:
 
 
 def of_layer(
-    part: LayerSpec, path: str, spec: TensorSpec, variables: Mapping[int, LegacyWeight]
+    spec: LayerSpec,
+    path: str,
+    tensor_spec: TensorSpec,
+    variables: Mapping[int, LegacyWeight],
 ) -> Program:
-    """Return the program of a layer that does all that a lost one did."""
-    call = CallStep(part, Argument(0), name=part.name)
+    """Return the program of a single stock layer."""
+    call = CallStep(spec, Argument(0), name=spec.name)
     held = weights([call], variables)
     ends = Argument(0), StepOutput(0)
-    return Program(part.name, path, (spec,), (call,), *ends, held, is_layer=True)
+    return Program(spec.name, path, (tensor_spec,), (call,), *ends, held, is_layer=True)
 
 
 def _input_layer(spec: TensorSpec) -> Config:
@@ -123,23 +126,23 @@ class Names:
     """Names of layers, each of them given out once."""
 
     def __init__(self) -> None:
-        self._given: dict[str, int] = {}  # the last number that came after each
+        self._last_numbers: dict[str, int] = {}  # the last number that came after each
 
     def take(self, wanted: str) -> str:
         """Return the name, with a number if it has been given out."""
         start = wanted[: 2 * limits.NAME_CHARACTERS]
         plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", start).strip("_.") or "op"
         name = start = plain[: limits.NAME_CHARACTERS]
-        while name in self._given:
-            self._given[start] += 1
-            name = f"{start}_{self._given[start]}"
-        self._given[name] = 0
+        while name in self._last_numbers:
+            self._last_numbers[start] += 1
+            name = f"{start}_{self._last_numbers[start]}"
+        self._last_numbers[name] = 0
         return name
 
 
-def parts_of(steps: Sequence[Step]) -> dict[str, LayerSpec]:
+def layers_called(steps: Sequence[Step]) -> dict[str, LayerSpec]:
     """Return the layers that some steps call, by their names there."""
-    return {step.name: step.part for step in steps if isinstance(step, CallStep)}
+    return {step.name: step.spec for step in steps if isinstance(step, CallStep)}
 
 
 def with_unique_names(
@@ -158,12 +161,12 @@ def with_unique_names(
             )
         name = names.take(spec.name or f"input_{number + 1}")
         specs.append(TensorSpec(spec.shape, spec.dtype, name))
-    parts = {id(s.part): s.part for s in steps if isinstance(s, CallStep)}
-    layers = {key: names.take(part.name) for key, part in parts.items()}
+    called = {id(s.spec): s.spec for s in steps if isinstance(s, CallStep)}
+    layers = {key: names.take(spec.name) for key, spec in called.items()}
     new = (
         dataclasses.replace(
             step,
-            name=layers[id(step.part)]
+            name=layers[id(step.spec)]
             if isinstance(step, CallStep)
             else names.take(step.name),
         )
@@ -176,14 +179,14 @@ def weights(
     steps: Sequence[Step], variables: Mapping[int, LegacyWeight]
 ) -> dict[str, tuple[LegacyWeight, ...]]:
     """Return the weights of the layers that some steps call, by the names of these."""
-    every = parts_of(steps).items()
-    return {name: tuple(_weights(part, variables)) for name, part in every}
+    items = layers_called(steps).items()
+    return {name: tuple(_weights(spec, variables)) for name, spec in items}
 
 
 def _weights(
-    part: LayerSpec, variables: Mapping[int, LegacyWeight]
+    spec: LayerSpec, variables: Mapping[int, LegacyWeight]
 ) -> Iterator[LegacyWeight]:
-    for path, number, shape in part.weights:
+    for path, number, shape in spec.weights:
         weight = variables[number]
         shape = weight.shape if shape is None else shape
         yield dataclasses.replace(weight, path=path, shape=shape, number=number)
@@ -193,5 +196,5 @@ def texts(program: Program) -> Iterator[str]:
     """Yield the layers of a program whose outputs are texts that were looked up."""
     for end in values_in(program.ends):
         step = program.steps[end.step] if isinstance(end, StepOutput) else None
-        if isinstance(step, CallStep) and step.part.config.get("invert") is True:
+        if isinstance(step, CallStep) and step.spec.config.get("invert") is True:
             yield step.name

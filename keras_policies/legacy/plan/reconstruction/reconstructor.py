@@ -1,4 +1,4 @@
-"""Replaces the lost layers of a model, each by the program of its function."""
+"""Replaces each layer whose class is missing by the program of its function."""
 
 import collections
 import dataclasses
@@ -47,44 +47,44 @@ FUNCTIONAL = "Functional"
 # Layers of which nothing is lost where their steps are followed.
 OF_ONE_OP = "Conv1D", "Conv2D", "Conv2DTranspose", "Dense", "EinsumDense", "Embedding"
 Converted = tuple[Config, Report]
-# Returns the config of a layer; None of one that is lost, and cannot be rebuilt. It is
-# given the settings, the layer's number, and the path of the model around it.
+# Returns the config of a layer; None if its class is missing and it cannot be rebuilt.
+# It is given the options, the layer's number, and the path of the model around it.
 Convert = Callable[[Config, Options, int | None, str], Converted | None]
 
 
 class Reconstructor:
-    """What the layers of a file become.
+    """Converts the layers of a file whose classes are missing.
 
     Args:
         legacy: a file with `traced` functions.
-        settings: of the conversion. `self.options` are the same, with this in them.
+        options: of the conversion. `self.options` are the same, with this in them.
         convert: converts any layer.
     """
 
     def __init__(self, legacy: LegacyModel, options: Options, convert: Convert) -> None:
         traced = legacy.traced
         if traced is None:
-            raise ValueError("a file without recorded functions")
+            raise ValueError("a file without traced functions")
         self.options = dataclasses.replace(options, reconstructor=self)
         self._convert = convert
         self._frozen = Frozen(traced)
         self.traced = dataclasses.replace(traced, variables=self._frozen.variables)
         self._layers, self._regularizers = Layers(traced), Regularizers(traced)
         self._vocabularies = layer_index.vocabularies(traced, legacy.vocabularies)
-        self._left = limit()
+        self._limit = limit()
         self._tables = Tables(traced, keeps_texts=options.keeps_texts)
-        self._steps = Limit(limits.OPS, "ops in the functions that it recorded")
-        self._parts: dict[int, LayerSpec | None] = {}  # layers inside rebuilt ones
+        self._steps = Limit(limits.OPS, "ops in its traced functions")
+        self._specs: dict[int, LayerSpec | None] = {}  # layers inside rebuilt ones
         self._converted: dict[tuple[int, str], Converted | None] = {}
-        self._around: list[int] = []  # the lost layers that are being rebuilt
+        self._around: list[int] = []  # the layers that are being rebuilt
         self._paths: list[str] = []  # of these
         self._opened: set[int] = set()  # layers that are not called, but followed
 
     def inner(self, number: int, layers: Sequence[Config]) -> list[int | None]:
-        """Return the numbers of the recorded layers that a model lists."""
-        left = layer_index.by_name(self.traced, number)
+        """Return the numbers of the traced layers that a model lists."""
+        children = layer_index.by_name(self.traced, number)
         return [
-            layer_index.taken(self.traced, left, layer)
+            layer_index.pop_layer(self.traced, children, layer)
             if isinstance(layer, dict)
             else None
             for layer in layers
@@ -113,98 +113,100 @@ class Reconstructor:
         return self.traced.layers[number].variables
 
     def with_vocabulary(self, options: Options, number: int, path: str) -> Options:
-        """Return settings with what the lookup layer at a path has learned, if any."""
+        """Return options with the vocabulary of the lookup layer at a path, if any."""
         learned = self._vocabularies.get(number)
         if learned is None:
             return options
-        known = {**options.vocabularies, path: learned}
-        return dataclasses.replace(options, vocabularies=known)
+        vocabularies = {**options.vocabularies, path: learned}
+        return dataclasses.replace(options, vocabularies=vocabularies)
 
-    def wholly_rebuilt(
+    def try_reconstruct(
         self, written: Config, number: int, path: str, tensors: int | None
     ) -> Converted | None:
-        """Return the same as `rebuilt`, but None if that lacks anything."""
+        """Return the same as `reconstruct`, but None if anything is missing."""
         try:
-            found = self.rebuilt(written, number, path, tensors)
+            result = self.reconstruct(written, number, path, tensors)
         except LimitError:
             raise
         except LegacyModelError:
             return None
-        is_whole = found and not (found[1].is_lacking or found[1].without_vocabulary)
-        return found if is_whole else None
+        is_full = result and not (result[1].is_lacking or result[1].without_vocabulary)
+        return result if is_full else None
 
-    def rebuilt(
+    def reconstruct(
         self, written: Config, number: int, path: str, tensors: int | None
     ) -> Converted | None:
-        """Return the program that a lost layer becomes; `path` is "" for the model.
+        """Return the program that a layer becomes; `path` is "" for the model.
 
-        None where no function of it is recorded. `tensors` is how many tensors it is
-        called on, None if that is not known.
+        It is None if the file has no traced function of the layer. `tensors` is the
+        number of tensors that the layer is called on, None if that is not known.
         """
         if number in self._around:
             return None
         layer = self.traced.layers[number]
-        found = concrete_functions.for_inference(layer.traces, tensors)
+        traces = concrete_functions.for_inference(layer.traces, tensors)
         if self.options.signature is not None and not path:
             layer = dataclasses.replace(layer, traces_with_losses=())
-            found = [self.traced.signatures[self.options.signature]]
-        if not found:
+            traces = [self.traced.signatures[self.options.signature]]
+        if not traces:
             return None
         with_losses = concrete_functions.for_inference(
             layer.traces_with_losses, tensors
         )
-        around = self._around, self._paths
+        saved = self._around, self._paths
         self._around, self._paths = [*self._around, number], [*self._paths, path]
         try:
             with located(layer=path or None):
                 name = configs.name_of(written)
-                config, report = self._made(layer, name, path, found, with_losses)
+                config, report = self._rebuild(layer, name, path, traces, with_losses)
         finally:
-            self._around, self._paths = around
+            self._around, self._paths = saved
         steps = report.reconstructions[path].steps
         self._steps.spend(steps)
         budget.work(budget.OP * steps)
         return config, report
 
-    def _made(
+    def _rebuild(
         self,
         layer: TracedLayer,
         name: str,
         path: str,
-        found: Sequence[ConcreteFunction],
+        traces: Sequence[ConcreteFunction],
         with_losses: Sequence[ConcreteFunction],
     ) -> Converted:
-        """Return what a lost layer becomes, with its losses where they can be had."""
+        """Convert a layer, with its added losses where they can be followed."""
 
-        def made(found: Sequence[ConcreteFunction]) -> Converted:
-            own = layer, name, path, self.traced, found
-            return reconstruct.made(
-                *own, self._followed, self._regularizers, self._of_part
+        def converted(traces: Sequence[ConcreteFunction]) -> Converted:
+            arguments = layer, name, path, self.traced, traces
+            return reconstruct.reconstruct(
+                *arguments, self._follow, self._regularizers, self._convert_spec
             )
 
-        if (twin := in_training.twin(layer, found[0])) is not None and path:
-            normalization = normalizations.part(
-                self.traced, layer, name, found[0], twin
+        if (twin := in_training.twin(layer, traces[0])) is not None and path:
+            normalization = normalizations.batch_normalization(
+                self.traced, layer, name, traces[0], twin
             )
             if normalization is not None:
-                spec = concrete_functions.specs(found[0].inputs)[0]
-                own = normalization, path, spec, self.traced.variables
-                about = Reconstruction(layer.class_name, layer.variables)
-                return program.converted(program.of_layer(*own), about, self._of_part)
+                spec = concrete_functions.specs(traces[0].inputs)[0]
+                arguments = normalization, path, spec, self.traced.variables
+                entry = Reconstruction(layer.class_name, layer.variables)
+                return program.converted(
+                    program.of_layer(*arguments), entry, self._convert_spec
+                )
         if not any(trace.losses for trace in with_losses):
-            return made(found)
+            return converted(traces)
         try:
-            return made(with_losses)
+            return converted(with_losses)
         except LimitError:
             raise
         except LegacyModelError:  # the losses cannot be had
-            config, report = made(found)
-        about = dataclasses.replace(report.reconstructions[path], is_less=True)
-        every = {**report.reconstructions, path: about}
-        return config, dataclasses.replace(report, reconstructions=every)
+            config, report = converted(traces)
+        entry = dataclasses.replace(report.reconstructions[path], is_less=True)
+        reconstructions = {**report.reconstructions, path: entry}
+        return config, dataclasses.replace(report, reconstructions=reconstructions)
 
-    def _followed(self, trace: ConcreteFunction) -> Followed:
-        """Return what a trace of a layer did, and its outputs."""
+    def _follow(self, trace: ConcreteFunction) -> Followed:
+        """Return the steps of a trace of a layer, and its outputs."""
         layer = self.traced.layers[self._around[-1]]
         if kinds := concrete_functions.composites(trace.inputs):
             raise LegacyModelError(
@@ -212,28 +214,28 @@ class Reconstructor:
                 hints.pass_custom_object(layer.class_name),
             )
         specs = concrete_functions.specs(trace.inputs)
-        given = [Argument(i) for i in range(len(specs))]
-        captured = [self._captured(one) for one in trace.captures]
+        arguments = [Argument(i) for i in range(len(specs))]
+        captured = [self._captured(number) for number in trace.captures]
         tracing = Tracing(
             self.traced,
             self._layers,
             specs,
-            self._part_inside,
-            self._left,
+            self._inner_spec,
+            self._limit,
             self._tables,
             self._frozen,
         )
-        outputs = tracing.follow(trace.function, [*given, *captured])
+        outputs = tracing.follow(trace.function, [*arguments, *captured])
         if shared := self._shared(tracing.steps):
             self._opened |= shared
-            return self._followed(trace)
+            return self._follow(trace)
         refuse_resources(outputs, self.traced)
         activities = outputs[: len(concrete_functions.specs(trace.outputs))]
         if layer.activity_regularizer is not None:
             outputs += losses.of_activities(
                 tracing, layer.activity_regularizer, activities
             )
-        outputs += self._own_regularizers(tracing)
+        outputs += self._custom_regularizers(tracing)
         return self._frozen.thawed(tracing.steps), outputs
 
     def _shared(self, steps: Sequence[Step]) -> set[int]:
@@ -244,7 +246,7 @@ class Reconstructor:
         layers = self.traced.layers
         taken = [value for step in steps for value in inputs_of(step)]
         parts = {
-            step.part.number: step.part for step in steps if isinstance(step, CallStep)
+            step.spec.number: step.spec for step in steps if isinstance(step, CallStep)
         }
         called = [n for n in parts if n is not None]
         count = collections.Counter(
@@ -258,13 +260,15 @@ class Reconstructor:
             and (parts[n].tensors is not None or layers[n].class_name in OF_ONE_OP)
         }
 
-    def _own_regularizers(self, tracing: Tracing) -> list[Value]:
-        """Follow what regularizes the variables in some steps, in a way of its own."""
-        taken = [value for step in tracing.steps for value in inputs_of(step)]
-        held = dict.fromkeys(v.variable for v in taken if isinstance(v, VariableRef))
+    def _custom_regularizers(self, tracing: Tracing) -> list[Value]:
+        """Return the losses of regularizers that no stock regularizer can replace."""
+        values = [value for step in tracing.steps for value in inputs_of(step)]
+        numbers = dict.fromkeys(
+            v.variable for v in values if isinstance(v, VariableRef)
+        )
         return [
             loss
-            for trace in self._regularizers.others([*held])
+            for trace in self._regularizers.others([*numbers])
             for loss in tracing.follow(trace.function, [VariableRef(*trace.captures)])
         ]
 
@@ -275,32 +279,32 @@ class Reconstructor:
             return Constant(self.traced.constants[number]())
         return Resource(number)
 
-    def _part_inside(self, number: int) -> LayerSpec | None:
-        """Return the layer that a recorded layer becomes inside a rebuilt one."""
+    def _inner_spec(self, number: int) -> LayerSpec | None:
+        """Return the layer that a traced layer becomes inside a rebuilt one."""
         if number in {0, *self._around, *self._opened}:
             return None
-        if number not in self._parts:
-            self._parts[number] = self._part(number)
-        return self._parts[number]
+        if number not in self._specs:
+            self._specs[number] = self._layer_spec(number)
+        return self._specs[number]
 
-    def _part(self, number: int) -> LayerSpec | None:
+    def _layer_spec(self, number: int) -> LayerSpec | None:
         layer = self.traced.layers[number]
         prefix = f"{self._paths[-1]}/" if self._paths[-1] else ""
         try:
-            found = self._recorded(number, prefix, layer.name)
+            converted = self._convert_traced(number, prefix, layer.name)
         except LimitError:
             raise
         except LegacyModelError:
             if layer.traces:
                 raise
             return None  # what it does is in the function around it alone
-        if found is None:
+        if converted is None:
             return None
-        config, report = found
+        config, report = converted
         if prefix + layer.name in report.reconstructions:
-            own = config["config"]
+            inner = config["config"]
             is_program = configs.is_program(config)
-            inputs = own["program"].inputs if is_program else own["input_layers"]
+            inputs = inner["program"].inputs if is_program else inner["input_layers"]
             tensors = len(inputs) if is_program or isinstance(inputs[0], list) else 1
             return LayerSpec(layer.name, FUNCTIONAL, {}, (), number, tensors)
         weights = tuple(
@@ -311,8 +315,8 @@ class Reconstructor:
         config = {**layer.config} if layer.has_config else {}
         return LayerSpec(layer.name, layer.class_name, config, weights, number)
 
-    def _recorded(self, number: int, prefix: str, name: str) -> Converted | None:
-        """Return what a recorded layer inside a rebuilt one becomes."""
+    def _convert_traced(self, number: int, prefix: str, name: str) -> Converted | None:
+        """Convert a traced layer inside a rebuilt one."""
         key = number, prefix + name
         if key not in self._converted:
             layer = self.traced.layers[number]
@@ -321,18 +325,20 @@ class Reconstructor:
             self._converted[key] = self._convert(written, self.options, number, prefix)
         return self._converted[key]
 
-    def _of_part(self, part: LayerSpec, prefix: str, name: str) -> Converted:
-        """Return what a layer of a program becomes."""
-        if part.number is not None:
-            found = self._recorded(part.number, prefix, name)
+    def _convert_spec(self, spec: LayerSpec, prefix: str, name: str) -> Converted:
+        """Convert a layer that a program calls."""
+        if spec.number is not None:
+            converted = self._convert_traced(spec.number, prefix, name)
         else:
             vocabularies = {prefix + name: Vocabulary()}  # it is in the config
             options = dataclasses.replace(self.options, vocabularies=vocabularies)
-            config = {**part.config, "name": name}
-            written = {"class_name": part.class_name, "name": name, "config": config}
-            found = self._convert(written, options, None, prefix)
-        if found is None:
+            config = {**spec.config, "name": name}
+            written = {"class_name": spec.class_name, "name": name, "config": config}
+            converted = self._convert(written, options, None, prefix)
+        if converted is None:
             raise LegacyModelError(f"the layer {name!r} in it cannot be rebuilt.")
-        held = tuple(number for _, number, _ in part.weights)
-        every = *found[1].in_programs, *held
-        return found[0], dataclasses.replace(found[1], in_programs=every, elsewhere=())
+        variables = tuple(number for _, number, _ in spec.weights)
+        in_programs = *converted[1].in_programs, *variables
+        return converted[0], dataclasses.replace(
+            converted[1], in_programs=in_programs, elsewhere=()
+        )

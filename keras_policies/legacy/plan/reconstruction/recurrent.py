@@ -1,7 +1,7 @@
-"""Finds the loop of an LSTM, GRU or SimpleRNN by what its body computes.
+"""Recognises the loop of an LSTM, GRU or SimpleRNN by running its body.
 
-The ops in it differ from release to release. So its body is run on random rows, states
-and weights, and what it makes of them is compared with the formula of each cell:
+The ops in it differ from release to release, so its body is run on random rows, states
+and weights, and the results are compared with the formula of each cell:
 
     While(rows of x, states, weights)      ->  rows, states
     _Recurrent(x, weights, mask, states)   ->  sequences, states
@@ -40,7 +40,7 @@ from keras_policies.legacy.plan.reconstruction.steps import (
 )
 
 OP = "_Recurrent"
-Found = tuple[Layer, Config, list[Value | str]]  # with what the loop leaves
+Match = tuple[Layer, Config, list[Value | str]]  # with the results of the loop
 
 
 def results(
@@ -51,21 +51,21 @@ def results(
     specs: Sequence[TensorSpec],
     add: Callable[[Step], int],
 ) -> list[Value] | None:
-    """Add the layer that a loop is, and return what the loop leaves.
+    """Add the recurrent layer that a loop is, and return the results of the loop.
 
-    None if it is none.
+    Return None if it is no such layer.
     """
     loop = Loop(node, values, traced, steps, specs)
     try:
         with np.errstate(all="ignore"):  # of activations that grow without bound
-            found = next(_layers(loop), None)
+            match = next(_layers(loop), None)
     except LimitError:
         raise
     except UNEXPECTED:
         return None
-    if found is None:
+    if match is None:
         return None
-    layer, config, ends = found
+    layer, config, ends = match
     call = StepOutput(add(_step(layer, config, add)))
     rows = StepOutput(add(swapped(f"{node.name}/rows", call)))
     bounds = [Constant([n]) for n in (-1, 0, 1)]
@@ -86,7 +86,7 @@ def swapped(name: str, value: Value) -> OpStep:
 
 
 def _step(layer: Layer, config: Config, add: Callable[[Step], int]) -> OpStep:
-    """Return the step that does what a loop does."""
+    """Return the step that replaces a loop."""
     probe, loop = layer.probe, layer.probe.loop
     origin = loop.origin(probe.x)
     x = origin.batch_major
@@ -108,8 +108,8 @@ def _step(layer: Layer, config: Config, add: Callable[[Step], int]) -> OpStep:
     return OpStep(loop.node.name, OP, attributes, tuple(inputs))
 
 
-def _layers(loop: Loop) -> Iterator[Found]:
-    """Yield the layers that do what a loop does, with settings and what it leaves."""
+def _layers(loop: Loop) -> Iterator[Match]:
+    """Yield the layers that compute what a loop does, with config and loop results."""
     lists = [
         i for i, value in enumerate(loop.values) if isinstance(value, UnstackedTensor)
     ]
@@ -122,16 +122,16 @@ def _layers(loop: Loop) -> Iterator[Found]:
         for roles in _roles(loop, variables):
             try:
                 probe = Probe(loop, x, mask[0] if mask else None, roles)
-                is_whole = probe.goes_over_all_rows()
+                is_complete = probe.goes_over_all_rows()
             except LimitError:
                 raise
             except UNEXPECTED:
                 continue
-            if is_whole:
+            if is_complete:
                 yield from _of_probe(probe)
 
 
-def _of_probe(probe: Probe) -> Iterator[Found]:
+def _of_probe(probe: Probe) -> Iterator[Match]:
     is_reversed = {
         probe.loop.origin(i).is_reversed for i in (probe.x, probe.mask) if i is not None
     }
@@ -152,7 +152,7 @@ def _of_probe(probe: Probe) -> Iterator[Found]:
 def _roles(
     loop: Loop, variables: Sequence[VariableRef]
 ) -> Iterator[dict[str, VariableRef]]:
-    """Yield what the variables of a cell may be."""
+    """Yield the roles that the variables of a cell can have."""
     if len(variables) not in (2, 3):
         return
     for order in itertools.permutations(variables):

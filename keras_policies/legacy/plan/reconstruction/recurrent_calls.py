@@ -1,4 +1,4 @@
-"""Makes calls of LSTM, GRU and SimpleRNN of the steps that `recurrent` added."""
+"""Turns the steps that `recurrent` added into calls of LSTM, GRU and SimpleRNN."""
 
 import collections
 import dataclasses
@@ -40,7 +40,7 @@ CELL = re.compile(r"(lstm|gru|simple_rnn)_cell(_\d+)?|(Stateful)?PartitionedCall
 
 @dataclasses.dataclass(frozen=True)
 class _Outputs:
-    """What takes the outputs of a recurrent step.
+    """The consumers of a recurrent step's outputs.
 
     Args:
         sequences: the steps that are its sequences again.
@@ -56,15 +56,15 @@ class _Outputs:
 
 
 def replaced(uses: Uses) -> dict[int, Step | StepOutput]:
-    """Return the calls in the places of steps, and what else they do.
+    """Return layer calls by the numbers of the steps that they replace.
 
     A layer that is called again returns what any of its calls needs.
     """
-    found: dict[int, Step | StepOutput] = {}
+    new_steps: dict[int, Step | StepOutput] = {}
     calls: dict[Any, dict[int, OpStep]] = collections.defaultdict(dict)
     for number, step in enumerate(uses.steps):
-        taken = any(StepOutput(number, n) in uses.users for n in range(3))
-        if is_op(step, OP) and taken:
+        is_used = any(StepOutput(number, n) in uses.users for n in range(3))
+        if is_op(step, OP) and is_used:
             config = tuple(sorted(step.attributes["config"].items()))
             calls[_weights(step), config][number] = step
     for steps in calls.values():
@@ -73,14 +73,14 @@ def replaced(uses: Uses) -> dict[int, Step | StepOutput]:
             "return_sequences": any(o.others or o.sequences for o in outputs.values()),
             "return_state": any(o.states for o in outputs.values()),
         }
-        part = _part(next(iter(steps.values())), settings, uses)
+        spec = _layer_spec(next(iter(steps.values())), settings, uses)
         for number, step in steps.items():
             same = outputs[number].sequences
             if not settings["return_sequences"]:
                 same = outputs[number].last
-            found |= dict.fromkeys(same, StepOutput(number))
-            found[number] = _call(step, part)
-    return found
+            new_steps |= dict.fromkeys(same, StepOutput(number))
+            new_steps[number] = _call(step, spec)
+    return new_steps
 
 
 def _weights(step: OpStep) -> tuple[Value, ...]:
@@ -88,7 +88,7 @@ def _weights(step: OpStep) -> tuple[Value, ...]:
 
 
 def _outputs(number: int, uses: Uses) -> _Outputs:
-    """Return what takes the outputs of a step, whose sequences swap their axes."""
+    """Return the consumers of a step's outputs; its sequences are time-major."""
     sequences: list[int] = []
     last: list[int] = []
     others: list[int] = []
@@ -100,7 +100,9 @@ def _outputs(number: int, uses: Uses) -> _Outputs:
             step = None if user == OUTPUT else uses.steps[user]
             kind = last if _takes_last(step) else others
             (sequences if _swaps(step) else kind).append(user)
-    states = (one for n in (1, 2) for one in uses.users.get(StepOutput(number, n), ()))
+    states = (
+        user for n in (1, 2) for user in uses.users.get(StepOutput(number, n), ())
+    )
     return _Outputs((*sequences,), (*last,), (*others,), (*states,))
 
 
@@ -117,18 +119,18 @@ def _takes_last(step: Step | None) -> bool:
 
 
 def _numbers(step: OpStep, position: int) -> list[int] | None:
-    known = constant(step.inputs[position])
-    return None if known is None else known.reshape(-1).tolist()
+    array = constant(step.inputs[position])
+    return None if array is None else array.reshape(-1).tolist()
 
 
-def _part(step: OpStep, settings: Config, uses: Uses) -> LayerSpec:
+def _layer_spec(step: OpStep, settings: Config, uses: Uses) -> LayerSpec:
     """Return the layer that a step is."""
     reads = [uses.reads[value] for value in _weights(step)]
     roles = dict(zip(step.attributes["weights"], reads, strict=True))
-    held = {role.partition("_")[0]: read.variable for role, read in roles.items()}
+    variables = {role.partition("_")[0]: read.variable for role, read in roles.items()}
     owner, kernel = uses.owner, roles[ROLES[0]]
     config = {**step.attributes["config"], **settings}
-    config |= owner.config(_dtype(step, kernel, owner), **held)
+    config |= owner.config(_dtype(step, kernel, owner), **variables)
     weights = ((f"cell/{role}", r.variable, None) for role, r in roles.items())
     class_name = step.attributes["class_name"]
     name = _name(owner.variables[kernel.variable].name) or class_name.lower()
@@ -137,8 +139,8 @@ def _part(step: OpStep, settings: Config, uses: Uses) -> LayerSpec:
 
 def _dtype(step: OpStep, kernel: Read, owner: Owner) -> Any:
     """Return the policy of a layer, which is mixed if it computes in a half."""
-    computes, own = step.attributes["dtype"], owner.variables[kernel.variable].dtype
-    if computes not in HALVES or own != "float32":
+    computes, stored = step.attributes["dtype"], owner.variables[kernel.variable].dtype
+    if computes not in HALVES or stored != "float32":
         return dtype_of(kernel, owner)
     return owner.dtype if owner.mixed == computes else f"mixed_{computes}"
 
@@ -148,17 +150,17 @@ def with_sizes(
     steps: Sequence[Step],
     variables: Mapping[int, LegacyWeight],
 ) -> list[TensorSpec]:
-    """Return the specs of inputs, with the sizes that kernels tell."""
-    found = [*specs]
+    """Return the specs of inputs, with the sizes that their kernels have."""
+    sized = [*specs]
     for step in steps:
         if is_op(step, OP) and isinstance(step.inputs[0], Argument):
             number, kernel = step.inputs[0].number, step.inputs[1]
-            shape = found[number].shape
+            shape = sized[number].shape
             if isinstance(kernel, VariableRef) and shape is not None:
                 shape = (*shape[:-1], variables[kernel.variable].shape[0])
-                item = found[number]
-                found[number] = item._replace(shape=shape)
-    return found
+                item = sized[number]
+                sized[number] = item._replace(shape=shape)
+    return sized
 
 
 def _name(weight: str) -> str:
@@ -167,11 +169,11 @@ def _name(weight: str) -> str:
     return "_".join(name for name in scopes if not CELL.fullmatch(name))
 
 
-def _call(step: OpStep, part: LayerSpec) -> CallStep:
+def _call(step: OpStep, spec: LayerSpec) -> CallStep:
     x, *others = step.inputs[0], *step.inputs[1 + len(_weights(step)) :]
     mask = others[: step.attributes["is_masked"]]
     states = others[len(mask) :]
     kwargs: dict[str, Nest] = {"mask": mask[0]} if mask else {}
     if states:
         kwargs["initial_state"] = states
-    return CallStep(part, x, kwargs)
+    return CallStep(spec, x, kwargs)

@@ -33,7 +33,7 @@ ACTIVATIONS: Mapping[str, Activation] = {
 
 
 class Products(NamedTuple):
-    """What a row and the first state are, multiplied by their kernels."""
+    """A row and the first state, multiplied by their kernels."""
 
     x: Array
     h: Array
@@ -64,11 +64,11 @@ def _gru(
     units, is_after = h.shape[1], config["reset_after"]
     biases = np.broadcast_to(weights.get("bias", 0), (2, 3 * units))
     z, r, new = np.split(products.x + biases[0], 3, axis=-1)
-    own = products.h + (biases[1] if is_after else 0)
-    own_z, own_r, own_new = np.split(own, 3, axis=-1)
-    z, r = gate(z + own_z), gate(r + own_r)
-    own_new = r * own_new if is_after else (r * h) @ recurrent[:, 2 * units :]
-    return [z * h + (1 - z) * outer(new + own_new)]
+    inner = products.h + (biases[1] if is_after else 0)
+    inner_z, inner_r, inner_new = np.split(inner, 3, axis=-1)
+    z, r = gate(z + inner_z), gate(r + inner_r)
+    inner_new = r * inner_new if is_after else (r * h) @ recurrent[:, 2 * units :]
+    return [z * h + (1 - z) * outer(new + inner_new)]
 
 
 def _activations(config: Config) -> tuple[Activation, Activation]:
@@ -77,14 +77,14 @@ def _activations(config: Config) -> tuple[Activation, Activation]:
 
 
 class Cell(NamedTuple):
-    """What a layer does with a row and its states; the first state is its output."""
+    """A formula from a row and states to new states; the first is the output."""
 
     class_name: str
     formula: Callable[[Products, States, Weights, Config], States]
     states: int
 
 
-# How many times as wide as the states the kernels are -> the layer.
+# Width of the kernels, in units of the state's width -> the layer.
 CELLS = {
     1: Cell("SimpleRNN", _simple, 1),
     3: Cell("GRU", _gru, 1),

@@ -1,4 +1,4 @@
-"""A While that may be the loop of a recurrent layer, and what it takes."""
+"""A While that may be the loop of a recurrent layer, and its inputs."""
 
 import dataclasses
 import functools
@@ -36,7 +36,7 @@ SWAP = [1, 0, 2]  # the axes of batch and time
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """A While, and the values that it takes."""
+    """A While and its inputs."""
 
     node: Node
     values: Sequence[Value]
@@ -46,7 +46,7 @@ class Loop:
 
     @functools.cached_property
     def stays(self) -> list[bool]:
-        """Which values no round changes."""
+        """list of bool, whether each value is the same after every round."""
         body = self.traced.functions[str(self.node.attributes.get("body"))]
         ends = zip(body.arguments, body.outputs, strict=True)
         return [_first(body, end.node) == name for name, end in ends]
@@ -62,46 +62,46 @@ class Loop:
     def variables(self, values: Iterable[Value]) -> list[VariableRef]:
         """Return the variables that some values are made of."""
         waiting = [*values]
-        found: dict[VariableRef, None] = {}
+        variables: dict[VariableRef, None] = {}
         seen: set[Value] = set()
         while waiting and len(seen) < limits.SIZE_STEPS:
             value = waiting.pop(0)
             if isinstance(value, VariableRef):
-                found[value] = None
+                variables[value] = None
             step = self.op(value)
             if step is not None and step.op != "Shape" and not self.is_zero(value):
-                waiting += [one for one in step.inputs if one not in seen]
+                waiting += [item for item in step.inputs if item not in seen]
                 seen.update(step.inputs)
-        return [*found]
+        return [*variables]
 
     def array(
-        self, value: Value, known: dict[Value, Array], depth: int = limits.SIZE_STEPS
+        self, value: Value, arrays: dict[Value, Array], depth: int = limits.SIZE_STEPS
     ) -> Array:
-        """Return what a value is, by those that are known; add those on the way."""
+        """Evaluate a value from those in `arrays`; add intermediate ones to them."""
         if isinstance(value, Constant):
             return np.asarray(value.value)
-        if value not in known:
+        if value not in arrays:
             step = self.op(value)
             if step is None or depth == 0 or not isinstance(value, StepOutput):
                 raise ValueError("it depends on more than is known")
-            inputs = [self.array(one, known, depth - 1) for one in step.inputs]
+            inputs = [self.array(item, arrays, depth - 1) for item in step.inputs]
             if step.op == "Cast" and inputs[0].dtype.kind == "f":
                 return inputs[0]  # the body computes in float32, too
-            found = node_def.call({"op": step.op, "attr": step.attributes}, inputs, {})
-            every = found if isinstance(found, tuple | list) else [found]
-            known[value] = np.asarray(every[value.position])
-        return known[value]
+            result = node_def.call({"op": step.op, "attr": step.attributes}, inputs, {})
+            results = result if isinstance(result, tuple | list) else [result]
+            arrays[value] = np.asarray(results[value.position])
+        return arrays[value]
 
     def is_zero(self, value: Value) -> bool:
         """Return whether a value is a matrix of zeros."""
-        known, step = constant(value), self.op(value)
-        if known is not None:
-            return known.ndim == 2 and not known.any()
+        array, step = constant(value), self.op(value)
+        if array is not None:
+            return array.ndim == 2 and not array.any()
         full = constant(step.inputs[1]) if is_op(step, "Fill") else None
         return is_op(step, "ZerosLike") or (full is not None and not full.any())
 
     def origin(self, position: int) -> "Origin":
-        """Return what the rows at a position are made of."""
+        """Return the tensor that the rows at a position come from."""
         rows = self.values[position]
         value = rows.tensor if isinstance(rows, UnstackedTensor) else rows
         step = self.op(value)
@@ -134,8 +134,8 @@ class Origin(NamedTuple):
 
 
 def _is(value: Value, expected: list[int]) -> bool:
-    known = constant(value)
-    return known is not None and known.reshape(-1).tolist() == expected
+    array = constant(value)
+    return array is not None and array.reshape(-1).tolist() == expected
 
 
 def _first(function: Function, name: str) -> str:

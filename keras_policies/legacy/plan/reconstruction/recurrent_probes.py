@@ -1,4 +1,4 @@
-"""Runs the first rounds of a loop on random values, and finds the cell that does so.
+"""Runs the first rounds of a loop on random values, and finds the cell that fits.
 
 The formula of a cell has to give the states and the outputs of each round.
 """
@@ -47,22 +47,22 @@ class Probe:
         self.loop, self.x, self.mask, self.roles = loop, x, mask, roles
         self._random = np.random.default_rng(SEED)
         shapes = {v: loop.traced.variables[v.variable].shape for v in roles.values()}
-        # By value, what it is in the probe.
-        self._known: dict[Value, Array] = {
+        # The array that stands for each value in the probe.
+        self._arrays: dict[Value, Array] = {
             v: self._draw(*shape) * 2 / np.sqrt(shape[0]) for v, shape in shapes.items()
         }
-        self.weights = {role: self._known[v] for role, v in roles.items()}
+        self.weights = {role: self._arrays[v] for role, v in roles.items()}
         inputs, self.units = (self.weights[role].shape[0] for role in ROLES[:2])
-        known = [n for n in map(constant, loop.values) if n is not None]
-        numbers = [int(n) for n in known if n.ndim == 0 and n.dtype.kind == "i"]
+        constants = [n for n in map(constant, loop.values) if n is not None]
+        numbers = [int(n) for n in constants if n.ndim == 0 and n.dtype.kind == "i"]
         # The counters start with 0, and no limit is -1.
         sizes = [n for n in numbers if n > 0]
-        self.length, self._is_known = min(sizes, default=LENGTH), bool(sizes)
+        self.length, self._has_length = min(sizes, default=LENGTH), bool(sizes)
         # The second row is wide: there, activations show their ends.
         count = min(ROUNDS, self.length)
         self.rows = [self._draw(EXAMPLES, inputs) * 4**i for i in range(count)]
         self.masks = [self._draw(EXAMPLES, 1) > 0 for _ in self.rows]
-        self._know_shapes(inputs)
+        self._add_shapes(inputs)
         self.states: list[int] = []
         self.rounds = [[*map(self._start, range(len(loop.values)))]]
         for _ in self.rows:
@@ -72,32 +72,32 @@ class Probe:
         budget.spend(float(np.prod(np.asarray(shape, "float64"))))
         return self._random.standard_normal(shape).astype("float32")
 
-    def _know_shapes(self, inputs: int) -> None:
-        """Note the tensors whose shapes alone count."""
+    def _add_shapes(self, inputs: int) -> None:
+        """Add arrays for the tensors of which only the shape matters."""
         origin, zero = self.loop.origin(self.x), np.zeros((), "float32")
         rows = np.broadcast_to(zero, (self.length, EXAMPLES, inputs))
-        self._known[origin.time_major] = rows
-        known = unrolling.shape_of(origin.time_major, self.loop.steps, self.loop.specs)
-        if known is not None and self._is_known and known[0] != self.length:
+        self._arrays[origin.time_major] = rows
+        shape = unrolling.shape_of(origin.time_major, self.loop.steps, self.loop.specs)
+        if shape is not None and self._has_length and shape[0] != self.length:
             raise ValueError("it goes over some of the rows")
         if origin.batch_major is not None:
-            self._known[origin.batch_major] = np.swapaxes(rows, 0, 1)
+            self._arrays[origin.batch_major] = np.swapaxes(rows, 0, 1)
         reversed_rows = self.loop.values[self.x]
         if isinstance(reversed_rows, UnstackedTensor):
-            self._known[reversed_rows.tensor] = rows
+            self._arrays[reversed_rows.tensor] = rows
 
     def _start(self, position: int) -> Any:
-        """Return what the first round takes."""
+        """Return an input of the first round."""
         loop, value = self.loop, self.loop.values[position]
         if position in (self.x, self.mask):
             rows = self.rows if position == self.x else self.masks
             return [*rows, *([rows[-1]] * (self.length - len(rows)))]
         if isinstance(value, TensorList):
             return [None] * len(value.values)
-        step, known = loop.op(value), constant(value)
+        step, array = loop.op(value), constant(value)
         if is_op(step, "TensorListReserve"):
             return [None] * min(int(self._array(step.inputs[1])), limits.LIST_ITEMS)
-        if not loop.stays[position] and (known is None or known.ndim > 0):
+        if not loop.stays[position] and (array is None or array.ndim > 0):
             self.states.append(position)
             return self._draw(EXAMPLES, self.units)
         if loop.is_zero(value):
@@ -105,8 +105,8 @@ class Probe:
         return self._array(value)
 
     def _array(self, value: Value) -> Array:
-        """Return what a value is in the probe."""
-        return self.loop.array(value, self._known)
+        """Return the array of a value in the probe."""
+        return self.loop.array(value, self._arrays)
 
     def _call(self, name: str, values: Sequence[Any]) -> list[Any]:
         function = str(self.loop.node.attributes.get(name))
@@ -126,7 +126,7 @@ class Probe:
         return is_counted and ends == [True, True, False]
 
     def changing(self) -> Iterator[int]:
-        """Yield the positions of the values that rounds change, but those of states."""
+        """Yield the positions of the values that rounds change, except states."""
         stays = self.loop.stays
         return (i for i in range(len(stays)) if not stays[i] and i not in self.states)
 
@@ -139,7 +139,7 @@ class Probe:
         return self.loop.values[next(sizes)]
 
     def layers(self) -> Iterator["Layer"]:
-        """Yield the layers whose states are what the loop makes of them."""
+        """Yield the layers whose states change as those of the loop do."""
         kernel, recurrent = (self.weights[role] for role in ROLES[:2])
         cell = recurrent_cells.CELLS[kernel.shape[1] // self.units]
         if len(self.states) - cell.states > (self.mask is not None):
@@ -164,17 +164,19 @@ class Probe:
         products: Sequence[Products],
     ) -> list[Array] | None:
         """Return the output of each round if the states are those of a cell."""
-        found = []
+        outputs = []
         for number, product in enumerate(products):
             old, new = ([self.rounds[number + i][at] for at in states] for i in (0, 1))
             after = cell.formula(product, old, self.weights, config)
-            found.append(after[0])
-            kept = [self.kept(number, *pair) for pair in zip(after, old, strict=True)]
-            if not all(map(_close, new, kept)):
+            outputs.append(after[0])
+            expected = [
+                self.masked(number, *pair) for pair in zip(after, old, strict=True)
+            ]
+            if not all(map(_close, new, expected)):
                 return None
-        return found
+        return outputs
 
-    def kept(self, number: int, after: Array, before: Array | float) -> Array:
+    def masked(self, number: int, after: Array, before: Array | float) -> Array:
         """Return the new value of a round where the mask is True, else the old one."""
         if self.mask is None:
             return after
@@ -197,10 +199,10 @@ class Layer:
     outputs: Sequence[Array]
 
     def ends(self, *, zeros: bool) -> list[Value | str] | None:
-        """Return what the loop leaves: a value, or the name of an output of the layer.
+        """Return the results of the loop: values, or names of outputs of the layer.
 
-        None if it leaves anything else. `zeros` is whether the output where the mask is
-        False is zero, not the last one.
+        Return None if a result is neither. `zeros` is whether the output where the mask
+        is False is zero, not the last one.
         """
         probe = self.probe
         last = [i for i in probe.states if i not in self.states]
@@ -209,15 +211,15 @@ class Layer:
         outputs = []
         for n, output in enumerate(self.outputs):
             fill = 0.0 if zeros or not last else probe.rounds[n][last[0]]
-            outputs.append(probe.kept(n, output, fill))
+            outputs.append(probe.masked(n, output, fill))
         ends = [self._end(i, last, outputs) for i in range(len(probe.loop.values))]
-        found = [end for end in ends if end is not None]
-        return found if len(found) == len(ends) else None
+        results = [end for end in ends if end is not None]
+        return results if len(results) == len(ends) else None
 
     def _end(
         self, position: int, last: Sequence[int], outputs: Sequence[Array]
     ) -> Value | str | None:
-        """Return what the loop leaves at a position."""
+        """Return the result of the loop at a position."""
         loop, rounds = self.probe.loop, self.probe.rounds
         value, after = loop.values[position], [values[position] for values in rounds]
         if loop.stays[position]:
@@ -234,14 +236,14 @@ class Layer:
         return "last row" if _all_close(after[-1], outputs[-1:]) else None
 
 
-def _all_close(found: Sequence[Array | None], expected: Sequence[Array]) -> bool:
-    """Return whether items are as expected, and those after them are not there."""
-    items = [item for item in found if item is not None]
-    if len(items) != len(expected) or any(x is None for x in found[: len(items)]):
+def _all_close(actual: Sequence[Array | None], expected: Sequence[Array]) -> bool:
+    """Return whether the first items are close to the expected, the others None."""
+    items = [item for item in actual if item is not None]
+    if len(items) != len(expected) or any(x is None for x in actual[: len(items)]):
         return False
     return all(map(_close, items, expected))
 
 
-def _close(found: Any, expected: Array) -> bool:
-    same = np.shape(found) == np.shape(expected)
-    return same and bool(np.allclose(found, expected, TOLERANCE, TOLERANCE))
+def _close(actual: Any, expected: Array) -> bool:
+    same = np.shape(actual) == np.shape(expected)
+    return same and bool(np.allclose(actual, expected, TOLERANCE, TOLERANCE))

@@ -34,12 +34,12 @@ def rewritten(
 
     `arguments` are the dtypes of the arguments as recorded.
     """
-    old, tables = weight_layers.replaced(def_use.found(owner, steps, outputs))
-    work = _Rewriting(owner, arguments, tables)
+    old, tables = weight_layers.replaced(def_use.chains(owner, steps, outputs))
+    rewriting = _Rewriting(owner, arguments, tables)
     for number in needed_steps(old, outputs):
-        work.rewrite(number, old[number])
-    outputs = mapped(work.output, outputs)
-    return work.steps, outputs
+        rewriting.rewrite(number, old[number])
+    outputs = mapped(rewriting.output, outputs)
+    return rewriting.steps, outputs
 
 
 class _Rewriting:
@@ -54,7 +54,7 @@ class _Rewriting:
     ) -> None:
         self.owner, self.arguments, self.tables = owner, arguments, tables
         self.steps: list[Step] = []
-        self._made: dict[Value, Value] = {}  # as it was -> as it is
+        self._new_values: dict[Value, Value] = {}  # old value -> new value
 
     def _add(self, step: Step) -> StepOutput:
         """Add a step; return its first result."""
@@ -62,18 +62,18 @@ class _Rewriting:
         return StepOutput(len(self.steps) - 1)
 
     def rewrite(self, number: int, step: Step | StepOutput) -> None:
-        """Add a step that takes what the new steps make."""
+        """Add a step that takes the outputs of the new steps."""
         if isinstance(step, StepOutput):
-            found = self._made[step]
+            value = self._new_values[step]
         elif isinstance(step, CallStep):
             argument = mapped(self._value, step.argument)
             kwargs = mapped(self._value, dict(step.kwargs))
-            found = self._add(CallStep(step.part, argument, kwargs))
+            value = self._add(CallStep(step.spec, argument, kwargs))
         elif self.owner.is_cast(step):
-            found = self._followed(step)
+            value = self._cast(step)
         else:
-            found = self._op(step)
-        self._made[StepOutput(number)] = found
+            value = self._op(step)
+        self._new_values[StepOutput(number)] = value
 
     def _op(self, step: OpStep) -> StepOutput:
         inputs = tuple(map(self._value, step.inputs))
@@ -82,7 +82,7 @@ class _Rewriting:
             inputs = (self._add(sizes), *inputs[1:])
         return self._add(OpStep(step.name, step.op, step.attributes, inputs))
 
-    def _followed(self, step: OpStep) -> Value:
+    def _cast(self, step: OpStep) -> Value:
         """Return a tensor in the compute dtype of the layer's policy."""
         value = self._value(step.inputs[0])
         if name_of_dtype(step, "SrcT") not in FLOATS:
@@ -92,19 +92,19 @@ class _Rewriting:
 
     def _identity(self, name: str, value: Value) -> Value:
         """Return a tensor, cast by a layer with the policy of the owner."""
-        part = LayerSpec(name, "Identity", self.owner.config(self.owner.dtype))
-        return self._add(CallStep(part, value))
+        spec = LayerSpec(name, "Identity", self.owner.config(self.owner.dtype))
+        return self._add(CallStep(spec, value))
 
     def _value(self, value: Value) -> Value:
-        """Return what an op takes for a value."""
+        """Return the new value in place of an old one."""
         if isinstance(value, StepOutput):
-            first = self._made[StepOutput(value.step)]
+            first = self._new_values[StepOutput(value.step)]
             if value.position and isinstance(first, StepOutput):
                 return StepOutput(first.step, value.position)
             return first
-        if value not in self._made:
-            self._made[value] = self._new(value)
-        return self._made[value]
+        if value not in self._new_values:
+            self._new_values[value] = self._new(value)
+        return self._new_values[value]
 
     def _new(self, value: Value) -> Value:
         if isinstance(value, VariableRef):
@@ -116,10 +116,10 @@ class _Rewriting:
         return value
 
     def output(self, value: Value) -> Value:
-        """Return an output; no input of a Functional is one."""
-        found = self._value(value)
-        is_input = isinstance(found, Argument)
-        return self._identity("identity", found) if is_input else found
+        """Return an output; an input becomes one through an Identity layer."""
+        output = self._value(value)
+        is_input = isinstance(output, Argument)
+        return self._identity("identity", output) if is_input else output
 
     def _weight(self, variable: int) -> Value:
         """Return the value of a variable, by a layer that holds it."""
@@ -128,11 +128,11 @@ class _Rewriting:
         if dtype not in FLOATS:
             return Constant(weight.read())
         if variable in self.tables:
-            every = Constant(np.arange(weight.shape[0], dtype="int32"))
-            return self._add(CallStep(self.tables[variable], every))
-        asked = {"shape": weight.shape, "dtype": dtype}
-        ask = OpStep(f"{name}_ask", "_AskForWeight", asked, (Anchor(),))
+            indices = Constant(np.arange(weight.shape[0], dtype="int32"))
+            return self._add(CallStep(self.tables[variable], indices))
+        attributes = {"shape": weight.shape, "dtype": dtype}
+        ask = OpStep(f"{name}_ask", "_AskForWeight", attributes, (Anchor(),))
         config = self.owner.config(dtype, alpha=variable)
-        part = LayerSpec(name, "PReLU", config, (("alpha", variable, None),))
-        held = self._add(CallStep(part, self._add(ask)))
-        return self._add(OpStep(f"{name}_take", "_TakeWeight", {}, (held,)))
+        spec = LayerSpec(name, "PReLU", config, (("alpha", variable, None),))
+        slopes = self._add(CallStep(spec, self._add(ask)))
+        return self._add(OpStep(f"{name}_take", "_TakeWeight", {}, (slopes,)))

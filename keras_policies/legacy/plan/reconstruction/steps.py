@@ -1,4 +1,4 @@
-"""What a recorded function does, step by step: the form between reading and layers."""
+"""The steps of a traced function: the form between its nodes and Keras layers."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +15,9 @@ Nest: TypeAlias = trees.Tree  # lists and dicts of values
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """A tensor that the function is given.
+    """A tensor argument of the function.
 
-    Values of two kinds are never equal, whatever their numbers: they are keys of dicts.
+    Values of two types are never equal, whatever their numbers: they are keys of dicts.
     """
 
     number: int
@@ -47,7 +47,7 @@ class Resource:
 
 @dataclasses.dataclass(frozen=True)
 class Anchor:
-    """A zero that depends on an input, on which constants of the model hang."""
+    """A zero that depends on an input: ops without tensor inputs are called on it."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,9 +90,9 @@ class LayerSpec:
     Args:
         config: as tf.keras would write it, without the name.
         weights: `(path of the variable from the layer, its number, its shape)`; the
-            shape is None where it stays as recorded.
-        number: of the recorded layer that it is; None if it was found in the steps.
-        tensors: how many tensors in a list it is called on if it was lost, else None.
+            shape is None if it is that of the variable.
+        number: of the traced layer that it is; None if it was found in the steps.
+        tensors: how many tensors in a list it takes if its class is missing, else None.
     """
 
     name: str
@@ -115,9 +115,9 @@ class OpStep:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CallStep:
-    """A call of a layer, whose `name` is its own among those of its program."""
+    """A call of a layer; `name` is unique to that layer in its program."""
 
-    part: LayerSpec
+    spec: LayerSpec
     argument: Nest
     kwargs: Mapping[str, Nest] = dataclasses.field(default_factory=dict)
     name: str = ""
@@ -159,9 +159,9 @@ def constant(value: Value) -> Array | None:
     return np.asarray(value.value) if isinstance(value, Constant) else None
 
 
-def same(one: Any, other: Any) -> bool:
-    """Return whether two functions, as steps and outputs, do the same."""
-    return bool(_comparable(one) == _comparable(other))
+def same(first: Any, second: Any) -> bool:
+    """Return whether two functions have equal steps and outputs."""
+    return bool(_comparable(first) == _comparable(second))
 
 
 def _comparable(a: Any) -> Any:
@@ -172,7 +172,7 @@ def _comparable(a: Any) -> Any:
     if isinstance(a, OpStep):
         return _comparable([a.op, a.inputs, a.attributes])
     if isinstance(a, CallStep):
-        return _comparable([id(a.part), a.argument, a.kwargs])
+        return _comparable([id(a.spec), a.argument, a.kwargs])
     if isinstance(a, Mapping):
         return {key: _comparable(value) for key, value in a.items()}
     return [*map(_comparable, a)] if isinstance(a, list | tuple) else (type(a), a)
@@ -186,6 +186,6 @@ def needed_steps(steps: Sequence[Step | StepOutput], outputs: Nest) -> list[int]
     for number in reversed(range(len(steps))):
         if number in wanted:
             step = steps[number]
-            taken = [step] if isinstance(step, StepOutput) else inputs_of(step)
-            wanted |= {value.step for value in taken if isinstance(value, StepOutput)}
+            inputs = [step] if isinstance(step, StepOutput) else inputs_of(step)
+            wanted |= {value.step for value in inputs if isinstance(value, StepOutput)}
     return sorted(wanted)

@@ -15,53 +15,53 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Subgraph:
-    """A function that is called.
+    """The part of a called function that its outputs need.
 
     Args:
         nodes: those that its outputs need, each after those that it takes.
-        held: `{name: variable}` of arguments and nodes that are a variable's value.
+        variable_of: `{name: variable}` of arguments and nodes that have its value.
     """
 
     function: Function
     nodes: Mapping[str, Node]
-    held: Mapping[str, int]
+    variable_of: Mapping[str, int]
 
     @functools.cached_property
     def consumers(self) -> Mapping[str, Sequence[tuple[str, Output]]]:
-        """By node, `(node that takes an output of it, the output)`; "" is the end."""
-        found = collections.defaultdict(list)
+        """`{node: [(consumer, output that it takes)]}`; "" stands for the end."""
+        consumers = collections.defaultdict(list)
         for name, node in self.nodes.items():
-            for taken in node.inputs:
-                found[taken.node].append((name, taken))
-        for taken in self.function.outputs:
-            found[taken.node].append(("", taken))
-        return found
+            for output in node.inputs:
+                consumers[output.node].append((name, output))
+        for output in self.function.outputs:
+            consumers[output.node].append(("", output))
+        return consumers
 
     def inputs(self, names: Iterable[str]) -> Iterator[Output]:
-        """Yield what nodes take."""
-        return (taken for name in names for taken in self.nodes[name].inputs)
+        """Yield the inputs of some nodes."""
+        return (output for name in names for output in self.nodes[name].inputs)
 
     def is_op(self, output: Output, *ops: str) -> bool:
         """Return whether an output is that of a node with one of some ops."""
         return output.node in self.nodes and self.nodes[output.node].op in ops
 
 
-def body(function: Function, given: Sequence[Value]) -> Subgraph:
-    """Return what a function needs for a call with these arguments."""
-    if len(given) != len(function.arguments):
+def reachable(function: Function, arguments: Sequence[Value]) -> Subgraph:
+    """Return the nodes that a call of a function with these arguments needs."""
+    if len(arguments) != len(function.arguments):
         raise LegacyModelError(
             f"corrupt: {function.name} takes {len(function.arguments)} arguments, it "
-            f"is called with {len(given)}."
+            f"is called with {len(arguments)}."
         )
     nodes = _needed(function)
-    arguments = zip(function.arguments, given, strict=True)
-    held = {name: v.variable for name, v in arguments if isinstance(v, VariableRef)}
+    named = zip(function.arguments, arguments, strict=True)
+    variable_of = {name: v.variable for name, v in named if isinstance(v, VariableRef)}
     for name, node in nodes.items():
         if node.op in PASSING and node.op != "IdentityN" and node.inputs:
-            variable = held.get(node.inputs[0].node)
+            variable = variable_of.get(node.inputs[0].node)
             if variable is not None:
-                held[name] = variable
-    return Subgraph(function, nodes, held)
+                variable_of[name] = variable
+    return Subgraph(function, nodes, variable_of)
 
 
 def _needed(function: Function) -> dict[str, Node]:
@@ -71,9 +71,9 @@ def _needed(function: Function) -> dict[str, Node]:
         if name not in function.nodes:
             raise LegacyModelError(f"corrupt: {function.name} has no node {name!r}.")
         inputs = function.nodes[name].inputs
-        return [taken.node for taken in inputs if taken.node not in arguments]
+        return [output.node for output in inputs if output.node not in arguments]
 
-    ends = [one.node for one in function.outputs if one.node not in arguments]
+    ends = [end.node for end in function.outputs if end.node not in arguments]
     try:
         return {name: function.nodes[name] for name in topological_order(ends, before)}
     except CycleError as cycle:
@@ -82,28 +82,28 @@ def _needed(function: Function) -> dict[str, Node]:
 
 
 class CycleError(Exception):
-    """Things that need one another; `args` are those around the last one."""
+    """A cycle of dependencies; `args` are the items in progress, the last one twice."""
 
 
 def topological_order(ends: Sequence[T], before: Callable[[T], Sequence[T]]) -> list[T]:
-    """Return what the ends need, each after what it needs itself.
+    """Return the ends and their dependencies, in topological order.
 
-    `before` says what something needs. Raise `CycleError` if it needs itself.
+    `before` returns the dependencies of an item. Raise `CycleError` for a cycle.
     """
     order: list[T] = []
     is_done: dict[T, bool] = {}
     waiting = [(end, False) for end in reversed(ends)]
     while waiting:
-        one, is_left = waiting.pop()
-        if is_left:
-            is_done[one] = True
-            order.append(one)
-        elif one not in is_done:
-            is_done[one] = False
-            waiting.append((one, True))
-            waiting += [(taken, False) for taken in reversed(before(one))]
-        elif not is_done[one]:
+        item, is_leaving = waiting.pop()
+        if is_leaving:
+            is_done[item] = True
+            order.append(item)
+        elif item not in is_done:
+            is_done[item] = False
+            waiting.append((item, True))
+            waiting += [(needed, False) for needed in reversed(before(item))]
+        elif not is_done[item]:
             raise CycleError(
-                *(other for other, done in is_done.items() if not done), one
+                *(other for other, done in is_done.items() if not done), item
             )
     return order

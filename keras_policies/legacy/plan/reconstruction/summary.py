@@ -1,4 +1,4 @@
-"""What a user should know about the layers that were made of their functions."""
+"""Tells the user about the layers that were rebuilt from their traced functions."""
 
 import collections
 import dataclasses
@@ -14,7 +14,7 @@ from keras_policies.legacy.plan.report import Report
 
 @dataclasses.dataclass(frozen=True)
 class ReconstructionSummary:
-    """The lost layers of a model, and what was done.
+    """The rebuilt layers of a model, and how they differ from the original ones.
 
     Args:
         layers: `{path of a rebuilt layer: its class}`; `""` is the model itself.
@@ -22,7 +22,7 @@ class ReconstructionSummary:
         copied: the names of the variables that several of its layers hold now.
         depth: the steps of the largest rebuilt layer.
         texts: the layers whose texts are outputs of the model.
-        trained_otherwise: the paths of those that did more in training.
+        trained_otherwise: the paths of layers that did more in training.
     """
 
     layers: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -73,16 +73,16 @@ class ReconstructionSummary:
 
 
 def summary(report: Report, traced: TracedFunctions | None) -> ReconstructionSummary:
-    """Return what was done about the lost layers of a file, if there are any."""
+    """Return the summary of the layers of a file that were rebuilt."""
     rebuilt = report.reconstructions
     if traced is None or not rebuilt:
         return ReconstructionSummary()
     count = collections.Counter(report.in_programs + report.elsewhere)
-    every, names = traced.layers[0].variables, traced.variables
-    read = {n for n in every if str(names[n].dtype) not in FLOATS}  # as constants
+    variables, names = traced.layers[0].variables, traced.variables
+    read = {n for n in variables if str(names[n].dtype) not in FLOATS}  # as constants
     return ReconstructionSummary(
         layers={path: layer.class_name for path, layer in rebuilt.items()},
-        unused=tuple(names[n].name for n in every if n not in {*count, *read}),
+        unused=tuple(names[n].name for n in variables if n not in {*count, *read}),
         copied=tuple(
             names[n].name for n, times in count.items() if times > 1 and n in names
         ),

@@ -1,4 +1,4 @@
-"""Follows a recorded function, and the functions that it calls, step by step."""
+"""Follows a traced function, and the functions that it calls, step by step."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ def limit() -> Limit:
 
     A node counts once for each of its inputs, in every call of its function.
     """
-    return Limit(limits.NODES, "nodes in the functions that it recorded")
+    return Limit(limits.NODES, "nodes in its traced functions")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,27 +70,27 @@ class Tracing:
     """The steps of one rebuilt layer.
 
     Args:
-        recorded: all functions.
-        layers: the recorded layers, by what they hold.
+        traced: all functions of the file.
+        layers: the traced layers, by their variables.
         specs: the arguments of the layer.
-        part_of: see `matched_calls`.
-        left: the nodes that may still be followed.
+        spec_of: see `matched_calls`.
+        limit: counts the nodes that are followed.
         tables: the lookup layers.
         frozen: the constants that are weights.
-        data: what ops make of sizes, with a dimension for each that is not known.
+        data: results of ops on sizes, with a symbolic dimension for each unknown one.
     """
 
     traced: TracedFunctions
     layers: Layers
     specs: Sequence[TensorSpec]
-    part_of: SpecOf
-    left: Limit
+    spec_of: SpecOf
+    limit: Limit
     tables: Tables
     frozen: Frozen
     steps: list[Step] = dataclasses.field(default_factory=list)
     data: dict[Value, Any] = dataclasses.field(default_factory=dict)
 
-    def follow(self, name: str, given: Sequence[Value], depth: int = 0) -> list[Value]:
+    def follow(self, name: str, inputs: Sequence[Value], depth: int = 0) -> list[Value]:
         """Add the steps of a function; return its outputs."""
         if name not in self.traced.functions:
             raise LegacyModelError(f"corrupt: there is no function {name!r}.")
@@ -99,8 +99,8 @@ class Tracing:
                 f"its functions call each other more than {limits.CALL_DEPTH} times "
                 "deep."
             )
-        body = subgraph.body(idioms.function(self.traced, name), given)
-        return _Calling(self, body, given, depth).outputs()
+        graph = subgraph.reachable(idioms.function(self.traced, name), inputs)
+        return _FunctionCall(self, graph, inputs, depth).outputs()
 
     def add(self, step: Step) -> int:
         """Add a step; return its number."""
@@ -108,49 +108,51 @@ class Tracing:
         return len(self.steps) - 1
 
 
-class _Calling:
+class _FunctionCall:
     """The steps of one call of one function."""
 
     def __init__(
-        self, tracing: Tracing, body: Subgraph, given: Sequence[Value], depth: int
+        self, tracing: Tracing, graph: Subgraph, inputs: Sequence[Value], depth: int
     ) -> None:
-        self.tracing, self.body, self.depth = tracing, body, depth
-        tracing.left.spend(1 + sum(max(1, len(n.inputs)) for n in body.nodes.values()))
+        self.tracing, self.graph, self.depth = tracing, graph, depth
+        tracing.limit.spend(
+            1 + sum(max(1, len(n.inputs)) for n in graph.nodes.values())
+        )
         # By node, what its outputs are: one value for each position, or a function.
-        arguments = zip(body.function.arguments, given, strict=True)
+        arguments = zip(graph.function.arguments, inputs, strict=True)
         self.values = {name: _always(value) for name, value in arguments}
-        found = matched_calls.matched_calls(body, tracing.layers, tracing.part_of)
-        for one in matched_calls.in_order(body, found):
-            if isinstance(one, MatchedCall):
-                self._region(one)
+        calls = matched_calls.matched_calls(graph, tracing.layers, tracing.spec_of)
+        for unit in matched_calls.in_order(graph, calls):
+            if isinstance(unit, MatchedCall):
+                self._layer_call(unit)
             else:
-                self._node(body.nodes[one])
+                self._node(graph.nodes[unit])
 
     def value(self, output: Output) -> Value:
         return self.values[output.node](output)
 
     def outputs(self) -> list[Value]:
-        return [self.value(output) for output in self.body.function.outputs]
+        return [self.value(output) for output in self.graph.function.outputs]
 
-    def _region(self, region: MatchedCall) -> None:
-        """Add the call of a layer, or the nodes one by one if they are no such call."""
-        call = layer_calls.call(region, self.body, self.value)
+    def _layer_call(self, matched: MatchedCall) -> None:
+        """Emit one layer call; if its arguments cannot be recovered, emit the nodes."""
+        call = layer_calls.call(matched, self.graph, self.value)
         if call is None:
-            for name in region.nodes:
-                self._node(self.body.nodes[name])
+            for name in matched.nodes:
+                self._node(self.graph.nodes[name])
             return
         step, positions = call
         number = self.tracing.add(step)
-        for name in region.nodes:
+        for name in matched.nodes:
             self.values[name] = _of_call(number, positions)
 
     def _node(self, node: Node) -> None:
-        node = generators.drawn(node, self.body.nodes)
-        inputs = [self.value(taken) for taken in node.inputs]
-        self.values[node.name] = self._made(node, inputs)
+        node = generators.replaced(node, self.graph.nodes)
+        inputs = [self.value(output) for output in node.inputs]
+        self.values[node.name] = self._emit(node, inputs)
 
-    def _made(self, node: Node, inputs: list[Value]) -> Callable[[Output], Value]:
-        """Return what the outputs of a node are, after adding its steps."""
+    def _emit(self, node: Node, inputs: list[Value]) -> Callable[[Output], Value]:
+        """Add the steps of a node; return a function from its outputs to values."""
         steps, specs = self.tracing.steps, self.tracing.specs
         if node.op == "Const":
             return _always(Constant(node.attributes["value"]))
@@ -162,18 +164,18 @@ class _Calling:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
             add, traced = self.tracing.add, self.tracing.traced
-            given = self.tracing.frozen.of_loop(node.name, inputs, add)
-            left = recurrent.results(node, given, traced, steps, specs, add)
-            if left is None:
-                left = unrolling.unrolled(node, inputs, self._called)
-            if left is not None:
-                return _each(left)
+            loop_inputs = self.tracing.frozen.of_loop(node.name, inputs, add)
+            results = recurrent.results(node, loop_inputs, traced, steps, specs, add)
+            if results is None:
+                results = unrolling.unrolled(node, inputs, self._called)
+            if results is not None:
+                return _each(results)
         if node.op in cudnn_calls.OPS:
             add, traced = self.tracing.add, self.tracing.traced
             ends = cudnn_calls.results(node, inputs, traced, steps, specs, add)
             if ends is not None:
                 return lambda output: ends[output.output]
-        looked_up = self.tracing.tables.made(node, inputs, steps)
+        looked_up = self.tracing.tables.look_up(node, inputs, steps)
         if looked_up is not None:
             return _always(looked_up)
         inputs = self.tracing.tables.numbered(inputs)
@@ -192,24 +194,24 @@ class _Calling:
 
     def _op(self, step: OpStep) -> Callable[[Output], Value]:
         """Return the outputs of an op, which is a step unless all are constants."""
-        found = self._data(step) or []
+        data = self._data(step) or []
         number = -1
-        if not found or any(map(has_dims, found)):
+        if not data or any(map(has_dims, data)):
             number = self.tracing.add(step)
-            results = (StepOutput(number, position) for position in range(len(found)))
-            self.tracing.data.update(zip(results, found, strict=True))
-        _, raw = table.NODES.get(step.op, (None, None))
+            results = (StepOutput(number, position) for position in range(len(data)))
+            self.tracing.data.update(zip(results, data, strict=True))
+        _, form = table.NODES.get(step.op, (None, None))
 
         def value(output: Output) -> Value:
-            position = output.position if raw is None else raw.position(*output[1:])
-            if not found or has_dims(found[position]):
+            position = output.position if form is None else form.position(*output[1:])
+            if not data or has_dims(data[position]):
                 return StepOutput(number, position)
-            return Constant(found[position])
+            return Constant(data[position])
 
         return value
 
     def _data(self, step: OpStep) -> list[Any] | None:
-        """Return what an op makes of constants and sizes; None if it takes a tensor.
+        """Evaluate an op on constants and sizes; return None if it takes a tensor.
 
         A size that is not known is a dimension: `x.shape[1:]` may be a constant.
         """
@@ -217,23 +219,23 @@ class _Calling:
         if step.op == "Shape":
             sizes = unrolling.shape_of(step.inputs[0], tracing.steps, tracing.specs)
             return None if sizes is None else [dims.sizes(sizes, str(step.inputs[0]))]
-        known = [
+        values = [
             value.value if isinstance(value, Constant) else tracing.data.get(value)
             for value in step.inputs
         ]
-        if step.op not in table.NODES or any(value is None for value in known):
+        if step.op not in table.NODES or any(value is None for value in values):
             return None
-        constants = {str(i): value for i, value in enumerate(known)}
+        constants = {str(i): value for i, value in enumerate(values)}
         node = {"op": step.op, "attr": step.attributes}
-        builds = late.refused() if any(map(has_dims, known)) else nullcontext()
+        builds = late.refused() if any(map(has_dims, values)) else nullcontext()
         try:
             with builds:
-                found = node_def.call(node, (), constants)
+                result = node_def.call(node, (), constants)
         except LimitError:
             raise
         except UNEXPECTED:
             return None
-        return [*found] if isinstance(found, tuple) else [found]
+        return [*result] if isinstance(result, tuple) else [result]
 
     def _chosen(
         self, node: Node, condition: Value, inputs: Sequence[Value]
@@ -241,7 +243,7 @@ class _Calling:
         """Return the outputs of the branch of a condition, or a choice between all."""
         if isinstance(condition, Constant):
             return self._called(branch(node, condition.value), inputs)
-        *others, left = (self._called(name, inputs) for name in branches(node))
+        *others, limit = (self._called(name, inputs) for name in branches(node))
 
         def add(op: str, *values: Value) -> StepOutput:
             return StepOutput(self.tracing.add(OpStep(node.name, op, {}, values)))
@@ -250,9 +252,9 @@ class _Calling:
             is_one = condition
             if node.op in CASES:
                 is_one = add("Equal", condition, Constant(np.int32(number)))
-            pairs = zip(one, left, strict=True)
-            left = [add("SelectV2", is_one, *both) for both in pairs]
-        return left
+            pairs = zip(one, limit, strict=True)
+            limit = [add("SelectV2", is_one, *pair) for pair in pairs]
+        return limit
 
     def _called(self, name: object, inputs: Sequence[Value]) -> list[Value]:
         return self.tracing.follow(str(name), inputs, self.depth + 1)
@@ -283,8 +285,8 @@ def _of_call(number: int, positions: Mapping[Output, int]) -> Callable[[Output],
 def refuse_resources(values: Iterable[Value], traced: TracedFunctions) -> None:
     """Raise an error if a value is a table, which only a lookup layer can take."""
     if any(isinstance(value, Resource) for value in values):
-        every = traced.layers.values()
-        named = [layer.name for layer in every if layer.class_name in configs.LOOKUPS]
+        layers = traced.layers.values()
+        named = [layer.name for layer in layers if layer.class_name in configs.LOOKUPS]
         raise LegacyModelError(
             "the function that it recorded looks words up in a table, or uses another "
             f"resource that is no variable. Its lookup layers: {named or 'none'}.",

@@ -26,17 +26,17 @@ Add = Callable[[Step], int]
 
 
 def unrolled(node: Node, values: list[Value], follow: Follow) -> list[Value] | None:
-    """Return what a loop leaves, its rounds one after another.
+    """Return the results of a loop, after following its rounds one after another.
 
     None if the number of its rounds depends on the data.
     """
     condition, body = (str(node.attributes.get(name)) for name in ("cond", "body"))
     for _ in range(limits.LOOP_ROUNDS + 1):
-        (goes_on,) = follow(condition, values)
-        known = constant(goes_on)
-        if known is None:
+        (condition_output,) = follow(condition, values)
+        goes_on = constant(condition_output)
+        if goes_on is None:
             return None
-        if not np.all(known):
+        if not np.all(goes_on):
             return values
         values = follow(body, values)
     raise LegacyModelError(
@@ -88,16 +88,16 @@ def of_list(
     if node.op == "TensorListLength":
         return Constant(np.int32(len(first.values)))
     if node.op == "TensorListStack" and None not in first.values:
-        every = tuple(value for value in first.values if value is not None)
-        return StepOutput(add(OpStep(node.name, "Pack", {"axis": 0}, every)))
-    at = constant(others[0]) if others else None
-    if at is None or not 0 <= int(at) < len(first.values):
+        items = tuple(value for value in first.values if value is not None)
+        return StepOutput(add(OpStep(node.name, "Pack", {"axis": 0}, items)))
+    index = constant(others[0]) if others else None
+    if index is None or not 0 <= int(index) < len(first.values):
         return None
     if node.op == "TensorListGetItem":
-        return first.values[int(at)]
+        return first.values[int(index)]
     if node.op == "TensorListSetItem":
         values = [*first.values]
-        values[int(at)] = others[1]
+        values[int(index)] = others[1]
         return TensorList(tuple(values))
     return None
 

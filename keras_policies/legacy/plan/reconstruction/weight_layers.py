@@ -35,26 +35,26 @@ ROWS = 1, -3  # the axis of the rows of images
 def replaced(uses: Uses) -> tuple[list[Step | StepOutput], dict[int, LayerSpec]]:
     """Return the steps with calls of layers in them, and Embeddings by variable.
 
-    The steps that a layer does too become the result of its call.
+    Steps that are part of a layer become the result of its call.
     """
     steps: list[Step | StepOutput] = [*uses.steps]
     tables: dict[int, LayerSpec] = {}
-    for variable, taken in uses.of.items():
-        every = [_layer_for(use, uses) for use in taken]
-        made = _chosen(every)
-        if made is None:
+    for variable, used in uses.of.items():
+        matches = [_layer_for(use, uses) for use in used]
+        match = _chosen(matches)
+        if match is None:
             continue
-        taken = [use for use, one in zip(taken, every, strict=True) if one == made]
-        bias = _bias(taken[0], uses, made) if len(every) == 1 else None
-        part = _part(made, taken[0].read, bias, uses.owner)
-        if made.class_name == "Embedding":
-            tables[variable] = part
-        for number, *_ in taken:
-            tensor, end = _ends(number, uses, made)
+        used = [use for use, each in zip(used, matches, strict=True) if each == match]
+        bias = _bias(used[0], uses, match) if len(matches) == 1 else None
+        spec = _layer_spec(match, used[0].read, bias, uses.owner)
+        if match.class_name == "Embedding":
+            tables[variable] = spec
+        for number, *_ in used:
+            tensor, end = _ends(number, uses, match)
             if bias is not None:
                 steps[bias.step] = StepOutput(number)
             steps[end] = StepOutput(number)
-            steps[number] = CallStep(part, tensor)
+            steps[number] = CallStep(spec, tensor)
     for number, old in enumerate(uses.steps):
         if steps[number] is old and is_op(old, "Conv2D"):
             _dilate(old, number, uses, steps)
@@ -90,83 +90,85 @@ def _dilate(
 
 
 def _layer_for(use: Use, uses: Uses) -> LayerMatch | None:
-    """Return the layer that does what a step does with a variable, or None."""
+    """Return the layer that a step with a variable is, or None."""
     step = None if use.step == OUTPUT else uses.steps[use.step]
     if not isinstance(step, OpStep):
         return None
     if step.op == "GatherV2" and not is_zero(step.inputs[2]):
         return None  # an Embedding looks up along the first axis
-    made = layer_rules.layer_for(step, use.position, use.read.shape)
-    if made is None or step.inputs[made.tensor] in uses.reads:
+    match = layer_rules.layer_for(step, use.position, use.read.shape)
+    if match is None or step.inputs[match.tensor] in uses.reads:
         return None
-    is_known = isinstance(step.inputs[made.tensor], Constant)
-    if is_known and made.class_name != "Embedding":
+    is_constant = isinstance(step.inputs[match.tensor], Constant)
+    if is_constant and match.class_name != "Embedding":
         return None
-    is_row = _row(use.step, uses) is not None and made.class_name == "Conv2D"
-    made = layer_rules.conv1d(made) if is_row else made
-    blocks = _blocks(_ends_of_op(use.step, uses, made), uses)
-    return made if blocks is None else layer_rules.dilated(made, *blocks[2:])
+    is_row = _row(use.step, uses) is not None and match.class_name == "Conv2D"
+    match = layer_rules.conv1d(match) if is_row else match
+    blocks = _blocks(_ends_of_op(use.step, uses, match), uses)
+    return match if blocks is None else layer_rules.dilated(match, *blocks[2:])
 
 
-def _chosen(made: Sequence[LayerMatch | None]) -> LayerMatch | None:
-    """Return the layer that does all that is done with a variable, if one does.
+def _chosen(matches: Sequence[LayerMatch | None]) -> LayerMatch | None:
+    """Return the layer that covers all uses of a variable, or None.
 
     An Embedding can give its table to the other steps.
     """
-    tables = [one for one in made if one and one.class_name == "Embedding"]
+    tables = [match for match in matches if match and match.class_name == "Embedding"]
     if tables:
         return tables[0]
-    return made[0] if all(one == made[0] for one in made) else None
+    return matches[0] if all(match == matches[0] for match in matches) else None
 
 
-def _part(made: LayerMatch, read: Read, bias: Use | None, owner: Owner) -> LayerSpec:
-    config = dict(made.config)
-    shape = read.shape[-3:] if made.class_name == "Conv1D" else read.shape
-    weights = [(made.path, read.variable, shape)]
-    if made.units is not None:
+def _layer_spec(
+    match: LayerMatch, read: Read, bias: Use | None, owner: Owner
+) -> LayerSpec:
+    config = dict(match.config)
+    shape = read.shape[-3:] if match.class_name == "Conv1D" else read.shape
+    weights = [(match.path, read.variable, shape)]
+    if match.units is not None:
         config["use_bias"] = bias is not None
     if bias is not None:
         weights.append(("bias", bias.read.variable, bias.read.shape))
-    is_depthwise = made.class_name == "DepthwiseConv2D"
-    held = {"depthwise" if is_depthwise else made.path: read.variable}
+    is_depthwise = match.class_name == "DepthwiseConv2D"
+    variables = {"depthwise" if is_depthwise else match.path: read.variable}
     if bias is not None:
-        held["bias"] = bias.read.variable
-    config |= owner.config(dtype_of(read, owner), **held)
+        variables["bias"] = bias.read.variable
+    config |= owner.config(dtype_of(read, owner), **variables)
     return LayerSpec(
-        owner.label(read.variable), made.class_name, config, tuple(weights)
+        owner.label(read.variable), match.class_name, config, tuple(weights)
     )
 
 
-def _bias(use: Use, uses: Uses, made: LayerMatch) -> Use | None:
+def _bias(use: Use, uses: Uses, match: LayerMatch) -> Use | None:
     """Return the use of a variable that is added to the result of a layer, or None."""
-    _, end = _ends(use.step, uses, made)
+    _, end = _ends(use.step, uses, match)
     users = uses.users[StepOutput(end)]
-    if made.units is None or len(users) != 1 or users[0] == OUTPUT:
+    if match.units is None or len(users) != 1 or users[0] == OUTPUT:
         return None
     step, trainable = uses.steps[users[0]], uses.owner.trainable
     if not isinstance(step, OpStep) or step.op not in ADDITIONS:
         return None
-    is_last = made.config.get("data_format") != "channels_first"
-    expected = (made.units,), use.read.is_cast, use.read.variable in trainable
+    is_last = match.config.get("data_format") != "channels_first"
+    expected = (match.units,), use.read.is_cast, use.read.variable in trainable
     for read in (uses.reads[value] for value in step.inputs if value in uses.reads):
-        found = read.shape, read.is_cast, read.variable in trainable
-        if is_last and found == expected and len(uses.of[read.variable]) == 1:
+        candidate = read.shape, read.is_cast, read.variable in trainable
+        if is_last and candidate == expected and len(uses.of[read.variable]) == 1:
             return uses.of[read.variable][0]
     return None
 
 
-def _ends(number: int, uses: Uses, made: LayerMatch) -> tuple[Value, int]:
-    """Return the tensor on which a layer is called, and the last step that it does."""
-    ends = _ends_of_op(number, uses, made)
+def _ends(number: int, uses: Uses, match: LayerMatch) -> tuple[Value, int]:
+    """Return the input of a layer call, and the last step that the layer replaces."""
+    ends = _ends_of_op(number, uses, match)
     blocks = _blocks(ends, uses)
-    is_dilated = blocks and [*blocks[2]] == made.config.get("dilation_rate")
+    is_dilated = blocks and [*blocks[2]] == match.config.get("dilation_rate")
     return blocks[:2] if blocks and is_dilated else ends
 
 
 def _blocks(
     ends: tuple[Value, int], uses: Uses
 ) -> tuple[Value, int, list[int], list[int]] | None:
-    """Return what `tf.nn.convolution` dilates if the ends are between blocks, or None.
+    """Return the parts of a dilated `tf.nn.convolution`, or None.
 
     SpaceToBatchND, Conv2D, BatchToSpaceND -> the input, the last step, the rates, and
     the zeros in front of each axis.
@@ -185,32 +187,32 @@ def _blocks(
 
 
 def _starts(value: Value, steps: Sequence[Step]) -> list[int] | None:
-    """Return the first column of a matrix whose second one may be unknown, or None."""
-    known, step = constant(value), op_of(value, steps)
-    if known is not None:
-        return known[:, 0].tolist() if known.ndim == 2 else None
+    """Return the first column of a matrix if it is constant, or None."""
+    array, step = constant(value), op_of(value, steps)
+    if array is not None:
+        return array[:, 0].tolist() if array.ndim == 2 else None
     if step is not None and step.op in ("Identity", "StridedSlice"):
         return _starts(step.inputs[0], steps)  # all rows of it: a row for each rate
     if not is_op(step, "Pack"):
         return None
     rows = [op_of(row, steps) for row in step.inputs]
     firsts = [constant(row.inputs[0]) for row in rows if is_op(row, "Pack")]
-    found = [int(first) for first in firsts if first is not None and first.size == 1]
-    return found if len(found) == len(rows) else None
+    starts = [int(first) for first in firsts if first is not None and first.size == 1]
+    return starts if len(starts) == len(rows) else None
 
 
-def _ends_of_op(number: int, uses: Uses, made: LayerMatch) -> tuple[Value, int]:
-    """Return the same for the op itself.
+def _ends_of_op(number: int, uses: Uses, match: LayerMatch) -> tuple[Value, int]:
+    """Return the same as `_ends`, without a dilation around the op.
 
     `tf.tensordot` and `K.dot` reshape a tensor to a matrix, multiply it, and give the
     product the sizes that the tensor had. A Dense does all of that.
     """
-    row = _row(number, uses) if made.class_name == "Conv1D" else None
+    row = _row(number, uses) if match.class_name == "Conv1D" else None
     if row is not None:
         return row
     step, users = op_of(StepOutput(number), uses.steps), uses.users[StepOutput(number)]
     if step is None or step.op != "MatMul" or len(users) != 1:
-        return inputs_of(uses.steps[number])[made.tensor], number
+        return inputs_of(uses.steps[number])[match.tensor], number
     as_it_is = step.inputs[0], number
     last = None if users[0] == OUTPUT else op_of(StepOutput(users[0]), uses.steps)
     before = op_of(step.inputs[0], uses.steps)
@@ -228,9 +230,9 @@ def _ends_of_op(number: int, uses: Uses, made: LayerMatch) -> tuple[Value, int]:
 
 
 def _row(number: int, uses: Uses) -> tuple[Value, int] | None:
-    """Return the sequence of which a step takes an image with one row, and the end.
+    """If a Conv2D is a Conv1D in disguise, return its input and its last step.
 
-    None where it takes no such image, or does not take the row out again.
+    ExpandDims, Conv2D, Squeeze -> the 3-D input, and the Squeeze. None otherwise.
     """
     step, users = op_of(StepOutput(number), uses.steps), uses.users[StepOutput(number)]
     if step is None or len(users) != 1 or users[0] == OUTPUT:
@@ -245,7 +247,7 @@ def _row(number: int, uses: Uses) -> tuple[Value, int] | None:
 
 
 def _has_sizes_of(value: Value, tensors: set[Value], steps: Sequence[Step]) -> bool:
-    """Return whether sizes are computed from the shape of one of some tensors."""
+    """Return whether a value is computed from the shape of one of some tensors."""
     waiting, seen = [value], {value}
     while waiting and len(seen) < limits.SIZE_STEPS:
         step = op_of(waiting.pop(), steps)
@@ -253,7 +255,7 @@ def _has_sizes_of(value: Value, tensors: set[Value], steps: Sequence[Step]) -> b
             continue
         if step.op == "Shape" and step.inputs[0] in tensors:
             return True
-        new = [one for one in step.inputs if one not in seen]
+        new = [item for item in step.inputs if item not in seen]
         seen.update(new)
         waiting += new
     return False

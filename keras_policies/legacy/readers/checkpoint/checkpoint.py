@@ -153,8 +153,8 @@ class Checkpoint:
         total = 0
         for key, place in places.items():
             part, shape = self.entries.get(key), _sizes(place, entry.shape)
-            found = None if part is None else (part.shape, part.dtype, part.places)
-            if found != (shape, entry.dtype, ()):
+            actual = None if part is None else (part.shape, part.dtype, part.places)
+            if actual != (shape, entry.dtype, ()):
                 reason = (
                     f"corrupt: a slice of {entry.key!r} is missing or does not fit."
                 )
@@ -174,10 +174,10 @@ class Checkpoint:
         entry = self.entries[key]
         if not entry.places:
             return _read_tensor(entry)
-        whole: Array = aligned.zeros(entry.shape, entry.dtype)
+        tensor: Array = aligned.zeros(entry.shape, entry.dtype)
         for place in entry.places:
-            whole[place] = self.read_slice(key, place)
-        return whole
+            tensor[place] = self.read_slice(key, place)
+        return tensor
 
     def read_slice(self, key: str, place: Place) -> Array:
         """Return a slice of a partitioned variable, as it is stored."""
@@ -240,10 +240,10 @@ def _text(key: bytes) -> str:
 
 def _places(key: str, parsed: Message, shape: tuple[int, ...]) -> tuple[Place, ...]:
     """Return where the slices of a message `BundleEntry` are in the tensor."""
-    found = [place_of(item, shape) for item in parsed.slices]
-    if None in found or (found and parsed.dtype == STRING):
+    places = [place_of(item, shape) for item in parsed.slices]
+    if None in places or (places and parsed.dtype == STRING):
         raise LegacyModelError(f"corrupt: a slice of {key!r} is not in {shape}.")
-    return tuple(place for place in found if place is not None)
+    return tuple(place for place in places if place is not None)
 
 
 def _check_entry(key: str, parsed: Message, shape: tuple[int, ...]) -> None:
@@ -351,13 +351,13 @@ def _is_inside(axis: slice, size: int) -> bool:
     return axis == slice(None) or ((axis.start, axis.stop) == (start, stop) != (0, 0))
 
 
-def _sizes(found: Place, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _sizes(place: Place, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of the values at a place."""
-    every = (axis.indices(n) for axis, n in zip(found, shape, strict=True))
-    return tuple(stop - start for start, stop, _ in every)
+    ranges = (axis.indices(n) for axis, n in zip(place, shape, strict=True))
+    return tuple(stop - start for start, stop, _ in ranges)
 
 
-def slice_key(name: str, found: Place) -> bytes:
+def slice_key(name: str, place: Place) -> bytes:
     r"""Return the key of a slice.
 
     Example:
@@ -367,7 +367,7 @@ def slice_key(name: str, found: Place) -> bytes:
     text = name.encode().replace(b"\0", b"\0\xff")
     ends = [
         WHOLE if axis == slice(None) else (axis.start, axis.stop - axis.start)
-        for axis in found
+        for axis in place
     ]
     rank = bytes([1, len(ends)]) if ends else b"\0"
     numbers = b"".join(_number(number) for pair in ends for number in pair)

@@ -31,14 +31,14 @@ BOOKKEEPING = frozenset(NO_WEIGHTS.split())
 
 def children_of(nodes: Sequence[Message]) -> list[Edges]:
     """Return the edges of each message; edges to no object are refused."""
-    every = [{child.local_name: child.node_id for child in n.children} for n in nodes]
-    for number, edges in enumerate(every):
+    graph = [{child.local_name: child.node_id for child in n.children} for n in nodes]
+    for number, edges in enumerate(graph):
         if any(not 0 <= child < len(nodes) for child in edges.values()):
             raise LegacyModelError(
                 f"corrupt: object {number} refers to an object beyond the "
                 f"{len(nodes)} there are."
             )
-    return every
+    return graph
 
 
 @dataclasses.dataclass
@@ -132,5 +132,5 @@ class ObjectGraph:
         listed = self.children[node].get("variables")
         order = [] if listed is None else self.children[listed].values()
         self._steps.spend(len(order))
-        every = dict.fromkeys((*order, *weights))
-        return {child: weights[child] for child in every if child in weights}
+        in_order = dict.fromkeys((*order, *weights))
+        return {child: weights[child] for child in in_order if child in weights}

@@ -160,7 +160,7 @@ message KerasMetadata { repeated KerasObject nodes = 1; }
 
 
 class CorruptError(Exception):
-    """Encoded data is broken; whoever knows what it is makes a `LegacyModelError`."""
+    """Encoded data is corrupt; the caller turns this into a `LegacyModelError`."""
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:

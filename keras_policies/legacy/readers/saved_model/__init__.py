@@ -1,1 +1,1 @@
-"""SavedModel folders: the object graph and what hangs on it."""
+"""SavedModel folders: the object graph, its functions and tables."""

@@ -40,7 +40,7 @@ class Lazy(Mapping[K, V], Generic[K, S, V]):
         self._path = path
         self._find_sources = sources
         self._make = make
-        self._made: dict[K, V] = {}
+        self._items: dict[K, V] = {}
 
     @functools.cached_property
     def _sources(self) -> Mapping[K, S]:
@@ -48,11 +48,11 @@ class Lazy(Mapping[K, V], Generic[K, S, V]):
             return self._find_sources()
 
     def __getitem__(self, key: K) -> V:
-        if key not in self._made:
+        if key not in self._items:
             source = self._sources[key]
             with corrupt(self._path):
-                self._made[key] = self._make(source)
-        return self._made[key]
+                self._items[key] = self._make(source)
+        return self._items[key]
 
     def __contains__(self, key: object) -> bool:
         return key in self._sources

@@ -119,7 +119,9 @@ def meta_graph_of(folder: pathlib.Path) -> Message:
         )
     if not parsed.meta_graphs:
         raise LegacyModelError("no model in it: truncated or corrupt.")
-    served = (one for one in parsed.meta_graphs if SERVE in one.meta_info_def.tags)
+    served = (
+        graph for graph in parsed.meta_graphs if SERVE in graph.meta_info_def.tags
+    )
     return next(served, parsed.meta_graphs[0])
 
 

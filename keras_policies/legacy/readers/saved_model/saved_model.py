@@ -61,10 +61,10 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
 
 
 def _of_graph(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
-    """Return what TensorFlow 1 wrote, without objects."""
+    """Return the model in a file of TensorFlow 1, which has no objects."""
     with located(path):
-        found = tensorflow_1.read(path, meta_graph)
-    weights = [found.variables[number] for number in found.layers[0].variables]
+        traced = tensorflow_1.read(path, meta_graph)
+    weights = [traced.variables[number] for number in traced.layers[0].variables]
     return LegacyModel(
         path=str(path),
         format="SavedModel",
@@ -75,7 +75,7 @@ def _of_graph(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
         training_config=None,
         optimizer=LegacyOptimizerState(),
         inputs=_inputs(meta_graph),
-        traced=found,
+        traced=traced,
     )
 
 
@@ -86,9 +86,9 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
     by_layer = {name: graph.weights(node) for name, node in layers.items()}
     if opened.is_signature:
         by_layer = {"": traced_layers.weights_of_signature(opened)}
-    every: dict[int, LegacyWeight] = {}  # of layers that share one, the first has it
+    by_node: dict[int, LegacyWeight] = {}  # of layers that share one, the first has it
     for variables in by_layer.values():
-        every |= {node: w for node, w in variables.items() if node not in every}
+        by_node |= {node: w for node, w in variables.items() if node not in by_node}
     config = root.get("config")
     if isinstance(config, dict) and config.get(traced_layers.WITHOUT_CONFIG):
         config = None
@@ -103,7 +103,7 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
     dtypes = ((at, graph.metadata.get(node, {}).get("dtype")) for at, node in walk)
     inner = {at: dtype for at, dtype in dtypes if policy_name(dtype) is not None}
     version = opened.meta_graph.meta_info_def.tensorflow_version
-    there = {opened.in_checkpoint[node]: item for node, item in every.items()}
+    there = {opened.in_checkpoint[node]: item for node, item in by_node.items()}
     slots = slot_variables(opened.checkpoint, opened.checkpoint_nodes, there)
     return LegacyModel(
         path=str(path),
@@ -116,12 +116,12 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
         inputs=_inputs(opened.meta_graph),
         training_config=root.get("training_config"),
         optimizer=optimizer_state(
-            graph, graph.children[0].get("optimizer"), every, slots
+            graph, graph.children[0].get("optimizer"), by_node, slots
         ),
         vocabularies=learned,
         inner_policies=inner,
         states=_states(graph),
-        traced=traced_layers.read(opened, every),
+        traced=traced_layers.read(opened, by_node),
     )
 
 

@@ -47,7 +47,7 @@ class State:
         if any(node.op in VARIABLE_OPS for node in nodes):
             self._checkpoint = Checkpoint(folder / VARIABLES, folder)
         for node in nodes:
-            if node.op == "ConcatV2" and _whole(node.name) in self._entries:
+            if node.op == "ConcatV2" and _joined_name(node.name) in self._entries:
                 node.op = "VariableV2"  # its parts are stored together
         self.graph = Subgraphs(nodes, library.reader, library.functions, library.values)
         self.numbers = {node.name: number for number, node in enumerate(nodes, 1)}
@@ -61,9 +61,9 @@ class State:
     def trainable(self) -> Iterator[int]:
         """Yield the numbers of the variables that were trained.
 
-        All of them if the file does not say which.
+        These are all variables if the file does not say which were trained.
         """
-        names = {_name(one) for one in self._declared(TRAINED)}
+        names = {_name(item) for item in self._declared(TRAINED)}
         parts = names & self._parts.keys()
         names |= {f"{self._parts[name].full_name}{JOINED}" for name in parts}
         for name, number in self.numbers.items():
@@ -83,7 +83,7 @@ class State:
         if checkpoint is None:
             return None
         shared = node.attributes.get("shared_name")
-        for key in (name, shared, _whole(name), self._keys.get(name)):
+        for key in (name, shared, _joined_name(name), self._keys.get(name)):
             if key in checkpoint.entries:
                 return checkpoint.weight(key, name)
         part = self._parts.get(name)
@@ -100,22 +100,22 @@ class State:
     def _keys(self) -> dict[str, str]:
         """The keys of variables by their names, in a checkpoint of a Keras model.
 
-        Without those names that several variables have.
+        Names that several variables have are not in it.
         """
         nodes = () if self._checkpoint is None else self._checkpoint.nodes()
-        every = [one for node in nodes for one in node.attributes]
-        count = collections.Counter(one.full_name for one in every)
-        single = (one for one in every if count[one.full_name] == 1)
-        return {one.full_name: one.checkpoint_key for one in single}
+        attributes = [item for node in nodes for item in node.attributes]
+        count = collections.Counter(item.full_name for item in attributes)
+        single = (item for item in attributes if count[item.full_name] == 1)
+        return {item.full_name: item.checkpoint_key for item in single}
 
     @functools.cached_property
     def _parts(self) -> dict[str, Message]:
         """The messages `SliceInfo` of variables that are parts, by their names."""
-        every = self._declared(DECLARED) + self._declared(TRAINED)
+        declared = self._declared(DECLARED) + self._declared(TRAINED)
         return {
-            _name(one): one.save_slice_info_def
-            for one in every
-            if one.HasField("save_slice_info_def")
+            _name(item): item.save_slice_info_def
+            for item in declared
+            if item.HasField("save_slice_info_def")
         }
 
     def _declared(self, collection: str) -> list[Message]:
@@ -139,12 +139,14 @@ class State:
         }
 
     def _table(self, fill: Node) -> Table | None:
-        """Return what a node fills a table with, or None if the file does not say."""
+        """Return what a node fills a table with, or None if it is computed."""
         table = self.graph.source(fill.inputs[0])
         if fill.op in FROM_TENSORS:
             dtypes = (table.attributes[key] for key in ("key_dtype", "value_dtype"))
-            found = [*map(self._values, fill.inputs[1:], dtypes)]
-            keys, values = (None if one is None else one.reshape(-1) for one in found)
+            columns = [*map(self._values, fill.inputs[1:], dtypes)]
+            keys, values = (
+                None if column is None else column.reshape(-1) for column in columns
+            )
             return None if keys is None or values is None else Table(keys, values)
         name = self._assets.get(f"{self.graph.source(fill.inputs[1]).name}:0", "")
         return tables.of_columns(tables.lines_of(self._folder, name), fill, table)
@@ -153,25 +155,25 @@ class State:
     def _assets(self) -> dict[str, str]:
         """The names of assets, by those of the tensors that hold their paths."""
         stored = self._collections[ASSETS].any_list.value
-        every = [protos.parse("AssetFile", one.value) for one in stored]
-        return {asset.tensor_info.name: asset.filename for asset in every}
+        assets = [protos.parse("AssetFile", item.value) for item in stored]
+        return {asset.tensor_info.name: asset.filename for asset in assets}
 
-    def _values(self, taken: Output, dtype: str) -> Array | None:
+    def _values(self, output: Output, dtype: str) -> Array | None:
         """Return the keys or the values of a table, or None if they are computed."""
-        node = self.graph.source(taken)
+        node = self.graph.source(output)
         if node.op == "Const":
             values = tables.checked(node.name, node.attributes["value"], "bifO")
             return values if dtype == "string" else values.astype(dtype)
-        ends = [self.graph.source(one).attributes.get("value") for one in node.inputs]
-        known = [int(end) for end in ends if end is not None]
-        if node.op != "Range" or len(known) != len(ends):
+        ends = [self.graph.source(item).attributes.get("value") for item in node.inputs]
+        bounds = [int(end) for end in ends if end is not None]
+        if node.op != "Range" or len(bounds) != len(ends):
             return None
-        numbers = range(*known)
+        numbers = range(*bounds)
         is_short = len(numbers) <= limits.VOCABULARY_TOKENS
         return np.array(numbers, dtype) if is_short else None
 
 
-def _whole(name: str) -> str:
+def _joined_name(name: str) -> str:
     """Return the name of the variable whose parts a node joins, or ""."""
     return name.removesuffix(JOINED) if name.endswith(JOINED) else ""
 

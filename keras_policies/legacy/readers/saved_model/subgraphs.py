@@ -65,10 +65,10 @@ class Subgraphs:
     ) -> None:
         self._messages = {node.name: node for node in nodes}
         self._reader, self._library, self._values = reader, library, values
-        self.made: dict[str, Function] = {}  # those of conditions and loops
+        self.inner_functions: dict[str, Function] = {}  # those of conditions and loops
         self._node = functools.cache(self._read)
-        self._while = functools.cache(self._made_while)
-        self._if = functools.cache(self._made_if)
+        self._while = functools.cache(self._while_node)
+        self._if = functools.cache(self._if_node)
         self._conditions: dict[str, Condition] = {}  # under which nodes are computed
         self._choices: dict[str, tuple[Output, bool]] = {}  # see `_choice`
 
@@ -93,9 +93,9 @@ class Subgraphs:
             if message.op in ops:
                 yield self._node(name)
 
-    def source(self, taken: Output) -> Node:
-        """Return the node that makes a tensor, before it is only passed on."""
-        node = self._node(taken.node)
+    def source(self, output: Output) -> Node:
+        """Return the node that makes a tensor, skipping Cast and Identity."""
+        node = self._node(output.node)
         while node.op in ("Cast", "Identity") and node.inputs:
             self._values.spend()
             node = self._node(node.inputs[0].node)
@@ -110,26 +110,26 @@ class Subgraphs:
             LegacyModelError: if a node cannot be in a function; it is named.
         """
         starts = frozenset(feeds)
-        nodes, fed = self.part(fetches, starts.__contains__)
-        captured = [taken for taken in fed if taken not in starts]
-        replaced, made = {}, {}
-        arguments = [f"{one.node}:{i}" for i, one in enumerate([*feeds, *captured])]
-        for taken, argument in zip([*feeds, *captured], arguments, strict=True):
-            replaced[taken] = Output(argument)
-            if taken not in starts and self.op(taken.node).startswith("Variable"):
-                read = Node(taken.node, "ReadVariableOp", (replaced[taken],), {})
-                replaced[taken], made[taken.node] = Output(taken.node), read
+        nodes, fed = self.subgraph(fetches, starts.__contains__)
+        captured = [output for output in fed if output not in starts]
+        replaced, new_nodes = {}, {}
+        arguments = [f"{item.node}:{i}" for i, item in enumerate([*feeds, *captured])]
+        for output, argument in zip([*feeds, *captured], arguments, strict=True):
+            replaced[output] = Output(argument)
+            if output not in starts and self.op(output.node).startswith("Variable"):
+                read = Node(output.node, "ReadVariableOp", (replaced[output],), {})
+                replaced[output], new_nodes[output.node] = Output(output.node), read
 
-        def value(taken: Output) -> Output:
-            return replaced[taken] if taken in replaced else self._moved(taken)
+        def value(output: Output) -> Output:
+            return replaced[output] if output in replaced else self._moved(output)
 
         for node in nodes:
             inputs = tuple(map(value, node.inputs))
-            made[node.name] = dataclasses.replace(node, inputs=inputs)
+            new_nodes[node.name] = dataclasses.replace(node, inputs=inputs)
         outputs = tuple(map(value, fetches))
-        return Function(name, tuple(arguments), made, outputs), captured
+        return Function(name, tuple(arguments), new_nodes, outputs), captured
 
-    def part(
+    def subgraph(
         self, fetches: Iterable[Output], is_fed: Callable[[Output], bool]
     ) -> tuple[list[Node], list[Output]]:
         """Return the nodes that tensors need, and the tensors where these begin.
@@ -140,32 +140,32 @@ class Subgraphs:
         fed: dict[Output, None] = {}
         waiting = [*fetches][::-1]
         while waiting:
-            taken = waiting.pop()
-            if is_fed(taken) or self.op(taken.node) in (*VARIABLE_OPS, *TABLE_OPS):
-                fed[taken] = None
+            output = waiting.pop()
+            if is_fed(output) or self.op(output.node) in (*VARIABLE_OPS, *TABLE_OPS):
+                fed[output] = None
                 continue
-            moved = self._moved(taken)
+            moved = self._moved(output)
             if moved.node not in nodes:
                 nodes[moved.node] = node = self._converted(moved.node)
                 self._values.spend(1 + len(node.inputs))
                 waiting += node.inputs[::-1]
         return [*nodes.values()], [*fed]
 
-    def _moved(self, taken: Output) -> Output:
+    def _moved(self, output: Output) -> Output:
         """Return the output of an `If` or a `While` that a tensor becomes."""
-        op = self.op(taken.node)
-        if op in MERGES and not self._is_loop(taken.node):
-            if taken.position:
-                raise _refused(self._node(taken.node), "is asked which branch it took")
-            merges = self._together(taken.node)
-            return Output(merges[0], "", merges.index(taken.node))
+        op = self.op(output.node)
+        if op in MERGES and not self._is_loop(output.node):
+            if output.position:
+                raise _refused(self._node(output.node), "is asked which branch it took")
+            merges = self._merges_of_condition(output.node)
+            return Output(merges[0], "", merges.index(output.node))
         if op in EXITS:
-            switch = self._input(taken.node, SWITCHES).name
+            switch = self._input(output.node, SWITCHES).name
             loop = self._input(switch, ("LoopCond",)).name
             switches = self._rounds[loop]
             self._values.spend(len(switches))
             return Output(loop, "", switches.index(switch))
-        return taken
+        return output
 
     def _converted(self, name: str) -> Node:
         op = self.op(name)
@@ -198,41 +198,41 @@ class Subgraphs:
         self, name: str, feeds: Sequence[Output], fetches: Sequence[Output]
     ) -> str:
         """Make a function of a condition or a loop; return its name."""
-        self.made[name], _ = self.function(name, feeds, fetches)
+        self.inner_functions[name], _ = self.function(name, feeds, fetches)
         return name
 
     # Conditions.
 
-    def _made_if(self, first: str) -> Node:
+    def _if_node(self, first: str) -> Node:
         """Return the `If` that the merges around a first one become."""
         predicate, is_swapped = self._choice(first)
-        pairs = [self._node(merge).inputs for merge in self._together(first)]
+        pairs = [self._node(merge).inputs for merge in self._merges_of_condition(first)]
         branches = [[pair[side ^ is_swapped] for pair in pairs] for side in (0, 1)]
 
-        def is_fed(taken: Output) -> bool:
-            is_switch = self.op(taken.node) in SWITCHES
-            return is_switch and self._predicate(taken.node) == predicate
+        def is_fed(output: Output) -> bool:
+            is_switch = self.op(output.node) in SWITCHES
+            return is_switch and self._predicate(output.node) == predicate
 
         fed = dict.fromkeys(
-            one for ends in branches for one in self.part(ends, is_fed)[1]
+            item for ends in branches for item in self.subgraph(ends, is_fed)[1]
         )
         otherwise, then = (
             self._inner(f"{first}/{side}", [*fed], ends)
             for side, ends in zip(("else", "then"), branches, strict=True)
         )
         outside = (
-            self._node(one.node).inputs[0] if is_fed(one) else one for one in fed
+            self._node(item.node).inputs[0] if is_fed(item) else item for item in fed
         )
         attributes = {"then_branch": then, "else_branch": otherwise}
         return Node(first, "If", (predicate, *outside), attributes)
 
-    def _together(self, merge: str) -> list[str]:
+    def _merges_of_condition(self, merge: str) -> list[str]:
         """Return the merges of the same condition, in order."""
-        choice, every = self._choice(merge), self._merges[_scope(merge)]
-        self._values.spend(len(every))
-        for other in every:
-            self._settle(other)
-        return [other for other in every if self._choices.get(other) == choice]
+        choice, merges = self._choice(merge), self._merges[_scope(merge)]
+        self._values.spend(len(merges))
+        for other in merges:
+            self._find_conditions(other)
+        return [other for other in merges if self._choices.get(other) == choice]
 
     @functools.cached_property
     def _merges(self) -> dict[str, list[str]]:
@@ -245,21 +245,21 @@ class Subgraphs:
 
     def _predicate(self, switch: str) -> Output:
         """Return the tensor that decides a switch."""
-        taken = self._node(switch).inputs[1]
-        while self.op(taken.node) == "Identity":
+        output = self._node(switch).inputs[1]
+        while self.op(output.node) == "Identity":
             self._values.spend()
-            taken = self._node(taken.node).inputs[0]
-        return taken
+            output = self._node(output.node).inputs[0]
+        return output
 
     def _choice(self, merge: str) -> tuple[Output, bool]:
-        """Return what decides a merge, and whether its first input is what is true."""
-        self._settle(merge)
+        """Return the predicate of a merge, and whether its first input is for True."""
+        self._find_conditions(merge)
         if merge not in self._choices:
             raise _refused(self._node(merge), "is no part of a tf.cond")
         return self._choices[merge]
 
-    def _settle(self, end: str) -> None:
-        """Find under which conditions a node, and all before it, are computed."""
+    def _find_conditions(self, end: str) -> None:
+        """Find the conditions under which a node and its inputs are computed."""
         waiting, entered = [end], set()
         while waiting:
             name = waiting[-1]
@@ -267,53 +267,55 @@ class Subgraphs:
                 waiting.pop()
                 continue
             before = self._before(name)
-            left = [one.node for one in before if one.node not in self._conditions]
-            if not left:
+            undecided = [
+                item.node for item in before if item.node not in self._conditions
+            ]
+            if not undecided:
                 self._conditions[name] = self._condition(name, before)
             elif name in entered:
                 raise LegacyModelError(f"corrupt: the graph has a cycle at {name!r}.")
             entered.add(name)
-            waiting += left
+            waiting += undecided
 
     def _before(self, name: str) -> list[Output]:
-        """Return the inputs of a node, those that only say when it runs, too."""
+        """Return the inputs of a node, with its control inputs."""
         self.op(name)
-        taken = [self.output(text) for text in self._messages[name].input]
-        return [one for one in taken if self.op(one.node) not in NEXTS]
+        inputs = [self.output(text) for text in self._messages[name].input]
+        return [item for item in inputs if self.op(item.node) not in NEXTS]
 
     def _condition(self, name: str, before: Sequence[Output]) -> Condition:
-        every = [self._after(one) for one in before]
-        conditions: Condition = frozenset().union(*every)
+        conditions_of_inputs = [self._after(item) for item in before]
+        conditions: Condition = frozenset().union(*conditions_of_inputs)
         self._values.spend(1 + len(before) + len(conditions))
         if self.op(name) in MERGES and len(before) == 2:
-            first, second = every
-            choices = [one for one in first if (one[0], 1 - one[1]) in second]
+            first, second = conditions_of_inputs
+            choices = [item for item in first if (item[0], 1 - item[1]) in second]
             if len(choices) == 1:
                 ((predicate, side),) = choices
                 self._choices[name] = predicate, bool(side)
                 conditions -= {(predicate, 0), (predicate, 1)}
         return conditions
 
-    def _after(self, taken: Output) -> Condition:
-        """Return under which conditions a tensor is there."""
-        conditions = self._conditions[taken.node]
-        if self.op(taken.node) in SWITCHES:
-            predicate = self._predicate(taken.node)
+    def _after(self, output: Output) -> Condition:
+        """Return the conditions under which a tensor exists."""
+        conditions = self._conditions[output.node]
+        if self.op(output.node) in SWITCHES:
+            predicate = self._predicate(output.node)
             if self.op(predicate.node) != "LoopCond":
-                return conditions | {(predicate, taken.position)}
+                return conditions | {(predicate, output.position)}
         return conditions
 
     # Loops.
 
     def _is_loop(self, merge: str) -> bool:
-        taken = self._node(merge).inputs
-        return any(self.op(one.node) in (*ENTERS, *NEXTS) for one in taken)
+        inputs = self._node(merge).inputs
+        return any(self.op(item.node) in (*ENTERS, *NEXTS) for item in inputs)
 
     def _input(self, name: str, ops: Sequence[str]) -> Node:
         """Return the node with one of some ops that a node takes."""
-        for one in self._node(name).inputs:
-            if self.op(one.node) in ops:
-                return self._node(one.node)
+        for item in self._node(name).inputs:
+            if self.op(item.node) in ops:
+                return self._node(item.node)
         raise _refused(self._node(name), "is no part of a tf.while_loop")
 
     @functools.cached_property
@@ -326,7 +328,7 @@ class Subgraphs:
                 switches[decides].append(node.name)
         return switches
 
-    def _made_while(self, name: str) -> Node:
+    def _while_node(self, name: str) -> Node:
         """Return the `While` that the loop around a `LoopCond` becomes."""
         switches = self._rounds[name]
         merges = [self._input(switch, MERGES).name for switch in switches]
@@ -335,28 +337,28 @@ class Subgraphs:
         rounds = [Output(switch, "", 1) for switch in switches]
         goes_on = [self._node(name).inputs[0]]
         ends = [self._input(merge, NEXTS).inputs[0] for merge in merges]
-        found = [*self._fixed(goes_on, starts), *self._fixed(ends, rounds)]
-        fixed = [*dict.fromkeys(found)]
+        invariants = [*self._fixed(goes_on, starts), *self._fixed(ends, rounds)]
+        fixed = [*dict.fromkeys(invariants)]
         attributes = {
             "cond": self._inner(f"{name}/cond", [*starts, *fixed], goes_on),
             "body": self._inner(f"{name}/body", [*rounds, *fixed], [*ends, *fixed]),
         }
         entering = [Output(self._input(merge, ENTERS).name) for merge in merges]
         outside = tuple(
-            self._node(one.node).inputs[0] if self.op(one.node) in ENTERS else one
-            for one in (*entering, *fixed)
+            self._node(item.node).inputs[0] if self.op(item.node) in ENTERS else item
+            for item in (*entering, *fixed)
         )
         return Node(name, "While", outside, attributes)
 
     def _fixed(
         self, fetches: Sequence[Output], feeds: Sequence[Output]
     ) -> list[Output]:
-        """Return what a loop takes besides `feeds`, which stays the same."""
+        """Return the loop invariants: inputs of a loop besides `feeds`."""
         fed = frozenset(feeds)
-        _, needed = self.part(
-            fetches, lambda one: one in fed or self.op(one.node) in ENTERS
+        _, needed = self.subgraph(
+            fetches, lambda item: item in fed or self.op(item.node) in ENTERS
         )
-        return [one for one in needed if one not in fed]
+        return [item for item in needed if item not in fed]
 
 
 def _scope(name: str) -> str:

@@ -51,7 +51,7 @@ class Tables:
             layer = self._children[layer].get(edge, layer)
         edges = self._children[layer]
         table = next((edges[name] for name in TABLES if name in edges), None)
-        content = None if table is None else self._held(table, "iO")
+        content = None if table is None else self._content(table, "iO")
         if isinstance(content, Table):
             keys, values = (part.reshape(-1).tolist() for part in content)
             return keys, values
@@ -62,8 +62,8 @@ class Tables:
         return {at: at for at, edges in enumerate(self._children) if CREATE in edges}
 
     def content(self, table: int) -> Table | None:
-        """Return what is in a table, or None if the file does not hold it."""
-        stored = self._held(table, "bifO")
+        """Return the content of a table, or None if it is not in the file."""
+        stored = self._content(table, "bifO")
         if isinstance(stored, list):
             fill, *_ = self._nodes(table, FILL, lambda node: node.op in FROM_FILE)
             create, *_ = self._nodes(table, CREATE, _has_dtypes)
@@ -75,7 +75,7 @@ class Tables:
             raise LegacyModelError(f"corrupt: a table has keys of shape {shapes}.")
         return stored
 
-    def _held(self, table: int, kinds: str) -> Table | list[bytes] | None:
+    def _content(self, table: int, kinds: str) -> Table | list[bytes] | None:
         """Return the content of a table, or the lines of the file that fills it.
 
         The kinds are those of numpy that constants of the graph may have.
@@ -87,8 +87,12 @@ class Tables:
     ) -> list[Node]:
         """Return the nodes of a function of a table that are wanted, at least one."""
         function = self._objects.nodes[self._children[table][edge]].function
-        every = map(self._objects.library.functions.get, function.concrete_functions)
-        nodes = [n for one in every if one for n in one.nodes.values() if wanted(n)]
+        functions = map(
+            self._objects.library.functions.get, function.concrete_functions
+        )
+        nodes = [
+            n for item in functions if item for n in item.nodes.values() if wanted(n)
+        ]
         if not nodes:
             raise LegacyModelError(f"corrupt: the function {edge} of a table is empty.")
         return nodes
@@ -104,19 +108,19 @@ class Tables:
                 read = objects.checkpoint.read
                 stored = Table(read(f"{key}{KEYS}"), read(f"{key}{VALUES}"))
                 if stored.keys.ndim == 2:
-                    stored = self._filled(table, stored)
+                    stored = self._without_empty_rows(table, stored)
                 return stored if stored.keys.size else None
         return None
 
-    def _filled(self, table: int, stored: Table) -> Table:
-        """Return what is in a dense table, whose keys and values are stored as rows.
+    def _without_empty_rows(self, table: int, stored: Table) -> Table:
+        """Return the content of a dense table, whose keys and values are rows.
 
         Two keys stand for rows that are empty, and for rows that were deleted.
         """
         dense, *_ = self._nodes(table, CREATE, lambda node: node.op in DENSE)
         is_special = np.zeros(len(stored.keys), bool)
         keys = stored.keys[:, 0]
-        names = {taken.node for taken in dense.inputs}
+        names = {output.node for output in dense.inputs}
         for node in self._nodes(table, CREATE, lambda node: node.name in names):
             is_special |= keys == node.attributes["value"]
         return Table(keys[~is_special], stored.values[~is_special].squeeze(-1))
@@ -144,8 +148,8 @@ class Tables:
             return []
         names = nodes[initialize].function.concrete_functions
         captured = (self._objects.library.trace(name).captures for name in names)
-        every = (number for numbers in captured for number in numbers)
-        return [nodes[number] for number in every if number != table]
+        captures = (number for numbers in captured for number in numbers)
+        return [nodes[number] for number in captures if number != table]
 
 
 def _has_dtypes(node: Node) -> bool:

@@ -39,7 +39,7 @@ Tensors: TypeAlias = dict[str, tuple[Output, TensorSpec]]
 
 
 def read(folder: pathlib.Path, meta_graph: Message) -> TracedFunctions:
-    """Return what is recorded.
+    """Return the traced functions.
 
     The model is the signature `serving_default`, or the first if there is no such.
     """
@@ -65,12 +65,12 @@ def read(folder: pathlib.Path, meta_graph: Message) -> TracedFunctions:
         traces=(trace,),
     )
     # Of signatures, of conditions and loops in them, and of the library; only read.
-    every: Any = signatures.functions, state.graph.made, library.functions
+    mappings: Any = signatures.functions, state.graph.inner_functions, library.functions
     return TracedFunctions(
         layers={0: layer},
         variables=state.variables,
         constants={},
-        functions=collections.ChainMap[str, Function](*every),
+        functions=collections.ChainMap[str, Function](*mappings),
         signatures=signatures.traces,
         tables=state.tables,
     )
@@ -111,14 +111,14 @@ class _Signatures:
             {key: spec for key, (_, spec) in tensors.items()}
             for tensors in self._tensors(name)
         )
-        numbers = tuple(self._state.numbers[one.node] for one in captured)
+        numbers = tuple(self._state.numbers[item.node] for item in captured)
         return ConcreteFunction(f"{PREFIX}{name}", ((), inputs), outputs, numbers)
 
     def _function(self, name: str) -> tuple[Function, list[Output]]:
         """Return the function of a signature, and what it captures."""
         graph, numbers = self._state.graph, self._state.numbers
-        feeds, fetches = ([one for one, _ in s.values()] for s in self._tensors(name))
-        if any(not one.node for one in (*feeds, *fetches)):
+        feeds, fetches = ([item for item, _ in s.values()] for s in self._tensors(name))
+        if any(not item.node for item in (*feeds, *fetches)):
             raise LegacyModelError(
                 f"its signature {name!r} has a sparse tensor; Keras 3 passes dense "
                 "tensors.",
@@ -131,18 +131,18 @@ class _Signatures:
             )
         parsed = self._parsed(fetches, feeds)
         if parsed:
-            after = ", ".join(f"'{one.node}:{one.position}'" for one in parsed)
+            after = ", ".join(f"'{item.node}:{item.position}'" for item in parsed)
             raise LegacyModelError(
                 f"its signature {name!r} takes serialized examples, and Keras 3 does "
                 f"not parse them ({PARSERS[0]}). The tensors after it are {after}.",
                 f"Pass signature='{name}{FEATURES}', which takes these tensors.",
             )
         function, captured = graph.function(f"{PREFIX}{name}", feeds, fetches)
-        for one in captured:
-            is_variable = graph.op(one.node) in subgraphs.VARIABLE_OPS
-            if is_variable and numbers[one.node] not in self._state.variables:
+        for item in captured:
+            is_variable = graph.op(item.node) in subgraphs.VARIABLE_OPS
+            if is_variable and numbers[item.node] not in self._state.variables:
                 raise LegacyModelError(
-                    f"the variable {one.node!r} is not in its checkpoint.",
+                    f"the variable {item.node!r} is not in its checkpoint.",
                     "Copy the whole folder of the model.",
                 )
         return function, captured
@@ -153,8 +153,8 @@ class _Signatures:
         if written is not None:
             return self._named(written.inputs), self._named(written.outputs)
         _, outputs = self._tensors(name.removesuffix(FEATURES))
-        parsed = self._parsed([one for one, _ in outputs.values()], [])
-        features = {(spec := self._feature(one)).name: (one, spec) for one in parsed}
+        parsed = self._parsed([item for item, _ in outputs.values()], [])
+        features = {(spec := self._feature(item)).name: (item, spec) for item in parsed}
         return dict(sorted(features.items())), outputs
 
     def _named(self, items: Iterable[Message]) -> Tensors:
@@ -168,10 +168,12 @@ class _Signatures:
     ) -> list[Output]:
         """Return the tensors that come out of serialized examples."""
         op = self._state.graph.op
-        _, starts = self._state.graph.part(
-            fetches, lambda one: one in feeds or op(one.node) in PARSERS
+        _, starts = self._state.graph.subgraph(
+            fetches, lambda item: item in feeds or op(item.node) in PARSERS
         )
-        return [one for one in starts if one not in feeds and op(one.node) in PARSERS]
+        return [
+            item for item in starts if item not in feeds and op(item.node) in PARSERS
+        ]
 
     def _feature(self, parsed: Output) -> TensorSpec:
         """Return the spec of a feature; sparse ones come before dense ones."""
@@ -187,7 +189,7 @@ class _Signatures:
             )
         if node.op == PARSERS[0]:  # each name is an input
             names = node.inputs[2 + sparse : 2 + sparse + len(attributes["Tdense"])]
-        keys = [self._state.graph.source(one).attributes["value"] for one in names]
+        keys = [self._state.graph.source(item).attributes["value"] for item in names]
         key = np.concatenate([np.ravel(key) for key in keys])[number]
         return TensorSpec(
             (None, *attributes["dense_shapes"][number]),

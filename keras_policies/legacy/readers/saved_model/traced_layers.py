@@ -1,4 +1,4 @@
-"""Reads what the layers of a SavedModel did: their functions, and what these capture.
+"""Reads the traced functions of the layers of a SavedModel, and their captures.
 
 Sources: keras/saving/legacy/saved_model/{save_impl,load}.py,
 tensorflow/core/protobuf/saved_object_graph.proto.
@@ -40,7 +40,7 @@ REGULARIZERS = "regularization_losses"
 
 
 def read(objects: SavedObjects, weights: Weights) -> TracedFunctions:
-    """Return what is recorded; `weights` are those of the model, with their paths."""
+    """Return the traced functions; `weights` are the model's, with their paths."""
     layers, tables = _Layers(objects, weights), Tables(objects)
     path, library = objects.folder / MODEL_FILE, objects.library
     return TracedFunctions(
@@ -158,10 +158,10 @@ class _Traces:
     def signatures(self) -> dict[str, str]:
         """Return `{name of the signature: name of its function}`.
 
-        Of a root without signatures, the functions that are its attributes.
+        If the root has no signatures, these are the functions that are its attributes.
         """
-        found = self._signatures() or self._of_root()
-        return {name: functions[0] for name, functions in found.items()}
+        by_name = self._signatures() or self._of_root()
+        return {name: functions[0] for name, functions in by_name.items()}
 
     def of_signature(self) -> tuple[ConcreteFunction, ...]:
         """Return the traces of a root without Keras metadata: its serving signature's.
@@ -186,8 +186,8 @@ class _Traces:
 
     def _named(self, nodes: Edges) -> dict[str, list[str]]:
         """Return the functions of objects, by their names; without those not traced."""
-        found = ((name, self._functions(node)) for name, node in nodes.items())
-        return {name: functions for name, functions in found if functions}
+        named = ((name, self._functions(node)) for name, node in nodes.items())
+        return {name: functions for name, functions in named if functions}
 
     def under(self, edges: Edges, edge: str) -> tuple[ConcreteFunction, ...]:
         """Return the traces of the functions to which an edge of a layer leads."""
