@@ -149,12 +149,12 @@ def of_tf_keras(config: Config, custom_objects: CustomObjects) -> Config:
     """
     if "optimizer" not in config and "dynamic" not in config:
         return config
-    from keras_policies.legacy.plan import objectives
+    from keras_policies.legacy.plan import training
 
     written = {"class_name": "LossScaleOptimizer", "config": config}
-    inner, scale, _ = objectives.unwrapped(written)
+    inner, scale, _ = training.unwrapped(written)
     with keras_internals.custom_object_scope(custom_objects):
-        converted = objectives.keras_optimizer(inner)
+        converted = training.keras_optimizer(inner)
     return {"inner_optimizer": converted, "loss_scale": scale}
 
 

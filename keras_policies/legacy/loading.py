@@ -179,10 +179,10 @@ def rebuild(
 ) -> build.Built:
     """Read a legacy file, plan its model and build it, with a progress bar.
 
-    A class of the file that only has the name of one of Keras's is rebuilt like any
-    other whose class is missing: its config, its weights or its outputs show it. Where that
-    does not help, a model that lists its layers becomes its traced function: a config
-    does not say which masks the lost layers in it make or change.
+    A class of the file that only has the name of one of Keras's counts as missing: its
+    config, its weights or its outputs show it. Where that does not help, a model that
+    lists its layers becomes its traced function: a config does not say which masks
+    layers make or change whose classes are missing.
 
     User-defined classes are those of the surrounding `custom_object_scope`. The errors
     are those of `load_model`, and Keras3ModelError.

@@ -20,7 +20,7 @@ from keras_policies.legacy.bytecode import marshalled, values
 from keras_policies.legacy.bytecode.follow import follow
 from keras_policies.legacy.bytecode.values import Call, Ref
 from keras_policies.legacy.guards import limits
-from keras_policies.legacy.plan import bytecode
+from keras_policies.legacy.plan import lambdas
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "explicit_lso" / "model.h5"
 ARCHIVE = legacy_files.FOLDER / "lambdas.tar.xz"
@@ -233,7 +233,7 @@ def test_the_python_that_compiled_code_is_told(writer, folder):
         config = json.loads(file.attrs["model_config"])
     held = config["config"]["layers"][1]["config"]["function"]
     held = held["config"]["code"] if isinstance(held, dict) else held[0]
-    assert bytecode.read(held).python == WRITERS[writer]
+    assert lambdas.read(held).python == WRITERS[writer]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_code_is_a_text_of_bytes_in_old_keras(writer, is_base64, folder):
         config = json.loads(file.attrs["model_config"])
     held = config["config"]["layers"][1]["config"]["function"][0]
     assert ("\0" not in held) == is_base64
-    assert bytecode.read(held).name == "<lambda>"
+    assert lambdas.read(held).name == "<lambda>"
 
 
 def test_code_of_python_3_5_is_followed():
@@ -496,13 +496,13 @@ def test_inspect_lists_a_lambda_that_cannot_be_followed(tmp_path):
 @pytest.mark.parametrize("function", [scaled(), with_global()])
 def test_nothing_in_a_file_is_unmarshalled_by_python(function, tmp_path, monkeypatch):
     path = file_with(tmp_path, function)
-    monkeypatch.setattr(bytecode.marshal, "loads", pytest.fail)
+    monkeypatch.setattr(lambdas.marshal, "loads", pytest.fail)
     inspect_model(path)
 
 
 @pytest.mark.parametrize(("code", "python"), [(OF_3_7, "3.6"), (OF_3_8, "3.8")])
 def test_a_lambda_becomes_a_model_of_its_operations(code, python, tmp_path):
-    assert bytecode.read(code).python == python
+    assert lambdas.read(code).python == python
     model = load_model(file_with(tmp_path, [code, None, None]))
     layer = model.get_layer("twice")
     assert isinstance(layer, keras.Model)

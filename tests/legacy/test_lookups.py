@@ -20,7 +20,7 @@ import pytest
 
 from keras_policies import LegacyModelError, inspect_model, load_model
 from keras_policies.legacy.base.model import Vocabulary
-from keras_policies.legacy.plan import lookups
+from keras_policies.legacy.plan import preprocessing
 from keras_policies.legacy.readers import readers
 from keras_policies.legacy.readers.checkpoint import protos
 
@@ -357,7 +357,7 @@ def test_a_vocabulary_of_2_5_may_be_one_longer_than_it_says():
     config = {"max_tokens": 3, "mask_token": None, "oov_token": "[UNK]"}
     config |= {"num_oov_indices": 1, "output_mode": "int", "vocabulary": None}
     learned = Vocabulary({1: b"a", 2: b"b", 3: b"c"})
-    found = lookups.lookup_arguments("StringLookup", config, learned, True)
+    found = preprocessing.lookup_arguments("StringLookup", config, learned, True)
     assert found["vocabulary"] == ["[UNK]", "a", "b", "c"]
     assert found["max_tokens"] == 4
     assert config["max_tokens"] == 3

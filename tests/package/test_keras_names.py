@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_policies import keras_names
-from keras_policies.legacy.plan import objectives
+from keras_policies.legacy.plan import training
 
 FOLDER = keras_names._folder()
 HIDDEN = "src", "api", "_tf_keras"
@@ -66,16 +66,16 @@ def test_losses_and_metrics_are_known_by_the_names_by_which_keras_gets_them(
     monkeypatch, kind
 ):
     public = keras_names.names(kind)
-    asked = {*public, *(name.lower() for name in public), *objectives.SAME_WORDS}
-    asked |= {*objectives.BY_NAME[kind], "kld", "f1_score", "acc", "no_such_thing"}
+    asked = {*public, *(name.lower() for name in public), *training.SAME_WORDS}
+    asked |= {*training.BY_NAME[kind], "kld", "f1_score", "acc", "no_such_thing"}
     # Not objects, and one that Keras 3.15 has but does not get by its name.
     asked -= {"deserialize", "get", "serialize", "loss", "metric"}
     asked = {name for name in asked if "generalized" not in name.lower()}
     # Nor what needs arguments, and so has no name that stands for it.
     asked -= {name for name in asked if is_abstract(kind, name)}
-    by_keras = {name: objectives.is_known(kind, name) for name in asked}
+    by_keras = {name: training.is_known(kind, name) for name in asked}
     monkeypatch.setattr(keras_names, "is_imported", lambda: False)
-    assert {name: objectives.is_known(kind, name) for name in asked} == by_keras
+    assert {name: training.is_known(kind, name) for name in asked} == by_keras
     assert by_keras["mse"]
     assert not by_keras["no_such_thing"]
 
@@ -106,4 +106,4 @@ def test_nothing_is_registered_with_a_keras_that_is_not_imported(monkeypatch):
 def test_without_the_files_of_keras_it_is_asked_itself(monkeypatch, not_imported):
     monkeypatch.setattr(keras_names, "_folder", lambda: None)
     assert keras_names.kind("keras.layers", "Dense") == "class"
-    assert objectives.is_known("losses", "mse")
+    assert training.is_known("losses", "mse")

@@ -35,7 +35,7 @@ from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
     in_training,
-    reconstruct,
+    program,
     steps,
 )
 from keras_policies.legacy.plan.reconstruction.steps import FLOATS
@@ -317,7 +317,7 @@ class _Comparison:
         leaves: list[steps.Value] = [steps.Argument(i) for i in range(len(inputs))]
         filled = concrete_functions.unflatten(self.trace.inputs, iter(leaves))
         by_argument = dict(zip(leaves, inputs, strict=True))
-        return steps.mapped(by_argument.__getitem__, reconstruct.inputs(filled, leaves))
+        return steps.mapped(by_argument.__getitem__, program.inputs(filled, leaves))
 
     @property
     def is_half(self) -> bool:

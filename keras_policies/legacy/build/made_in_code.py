@@ -16,7 +16,7 @@ from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.own_classes import is_stock
-from keras_policies.legacy.plan import lookups
+from keras_policies.legacy.plan import preprocessing
 
 CLASSES = tuple(getattr(keras.layers, name) for name in LOOKUPS)
 
@@ -136,8 +136,8 @@ def _fill(layer: keras.Layer, learned: Vocabulary) -> None:
     if layer.vocabulary_size() > len(special_tokens(kind, config)):
         return
     try:
-        filled = lookups.lookup_arguments(kind, config, learned, safe_mode=True)
-    except lookups.NothingLearnedError as error:
+        filled = preprocessing.lookup_arguments(kind, config, learned, safe_mode=True)
+    except preprocessing.NothingLearnedError as error:
         raise LegacyModelError(f"this {kind} would be empty: {error}.") from None
     current, wanted = (item.get("num_oov_indices") for item in (config, filled))
     if current != wanted:

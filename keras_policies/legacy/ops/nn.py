@@ -43,7 +43,7 @@ functions(
 )
 
 
-@op(_CTCLoss=OpSignature("logits labels lengths times"))  # see programs/ctc.py
+@op(_CTCLoss=OpSignature("logits labels lengths times"))  # see programs/idioms.py
 def ctc_loss(logits: Value, labels: Value, lengths: Value, times: Value) -> Value:
     """Return the CTC loss of each sequence; logits of the last class are the blank's.
 

@@ -46,7 +46,7 @@ def _share(shape: Lengths, dtype: str) -> Any:
     return ops.multiply(ops.add(ops.erf(scaled), 1), 0.5)
 
 
-@op(_Dropout=OpSignature("x", "rate noise_shape"))  # see programs/dropouts.py
+@op(_Dropout=OpSignature("x", "rate noise_shape"))  # see programs/idioms.py
 def dropout(x: Value, rate: float, noise_shape: Any = None) -> Value:
     """Drop a share of the numbers in training, and scale the others."""
     shape = None if noise_shape is None else tuple(noise_shape)

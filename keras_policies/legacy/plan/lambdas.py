@@ -1,7 +1,16 @@
-"""Converts Lambda layers: functions by name, and functions as code in the file."""
+"""Converts Lambda layers: functions by name, and functions as code in the file.
 
+Keras wrote `marshal.dumps(function.__code__)`, in base64 since 2.1, as a text with a
+character for each byte before. Source: keras/utils/generic_utils.py, `func_dump`.
+"""
+
+import base64
+import binascii
 import builtins
+import dis
 import importlib
+import marshal
+import sys
 import types
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
@@ -14,11 +23,73 @@ from keras_policies.late import keras
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.bytecode import marshalled
 from keras_policies.legacy.bytecode.follow import follow
-from keras_policies.legacy.bytecode.values import VERSIONS, Program
+from keras_policies.legacy.bytecode.values import VERSIONS, Code, Program
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan import bytecode, classes
+from keras_policies.legacy.plan import classes
 from keras_policies.legacy.plan.report import Converting, Options, Report
+
+CODE = b"c\xe3"  # the first byte of a marshalled code object, one of these
+
+
+def read(text: Any) -> Code:
+    """Return the code in a text, or raise LegacyModelError if it holds none."""
+    return marshalled.read(_bytes(text))
+
+
+def _bytes(text: Any) -> bytes:
+    if not isinstance(text, str) or not text:
+        raise LegacyModelError(
+            f"corrupt: its code: expected a text, found {str(text)[:80]!r}."
+        )
+    if ord(text[0]) in CODE and "\0" in text:  # base64 of code begins with "4" or "Y"
+        try:
+            return text.encode("raw_unicode_escape")
+        except UnicodeError as error:
+            raise LegacyModelError("corrupt: its code is no text.") from error
+    try:
+        return base64.b64decode(text.encode("ascii", "ignore"))
+    except binascii.Error as error:
+        raise LegacyModelError(f"corrupt: its code: {error}.") from error
+
+
+def runs_here(python: str) -> bool:
+    """Return whether the running Python compiled code, by a key in `VERSIONS`."""
+    return python in ("3.10", "3.11") and python == _here()
+
+
+def _here() -> str:
+    return ".".join(map(str, sys.version_info[:2]))
+
+
+def load(text: Any) -> types.CodeType:
+    """Return the code object in a text, or raise LegacyModelError if it cannot run."""
+    python = read(text).python
+    if not runs_here(python):
+        raise LegacyModelError(
+            f"this Lambda layer holds code that Python {VERSIONS[python]} compiled, "
+            f"which this Python {_here()} cannot run."
+        )
+    try:
+        code = marshal.loads(_bytes(text))
+    except (EOFError, TypeError, ValueError) as error:
+        raise LegacyModelError(f"corrupt: its code: {error}.") from error
+    if not isinstance(code, types.CodeType):
+        raise LegacyModelError("corrupt: its code is none.")
+    return code
+
+
+def global_names(code: types.CodeType) -> list[str]:
+    """Return the names that code looks up outside of itself, sorted."""
+    inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
+    names = {
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
+    return sorted(names.union(*map(global_names, inner)))
+
 
 # Code as it is written, its defaults, and the values of its closure.
 WrittenCode: TypeAlias = tuple[Any, Any, Any]
@@ -66,7 +137,7 @@ def _program(written: WrittenCode, arguments: Any) -> Program:
     """Return the program of code, or raise LegacyModelError if it is not understood."""
     text, defaults, closure = written
     constants = {key: _array(value) for key, value in (arguments or {}).items()}
-    return follow(bytecode.read(text), constants, defaults or (), closure or ())
+    return follow(read(text), constants, defaults or (), closure or ())
 
 
 def _array(value: Any) -> Any:
@@ -147,24 +218,24 @@ def _compiled(
     text, defaults, closure = written
     if safe_mode:
         raise _refused(written, arguments)
-    code = bytecode.load(text)
+    code = load(text)
     if closure or code.co_freevars:
         raise LegacyModelError(
             f"this Lambda layer takes {', '.join(code.co_freevars)} from the function "
             "around it, which the file does not hold."
         )
-    scope = _globals(bytecode.global_names(code))
+    scope = _globals(global_names(code))
     return types.FunctionType(code, scope, "<lambda>", tuple(defaults or ()) or None)
 
 
 def _refused(written: WrittenCode, arguments: Any) -> LegacyModelError:
     """Return the error that says why code is neither run nor followed."""
     try:
-        python = bytecode.read(written[0]).python
+        python = read(written[0]).python
     except LegacyModelError as error:
         return error
     reason = f"this Lambda layer holds code that Python {VERSIONS[python]} compiled, "
-    hint = hints.TRUST if bytecode.runs_here(python) else ""
+    hint = hints.TRUST if runs_here(python) else ""
     try:
         _program(written, arguments)
     except LegacyModelError as error:

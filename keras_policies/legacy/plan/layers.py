@@ -17,11 +17,10 @@ from keras_policies.legacy.plan import (
     classes,
     graph,
     lambdas,
-    locally_connected,
+    layers_as_programs,
     policies,
     preprocessing,
     report,
-    resizing,
 )
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.report import (
@@ -340,8 +339,8 @@ def _layer(class_name: str, config: Config, options: Options, path: str) -> Conv
         yield Report(not_converted=(what,))
     if cls.name == "TimeDistributed" and calls.is_call(converted.get("layer")):
         return calls.of_time_steps(converted["layer"], converted)
-    if class_name in locally_connected.CLASSES:
-        program = locally_connected.program(config, converted)
+    if class_name in layers_as_programs.CLASSES:
+        program = layers_as_programs.locally_connected(config, converted)
         return calls.call_config(converted["name"], path, program, dtype.get("dtype"))
     if cls.name == "BatchNormalization":
         converted["axis"] = _one_axis(converted.get("axis", -1))
@@ -354,7 +353,7 @@ def _program(
     """Return the program of a layer that becomes `keras.ops` calls, or None."""
     if name == "Lambda":
         return (yield from lambdas.program_of(config, path))
-    return resizing.program(config, policy) if name == "Resizing" else None
+    return layers_as_programs.resizing(config, policy) if name == "Resizing" else None
 
 
 def _accepted(

@@ -28,11 +28,7 @@ from keras_policies.legacy.plan import (
     layers,
     policies,
 )
-from keras_policies.legacy.plan.reconstruction import (
-    concrete_functions,
-    layer_index,
-    summary,
-)
+from keras_policies.legacy.plan.reconstruction import concrete_functions, summary
 from keras_policies.legacy.plan.reconstruction.reconstructor import Reconstructor
 from keras_policies.legacy.plan.reconstruction.summary import ReconstructionSummary
 from keras_policies.legacy.plan.report import Options, Report
@@ -81,7 +77,7 @@ class Plan:
         lost = {path.partition("/")[0] for path in self.reconstruction.layers} - {""}
         if traced is None or not lost or not is_graph(self.legacy.config):
             return False
-        by_name = layer_index.by_name(traced, 0)
+        by_name = concrete_functions.by_name(traced, 0)
         later = graph.after(self.legacy.config["config"], lost & by_name.keys())
         after = (traced.layers[by_name[name]] for name in later & by_name.keys())
         inputs = (trace.inputs for layer in after for trace in layer.traces)
@@ -117,7 +113,7 @@ def make(
     are rebuilt from their traced functions, whose look-ups of texts by numbers give
     these numbers if `keeps_texts` is False; `signature` names the function that the
     model itself becomes. `namesakes` are the classes that are not Keras's, though their
-    names are. With `by_function`, the model becomes its traced function, not its config.
+    names are. With `by_function`, the model becomes its traced function.
     """
     with corrupt(legacy.path):
         legacy = _unwrapped(legacy)

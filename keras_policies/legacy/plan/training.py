@@ -1,4 +1,7 @@
-"""Converts a legacy `training_config` into the arguments of `Model.compile`."""
+"""Converts a legacy `training_config` into the arguments of `Model.compile`.
+
+A loss or metric was written as a function's name, an object, or a wrapper around one.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -6,12 +9,156 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from keras_policies import keras_names
+from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config
+from keras_policies.late import keras
 from keras_policies.legacy.base import trees
-from keras_policies.legacy.base.configs import policy_name
-from keras_policies.legacy.plan import classes, objectives, policies
-from keras_policies.legacy.plan.objectives import keras_objective
-from keras_policies.loss_scale import DynamicLossScale, LossScale
+from keras_policies.legacy.base.configs import policy_name, snake_case, without_package
+from keras_policies.legacy.plan import classes, policies
+from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
+
+# Wrappers that tf.keras wrote where the user had named a function.
+FUNCTION_WRAPPERS = "MeanMetricWrapper", "LossFunctionWrapper", "SumOverBatchSizeMetric"
+# The metric class of a function, so that a name such as "accuracy" can be kept.
+CLASSES = {
+    "kl_divergence": "KLDivergence",
+    "kullback_leibler_divergence": "KLDivergence",
+    "log_cosh": "LogCoshError",
+    "logcosh": "LogCoshError",
+}
+# Functions that have another name in Keras 3, by which it gets them.
+RENAMED_FUNCTIONS = {
+    "keras.losses": {
+        "kullback_leibler_divergence": "kl_divergence",
+        "logcosh": "log_cosh",
+    },
+    "keras.metrics": {
+        "kullback_leibler_divergence": "kl_divergence",
+        "logcosh": "log_cosh_error",
+    },
+}
+# Functions whose class has the same words: `binary_accuracy` and `BinaryAccuracy`.
+SAME_WORDS = (
+    *("accuracy", "binary_accuracy", "categorical_accuracy", "poisson", "hinge"),
+    *("sparse_categorical_accuracy", "top_k_categorical_accuracy", "squared_hinge"),
+    *("sparse_top_k_categorical_accuracy", "mean_squared_error", "categorical_hinge"),
+    *("mean_absolute_error", "mean_absolute_percentage_error", "cosine_similarity"),
+    *("mean_squared_logarithmic_error", "binary_crossentropy"),
+    *("categorical_crossentropy", "sparse_categorical_crossentropy"),
+)
+CLASSES |= {name: name.title().replace("_", "") for name in SAME_WORDS}
+LOSS_SCALE_OPTIMIZERS = (
+    "LossScaleOptimizer",  # 2.0 to 2.3, and 2.4 and on
+    "LossScaleOptimizerV1",  # 2.4 to 2.8, from the experimental API
+    "LossScaleOptimizerV3",  # 2.11 and on
+)
+# Settings of tf.keras optimizers that Keras 3 does not have.
+DROPPED = "decay", "is_legacy_optimizer", "jit_compile", "schedule_decay"
+RENAMED = {"lr": "learning_rate"}
+SCHEDULES = "keras.optimizers.schedules"
+# Names by which Keras gets a loss or a metric, beside the public ones of its modules,
+# and public ones by which it does not.
+SHORT = "bce", "mae", "mape", "mse", "msle", "BCE", "MAE", "MAPE", "MSE", "MSLE"
+BY_NAME = {"losses": (*SHORT, "KLD", "kld"), "metrics": SHORT}
+NOT_METRICS = (
+    *("huber", "log_cosh"),
+    *("binary_focal_crossentropy", "categorical_focal_crossentropy"),
+)
+NOT_BY_NAME = {"metrics": NOT_METRICS}
+
+
+def is_known(kind: str, name: str) -> bool:
+    """Return whether Keras gets a loss, a metric or an optimizer by a name.
+
+    `kind` is `"losses"`, `"metrics"` or `"optimizers"`.
+    """
+    if keras_names.can_be_read():
+        names = keras_names.names(kind)
+        classes = (key for key in names if keras_names.is_class(f"keras.{kind}", key))
+        accepted = {*names, *map(snake_case, classes), *BY_NAME.get(kind, ())}
+        return name in accepted.difference(NOT_BY_NAME.get(kind, ()))
+    try:
+        getattr(keras, kind).get(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _function_name(written: Any) -> str | None:
+    """Return the name of the function that a config stands for, or None."""
+    if isinstance(written, dict) and written.get("class_name") == "function":
+        written = written.get("config")
+    return written if isinstance(written, str) else None
+
+
+def keras_objective(module: str, written: Any) -> str | Config:
+    """Return the Keras 3 config of a loss or a metric, or the name of its function."""
+    named = _function_name(written)
+    if named is not None:
+        is_own = keras_names.registered(named) is not None
+        return named if is_own else RENAMED_FUNCTIONS[module].get(named, named)
+    is_metric = module == "keras.metrics"
+    class_name, settings = written["class_name"], dict(written.get("config") or {})
+    function = _function_name(settings.pop("fn", None))
+    if class_name in FUNCTION_WRAPPERS and function is not None:
+        if not is_metric or function not in CLASSES:
+            return function
+        class_name = CLASSES[function]
+    if is_metric and isinstance(settings.get("dtype"), dict):
+        settings["dtype"] = policies.variable_dtype(settings["dtype"])
+    if not is_metric and settings.get("reduction") == "auto":
+        settings["reduction"] = "sum_over_batch_size"
+    stock = {"class_name": class_name, "config": settings}
+    return classes.object_in(module, stock)
+
+
+def without_outer_list(written: Any) -> Any:
+    """Return metrics without the list that 2.x puts around those of one output."""
+    if isinstance(written, list | tuple) and len(written) == 1:
+        (only,) = written
+        return only if isinstance(only, list | tuple) else written
+    return written
+
+
+def unwrapped(optimizer: Config) -> tuple[Config, LossScale | None, bool]:
+    """Return `(optimizer, loss scale around it or None, is it experimental)`."""
+    name, config = optimizer.get("class_name"), optimizer.get("config") or {}
+    if without_package(str(name)) not in LOSS_SCALE_OPTIMIZERS:
+        return optimizer, None, False
+    inner = config.get("inner_optimizer") or config.get("optimizer") or {}
+    if "loss_scale" in config:  # 2.0 to 2.3
+        return inner, loss_scales.get(config["loss_scale"]), True
+    return inner, _loss_scale(config), name == "LossScaleOptimizerV1"
+
+
+def _loss_scale(config: Config) -> LossScale:
+    """Return the loss scale of a LossScaleOptimizer of 2.4 or later."""
+    initial: Any = config.get("initial_scale")
+    if not config.get("dynamic", True):
+        return FixedLossScale(initial)
+    rule = DynamicLossScale()
+    return DynamicLossScale(
+        initial or rule.initial_loss_scale,
+        config.get("dynamic_growth_steps") or rule.increment_period,
+    )
+
+
+def keras_optimizer(written: Config) -> Config:
+    """Return the Keras 3 config of an optimizer; `decay` becomes a schedule."""
+    config = written.get("config") or {}
+    settings = {RENAMED.get(k, k): v for k, v in config.items() if k not in DROPPED}
+    rate = settings.get("learning_rate")
+    # Nadam called the schedule of its momentum by this name.
+    decay = None if written.get("class_name") == "Nadam" else config.get("decay")
+    if decay and not isinstance(rate, dict):
+        slower = {"initial_learning_rate": rate, "decay_steps": 1, "decay_rate": decay}
+        rate = {"class_name": "InverseTimeDecay", "config": slower}
+    if isinstance(rate, dict):
+        settings["learning_rate"] = classes.object_in(SCHEDULES, rate)
+    if settings.get("epsilon", "") is None:
+        del settings["epsilon"]
+    return classes.object_in("keras.optimizers", {**written, "config": settings})
+
 
 # Names that compile turns into a metric by the loss and the shape of the output.
 CHOSEN_BY_COMPILE = "accuracy", "acc", "crossentropy", "ce"
@@ -45,19 +192,19 @@ def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training
     optimizer = written.get("optimizer_config") or {}
     if isinstance(optimizer, str):
         optimizer = {"class_name": optimizer, "config": {}}
-    inner, loss_scale, is_experimental = objectives.unwrapped(optimizer)
+    inner, loss_scale, is_experimental = unwrapped(optimizer)
     if is_optimizer_wrapped:
         loss_scale = DynamicLossScale()
     metrics, weighted = (
         trees.mapped(
             partial(keras_objective, "keras.metrics"),
-            objectives.without_outer_list(nest),
+            without_outer_list(nest),
             is_config,
         )
         for nest in (written.get("metrics"), written.get("weighted_metrics"))
     )
     return Training(
-        optimizer=objectives.keras_optimizer(inner),
+        optimizer=keras_optimizer(inner),
         loss_scale=loss_scale,
         is_experimental=is_experimental,
         losses=trees.mapped(
@@ -86,7 +233,7 @@ def unknown(kind: str, value: str | Config) -> str | None:
         kind == "metrics" and value in CHOSEN_BY_COMPILE
     ):
         return None
-    return None if objectives.is_known(kind, value) else value
+    return None if is_known(kind, value) else value
 
 
 def missing(training: Training | None) -> list[str]:

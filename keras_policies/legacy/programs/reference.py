@@ -35,7 +35,7 @@ from keras_policies.legacy.base.traced_functions import (
 )
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def, table
-from keras_policies.legacy.programs import dropouts, generators, idioms, texts
+from keras_policies.legacy.programs import idioms, texts
 
 ALL_OUTPUTS = range(2**31 - 1)  # of a function
 HALVES = "float16", "bfloat16"
@@ -95,7 +95,7 @@ class Interpreter:
         self._variables: dict[int, Array] = {}
         self.dropouts: list[str] = []
         self._functions = functools.cache(
-            lambda name: generators.without(idioms.function(traced, name))
+            lambda name: idioms.without(idioms.function(traced, name))
         )
         self._order = functools.cache(_order)
 
@@ -204,7 +204,7 @@ class Interpreter:
             return _loop(node, inputs, call)
         if node.op in LISTS:
             return LISTS[node.op](node.attributes, *inputs)
-        if node.op == dropouts.DROPOUT and node.attributes["rate"]:
+        if node.op == idioms.DROPOUT and node.attributes["rate"]:
             self.dropouts.append(within)
         if node.op in texts.TABLE_OPS:
             table = self._table(inputs[0])

@@ -2,7 +2,7 @@
 
 Lookup layers keep their tokens in tables or in files of an archive, and numbers in
 variables. In Keras 3 all of it belongs to the config of the layer, where
-`plan/lookups.py` puts it.
+`plan/preprocessing.py` puts it.
 """
 
 import collections

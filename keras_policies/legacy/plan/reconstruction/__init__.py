@@ -2,18 +2,18 @@
 
 The modules, in the order in which a layer goes through them:
 
-    layer_index, concrete_functions  find the layer and the function to follow
-    tracing, subgraph                follow its nodes, to `steps`: calls of layers in it
-                                     (matched_calls, layer_calls), loops (unrolling,
-                                     recurrent), look-ups (lookup_tables)
-    losses, in_training              add what it does in training: losses, dropout
-    frozen                           makes weights of constants without variables
-    def_use, weight_layers           find the step that takes a variable, and a bias
-    layer_rules                      say which stock layer the step is
-    rewriting                        replaces steps by layers, variables by PReLUs
-    reconstruct, program             make the program, and the config that holds it
+    concrete_functions            finds the layer, and the function to follow
+    tracing                       follows its nodes, to `steps`: calls of layers in it
+                                  (matched_calls, layer_calls), loops (unrolling,
+                                  recurrent), look-ups (lookup_tables)
+    losses, in_training           add what it does in training: losses, dropout
+    frozen                        makes weights of constants without variables
+    def_use, weight_layers        find the step that takes a variable, and its bias
+    layer_rules                   say which stock layer the step is
+    rewriting                     replaces steps by layers, variables by PReLUs
+    program                       makes the program, and the config that holds it
 
 `reconstructor` calls them for each layer. `normalizations` comes before: batch
-normalization that was written by hand is one layer. `owner` is the layer whose steps
-these are, and `summary` tells the user how it differs now.
+normalization that was written by hand is one layer. `summary` tells the user how the
+layer differs now.
 """

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from keras_policies.annotations import Config
 from keras_policies.legacy.base.errors import UNEXPECTED, LimitError
-from keras_policies.legacy.base.model import Array, Config
+from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import (
     Node,
     TensorSpec,
@@ -21,8 +22,7 @@ from keras_policies.legacy.base.traced_functions import (
 )
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import recurrent
-from keras_policies.legacy.plan.reconstruction.recurrent_loops import Loop
-from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES
+from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES, Loop
 from keras_policies.legacy.plan.reconstruction.steps import (
     Constant,
     OpStep,
@@ -63,7 +63,7 @@ def results(
         return None
     class_name, count, gates, config = mode
     call = Loop(node, values, traced, steps, specs)
-    weights, origin = _weights(call, gates), call.origin(0)
+    weights, origin = _cudnn_weights(call, gates), call.origin(0)
     if weights is None or origin.batch_major is None:
         return None
     initial = (_state(call, value) for value in values[1 : 1 + count])
@@ -102,7 +102,7 @@ def _state(call: Loop, value: Value) -> Value | None:
     return step.inputs[0] if step is not None and is_row else None
 
 
-def _weights(call: Loop, gates: Sequence[int]) -> dict[str, VariableRef] | None:
+def _cudnn_weights(call: Loop, gates: Sequence[int]) -> dict[str, VariableRef] | None:
     """Return the variables that make up the parameters, by their roles."""
     variables, random = call.variables([call.values[3]]), np.random.default_rng(0)
     shapes = {v: call.traced.variables[v.variable].shape for v in variables}

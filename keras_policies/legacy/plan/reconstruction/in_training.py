@@ -37,8 +37,7 @@ from keras_policies.legacy.plan.reconstruction.steps import (
     op_of,
     same,
 )
-from keras_policies.legacy.programs.dropouts import DROPOUT
-from keras_policies.legacy.programs.generators import DRAWS
+from keras_policies.legacy.programs.idioms import DRAWS, DROPOUT
 
 Followed = tuple[list[Step], list[Value]]
 # Layers that do nothing in inference, as in tf.keras.

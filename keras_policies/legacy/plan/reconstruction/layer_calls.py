@@ -10,7 +10,10 @@ from keras_policies.legacy.base.traced_functions import (
 )
 from keras_policies.legacy.plan.graph import RECURRENT
 from keras_policies.legacy.plan.reconstruction import concrete_functions
-from keras_policies.legacy.plan.reconstruction.matched_calls import MatchedCall
+from keras_policies.legacy.plan.reconstruction.matched_calls import (
+    MatchedCall,
+    Subgraph,
+)
 from keras_policies.legacy.plan.reconstruction.steps import (
     CallStep,
     Constant,
@@ -19,7 +22,6 @@ from keras_policies.legacy.plan.reconstruction.steps import (
     Value,
     VariableRef,
 )
-from keras_policies.legacy.plan.reconstruction.subgraph import Subgraph
 
 # Layers that take a list of tensors.
 OF_LISTS = {

@@ -1,8 +1,9 @@
-"""The program of a rebuilt layer, and the config that takes the layer's place.
+"""The program that does what the traced function of a layer did.
 
     Program(inputs, steps, ends)   what to run: frozen, and no part of Keras
     the layers that it calls       their configs, as those of any other model
 
+`reconstruct` makes it from the steps; its config takes the layer's place, and
 `build/programs.py` runs it while Keras builds the model around it.
 """
 
@@ -16,17 +17,35 @@ from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight
-from keras_policies.legacy.base.traced_functions import TensorSpec
+from keras_policies.legacy.base.traced_functions import (
+    ConcreteFunction,
+    TensorSpec,
+    TracedFunctions,
+    TracedLayer,
+)
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import table
+from keras_policies.legacy.plan.reconstruction import (
+    concrete_functions,
+    frozen,
+    in_training,
+    losses,
+    recurrent_calls,
+    rewriting,
+)
+from keras_policies.legacy.plan.reconstruction.def_use import Owner
+from keras_policies.legacy.plan.reconstruction.losses import Regularizers
 from keras_policies.legacy.plan.reconstruction.steps import (
     Argument,
     CallStep,
+    Constant,
     LayerSpec,
     Nest,
     OpStep,
     Step,
     StepOutput,
+    Value,
+    same,
     values_in,
 )
 from keras_policies.legacy.plan.report import Reconstruction, Report, joined
@@ -112,7 +131,7 @@ def of_layer(
 ) -> Program:
     """Return the program of a single stock layer."""
     call = CallStep(spec, Argument(0), name=spec.name)
-    held = weights([call], variables)
+    held = layer_weights([call], variables)
     ends = Argument(0), StepOutput(0)
     return Program(spec.name, path, (tensor_spec,), (call,), *ends, held, is_layer=True)
 
@@ -175,7 +194,7 @@ def with_unique_names(
     return tuple(specs), tuple(new)
 
 
-def weights(
+def layer_weights(
     steps: Sequence[Step], variables: Mapping[int, LegacyWeight]
 ) -> dict[str, tuple[LegacyWeight, ...]]:
     """Return the weights of the layers that some steps call, by the names of these."""
@@ -192,9 +211,90 @@ def _weights(
         yield dataclasses.replace(weight, path=path, shape=shape, number=number)
 
 
-def texts(program: Program) -> Iterator[str]:
+def output_texts(program: Program) -> Iterator[str]:
     """Yield the layers of a program whose outputs are texts that were looked up."""
     for end in values_in(program.ends):
         step = program.steps[end.step] if isinstance(end, StepOutput) else None
         if isinstance(step, CallStep) and step.spec.config.get("invert") is True:
             yield step.name
+
+
+# The steps of a trace, and its outputs, followed by its losses.
+Followed = tuple[list[Step], list[Value]]
+
+
+def reconstruct(
+    layer: TracedLayer,
+    name: str,
+    path: str,
+    traced: TracedFunctions,
+    traces: Sequence[ConcreteFunction],
+    follow: Callable[[ConcreteFunction], Followed],
+    regularizers: Regularizers,
+    convert: Convert,
+) -> tuple[Config, Report]:
+    """Return the config of a program that computes what the first of some traces did.
+
+    `path` is "" for the whole model, which keeps the structure of inputs and outputs.
+    """
+    trace, specs = traces[0], concrete_functions.specs(traces[0].inputs)
+    first = follow(trace)
+    general = concrete_functions.general_specs(traces)
+    if general != specs and all(same(first, follow(other)) for other in traces[1:]):
+        specs = general
+    trace, (steps, outputs), is_less = in_training.trained(
+        traced, layer, trace, first, follow
+    )
+    specs = recurrent_calls.with_sizes(specs, steps, traced.variables)
+    tensors: list[Value] = [Argument(i) for i in range(len(specs))]
+    starts: Nest = tensors
+    count = len(concrete_functions.specs(trace.outputs))
+    usable = [loss for loss in outputs[count:] if losses.is_supported(steps, loss)]
+    is_less = is_less or len(usable) < len(outputs) - count
+    added = [loss for loss in usable if not isinstance(loss, Constant)]
+    ends: Nest = outputs[:count]
+    if not path:
+        starts = inputs(
+            concrete_functions.unflatten(trace.inputs, iter(tensors)), tensors
+        )
+        is_single = not trace.inputs[0] and len(ends) == 1  # of a signature
+        ends = (
+            ends
+            if is_single
+            else concrete_functions.unflatten(trace.outputs, iter(ends))
+        )
+    variables, dtype = traced.variables, layer.config.get("dtype")
+    trainable = frozenset(layer.trainable) | frozen.numbers(variables)
+    owner = Owner(layer.name, dtype, trainable, variables, regularizers)
+    dtypes = [spec.dtype for spec in specs]
+    new, (ends, added) = rewriting.rewritten(owner, steps, [ends, added], dtypes)
+    ends = losses.added(new, ends, added)
+    input_specs = [_input(spec, owner) for spec in specs]
+    named, named_steps = with_unique_names(input_specs, new)
+    weights = layer_weights(named_steps, variables)
+    arguments = tuple(dict.fromkeys(s.name.partition("/")[0] for s in specs))
+    nests = starts, ends
+    built = Program(name, path, named, named_steps, *nests, weights, arguments)
+    texts = () if path else tuple(output_texts(built))
+    entry = Reconstruction(layer.class_name, layer.variables, len(new), texts, is_less)
+    return converted(built, entry, convert)
+
+
+def _input(spec: TensorSpec, owner: Owner) -> TensorSpec:
+    """Return the spec of an input, which the policy of the layer does not cast."""
+    return (
+        TensorSpec(spec.shape, "float32", spec.name)
+        if spec.dtype == owner.mixed
+        else spec
+    )
+
+
+def inputs(arguments: Nest, values: Sequence[Value]) -> Nest:
+    """Return the nest of a model's inputs: its only argument, or a list of all."""
+    args, kwargs = arguments
+    if not args:  # of a signature
+        return kwargs if len(values) > 1 else list(values)
+    is_all = len(values_in(args[0])) == len(values) and concrete_functions.is_tensors(
+        args[0]
+    )
+    return args[0] if is_all else list(values)

@@ -14,17 +14,15 @@ from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
     in_training,
-    layer_index,
     losses,
     normalizations,
     program,
-    reconstruct,
 )
+from keras_policies.legacy.plan.reconstruction.concrete_functions import Layers
 from keras_policies.legacy.plan.reconstruction.frozen import Frozen
-from keras_policies.legacy.plan.reconstruction.layer_index import Layers
 from keras_policies.legacy.plan.reconstruction.lookup_tables import Tables
 from keras_policies.legacy.plan.reconstruction.losses import Regularizers
-from keras_policies.legacy.plan.reconstruction.reconstruct import Followed
+from keras_policies.legacy.plan.reconstruction.program import Followed
 from keras_policies.legacy.plan.reconstruction.steps import (
     Argument,
     CallStep,
@@ -70,7 +68,9 @@ class Reconstructor:
         self._frozen = Frozen(traced)
         self.traced = dataclasses.replace(traced, variables=self._frozen.variables)
         self._layers, self._regularizers = Layers(traced), Regularizers(traced)
-        self._vocabularies = layer_index.vocabularies(traced, legacy.vocabularies)
+        self._vocabularies = concrete_functions.vocabularies(
+            traced, legacy.vocabularies
+        )
         self._limit = limit()
         self._tables = Tables(traced, keeps_texts=options.keeps_texts)
         self._steps = Limit(limits.OPS, "ops in its traced functions")
@@ -82,9 +82,9 @@ class Reconstructor:
 
     def inner(self, number: int, layers: Sequence[Config]) -> list[int | None]:
         """Return the numbers of the traced layers that a model lists."""
-        children = layer_index.by_name(self.traced, number)
+        children = concrete_functions.by_name(self.traced, number)
         return [
-            layer_index.pop_layer(self.traced, children, layer)
+            concrete_functions.pop_layer(self.traced, children, layer)
             if isinstance(layer, dict)
             else None
             for layer in layers
@@ -178,7 +178,7 @@ class Reconstructor:
 
         def converted(traces: Sequence[ConcreteFunction]) -> Converted:
             arguments = layer, name, path, self.traced, traces
-            return reconstruct.reconstruct(
+            return program.reconstruct(
                 *arguments, self._follow, self._regularizers, self._convert_spec
             )
 
@@ -309,7 +309,7 @@ class Reconstructor:
             return LayerSpec(layer.name, FUNCTIONAL, {}, (), number, tensors)
         weights = tuple(
             weight
-            for weight in layer_index.variables(self.traced, number)
+            for weight in concrete_functions.variables(self.traced, number)
             if weight[1] not in report.replaced_variables
         )
         config = {**layer.config} if layer.has_config else {}

@@ -22,10 +22,11 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
 )
 from keras_policies.legacy.plan.reconstruction import recurrent_cells
-from keras_policies.legacy.plan.reconstruction.recurrent_loops import SWAP, Loop
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import (
     ROLES,
+    SWAP,
     Layer,
+    Loop,
     Probe,
 )
 from keras_policies.legacy.plan.reconstruction.steps import (

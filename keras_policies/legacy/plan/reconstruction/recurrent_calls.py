@@ -11,14 +11,13 @@ from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.traced_functions import TensorSpec
 from keras_policies.legacy.plan.reconstruction.def_use import (
     OUTPUT,
+    Owner,
     Read,
     Uses,
     dtype_of,
 )
-from keras_policies.legacy.plan.reconstruction.owner import Owner
 from keras_policies.legacy.plan.reconstruction.recurrent import OP
-from keras_policies.legacy.plan.reconstruction.recurrent_loops import SWAP
-from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES
+from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES, SWAP
 from keras_policies.legacy.plan.reconstruction.steps import (
     Argument,
     CallStep,

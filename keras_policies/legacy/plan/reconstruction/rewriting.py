@@ -6,7 +6,7 @@ import numpy as np
 
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.reconstruction import def_use, weight_layers
-from keras_policies.legacy.plan.reconstruction.owner import Owner, name_of_dtype
+from keras_policies.legacy.plan.reconstruction.def_use import Owner, name_of_dtype
 from keras_policies.legacy.plan.reconstruction.steps import (
     FLOATS,
     Anchor,

@@ -31,13 +31,16 @@ from keras_policies.legacy.plan.reconstruction import (
     layer_calls,
     matched_calls,
     recurrent,
-    subgraph,
     unrolling,
 )
+from keras_policies.legacy.plan.reconstruction.concrete_functions import Layers
 from keras_policies.legacy.plan.reconstruction.frozen import Frozen
-from keras_policies.legacy.plan.reconstruction.layer_index import Layers
 from keras_policies.legacy.plan.reconstruction.lookup_tables import Tables
-from keras_policies.legacy.plan.reconstruction.matched_calls import MatchedCall, SpecOf
+from keras_policies.legacy.plan.reconstruction.matched_calls import (
+    MatchedCall,
+    SpecOf,
+    Subgraph,
+)
 from keras_policies.legacy.plan.reconstruction.steps import (
     Constant,
     OpStep,
@@ -48,8 +51,7 @@ from keras_policies.legacy.plan.reconstruction.steps import (
     UnstackedTensor,
     Value,
 )
-from keras_policies.legacy.plan.reconstruction.subgraph import Subgraph
-from keras_policies.legacy.programs import generators, idioms
+from keras_policies.legacy.programs import idioms
 from keras_policies.legacy.values import dims
 from keras_policies.legacy.values.evaluator import has_dims
 
@@ -99,7 +101,7 @@ class Tracing:
                 f"its functions call each other more than {limits.CALL_DEPTH} times "
                 "deep."
             )
-        graph = subgraph.reachable(idioms.function(self.traced, name), inputs)
+        graph = matched_calls.reachable(idioms.function(self.traced, name), inputs)
         return _FunctionCall(self, graph, inputs, depth).outputs()
 
     def add(self, step: Step) -> int:
@@ -147,7 +149,7 @@ class _FunctionCall:
             self.values[name] = _of_call(number, positions)
 
     def _node(self, node: Node) -> None:
-        node = generators.replaced(node, self.graph.nodes)
+        node = idioms.replaced(node, self.graph.nodes)
         inputs = [self.value(output) for output in node.inputs]
         self.values[node.name] = self._emit(node, inputs)
 

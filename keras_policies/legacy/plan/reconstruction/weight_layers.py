@@ -1,4 +1,8 @@
-"""Replaces steps that take a variable by calls of layers that hold it."""
+"""Replaces steps that take a variable by calls of layers that hold it.
+
+`layer_rules` says which layer a step is; the rest finds its bias, and the ops around it
+that the layer replaces, such as the two reshapes of a `tf.tensordot`.
+"""
 
 from collections.abc import Sequence
 
@@ -6,6 +10,7 @@ from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan.reconstruction import layer_rules, recurrent_calls
 from keras_policies.legacy.plan.reconstruction.def_use import (
     OUTPUT,
+    Owner,
     Read,
     Use,
     Uses,
@@ -13,7 +18,6 @@ from keras_policies.legacy.plan.reconstruction.def_use import (
     is_zero,
 )
 from keras_policies.legacy.plan.reconstruction.layer_rules import LayerMatch
-from keras_policies.legacy.plan.reconstruction.owner import Owner
 from keras_policies.legacy.plan.reconstruction.steps import (
     CallStep,
     Constant,

@@ -1,9 +1,13 @@
-"""LocallyConnected1D and 2D as an EinsumDense on what each output is computed from.
+"""Stock layers without a counterpart in Keras 3, as programs of `keras.ops`.
+
+LocallyConnected1D and 2D become an EinsumDense on what each output is computed from.
+Source: keras/layers/locally_connected of Keras 2.15, and `local_conv` of its backend.
 
     implementation=1    (batch, outputs, window): the window of each output
     implementation=2    (batch, *outputs, *inputs): zeros outside of it
 
-Source: keras/layers/locally_connected of Keras 2.15, and `local_conv` of its backend.
+Resizing with a kernel that Keras 3 lacks becomes a call of `tf.image.resize`.
+Source: keras/layers/preprocessing/image_preprocessing.py of Keras 2.15.
 """
 
 import functools
@@ -12,18 +16,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_policies.annotations import Config, Tensor
+from keras_policies.annotations import Config, PolicyLike, Tensor
 from keras_policies.late import keras
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.bytecode.values import Call, Given, Program, Ref
 from keras_policies.legacy.guards import budget
+from keras_policies.legacy.plan import arguments, policies
 from keras_policies.legacy.values.evaluator import ops
 
 CLASSES = "LocallyConnected1D", "LocallyConnected2D"
 
 
-def program(written: Config, converted: Config) -> Program:
+def locally_connected(written: Config, converted: Config) -> Program:
     """Return the program of a layer; `converted` is its config as an EinsumDense."""
     is_first = written.get("data_format") == "channels_first"
     if is_first and "softmax" in str(written.get("activation")):
@@ -96,3 +101,21 @@ def _windows(x: Tensor, places: Sequence[Array], is_first: bool) -> Tensor:
     return ops.reshape(
         ops.transpose(x, (0, *outputs, *window)), (-1, count, size * channels)
     )
+
+
+def resizing(config: Config, policy: PolicyLike | None) -> Program | None:
+    """Return what such a layer does; None for any other."""
+    method = config.get("interpolation")
+    refused = arguments.REFUSED["Resizing"]["interpolation"]
+    if method not in refused:
+        return None
+    size = config.get("height"), config.get("width")
+    (dtype,) = policies.compute_dtypes(policy or "float32")
+    crop = "tf.image._with_aspect_ratio_of"
+    crops = (Call(crop, (Ref(0), size)),) * bool(config.get("crop_to_aspect_ratio"))
+    calls = (
+        *crops,
+        Call("tf.image.resize", (Ref(len(crops)), size, method)),  # in float32
+        Call("tf.cast", (Ref(len(crops) + 1), dtype or "float32")),
+    )
+    return Program("", calls, Ref(len(calls)))
