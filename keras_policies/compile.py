@@ -1,7 +1,5 @@
 """`Model.compile` obeys the loss scale of the model's own policy."""
 
-from collections.abc import Callable
-
 import keras
 from keras import ops
 
@@ -20,13 +18,15 @@ _UNCHECKED = "_self_keras_policies_unchecked"
 
 
 def compile_with_policy(
-    model: keras.Model, compile_model: Callable[[bool], None], auto_scale_loss: bool
+    model: keras.Model,
+    compile_model: keras_internals.CompileModel,
+    auto_scale_loss: bool,
 ) -> None:
     """Compile a model, and wrap its optimizer as the model's policy says.
 
     Args:
         model: the model.
-        compile_model: stock `compile`; takes `auto_scale_loss`.
+        compile_model: stock `compile`, with the user's other arguments.
         auto_scale_loss: as the user passed it.
     """
     vars(model).pop(_UNCHECKED, None)
@@ -36,15 +36,17 @@ def compile_with_policy(
 
 
 def _compile(
-    model: keras.Model, compile_model: Callable[[bool], None], auto_scale_loss: bool
+    model: keras.Model,
+    compile_model: keras_internals.CompileModel,
+    auto_scale_loss: bool,
 ) -> None:
     policy = model.dtype_policy
     if not isinstance(policy, Policy):
-        compile_model(auto_scale_loss)
+        compile_model(auto_scale_loss=auto_scale_loss)
         if auto_scale_loss:
             _warn_if_only_layers_scale(model)
         return
-    compile_model(False)
+    compile_model(auto_scale_loss=False)
     optimizer = model.optimizer
     if isinstance(optimizer, StockLossScaleOptimizer):
         _warn_if_scales_differ(optimizer, policy)

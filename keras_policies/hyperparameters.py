@@ -39,7 +39,7 @@ class InnerHyperparameters:
     clipnorm = InnerSetting(None)
     global_clipnorm = InnerSetting(None)
     clipvalue = InnerSetting(None)
-    use_ema = InnerSetting(False)
+    use_ema = InnerSetting(default=False)
     ema_momentum = InnerSetting(0.99)
     ema_overwrite_frequency = InnerSetting(None)
     gradient_accumulation_steps = InnerSetting(None)

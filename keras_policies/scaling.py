@@ -50,7 +50,9 @@ def scaling_of(model: keras.Model) -> Scaling:
         # Not by the property: who reads that has asked for the scale.
         scale = vars(optimizer).get("dynamic_scale")
         value = optimizer.initial_scale if scale is None else scale
-        return Scaling(rule_of(optimizer), float(value), True, is_stock)
+        return Scaling(
+            rule_of(optimizer), float(value), is_compiled=True, is_stock=is_stock
+        )
     factor = optimizer.loss_scale_factor
     if factor is None:
         return Scaling(None, None, is_compiled=True)

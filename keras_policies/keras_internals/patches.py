@@ -152,7 +152,7 @@ def build_for(layer: keras.Layer, args: Sequence[Any], kwargs: dict[str, Any]) -
     """Build `layer` for a call, as steps 1 to 4 of `Layer.__call__` would."""
 
     def convert(x: Any) -> Any:
-        return layer.dtype_policy.convert_input(x, False, None)
+        return layer.dtype_policy.convert_input(x, autocast=False, dtype=None)
 
     if layer._convert_input_args:
         args, kwargs = tree.map_structure(convert, (args, kwargs))

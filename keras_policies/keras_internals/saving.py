@@ -276,5 +276,5 @@ def importing_no_tensorflow() -> Iterator[None]:
     if "tensorflow" in sys.modules or "_available" not in vars(lazy):
         yield
         return
-    with replaced(lazy, "_available", False):
+    with replaced(lazy, "_available", value=False):
         yield

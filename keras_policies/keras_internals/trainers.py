@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 
@@ -23,13 +23,15 @@ def _instead_of(name: str) -> Callable[[Function], None]:
     return instead_of(owner_of(keras.Model, name), name)
 
 
-def around_compile(
-    hook: Callable[[keras.Model, Callable[[bool], None], bool], None],
-) -> None:
-    """Run `hook(model, compile_model, auto_scale_loss)` in place of `compile`.
+class CompileModel(Protocol):
+    """Stock `compile`, with the other arguments that the user passed."""
 
-    `compile_model(auto_scale_loss)` is stock `compile` with the user's other arguments.
-    """
+    def __call__(self, *, auto_scale_loss: bool) -> None:
+        """Compile the model."""
+
+
+def around_compile(hook: Callable[[keras.Model, CompileModel, bool], None]) -> None:
+    """Run `hook(model, compile_model, auto_scale_loss)` in place of `compile`."""
 
     @_instead_of("compile")
     def compile(stock: Function, self: keras.Model, *args: Any, **kwargs: Any) -> None:
@@ -37,7 +39,7 @@ def around_compile(
         asked_for = bound.arguments.get("auto_scale_loss", True)
         vars(self).pop(_NO_AUTO_SCALE_LOSS, None)
 
-        def compile_model(auto_scale_loss: bool) -> None:
+        def compile_model(*, auto_scale_loss: bool) -> None:
             bound.arguments["auto_scale_loss"] = auto_scale_loss
             stock(*bound.args, **bound.kwargs)
 

@@ -192,7 +192,9 @@ def verify_model(
                 **loading.checked_lost(lost),
             )
         except Keras3ModelError:
-            model = loading.open_with_keras(path, None, False, safe_mode)
+            model = loading.open_with_keras(
+                path, None, compile=False, safe_mode=safe_mode
+            )
             share = verification.tolerance_of(model)
         else:
             model, share = built.model, verification.tolerance(built.plan)

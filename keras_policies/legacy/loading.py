@@ -115,7 +115,9 @@ def load_model(
     else:
         _warn_of_differences(filepath, built)
         return built.model
-    return open_with_keras(filepath, custom_objects, compile, safe_mode)
+    return open_with_keras(
+        filepath, custom_objects, compile=compile, safe_mode=safe_mode
+    )
 
 
 def checked_lost(lost: str) -> dict[str, bool]:
@@ -126,7 +128,7 @@ def checked_lost(lost: str) -> dict[str, bool]:
 
 
 def open_with_keras(
-    path: Path, custom_objects: CustomObjects, compile: bool, safe_mode: bool
+    path: Path, custom_objects: CustomObjects, *, compile: bool, safe_mode: bool
 ) -> keras.Model:
     """Open a model of Keras 3, whatever its file is called."""
     with sources.local(path) as here, _named_for_keras(here) as named:

@@ -75,7 +75,7 @@ def build(
             made_in_code.restore_models(model, traced, suggested, policy_of)
             different = made_in_code.restore_policies(model, traced, policy_of)
             _make_policies_plain(model, plan.policy)
-        always = compiling.overridden(legacy, True)
+        always = compiling.overridden(legacy, training=True)
         unused = (
             f"{name!r}, whose result is used by its shape alone"
             for name in built.unused

@@ -46,7 +46,10 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         optimizer = LossScaleOptimizer(optimizer, plan.loss_scale)
     metrics = objectives.metrics(fitting.metrics, outputs)
     weighted_metrics = objectives.metrics(fitting.weighted_metrics, outputs)
-    not_converted = [*objectives.not_converted, *overridden(plan.legacy, False)]
+    not_converted = [
+        *objectives.not_converted,
+        *overridden(plan.legacy, training=False),
+    ]
     if has_lost_a_loss:  # or it would silently learn nothing, or something else
         not_converted.append("so the model is not compiled, as it lacks a loss")
     if optimizer is None or has_lost_a_loss:
@@ -148,7 +151,7 @@ def _by_position(nest: Any, output_names: Sequence[str]) -> Any:
     return [nest.get(name) for name in output_names]
 
 
-def overridden(legacy: LegacyModel, training: bool) -> list[str]:
+def overridden(legacy: LegacyModel, *, training: bool) -> list[str]:
     """Return a note on layers whose `training` in the graph Keras will not obey.
 
     Those are called with `training=True`, or with `training=False`, as asked.

@@ -94,7 +94,7 @@ class Frame:
         self.stack[-place] = (*target, *items)
         values.check_size(self.stack[-place])
 
-    def jump_if(self, wanted: bool, instruction: Instruction) -> None:
+    def jump_if(self, instruction: Instruction, *, wanted: bool) -> None:
         """Jump if the topmost value, which must be known, is true, or false."""
         value = self.stack.pop()
         if not values.is_known(value):
@@ -337,11 +337,11 @@ HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("JUMP_FORWARD", "JUMP_ABSOLUTE", "JUMP_BACKWARD"), _jump),
     **dict.fromkeys(
         ("POP_JUMP_IF_FALSE", "JUMP_IF_FALSE_OR_POP"),
-        lambda frame, op: frame.jump_if(False, op),
+        lambda frame, op: frame.jump_if(op, wanted=False),
     ),
     **dict.fromkeys(
         ("POP_JUMP_IF_TRUE", "JUMP_IF_TRUE_OR_POP"),
-        lambda frame, op: frame.jump_if(True, op),
+        lambda frame, op: frame.jump_if(op, wanted=True),
     ),
     "GET_ITER": lambda frame, op: _check_iterable(frame),
     "FOR_ITER": _next,

@@ -209,7 +209,7 @@ def saturate_cast(value: Value, dtype: DType) -> Value:
 @op("clip_by_norm")
 def clip_by_norm(t: Value, clip_norm: Value, axes: Axes | None = None) -> Value:
     """Shorten vectors to a norm of at most `clip_norm`."""
-    length = euclidean_norm(t, axes, True)
+    length = euclidean_norm(t, axes, keepdims=True)
     return ops.divide(ops.multiply(t, clip_norm), ops.maximum(length, clip_norm))
 
 

@@ -143,7 +143,7 @@ def _area(length: DimLike, wanted: DimLike) -> Any:
 
 
 def _matrix(
-    length: DimLike, wanted: DimLike, method: str, centers: Centers, antialias: bool
+    length: DimLike, wanted: DimLike, method: str, centers: Centers, *, antialias: bool
 ) -> Any:
     """Return the weights of input pixels for each output pixel: `(wanted, length)`."""
     if method == "area":
@@ -171,7 +171,12 @@ METHODS_OF_1 = "bilinear", "nearest", "bicubic", "area"
 
 
 def _resized(
-    images: Any, size: Sequence[DimLike], method: str, centers: Centers, antialias: bool
+    images: Any,
+    size: Sequence[DimLike],
+    method: str,
+    centers: Centers,
+    *,
+    antialias: bool,
 ) -> Any:
     """Return resized images; all methods but `"nearest"` return float32."""
     if method not in METHODS:
@@ -183,7 +188,7 @@ def _resized(
         if method == "nearest":
             images = ops.take(images, centers.nearest(length, wanted), axis=axis)
             continue
-        weights = _matrix(length, wanted, method, centers, antialias)
+        weights = _matrix(length, wanted, method, centers, antialias=antialias)
         last = ops.moveaxis(ops.cast(images, "float32"), axis, -1)
         weights = ops.transpose(weights, axes=(1, 0))
         images = ops.moveaxis(ops.matmul(last, weights), -1, axis)
@@ -204,7 +209,7 @@ def resize(
         height, width = converters.integers(size)
         scale = min(height / lengths[0], width / lengths[1])
         size = [round(length * scale) for length in lengths]
-    return _resized(images, size, method.lower(), Centers(), antialias)
+    return _resized(images, size, method.lower(), Centers(), antialias=antialias)
 
 
 # What graphs call kernels.
@@ -230,7 +235,7 @@ def scale_and_translate(
     if np.any(translation) or not np.allclose(np.asarray(scale), expected, 1e-5):
         raise ValueError(f"scale: expected {expected} and no translation")
     method = KERNEL_TYPES.get(kernel_type, kernel_type)
-    return _resized(images, size, method, Centers(), antialias)
+    return _resized(images, size, method, Centers(), antialias=antialias)
 
 
 def _resized_by_1(
@@ -242,7 +247,7 @@ def _resized_by_1(
 ) -> Any:
     """Resize as TensorFlow 1."""
     centers = Centers(align_corners, half_pixel_centers)
-    return _resized(images, size, method, centers, False)
+    return _resized(images, size, method, centers, antialias=False)
 
 
 for _method, _name, _node in (

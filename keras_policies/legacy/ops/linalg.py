@@ -192,7 +192,7 @@ def normalize(
     tensor: Value, ord: object = "euclidean", axis: Axes | None = None
 ) -> tuple[Value, Value]:
     """Return vectors of length 1, and the lengths they had."""
-    length = norm(tensor, ord, axis, True)
+    length = norm(tensor, ord, axis, keepdims=True)
     return ops.divide(tensor, length), length
 
 

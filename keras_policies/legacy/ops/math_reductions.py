@@ -271,7 +271,7 @@ def bincount_node(
     """Do the same for all rows together."""
     if 0 not in computed.shape(weights):
         weights = computed.reshape(weights, [-1])
-    return dense_bincount(computed.reshape(arr, [-1]), size, weights, False, dtype)
+    return dense_bincount(computed.reshape(arr, [-1]), size, weights, dtype=dtype)
 
 
 @op("math.bincount", v1=True)

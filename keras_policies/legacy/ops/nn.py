@@ -95,7 +95,7 @@ def sigmoid_cross_entropy(labels: Value, logits: Value) -> Value:
 )
 def softmax_cross_entropy(labels: Value, logits: Value, axis: int = -1) -> Value:
     """Return the cross entropy of classes given as probabilities."""
-    return ops.categorical_crossentropy(labels, logits, True, axis)
+    return ops.categorical_crossentropy(labels, logits, from_logits=True, axis=axis)
 
 
 @op("nn.sparse_softmax_cross_entropy_with_logits", v1=True)

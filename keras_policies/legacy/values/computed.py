@@ -189,10 +189,12 @@ def _is_plain(item: Any) -> bool:
 
 def _bounded(item: slice, length: DimLike) -> slice:
     """Return a slice whose dimensions are counted from the end, where that works."""
-    return slice(_bound(item.start, length, True), _bound(item.stop, length), item.step)
+    return slice(
+        _bound(item.start, length, is_start=True), _bound(item.stop, length), item.step
+    )
 
 
-def _bound(value: Any, length: DimLike, is_start: bool = False) -> Any:
+def _bound(value: Any, length: DimLike, *, is_start: bool = False) -> Any:
     if not isinstance(value, Dim):
         return value
     from_end = value - length  # B - B, B - 1 - B

@@ -132,8 +132,16 @@ def of_layer(
     """Return the program of a single stock layer."""
     call = CallStep(spec, Argument(0), name=spec.name)
     held = layer_weights([call], variables)
-    ends = Argument(0), StepOutput(0)
-    return Program(spec.name, path, (tensor_spec,), (call,), *ends, held, is_layer=True)
+    return Program(
+        name=spec.name,
+        path=path,
+        inputs=(tensor_spec,),
+        steps=(call,),
+        starts=Argument(0),
+        ends=StepOutput(0),
+        weights=held,
+        is_layer=True,
+    )
 
 
 def _input_layer(spec: TensorSpec) -> Config:
@@ -254,29 +262,41 @@ def reconstruct(
     added = [loss for loss in usable if not isinstance(loss, Constant)]
     ends: Nest = outputs[:count]
     if not path:
-        starts = inputs(
-            concrete_functions.unflatten(trace.inputs, iter(tensors)), tensors
-        )
-        is_single = not trace.inputs[0] and len(ends) == 1  # of a signature
-        ends = (
-            ends
-            if is_single
-            else concrete_functions.unflatten(trace.outputs, iter(ends))
-        )
+        structure = concrete_functions.unflatten(trace.inputs, iter(tensors))
+        starts = inputs(structure, tensors)
+        if trace.inputs[0] or len(ends) != 1:  # else the only output of a signature
+            ends = concrete_functions.unflatten(trace.outputs, iter(ends))
     variables, dtype = traced.variables, layer.config.get("dtype")
     trainable = frozenset(layer.trainable) | frozen.numbers(variables)
-    owner = Owner(layer.name, dtype, trainable, variables, regularizers)
+    owner = Owner(
+        name=layer.name,
+        dtype=dtype,
+        trainable=trainable,
+        variables=variables,
+        regularizers=regularizers,
+    )
     dtypes = [spec.dtype for spec in specs]
     new, (ends, added) = rewriting.rewritten(owner, steps, [ends, added], dtypes)
     ends = losses.added(new, ends, added)
     input_specs = [_input(spec, owner) for spec in specs]
     named, named_steps = with_unique_names(input_specs, new)
-    weights = layer_weights(named_steps, variables)
-    arguments = tuple(dict.fromkeys(s.name.partition("/")[0] for s in specs))
-    nests = starts, ends
-    built = Program(name, path, named, named_steps, *nests, weights, arguments)
-    texts = () if path else tuple(output_texts(built))
-    entry = Reconstruction(layer.class_name, layer.variables, len(new), texts, is_less)
+    built = Program(
+        name=name,
+        path=path,
+        inputs=named,
+        steps=named_steps,
+        starts=starts,
+        ends=ends,
+        weights=layer_weights(named_steps, variables),
+        arguments=tuple(dict.fromkeys(s.name.partition("/")[0] for s in specs)),
+    )
+    entry = Reconstruction(
+        class_name=layer.class_name,
+        variables=layer.variables,
+        steps=len(new),
+        texts=() if path else tuple(output_texts(built)),
+        is_less=is_less,
+    )
     return converted(built, entry, convert)
 
 

@@ -217,13 +217,13 @@ class Reconstructor:
         arguments = [Argument(i) for i in range(len(specs))]
         captured = [self._captured(number) for number in trace.captures]
         tracing = Tracing(
-            self.traced,
-            self._layers,
-            specs,
-            self._inner_spec,
-            self._limit,
-            self._tables,
-            self._frozen,
+            traced=self.traced,
+            layers=self._layers,
+            specs=specs,
+            spec_of=self._inner_spec,
+            limit=self._limit,
+            tables=self._tables,
+            frozen=self._frozen,
         )
         outputs = tracing.follow(trace.function, [*arguments, *captured])
         if shared := self._shared(tracing.steps):
