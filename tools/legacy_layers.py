@@ -87,7 +87,12 @@ KNOWN = (
         "stock Keras averages over repeated edges, too",
         "torch",
     ),
-    Known("-lanczos", "stock Keras: .*Lanczos", "torch has no Lanczos kernel", "torch"),
+    Known(
+        "UpSampling2D-lanczos|-lanczos.*(h5|keras)$",
+        "stock Keras: .*Lanczos",
+        "torch has no Lanczos kernel; Resizing of a SavedModel opens by its function",
+        "torch",
+    ),
     Known(
         "-sparse-", "ok|stock Keras: .*sparse", "no sparse tensors of Keras", "torch"
     ),

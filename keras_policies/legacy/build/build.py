@@ -28,6 +28,7 @@ from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.programs import BuiltLayers
 from keras_policies.legacy.build.targets import Pairs, assign, restore_states, settle
 from keras_policies.legacy.build.weights import pair
+from keras_policies.legacy.bytecode import lambda_call  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.plan import Plan
