@@ -122,23 +122,6 @@ def test_no_file_names_the_package(tmp_path):
     assert "keras_policies" not in model.to_json()
 
 
-def test_models_without_our_policy_have_the_same_file():
-    keras.config.set_dtype_policy("mixed_float16")
-    model = small_model()
-    model.compile("sgd", "mse")
-    ours = keras.saving.serialize_keras_object(model)
-    code = (
-        "import keras, json, sys; sys.modules['keras_policies'] = None\n"
-        "keras.config.set_dtype_policy('mixed_float16')\n"
-        "m = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4),"
-        " keras.layers.Dense(1)])\n"
-        "m.compile('sgd', 'mse')\n"
-        "print(json.dumps(keras.saving.serialize_keras_object(m)))"
-    )
-    theirs = json.loads(run(code).splitlines()[-1])
-    assert without_names(json.loads(json.dumps(ours))) == without_names(theirs)
-
-
 def without_names(config):
     """Leave out counters of names, which depend on what else a process made."""
     if isinstance(config, dict):
@@ -162,26 +145,36 @@ def run(code, *arguments):
     return done.stdout
 
 
+# Reads all models in one process: to start Keras takes longer than all else.
 READ_WITHOUT_US = """
-import json, sys
+import json, pathlib, sys
 sys.modules["keras_policies"] = None
 import numpy as np, keras
-truth = np.load(sys.argv[1])
-for global_policy in "float32", "mixed_float16":
-    keras.config.set_dtype_policy(global_policy)
-    model = keras.saving.load_model(sys.argv[2])
-    inner = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-    state = [keras.ops.convert_to_numpy(v) for v in inner.variables]
-    result = {
-        "policies": sorted({l.dtype_policy.name for l in model.layers}),
-        "optimizer": type(model.optimizer).__name__,
-        "predicts": bool((model.predict(truth["x"], verbose=0) == truth["y"]).all()),
-        "state": len(state) == int(truth["count"]) and all(
-            np.array_equal(v, truth[f"s{i}"]) for i, v in enumerate(state)),
-    }
-    model.fit(truth["x"], truth["t"], verbose=0)
-    result["iterations"] = int(inner.iterations)
-    print(json.dumps([global_policy, result]))
+for folder in pathlib.Path(sys.argv[1]).iterdir():
+    truth = np.load(folder / "truth.npz")
+    for global_policy in "float32", "mixed_float16":
+        keras.config.set_dtype_policy(global_policy)
+        def predicts(model):
+            return bool((model.predict(truth["x"], verbose=0) == truth["y"]).all())
+        model = keras.saving.load_model(folder / "m.keras")
+        inner = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+        state = [keras.ops.convert_to_numpy(v) for v in inner.variables]
+        result = {
+            "policies": sorted({l.dtype_policy.name for l in model.layers}),
+            "optimizer": type(model.optimizer).__name__,
+            "predicts": predicts(model),
+            "h5_predicts": predicts(keras.saving.load_model(folder / "m.h5")),
+            "state": len(state) == int(truth["count"]) and all(
+                np.array_equal(v, truth[f"s{i}"]) for i, v in enumerate(state)),
+        }
+        model.fit(truth["x"], truth["t"], verbose=0)
+        result["iterations"] = int(inner.iterations)
+        print(json.dumps([folder.name, global_policy, result]))
+layers = keras.layers
+model = keras.Sequential([keras.Input((8,)), layers.Dense(4), layers.Dense(1)])
+model.compile("sgd", "mse")
+stock = keras.saving.serialize_keras_object(model)
+print(json.dumps(["stock", "mixed_float16", stock]))
 """
 
 SCALES = {
@@ -192,9 +185,9 @@ SCALES = {
 }
 
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_stock_keras_reads_model_and_optimizer(scale, tmp_path):
-    mp.set_policy(policy("mixed_float16", loss_scale=SCALES[scale]))
+def write_model(folder, loss_scale):
+    """Save a model that was trained under `mixed_float16`, and what it predicts."""
+    mp.set_policy(policy("mixed_float16", loss_scale=loss_scale))
     model = small_model()
     model.compile(keras.optimizers.Adam(0.01), keras.losses.MeanSquaredError())
     model.fit(X, Y, batch_size=8, epochs=2, verbose=0)
@@ -202,47 +195,51 @@ def test_stock_keras_reads_model_and_optimizer(scale, tmp_path):
     state = {
         f"s{i}": keras.ops.convert_to_numpy(v) for i, v in enumerate(inner.variables)
     }
-    file, truth = tmp_path / "m.keras", tmp_path / "truth.npz"
-    model.save(file)
-    np.savez(truth, x=X, y=model.predict(X, verbose=0), t=Y, count=len(state), **state)
-    lines = run(READ_WITHOUT_US, truth, file).splitlines()
-    results = [json.loads(x) for x in lines if x.startswith('["')]
-    assert [g for g, _ in results] == ["float32", "mixed_float16"]
-    for global_policy, result in results:
-        wraps = global_policy == "mixed_float16" and scale != "none"
-        # Overflows of the new scale may skip some of the step or two of the fit.
-        assert result.pop("iterations") - int(inner.iterations) in (0, 1)
-        assert result == {
-            "policies": ["mixed_float16"],
-            "optimizer": "LossScaleOptimizer" if wraps else "Adam",
-            "predicts": True,
-            "state": True,
-        }
-
-
-READ_H5_WITHOUT_US = """
-import sys
-sys.modules["keras_policies"] = None
-import numpy as np, keras
-truth = np.load(sys.argv[1])
-for global_policy in "float32", "mixed_float16":
-    keras.config.set_dtype_policy(global_policy)
-    model = keras.saving.load_model(sys.argv[2])
-    print(bool((model.predict(truth["x"], verbose=0) == truth["y"]).all()))
-"""
-
-
-def test_stock_keras_reads_an_h5_file(tmp_path):
-    mp.set_policy(policy("mixed_float16", loss_scale=8))
-    model = small_model()
-    model.compile(keras.optimizers.Adam(), keras.losses.MeanSquaredError())
-    model.fit(X, Y, verbose=0)
+    folder.mkdir()
+    model.save(folder / "m.keras")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.save(tmp_path / "m.h5")
-    np.savez(tmp_path / "truth.npz", x=X, y=model.predict(X, verbose=0))
-    printed = run(READ_H5_WITHOUT_US, tmp_path / "truth.npz", tmp_path / "m.h5")
-    assert [x for x in printed.split() if x in ("True", "False")] == ["True", "True"]
+        model.save(folder / "m.h5")
+    y = model.predict(X, verbose=0)
+    np.savez(folder / "truth.npz", x=X, y=y, t=Y, count=len(state), **state)
+    return int(inner.iterations)
+
+
+@pytest.fixture(scope="module")
+def written_and_read(tmp_path_factory):
+    """Return the steps of each model, and what stock Keras says of all models."""
+    folder = tmp_path_factory.mktemp("saved")
+    steps = {name: write_model(folder / name, scale) for name, scale in SCALES.items()}
+    keras.config.set_dtype_policy("float32")
+    lines = run(READ_WITHOUT_US, folder).splitlines()
+    rows = [json.loads(line) for line in lines if line.startswith('["')]
+    return steps, {(name, global_policy): said for name, global_policy, said in rows}
+
+
+@pytest.mark.parametrize("global_policy", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("scale", SCALES)
+def test_stock_keras_reads_model_and_optimizer(scale, global_policy, written_and_read):
+    steps, said = written_and_read
+    result = {**said[scale, global_policy]}
+    wraps = global_policy == "mixed_float16" and scale != "none"
+    # Overflows of the new scale may skip some of the step or two of the fit.
+    assert result.pop("iterations") - steps[scale] in (0, 1)
+    assert result == {
+        "policies": ["mixed_float16"],
+        "optimizer": "LossScaleOptimizer" if wraps else "Adam",
+        "predicts": True,
+        "h5_predicts": True,
+        "state": True,
+    }
+
+
+def test_models_without_our_policy_have_the_same_file(written_and_read):
+    keras.config.set_dtype_policy("mixed_float16")
+    model = small_model()
+    model.compile("sgd", "mse")
+    ours = keras.saving.serialize_keras_object(model)
+    theirs = written_and_read[1]["stock", "mixed_float16"]
+    assert without_names(json.loads(json.dumps(ours))) == without_names(theirs)
 
 
 def test_explicit_loss_scale_optimizer_is_read_as_ours_with_its_state(tmp_path):
