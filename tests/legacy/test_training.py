@@ -14,6 +14,7 @@ import pytest
 
 import keras_policies
 from keras_policies import DynamicLossScale, FixedLossScale, load_model
+from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.build import build
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.readers import readers
@@ -60,6 +61,49 @@ def test_the_current_scale_of_an_explicit_optimizer_comes_back(tmp_path):
         model = build.build(plan.make(moved)).model
     assert float(model.optimizer.loss_scale) == 4096.0
     assert int(model.optimizer.step_counter) == 7
+
+
+@pytest.mark.parametrize(
+    ("written_by", "loss", "accuracy"),
+    [
+        pytest.param("Keras 2.2.4-tf", "binary_crossentropy", 0.375, id="2.0-and-2.1"),
+        pytest.param("TensorFlow 2.1.4", "binary_crossentropy", 0.375, id="2.1"),
+        pytest.param("Keras 2.3.0-tf", "binary_crossentropy", 0.5, id="2.2"),
+        pytest.param("Keras 2.4.0", "binary_crossentropy", 0.5, id="2.4"),
+        pytest.param("Keras 2.2.4-tf", "mse", 0.5, id="another-loss"),
+    ],
+)
+def test_accuracy_is_that_of_its_release(written_by, loss, accuracy):
+    # The numbers that TensorFlow 2.0.0, 2.1.4 and 2.4.4 give.
+    x = {"name": "x", "batch_input_shape": [None, 4]}
+    layers = [
+        {"class_name": "InputLayer", "config": x},
+        {
+            "class_name": "Activation",
+            "config": {"name": "y", "activation": "sigmoid"},
+        },
+    ]
+    compiled = {
+        "loss": loss,
+        "metrics": ["accuracy"],
+        "weighted_metrics": ["acc"],
+        "optimizer_config": {"class_name": "SGD", "config": {"learning_rate": 0.01}},
+    }
+    legacy = LegacyModel(
+        path="model",
+        format="H5",
+        written_by=written_by,
+        config={"class_name": "Sequential", "config": {"name": "m", "layers": layers}},
+        records_policies=True,
+        weights={},
+        training_config=compiled,
+        optimizer=LegacyOptimizerState(),
+    )
+    model = build.build(plan.make(legacy)).model
+    numbers = np.array([[-1, 0.25, 0.75, 2], [1, -2, 3, -0.5]])
+    targets = np.array([[1, 0, 1, 0], [0, 0, 1, 1]])
+    found = model.evaluate(numbers, targets, verbose=0, return_dict=True)
+    assert (found["accuracy"], found["acc"]) == (accuracy, accuracy)
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,14 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
     LegacyWeight,
 )
+from keras_policies.legacy.build import masks
 from keras_policies.legacy.build.targets import Pairs, fits, value_for
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import graph, training
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
+COMPARES_LARGEST = 2, 2  # the first TensorFlow whose `accuracy` does, whatever the loss
 KEEPS_TRAINING = 3, 16  # the first Keras that obeys `training` in a graph
 OVERRIDING = {
     False: "when it trains (set trainable=False instead)",
@@ -44,8 +46,10 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     optimizer = objectives.objects("optimizers", fitting.optimizer)
     if optimizer is not None and plan.loss_scale is not None:
         optimizer = LossScaleOptimizer(optimizer, plan.loss_scale)
-    metrics = objectives.metrics(fitting.metrics, outputs)
-    weighted_metrics = objectives.metrics(fitting.weighted_metrics, outputs)
+    every_metric = fitting.metrics, fitting.weighted_metrics
+    if masks.release(plan.legacy.written_by) < COMPARES_LARGEST:
+        every_metric = (*(training.by_number(m, fitting.losses) for m in every_metric),)
+    metrics, weighted_metrics = (objectives.metrics(m, outputs) for m in every_metric)
     not_converted = [
         *objectives.not_converted,
         *overridden(plan.legacy, training=False),

@@ -59,11 +59,17 @@ def release(written_by: str) -> Release:
     Example:
         >>> release("TensorFlow 2.4.4"), release("Keras 2.4.0"), release("Keras 2.3.1")
         ((2, 4), (2, 4), (2, 0))
+        >>> release("Keras 2.2.4-tf")  # or 2.0
+        (2, 1)
     """
     match = re.search(r"(\d+)\.(\d+)[.\d]*(-tf)?", written_by)
-    number = (int(match[1]), int(match[2])) if match else NEWEST
-    is_standalone = written_by.startswith("Keras") and number < (2, 4)
-    return (2, 0) if is_standalone and match and not match[3] else number
+    if not match:
+        return NEWEST
+    major, minor = int(match[1]), int(match[2])
+    if match[3]:  # 2.3.0-tf is the Keras of TensorFlow 2.2
+        return major, minor - 1
+    is_standalone = written_by.startswith("Keras") and (major, minor) < (2, 4)
+    return (2, 0) if is_standalone else (major, minor)
 
 
 class Maker(NamedTuple):

@@ -162,6 +162,7 @@ def keras_optimizer(written: Config) -> Config:
 
 # Names that compile turns into a metric by the loss and the shape of the output.
 CHOSEN_BY_COMPILE = "accuracy", "acc", "crossentropy", "ce"
+BINARY = {"binary_crossentropy", "BinaryCrossentropy"}
 Nest: TypeAlias = trees.Tree  # of configs, names and None
 
 
@@ -248,6 +249,30 @@ def missing(training: Training | None) -> list[str]:
     unknown_names = names("losses", training.losses)
     unknown_names |= names("metrics", training.metrics, training.weighted_metrics)
     return sorted(name for name in unknown_names if name is not None)
+
+
+def by_number(metrics: Nest, losses: Nest) -> Nest:
+    """Return metrics with the `accuracy` of TensorFlow 2.1 and older.
+
+    Under `binary_crossentropy` it compared each number of an output; since then, only
+    which number is the largest. Source: tensorflow/python/keras/engine/
+    training_utils.py of 2.1, `get_metric_function`.
+    """
+    names = {
+        loss if isinstance(loss, str) else loss["class_name"]
+        for loss in trees.leaves(losses, is_config)
+        if loss is not None
+    }
+    if not names or names - BINARY:
+        return metrics
+
+    def compared(metric: Any) -> Any:
+        if metric not in ("accuracy", "acc"):
+            return metric
+        config = {"class_name": "BinaryAccuracy", "config": {"name": metric}}
+        return classes.object_in("keras.metrics", config)
+
+    return trees.mapped(compared, metrics, is_config)
 
 
 def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:
