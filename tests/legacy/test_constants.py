@@ -4,7 +4,10 @@ import keras
 import numpy as np
 import pytest
 
+from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
+from keras_policies.legacy.build import build
 from keras_policies.legacy.ops import node_def, table
+from keras_policies.legacy.plan import plan
 from keras_policies.legacy.values.dims import Dim
 
 FLOATS = np.array([[1, 2], [3, 4]], "float32")
@@ -187,3 +190,44 @@ def test_sizes_of_the_input_make_nodes(name):
         found = keras.ops.convert_to_numpy(model(array.astype("float32")))
         assert found.shape == wanted(array).shape
         np.testing.assert_allclose(found, wanted(array), 1e-5, 1e-5)
+
+
+def op_layer(class_name, function, *call):
+    config = {"name": function, "dtype": "float32", "function": function}
+    return {"class_name": class_name, "config": config, "inbound_nodes": [[*call]]}
+
+
+def test_a_shape_that_is_known_can_be_an_output():
+    # `[tf.shape(x)[1:], tf.reduce_sum(x)]` of TensorFlow 2.15.1, which gives [3, 5].
+    shape, item = "compat.v1.shape", "__operators__.getitem"
+    rest = {"slice_spec": {"start": 1, "stop": None, "step": None}}
+    layers = [
+        {
+            "class_name": "InputLayer",
+            "config": {"name": "x", "batch_input_shape": [None, 3, 5]},
+            "inbound_nodes": [],
+        },
+        op_layer("TFOpLambda", shape, "x", 0, 0, {"out_type": "int32"}),
+        op_layer("SlicingOpLambda", item, shape, 0, 0, rest),
+        op_layer("TFOpLambda", "math.reduce_sum", "x", 0, 0, {}),
+    ]
+    config = {
+        "name": "m",
+        "layers": layers,
+        "input_layers": [["x", 0, 0]],
+        "output_layers": [[item, 0, 0], ["math.reduce_sum", 0, 0]],
+    }
+    legacy = LegacyModel(
+        path="model",
+        format="H5",
+        written_by="Keras 2.15.0",
+        config={"class_name": "Functional", "config": config},
+        records_policies=True,
+        weights={},
+        training_config=None,
+        optimizer=LegacyOptimizerState(),
+    )
+    model = build.build(plan.make(legacy)).model
+    sizes, total = model(np.full((2, 3, 5), [1, 2, 3, np.nan, 4], "float32"))
+    assert keras.ops.convert_to_numpy(sizes).tolist() == [3, 5]
+    assert np.isnan(keras.ops.convert_to_numpy(total))

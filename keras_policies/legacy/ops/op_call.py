@@ -17,7 +17,7 @@ from keras_policies.legacy.base.errors import (
     LegacyModelError,
     located,
 )
-from keras_policies.legacy.ops import node_def, table
+from keras_policies.legacy.ops import helper_ops, node_def, table
 from keras_policies.legacy.ops.complex_pairs import Complex
 from keras_policies.legacy.ops.op_layers import PACKAGE
 from keras_policies.legacy.values import dims
@@ -54,9 +54,11 @@ class OpCall(keras_internals.LayerCall):
         with located(layer=self.path):
             result = self._call_counterpart(args, kwargs)
             outputs = list(result) if isinstance(result, tuple) else [result]
+        sources = _sources([args, kwargs])
         if self.is_output:
-            outputs = [as_output(output) for output in outputs]
-        self._name_operations(outputs, args, kwargs)
+            with located(layer=self.path):
+                outputs = [as_output(output, sources) for output in outputs]
+        self._name_operations(outputs, sources)
         return tuple(outputs) if isinstance(result, tuple) else outputs[0]
 
     def _call_counterpart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -74,17 +76,9 @@ class OpCall(keras_internals.LayerCall):
                 f"{error}."
             ) from error
 
-    def _name_operations(
-        self, outputs: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> None:
-        """Name the operations that this call made after the layer."""
-        values = keras.tree.flatten((args, kwargs))
-        sources = {id(value) for value in values}
-        for value in values:
-            if isinstance(value, Complex):
-                sources.update(map(id, value.sources))
-            elif has_dims(value):
-                sources.update(id(axis.tensor) for axis in dims.axes_in(value))
+    def _name_operations(self, outputs: Sequence[Any], sources: Sequence[Any]) -> None:
+        """Name the operations that this call made of some tensors after the layer."""
+        before = set(map(id, sources))
         parts = keras.tree.flatten(
             [x.sources if isinstance(x, Complex) else x for x in outputs]
         )
@@ -92,7 +86,7 @@ class OpCall(keras_internals.LayerCall):
             id(operation): operation
             for tensor in parts
             if is_tensor(tensor)
-            for operation, _, _ in keras_internals.calls_before(tensor, sources)
+            for operation, _, _ in keras_internals.calls_before(tensor, before)
         }
         call = f".call_{self.calls}" if self.calls else ""
         for number, operation in enumerate(operations.values()):
@@ -100,13 +94,29 @@ class OpCall(keras_internals.LayerCall):
             operation.name = f"{self.name}{call}{part}"
 
 
-def as_output(value: Any) -> Tensor:
-    """Return a tensor that can be an output; in Keras 3.12 an input cannot."""
+def _sources(nest: Any) -> list[Any]:
+    """Return the values in a nest, and the tensors that they are made of."""
+    values: list[Any] = keras.tree.flatten(nest)
+    for value in [*values]:
+        if isinstance(value, Complex):
+            values += value.sources
+        elif has_dims(value):
+            values += [axis.tensor for axis in dims.axes_in(value)]
+    return values
+
+
+def as_output(value: Any, sources: Sequence[Any] = ()) -> Tensor:
+    """Return a tensor that can be an output; in Keras 3.12 an input cannot.
+
+    A constant, such as `tf.shape(x)[1:]`, is computed from one of the sources.
+    """
     if isinstance(value, Complex):
         raise LegacyModelError(
             "its output is complex, which keras.ops has no counterpart for."
         )
     tensor = as_tensor(value)
+    if not is_tensor(tensor) and any(map(is_tensor, sources)):
+        tensor = helper_ops.constant(tensor, next(filter(is_tensor, sources)))
     if isinstance(keras_internals.maker_of(tensor), keras.layers.InputLayer):
         return keras.layers.Identity(dtype=tensor.dtype)(tensor)
     return tensor
