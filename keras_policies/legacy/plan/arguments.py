@@ -1,8 +1,8 @@
 """Tables of the arguments that Keras 3 layers dropped, renamed or refuse.
 
-Each entry was a setting of tf.keras. `DROPPED` holds, by class, the values that Keras 3
-uses without being told; any other value is an error that names it. `ANY` marks settings
-that never changed what a layer computes.
+Each entry is a setting of tf.keras, under the class of Keras 3. `DROPPED` holds the
+values that Keras 3 uses without being told; any other value is an error that names it.
+`ANY` marks settings that never changed what a layer computes.
 """
 
 from collections.abc import Container
@@ -46,7 +46,7 @@ OF_BATCH_NORMALIZATION = {
     **{"virtual_batch_size": (None,), "adjustment": (None,)},
 }
 OF_SPATIAL_DROPOUT = _any_value("trainable", "noise_shape")
-# See `locally_connected`.
+# See `layers_as_programs.locally_connected`.
 OF_LOCALLY_CONNECTED: Values = {
     **_any_value("filters", "kernel_size", "strides", "padding", "data_format"),
     **{"use_bias": ANY, "implementation": (1, 2)},
@@ -70,7 +70,10 @@ _DROPPED: tuple[tuple[str, Values], ...] = (
     ("SimpleRNN LSTM GRU ConvLSTM1D ConvLSTM2D ConvLSTM3D", OF_RECURRENT),
     ("LSTMCell GRUCell", {"implementation": ANY}),
 )
-DROPPED = {name: values for names, values in _DROPPED for name in names.split()}
+DROPPED: dict[str, Values] = {}
+for _names, _values in _DROPPED:
+    for _name in _names.split():
+        DROPPED[_name] = {**DROPPED.get(_name, {}), **_values}
 
 RENAMED = {
     "InputLayer": {"batch_input_shape": "batch_shape"},

@@ -5,15 +5,17 @@ The modules, in the order in which a layer goes through them:
     concrete_functions            finds the layer, and the function to follow
     tracing                       follows its nodes, to `steps`: calls of layers in it
                                   (matched_calls, layer_calls), loops (unrolling,
-                                  recurrent), look-ups (lookup_tables)
-    losses, in_training           add what it does in training: losses, dropout
+                                  recurrent, recurrent_probes, recurrent_cells,
+                                  cudnn_calls), look-ups (lookup_tables)
     frozen                        makes weights of constants without variables
+    losses, in_training           add what it does in training: losses, dropout
     def_use, weight_layers        find the step that takes a variable, and its bias
     layer_rules                   say which stock layer the step is
+    recurrent_calls               makes calls of LSTM, GRU and SimpleRNN
     rewriting                     replaces steps by layers, variables by PReLUs
     program                       makes the program, and the config that holds it
 
-`reconstructor` calls them for each layer. `normalizations` comes before: batch
+`reconstructor` and `program` call them for each layer. `normalizations` comes before: batch
 normalization that was written by hand is one layer. `summary` tells the user how the
 layer differs now.
 """

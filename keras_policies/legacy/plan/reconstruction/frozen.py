@@ -2,7 +2,7 @@
 
 A graph that was frozen (`convert_variables_to_constants_v2`) has its weights as
 constants. The weight of an op that a stock layer does, and the bias after it, become
-variables again, with numbers below zero; other constants stay:
+variables again, with negative numbers; other constants stay:
 
     MatMul(x, Constant), BiasAdd(…, Constant) -> MatMul(x, VariableRef), …
 

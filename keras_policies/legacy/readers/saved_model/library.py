@@ -67,7 +67,7 @@ class Lazy(Mapping[K, V], Generic[K, S, V]):
 class Library:
     """The graph of the message `MetaGraph` in the file at `path`.
 
-    `functions` is `{name: Function}`, `traces` `{name: Trace}` of those functions that
+    `functions` is `{name: Function}`, `traces` `{name: ConcreteFunction}` of those that
     objects refer to; `reader` reads its nodes, and `values` counts what it reads.
     """
 
