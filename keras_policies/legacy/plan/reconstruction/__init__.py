@@ -15,7 +15,7 @@ The modules, in the order in which a layer goes through them:
     rewriting                     replaces steps by layers, variables by PReLUs
     program                       makes the program, and the config that holds it
 
-`reconstructor` and `program` call them for each layer. `normalizations` comes before: batch
-normalization that was written by hand is one layer. `summary` tells the user how the
-layer differs now.
+`reconstructor` and `program` call them for each layer. `normalizations` comes before:
+batch normalization that was written by hand is one layer. `summary` tells the user how
+the layer differs now.
 """

@@ -6,8 +6,8 @@ absolute value, divided by the batch size, which is 1 for a loss in the shape (1
     loss -> |loss + stop_gradient(2 * max(-loss, 0))|
 
 is the loss where it is positive. Where it is negative, it has the other sign, and still
-the gradient of the loss. So that Keras keeps the loss in the
-model, the output becomes `where(loss == loss, output, output)`.
+the gradient of the loss. So that Keras keeps the loss in the model, the output becomes
+`where(loss == loss, output, output)`.
 """
 
 import dataclasses
