@@ -80,11 +80,12 @@ def copied(form, folder):
 
 
 def before(monkeypatch, owner, name, action):
-    """Let an action happen before a function is called."""
-    stock = getattr(owner, name)
+    """Let an action happen before the first call of a function."""
+    stock, actions = getattr(owner, name), [action]
 
     def function(*args, **kwargs):
-        action()
+        while actions:
+            actions.pop()()
         return stock(*args, **kwargs)
 
     monkeypatch.setattr(owner, name, function)
