@@ -126,6 +126,9 @@ def test_a_line_of_ones_is_as_long_or_refused(dim, lengths):
         ((BATCH + LENGTH) // 4 * 2, 4),
         (extreme("min", BATCH, 4), 4),
         (extreme("min", 2 * BATCH, 40), 12),
+        (extreme("max", BATCH - 2, -1), 4),
+        (extreme("max", BATCH - 8, -1), 0),
+        (extreme("min", BATCH - 2, -1), 0),
     ],
     ids=str,
 )

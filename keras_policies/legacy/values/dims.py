@@ -129,6 +129,7 @@ class Extreme:
         number, length = self.options
         if not isinstance(number, int):
             raise ValueError(f"a length of {self}")
+        number = max(number, 0)  # no length is negative
         if self.kind == "min":
             return ones(length, dtype)[(slice(number),)]
         rest = ones(length, dtype)[(slice(number, None),)]
