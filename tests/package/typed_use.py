@@ -34,7 +34,7 @@ def policies() -> None:
     assert_type(policy.should_cast_variables, bool)
     assert_type(policy.loss_scale, mp.LossScale | None)
     assert_type(policy.is_deferred, bool)
-    assert_type(policy.settle("float16"), mp.Policy)
+    assert_type(policy.resolve("float16"), mp.Policy)
     assert_type(policy.get_config(), dict[str, Any])
     assert_type(hash(policy), int)
     mp.set_policy(policy)
