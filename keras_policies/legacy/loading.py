@@ -20,11 +20,8 @@ from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.readers import readers, sources, weights_only
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
-LOST = (
-    "rebuild",
-    "numbers",
-    "refuse",
-)  # what happens to layers whose classes are missing
+# What happens to layers whose classes are missing.
+LOST = "rebuild", "numbers", "refuse"
 
 
 def load_model(
@@ -194,8 +191,8 @@ def rebuild(
         namesakes, by_function, first = frozenset[str](), False, None
         may_rebuild = reconstructs and legacy.traced is not None
         # The function is tried once: at once if masks may get lost, else as a last way.
-        has_function = may_rebuild and signature is None
-        has_function = has_function and configs.is_graph(legacy.config)
+        lists_layers = configs.is_graph(legacy.config)
+        has_function = may_rebuild and lists_layers and signature is None
         while True:
             try:
                 planned = plan.make(

@@ -138,18 +138,18 @@ def _for_every_output(losses: Any, output_names: list[str]) -> Any:
 def _told_apart(names: Sequence[str]) -> list[str]:
     """Return the names of outputs as tf.keras had them: `inner`, `inner_1`."""
     counts: collections.Counter[str] = collections.Counter()
-    found: list[str] = []
+    unique: list[str] = []
     for name in names:
-        own = name
-        while own in found:
+        numbered = name
+        while numbered in unique:
             counts[name] += 1
-            own = f"{name}_{counts[name]}"
-        found.append(own)
-    return found
+            numbered = f"{name}_{counts[name]}"
+        unique.append(numbered)
+    return unique
 
 
 def _by_position(nest: Any, output_names: Sequence[str]) -> Any:
-    """Return what is given for each output by its name as a list."""
+    """Return a list, an item for each output, of a dict by the names of outputs."""
     if not isinstance(nest, dict):
         return nest
     return [nest.get(name) for name in output_names]
