@@ -9,7 +9,7 @@ Functional. Sources: tf.keras engine/functional.py `get_network_config`,
 keras/src/models/functional.py.
 """
 
-import collections
+import contextlib
 import graphlib
 import itertools
 import re
@@ -154,21 +154,37 @@ def _sorted(layers: Sequence[Config]) -> Sequence[Config]:
 
 
 def _charge(calls: dict[str, list[list[LayerCall]]]) -> None:
-    """Charge the budget for the calls that Keras will try too early, and retry."""
-    done = collections.Counter(name for name, nodes in calls.items() if not nodes)
-    waiting = {name: collections.deque(nodes) for name, nodes in calls.items() if nodes}
-    while waiting:
-        before = done.total()
-        for name, nodes in [*waiting.items()]:
-            while nodes and all(done[other] > node for other, node in nodes[0]):
-                done[name] += 1
-                nodes.popleft()
-            if nodes:
-                budget.work(budget.RETRY * len(nodes[0]))
-            else:
-                del waiting[name]
-        if done.total() == before:
-            return  # Keras refuses it
+    """Charge the budget for the calls that Keras tries before it can make them.
+
+    It goes through the layers round after round, and the calls of a layer wait for each
+    other. A call is made in the round of the last call that it takes, or one round
+    later if the layer of that one comes after its own.
+    """
+    # A layer that no one calls, such as an input, is there before the first round.
+    positions = {name: rank if calls[name] else -1 for rank, name in enumerate(calls)}
+    taken: dict[LayerCall, list[LayerCall]] = {}
+    for name, nodes in calls.items():
+        for number, node in enumerate(nodes or [[]]):
+            taken[name, number] = [*node, (name, number - 1)] if number else node
+    sorter = graphlib.TopologicalSorter(taken)
+    with contextlib.suppress(graphlib.CycleError):  # calls in a cycle are never made
+        sorter.prepare()
+    rounds: dict[LayerCall, int] = {}
+    while ready := [call for call in sorter.get_ready() if call in taken]:
+        for call in ready:
+            rank = positions[call[0]]
+            earliest = (
+                rounds[other] + (positions[other[0]] > rank) for other in taken[call]
+            )
+            rounds[call] = max(earliest, default=0)
+        sorter.done(*ready)
+    end = max(rounds.values(), default=0) + 2  # after the round that makes no call
+    for name, nodes in calls.items():
+        start = 0
+        for number, node in enumerate(nodes):
+            tries = rounds.get((name, number), end) - start
+            budget.work(budget.RETRY * len(node) * tries)
+            start += tries
 
 
 def _layer_calls(nest: Nest) -> Iterator[LayerCall]:
