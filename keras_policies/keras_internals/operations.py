@@ -189,19 +189,14 @@ def shapes_in(model: keras.Model) -> Iterator[Sequence[int | None]]:
 class LayerCall(keras.Operation):  # type: ignore[misc]
     """Takes the place of a layer while Keras builds a Functional from a config.
 
-    Keras calls it where it would call the layer, with the same arguments; the tensors
-    that `make` returns are those of the layer. The model has the layers and operations
-    that made them, and no `LayerCall`.
+    Keras calls it where it would call the layer, with the same arguments; `__call__`
+    returns `noted` symbolic tensors, as the layer would return them. The model has the
+    layers and operations that made them, and no `LayerCall`.
     """
 
-    def make(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the symbolic tensors that the layer would return."""
-        raise NotImplementedError
-
     @needs(GRAPHS)
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the outputs, and note them where Keras looks for those of the layer."""
-        outputs = self.make(*args, **kwargs)
+    def noted(self, outputs: Any) -> Any:
+        """Return outputs, noted where Keras looks for those of the layer."""
         node = types.SimpleNamespace(output_tensors=keras.tree.flatten(outputs))
         self._inbound_nodes.append(node)
         return outputs

@@ -1,9 +1,11 @@
-"""The packages of the project, and which of them each may import."""
+"""The packages of the project, which of them each may import, and who calls whom."""
 
 import ast
 import pathlib
+import sys
 
 import legacy_files
+import lost_files
 import pytest
 
 import keras_policies
@@ -149,3 +151,40 @@ def test_packages_beside_each_other_do_not_import_one_another(package, above):
 )
 def test_an_import_against_the_rules_is_found(package, source):
     assert forbidden(package, imported(source)) != set()
+
+
+class Calls:
+    """Counts the calls between packages, while `sys.setprofile` has its `event`."""
+
+    def __init__(self):
+        self.between, self.returns = 0, 0
+        self.stack = []  # frames of the project, each with its package
+
+    def event(self, frame, kind, _):
+        path = pathlib.Path(frame.f_code.co_filename)
+        if kind == "return" and self.stack and self.stack[-1][0] is frame:
+            self.stack.pop()
+        if kind != "call" or not path.is_relative_to(PACKAGE):
+            return
+        package = path.relative_to(PACKAGE).parent
+        waiting = [of for _, of in self.stack]
+        if waiting and waiting[-1] != package:
+            self.between += 1
+            self.returns += package in waiting
+        self.stack.append((frame, package))
+
+
+@pytest.mark.filterwarnings("ignore:.*classes of these layers")
+def test_few_calls_return_to_a_package_that_waits_for_them(tmp_path):
+    """Data flows one way. What returns are hooks of Keras, and ends of callbacks."""
+    legacy_files.unpacked(tmp_path, lost_files.archives("2.15.1", [""]))
+    calls = Calls()
+    for name in ("subclassed_blocks", "subclassed_in_functional", "layer_norm_inside"):
+        model = lost_files.of(tmp_path, f"2.15.1/{name}").model
+        sys.setprofile(calls.event)
+        try:
+            keras_policies.load_model(model, verify=False)
+        finally:
+            sys.setprofile(None)
+    assert calls.between > 5000
+    assert calls.returns < 0.05 * calls.between

@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Collection, Iterator
-from typing import TypeVar
 
 from keras_policies.printable import printable
 
@@ -13,7 +12,6 @@ UNEXPECTED = (
     *(OSError, RuntimeError, TypeError, ValueError),
 )
 FilePath = str | os.PathLike[str]
-Opened = TypeVar("Opened")
 
 
 class LegacyModelError(ValueError):
@@ -117,14 +115,3 @@ def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
             reason = "corrupt, or not as tf.keras writes it: "
             reason += f"{type(error).__name__}: {error}"
             raise LegacyModelError(f"{part}: {reason}" if part else reason) from error
-
-
-@contextlib.contextmanager
-def entering(
-    reader: contextlib.AbstractContextManager[Opened], path: FilePath
-) -> Iterator[Opened]:
-    """Yield what `reader` yields, entered inside `corrupt`; the block's errors pass."""
-    with contextlib.ExitStack() as stack:
-        with corrupt(path):
-            opened = stack.enter_context(reader)
-        yield opened

@@ -92,7 +92,9 @@ class _Objectives:
 
     def objects(self, kind: str, nest: Any) -> Any:
         """Return a nest of configs as one of objects, None where one was left out."""
-        return trees.mapped(partial(self._object, kind), nest, training.is_config)
+        return trees.mapped(
+            partial(self._object, kind), nest, is_leaf=training.is_config
+        )
 
     def _object(self, kind: str, config: Any) -> Any:
         unknown = training.unknown(kind, config)

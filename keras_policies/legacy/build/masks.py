@@ -120,7 +120,7 @@ class _Call(keras_internals.LayerCall):
         super().__init__(name=layer.name)
         self.layer = layer
 
-    def make(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the layer."""
         inputs = keras.tree.flatten(args)
         masks = [keras_internals.mask_of(x) for x in inputs]
@@ -136,7 +136,7 @@ class _Call(keras_internals.LayerCall):
             keras_internals.set_mask(output, _joined(self.layer, inputs, masks))
         if isinstance(self.layer, KEEPING):
             keras_internals.set_mask(output, masks[0])
-        return output
+        return self.noted(output)
 
 
 def _unmasked(value: Any) -> Any:

@@ -68,7 +68,7 @@ class _Call(keras_internals.LayerCall):
         self.program, self.layer = program, layer
         self._ops: dict[str, OpCall] = {}  # by their names
 
-    def make(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the layer."""
         named = [name for name in self.program.arguments if name in kwargs]
         others = sorted(kwargs.keys() - {*named})
@@ -81,7 +81,7 @@ class _Call(keras_internals.LayerCall):
             tensors += values
         if len(tensors) == len(self.program.inputs) - 1:
             tensors.append(self._op("mask", "_Mask")(tensors[:1]))
-        return self.layer(tensors[0] if len(tensors) == 1 else tensors)
+        return self.noted(self.layer(tensors[0] if len(tensors) == 1 else tensors))
 
     def _op(self, name: str, op: str, constants: Config | None = None) -> OpCall:
         """Return the op that creates an argument; all calls of the layer share it."""

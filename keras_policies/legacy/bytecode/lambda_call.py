@@ -45,15 +45,14 @@ class LambdaCall(keras_internals.LayerCall):
         self.is_of_steps = is_of_steps
         self.made: dict[str, keras.Layer] = {}
 
-    def make(self, inputs: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         """Call the nested model.
 
         A mask ends here, as it did in tf.keras; a nested model would hand it on.
         """
         masks = map(keras_internals.mask_of, keras.tree.flatten(inputs))
-        if any(mask is not None for mask in masks):
-            return self.run(inputs)
-        return self.layer(inputs)(inputs)
+        is_masked = any(mask is not None for mask in masks)
+        return self.noted(self.run(inputs) if is_masked else self.layer(inputs)(inputs))
 
     def layer(self, inputs: Any) -> keras.Layer:
         """Return the layer for the shapes and dtypes of some inputs."""

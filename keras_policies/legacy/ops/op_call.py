@@ -49,7 +49,7 @@ class OpCall(keras_internals.LayerCall):
         self.constants = constants or {}
         self.is_output = is_output
 
-    def make(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the counterpart, and name the operations that it makes."""
         with located(layer=self.path):
             result = self._call_counterpart(args, kwargs)
@@ -59,7 +59,7 @@ class OpCall(keras_internals.LayerCall):
             with located(layer=self.path):
                 outputs = [as_output(output, sources) for output in outputs]
         self._name_operations(outputs, sources)
-        return tuple(outputs) if isinstance(result, tuple) else outputs[0]
+        return self.noted(tuple(outputs) if isinstance(result, tuple) else outputs[0])
 
     def _call_counterpart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the counterpart; raise LegacyModelError if it fails."""

@@ -200,7 +200,7 @@ def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training
         trees.mapped(
             partial(keras_objective, "keras.metrics"),
             without_outer_list(nest),
-            is_config,
+            is_leaf=is_config,
         )
         for nest in (written.get("metrics"), written.get("weighted_metrics"))
     )
@@ -209,7 +209,9 @@ def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training
         loss_scale=loss_scale,
         is_experimental=is_experimental,
         losses=trees.mapped(
-            partial(keras_objective, "keras.losses"), written.get("loss"), is_config
+            partial(keras_objective, "keras.losses"),
+            written.get("loss"),
+            is_leaf=is_config,
         ),
         loss_weights=written.get("loss_weights"),
         metrics=metrics,
@@ -272,7 +274,7 @@ def by_number(metrics: Nest, losses: Nest) -> Nest:
         config = {"class_name": "BinaryAccuracy", "config": {"name": metric}}
         return classes.object_in("keras.metrics", config)
 
-    return trees.mapped(compared, metrics, is_config)
+    return trees.mapped(compared, metrics, is_leaf=is_config)
 
 
 def without_output_names(metrics: Nest, output_names: Sequence[str]) -> Nest:

@@ -85,8 +85,9 @@ def read(path: FilePath) -> Iterator[LegacyModel]:
         with located(here):
             name = f"keras_policies.legacy.readers.{_reader_name(here)}"
             reader: Reader = importlib.import_module(name).read(here)
-        with errors.entering(reader, here) as legacy:
-            yield dataclasses.replace(legacy, path=str(path))
+        with errors.corrupt(here):
+            legacy = stack.enter_context(reader)
+        yield dataclasses.replace(legacy, path=str(path))
 
 
 def _reader_name(path: pathlib.Path) -> str:

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from keras_policies.legacy.base.errors import FilePath, LegacyModelError, entering
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError, corrupt
 from keras_policies.legacy.base.model import LayerWeights, LegacyOptimizerState
 from keras_policies.legacy.guards import guarded_hdf5, paths
 from keras_policies.legacy.readers import hdf5, sources
@@ -96,11 +96,11 @@ def read(path: FilePath) -> Iterator[Weights]:
     The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder; or one
     that `sources.local` takes.
     """
-    with (
-        sources.local(path, weights=True) as here,
-        paths.unchanged(here),
-        entering(_read(here), here) as weights,
-    ):
+    with contextlib.ExitStack() as stack:
+        here = stack.enter_context(sources.local(path, weights=True))
+        stack.enter_context(paths.unchanged(here))
+        with corrupt(here):
+            weights = stack.enter_context(_read(here))
         yield weights
 
 

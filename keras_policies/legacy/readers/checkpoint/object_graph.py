@@ -7,7 +7,7 @@ found under `layer-0`, `layer-1`, … as well. Source: tensorflow/core/protobuf/
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from keras_policies.legacy.base.errors import LegacyModelError
@@ -95,7 +95,7 @@ class ObjectGraph:
         self,
         start: int,
         edges: Callable[[int], Edges],
-        is_leaf: Callable[[int], bool] = lambda node: False,
+        leaves: Container[int] = (),
     ) -> Iterator[tuple[str, int]]:
         """Yield `(path, object)` for all objects below one, nearest first.
 
@@ -112,7 +112,7 @@ class ObjectGraph:
                     continue
                 path = budget.layer_path(prefix, edge)
                 yield path, child
-                if not is_leaf(child):
+                if child not in leaves:
                     seen.add(child)
                     queue.append((child, f"{path}/"))
 
@@ -123,9 +123,8 @@ class ObjectGraph:
         Functional model goes by its own name instead.
         """
         weights: dict[int, LegacyWeight] = {}
-        is_variable = self.variables.__contains__
-        for path, child in self.walk(node, self._named_first, is_variable):
-            if is_variable(child) and child not in weights:
+        for path, child in self.walk(node, self._named_first, self.variables):
+            if child in self.variables and child not in weights:
                 weights[child] = dataclasses.replace(
                     self.variables[child], path=path, number=child
                 )

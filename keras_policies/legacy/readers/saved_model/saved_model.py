@@ -226,7 +226,7 @@ def _states(graph: ObjectGraph) -> dict[str, tuple[LegacyWeight, ...]]:
 
 def _in_order(graph: ObjectGraph, states: int) -> tuple[LegacyWeight, ...]:
     """Return the variables in nested lists, whose edges are positions."""
-    walk = graph.walk(states, graph.children.__getitem__, graph.variables.__contains__)
+    walk = graph.walk(states, graph.children.__getitem__, graph.variables)
     by_position = {
         tuple(map(int, path.split("/"))): graph.variables[node]
         for path, node in walk

@@ -204,9 +204,9 @@ def tokens_by_layer(objects: SavedObjects) -> dict[str, dict[int, Any]]:
     """Return `{path: {index: token}}` of the lookup layers of a SavedModel."""
     graph, tables = objects.graph, Tables(objects)
     tokens: dict[str, dict[int, Any]] = {}
-    walk = graph.walk(0, graph.inner_layers, lambda node: _is_lookup(graph, node))
-    for path, node in walk:
-        if _is_lookup(graph, node) and path not in tokens:
+    lookups = {node for node in graph.metadata if _is_lookup(graph, node)}
+    for path, node in graph.walk(0, graph.inner_layers, lookups):
+        if node in lookups and path not in tokens:
             with located(layer=path):
                 table = tables.read(node)
                 if table is not None:

@@ -73,6 +73,7 @@ class _Layers:
     def __init__(self, objects: SavedObjects, weights: Weights) -> None:
         self._objects = objects
         self._graph = objects.graph
+        self._leaves = {*objects.graph.variables, *objects.graph.metadata}
         self._weights = weights
         self.traces = _Traces(objects)
         self._paths = Limit(
@@ -138,12 +139,9 @@ class _Layers:
         self, node: int, variables: Container[int]
     ) -> Iterator[tuple[str, int]]:
         """Yield `(attribute, number)` of layers and variables; see `TracedLayer`."""
-
-        def is_leaf(number: int) -> bool:
-            return number in self._graph.variables or number in self._graph.metadata
-
-        for path, child in self._graph.walk(node, self._graph.attributes, is_leaf):
-            if child in variables or child in self._graph.metadata:
+        graph = self._graph
+        for path, child in graph.walk(node, graph.attributes, self._leaves):
+            if child in variables or child in graph.metadata:
                 self._paths.spend(len(path))
                 yield path, child
 
