@@ -8,6 +8,7 @@ os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables obey it
 
 import float16_cpu  # before keras: it may turn oneDNN off
 import keras
+import plain_keras as plain
 import pytest
 
 import keras_policies  # noqa: F401 - installs the patches
@@ -27,6 +28,23 @@ def _restored_globals():
     yield
     keras.config.set_floatx(floatx)
     keras.config.set_dtype_policy(floatx)
+
+
+@pytest.fixture(scope="session")
+def plain_keras():
+    """Return a function that calls a saved model in a process with Keras alone."""
+    with plain.Process() as call:
+        yield call
+
+
+@pytest.fixture(scope="session")
+def plain_keras_of_texts(plain_keras):
+    """Return the same on TensorFlow, the only backend that has texts."""
+    if keras.backend.backend() == "tensorflow":
+        yield plain_keras
+        return
+    with plain.Process(KERAS_BACKEND="tensorflow") as call:
+        yield call
 
 
 @pytest.fixture

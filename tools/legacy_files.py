@@ -2,7 +2,6 @@
 
 import functools
 import json
-import os
 import pathlib
 import tarfile
 
@@ -26,9 +25,6 @@ once_for_all_keras = pytest.mark.skipif(
     keras.backend.backend() != "jax" or IS_LOWEST_KERAS,
     reason="neither backend nor Keras matters here: run with jax and a newer Keras",
 )
-# For processes that call models once: XLA compiles in half the time.
-XLA_FLAGS = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
-CALLS_ONCE = {**os.environ, "XLA_FLAGS": XLA_FLAGS}
 FOLDER = pathlib.Path(__file__).parents[1] / "tests" / "data" / "legacy"
 CORPUS, MORE = FOLDER / "corpus", FOLDER / "more"
 TOLERANCE = {"float16": 5e-3, "bfloat16": 3e-2}

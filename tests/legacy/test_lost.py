@@ -1,9 +1,6 @@
 """Models whose classes are missing are rebuilt from their traced functions."""
 
 import dataclasses
-import json
-import subprocess
-import sys
 
 import keras
 import legacy_files
@@ -56,29 +53,6 @@ REFUSED = {
 TOLERANCE = {"float32": 1e-5, "mixed_float16": 1e-2, "mixed_bfloat16": 2e-2}
 # The assignment that moved the statistics came before their use.
 OTHER_STEP = ("moving_mean",)
-# Opens the model in each folder that it reads the path of, and calls it; then answers.
-PLAIN = """
-import json, pathlib, sys, traceback, keras, numpy as np
-def call(folder):
-    model = keras.models.load_model(folder / "model.keras", compile=False)
-    structure = json.loads((folder / "inputs.json").read_text())
-    for batch in folder.glob("batch_*"):
-        x = [np.load(batch / f"x_{i}.npy") for i in range(len(list(batch.glob("x_*"))))]
-        x = keras.tree.pack_sequence_as(structure, x)
-        compiled = keras.backend.backend() == "jax"  # faster than op by op
-        found = (model.predict_on_batch if compiled else model)(x)
-        for i, y in enumerate(keras.tree.flatten(found)):
-            y = keras.ops.convert_to_numpy(keras.ops.cast(y, "float32"))
-            np.save(batch / f"found_{i}.npy", y)
-    assert not any(name.startswith("keras_policies") for name in sys.modules)
-for line in sys.stdin:
-    answer = "done"
-    try:
-        call(pathlib.Path(line[:-1]))
-    except Exception:
-        answer = traceback.format_exc()
-    print("answer", json.dumps(answer), flush=True)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -91,28 +65,6 @@ def folder(tmp_path_factory):
 def of(folder):
     """A function that returns the case of a name."""
     return lambda name: lost_files.of(folder, name)
-
-
-@pytest.fixture(scope="module")
-def plain_keras(tmp_path_factory):
-    """A function that has a process with Keras alone call the model in a folder."""
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", PLAIN],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path_factory.mktemp("plain"),
-        env=legacy_files.CALLS_ONCE,
-    )
-
-    def call(folder):
-        print(folder, file=process.stdin, flush=True)
-        answers = (line for line in process.stdout if line.startswith("answer "))
-        return json.loads(next(answers).removeprefix("answer "))
-
-    with process:
-        yield call
-        process.stdin.close()
 
 
 def opened(case):
@@ -211,18 +163,9 @@ def assert_moved(found, expected, allowed):
 
 def assert_plain_keras_predicts_the_same(case, model, plain_keras, folder):
     model.save(folder / "model.keras")
-    (folder / "inputs.json").write_text(json.dumps(case.about["inputs"]))
-    expected = {}
-    for number, (x, y) in enumerate(case.batches()):
-        batch = folder / f"batch_{number}"
-        batch.mkdir()
-        for i, array in enumerate(keras.tree.flatten(x)):
-            np.save(batch / f"x_{i}.npy", array)
-        expected[batch] = y
-    assert plain_keras(folder) == "done"
-    for batch, y in expected.items():
-        found = [np.load(batch / f"found_{i}.npy") for i in range(len(y))]
-        assert_outputs(case, found, y)
+    for x, y in case.batches():
+        found, _ = plain_keras(folder / "model.keras", x)
+        assert_outputs(case, [output.astype("float32") for output in found], y)
 
 
 @pytest.mark.parametrize("name", ["compiled_adam", "subclassed_compiled"])
