@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import tensorflow as tf
-from lost_table import entry, functional, ids, registering, spec
+from lost_table import X, entry, functional, ids, registering, spec
 
 keras = tf.keras
 layers = keras.layers
@@ -423,3 +423,21 @@ def shares_and_angles():
             return total + tf.abs(z + tf.math.conj(z) * tf.complex(0.5, 0.5))
 
     return functional(Rotated(), SEQUENCE, layers.Dense(2))
+
+
+class Gained(layers.Layer):
+    def build(self, input_shape):
+        self.gain = self.add_weight("gain", (input_shape[-1],))
+
+    def call(self, x, scale=None):
+        x = x * self.gain
+        return x if scale is None else x * scale
+
+
+@case("calls", [X, X])
+def optional_argument():
+    """A layer that is called with an argument, and without it."""
+    x, scale = entry([X, X])
+    layer = Gained(name="gained")
+    y = layers.Dense(3)(layer(x) + layer(x, scale=scale))
+    return keras.Model([x, scale], y)

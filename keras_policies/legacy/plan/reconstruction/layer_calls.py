@@ -50,8 +50,6 @@ def call(
     (only,) = matched.nodes if len(matched.nodes) == 1 else [None]
     if only is not None and graph.nodes[only].op in CALLS:
         tensors = _tensors(graph.nodes[only].inputs, value)
-        if spec.tensors is not None:
-            tensors = tensors[: spec.tensors]
         arguments = _as_traced(layer, tensors) or _by_class(
             matched, graph, value, tensors
         )
