@@ -8,25 +8,19 @@ Source: keras/layers/rnn/gru_lstm_utils.py of Keras 2.15, `canonical_to_params`.
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.errors import UNEXPECTED, LimitError
+from keras_policies.legacy.base.errors import UNEXPECTED, attempt
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.base.traced_functions import (
-    Node,
-    TensorSpec,
-    TracedFunctions,
-)
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import recurrent
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES, Loop
 from keras_policies.legacy.plan.reconstruction.steps import (
     Constant,
     OpStep,
-    Step,
     StepOutput,
     Value,
     VariableRef,
@@ -48,29 +42,22 @@ MODES = {
 }
 
 
-def results(
-    node: Node,
-    values: Sequence[Value],
-    traced: TracedFunctions,
-    steps: Sequence[Step],
-    specs: Sequence[TensorSpec],
-    add: Callable[[Step], int],
-) -> Mapping[str, Value] | None:
+def results(call: Loop) -> Mapping[str, Value] | None:
     """Add the layer that an op is, and return its outputs by name, or None."""
+    node, steps = call.node, call.steps
     mode = MODES.get(str(node.attributes.get("rnn_mode", "lstm")))
     options = {key: node.attributes.get(key, value) for key, value in SETTINGS.items()}
     if node.op not in OPS or mode is None or options != SETTINGS:
         return None
     class_name, count, gates, config = mode
-    call = Loop(node, values, traced, steps, specs)
     weights, origin = _cudnn_weights(call, gates), call.origin(0)
     if weights is None or origin.batch_major is None:
         return None
-    initial = (_state(call, value) for value in values[1 : 1 + count])
+    initial = (_state(call, value) for value in call.values[1 : 1 + count])
     states = [state for state in initial if state is not None]
     if len(states) < count:
         return None
-    units = traced.variables[weights["recurrent_kernel"].variable].shape[0]
+    units = call.traced.variables[weights["recurrent_kernel"].variable].shape[0]
     settings: Config = {"units": units, "go_backwards": origin.is_reversed}
     settings |= {"activation": "tanh", "recurrent_activation": "sigmoid", **config}
     attributes = {
@@ -82,14 +69,11 @@ def results(
     }
     initial_states = () if all(call.is_zero(state) for state in states) else states
     inputs = origin.batch_major, *weights.values(), *initial_states
-    layer_step = add(OpStep(node.name, recurrent.OP, attributes, inputs))
-    rows = add(recurrent.swapped(f"{node.name}/rows", StepOutput(layer_step)))
-    ends: dict[str, Value] = {"output": StepOutput(rows)}
+    layer = steps.add(OpStep(node.name, recurrent.OP, attributes, inputs))
+    ends = {"output": recurrent.swapped(f"{node.name}/rows", layer, steps)}
     for n, name in enumerate(("output_h", "output_c")[:count], 1):
-        state = StepOutput(layer_step, n), Constant(np.int32(0))
-        ends[name] = StepOutput(
-            add(OpStep(f"{node.name}/{name}", "ExpandDims", {}, state))
-        )
+        state = StepOutput(layer.step, n), Constant(np.int32(0))
+        ends[name] = steps.op(f"{node.name}/{name}", "ExpandDims", *state)
     return ends
 
 
@@ -112,14 +96,10 @@ def _cudnn_weights(call: Loop, gates: Sequence[int]) -> dict[str, VariableRef] |
     }
     orders = itertools.permutations(variables) if len(variables) == len(ROLES) else ()
     for order in orders:
-        try:
+        with attempt(*UNEXPECTED):
             parameters = call.array(call.values[3], {**drawn})
             if np.array_equal(parameters, _in_cudnn([drawn[v] for v in order], gates)):
                 return dict(zip(ROLES, order, strict=True))
-        except LimitError:
-            raise
-        except UNEXPECTED:
-            continue
     return None
 
 

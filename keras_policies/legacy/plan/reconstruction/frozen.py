@@ -10,7 +10,7 @@ So do the constants that the loop of a recurrent layer takes.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from keras_policies.legacy.plan.reconstruction.steps import (
     OpStep,
     Step,
     StepOutput,
+    Steps,
     Value,
     VariableRef,
     constant,
@@ -78,9 +79,7 @@ class Frozen:
             )
         return VariableRef(self._numbers[key])
 
-    def of_loop(
-        self, name: str, values: Sequence[Value], add: Callable[[Step], int]
-    ) -> list[Value]:
+    def of_loop(self, name: str, values: Sequence[Value], steps: Steps) -> list[Value]:
         """Return the inputs of a loop, with variables for those that may be weights.
 
         Two vectors are the rows of the bias of a GRU, which was split before the loop.
@@ -95,9 +94,9 @@ class Frozen:
         rows = {i: array for i, array in floats.items() if array.ndim == 1}
         if len(rows) == 2 and len({array.shape for array in rows.values()}) == 1:
             bias = self._as_variable(name, min(rows), np.stack([*rows.values()]))
-            step = add(OpStep(f"{name}/bias", "Unpack", {"axis": 0}, (bias,)))
+            first = steps.op(f"{name}/bias", "Unpack", bias, axis=0)
             for row, i in enumerate(rows):
-                new_values[i] = StepOutput(step, row)
+                new_values[i] = StepOutput(first.step, row)
                 del floats[i]
         for i, array in floats.items():
             if array.ndim:

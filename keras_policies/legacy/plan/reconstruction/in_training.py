@@ -12,7 +12,7 @@ Any other difference is left out, and named.
 
 from collections.abc import Callable, Sequence
 
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.errors import LegacyModelError, attempt
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
     CASES,
@@ -68,13 +68,11 @@ def trained(
     draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
     if not (draws or len(other_trace.losses) > len(trace.losses)):
         return trace, first, moves
-    try:
+    with attempt(LegacyModelError):
         other = follow(other_trace)
-    except LimitError:
-        raise
-    except LegacyModelError:
-        return trace, first, True
-    return (other_trace, other, moves) if _alike(first, other) else (trace, first, True)
+        if _alike(first, other):
+            return other_trace, other, moves
+    return trace, first, True
 
 
 def twin(layer: TracedLayer, trace: ConcreteFunction) -> ConcreteFunction | None:

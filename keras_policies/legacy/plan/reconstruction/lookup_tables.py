@@ -21,10 +21,9 @@ from keras_policies.legacy.plan.reconstruction.steps import (
     CallStep,
     Constant,
     LayerSpec,
-    OpStep,
     Resource,
-    Step,
     StepOutput,
+    Steps,
     Value,
     VariableRef,
     constant,
@@ -59,7 +58,7 @@ class Tables:
         self._specs: dict[tuple[str, str], LayerSpec] = {}  # by class and config
 
     def look_up(
-        self, node: Node, inputs: Sequence[Value], steps: list[Step]
+        self, node: Node, inputs: Sequence[Value], steps: Steps
     ) -> Value | None:
         """Add the steps of a look-up; return its value, None for any other node.
 
@@ -156,24 +155,20 @@ class _Emitter:
     def __init__(
         self,
         node: Node,
-        steps: list[Step],
+        steps: Steps,
         spec_of: Callable[[str, str, Config], LayerSpec],
     ) -> None:
         self.node, self.steps, self._spec_of = node, steps, spec_of
 
-    def _add(self, step: Step) -> StepOutput:
-        self.steps.append(step)
-        return StepOutput(len(self.steps) - 1)
-
     def op(self, op: str, *inputs: Value) -> StepOutput:
-        return self._add(OpStep(self.node.name, op, {}, inputs))
+        return self.steps.op(self.node.name, op, *inputs)
 
     def call(self, class_name: str, config: Config, value: Value) -> StepOutput:
         scopes = [
             n for n in self.node.name.split("/")[:-1] if not n.startswith(OF_TABLES)
         ]
         name = scopes[-1] if scopes else NAMES[class_name]
-        return self._add(CallStep(self._spec_of(name, class_name, config), value))
+        return self.steps.add(CallStep(self._spec_of(name, class_name, config), value))
 
     def at(self, numbers: Value, values: Array) -> StepOutput:
         """Return the values at some positions."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.errors import attempt
 from keras_policies.legacy.base.model import Array, Config
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
@@ -29,13 +29,13 @@ from keras_policies.legacy.plan.reconstruction.steps import (
     Nest,
     OpStep,
     Step,
-    StepOutput,
+    Steps,
     Value,
     mapped,
     needed_steps,
 )
 from keras_policies.legacy.plan.reconstruction.tracing import Tracing
-from keras_policies.legacy.programs.reference import Interpreter, NotInterpretedError
+from keras_policies.legacy.programs.reference import Interpreter
 
 SEED = 0
 PROBES = 8, 5, 7, 6  # their longest axes: a sum grows with them, a mean does not
@@ -43,17 +43,16 @@ TOLERANCE = 1e-4
 SMALL = 1e-7  # a factor that is none
 
 
-def added(steps: list[Step], outputs: Nest, losses: Sequence[Value]) -> Nest:
+def added(steps: Steps, outputs: Nest, losses: Sequence[Value]) -> Nest:
     """Add the steps that add losses to a model; return its outputs."""
     for loss in losses:
         outputs = _added(steps, outputs, loss)
     return outputs
 
 
-def _added(steps: list[Step], outputs: Nest, loss: Value) -> Nest:
+def _added(steps: Steps, outputs: Nest, loss: Value) -> Nest:
     def op(op: str, *inputs: Value, **attributes: object) -> Value:
-        steps.append(OpStep(f"loss_{op}", op, attributes, inputs))
-        return StepOutput(len(steps) - 1)
+        return steps.op(f"loss_{op}", op, *inputs, **attributes)
 
     flat = op(
         "Reshape", op("Cast", loss, DstT="float32"), Constant(np.array([-1], "int32"))
@@ -63,10 +62,8 @@ def _added(steps: list[Step], outputs: Nest, loss: Value) -> Nest:
     positive = op("AddV2", total, op("AddV2", negative, negative))
     config = {"l1": 1.0, "l2": 0.0, "dtype": "float32"}
     spec = LayerSpec("added_loss", "ActivityRegularization", config)
-    steps.append(CallStep(spec, positive))
-    total_loss = op(
-        "Reshape", StepOutput(len(steps) - 1), Constant(np.zeros(0, "int32"))
-    )
+    added_loss = steps.add(CallStep(spec, positive))
+    total_loss = op("Reshape", added_loss, Constant(np.zeros(0, "int32")))
     condition = op("Equal", total_loss, total_loss)
     first: list[Value] = []
 
@@ -91,7 +88,7 @@ def of_activities(
     """Follow an activity regularizer; return its losses for one example each."""
 
     def op(op: str, *inputs: Value, **attributes: object) -> Value:
-        return StepOutput(tracing.add(OpStep(f"activity_{op}", op, attributes, inputs)))
+        return tracing.steps.op(f"activity_{op}", op, *inputs, **attributes)
 
     losses = []
     for activity in activities:
@@ -135,11 +132,10 @@ class Regularizers:
         weight, random = self._traced.variables[variable], np.random.default_rng(SEED)
         shapes = [[min(size, most) for size in weight.shape] for most in PROBES]
         arrays = [random.standard_normal(s).astype(weight.dtype) for s in shapes]
-        try:
+        losses: list[float] = []
+        with attempt(ValueError):
             losses = [self._loss(variable, trace, array) for array in arrays]
-        except LimitError:
-            raise
-        except (NotInterpretedError, LegacyModelError, ValueError):
+        if not losses:
             return None
         rows = np.array([[term(array) for term in TERMS.values()] for array in arrays])
         factors = np.linalg.lstsq(rows, losses, rcond=None)[0]

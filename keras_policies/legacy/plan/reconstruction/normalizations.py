@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.errors import attempt
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
@@ -29,7 +29,7 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import concrete_functions
 from keras_policies.legacy.plan.reconstruction.steps import LayerSpec
-from keras_policies.legacy.programs.reference import Interpreter, NotInterpretedError
+from keras_policies.legacy.programs.reference import Interpreter
 
 SEED = 0
 EXAMPLES = 6  # of the probe, and its sizes that the file does not know
@@ -59,12 +59,9 @@ def batch_normalization(
     in_training: ConcreteFunction,
 ) -> LayerSpec | None:
     """Return the BatchNormalization that a layer is, or None."""
-    try:
+    formula = None
+    with attempt(ValueError):
         formula = _formula(traced, layer, trace, in_training)
-    except LimitError:
-        raise
-    except (NotInterpretedError, LegacyModelError, ValueError):
-        return None
     if formula is None:
         return None
     config = {

@@ -6,7 +6,12 @@ from collections.abc import Callable, Sequence
 
 from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs, hints
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
+from keras_policies.legacy.base.errors import (
+    LegacyModelError,
+    LimitError,
+    attempt,
+    located,
+)
 from keras_policies.legacy.base.model import LegacyModel, Vocabulary
 from keras_policies.legacy.base.traced_functions import ConcreteFunction, TracedLayer
 from keras_policies.legacy.guards import budget, limits
@@ -124,14 +129,11 @@ class Reconstructor:
         self, written: Config, number: int, path: str, tensors: int | None
     ) -> Converted | None:
         """Return the same as `reconstruct`, but None if anything is missing."""
-        try:
+        with attempt(LegacyModelError):
             result = self.reconstruct(written, number, path, tensors)
-        except LimitError:
-            raise
-        except LegacyModelError:
-            return None
-        is_full = result and not (result[1].is_lacking or result[1].without_vocabulary)
-        return result if is_full else None
+            if result and not (result[1].is_lacking or result[1].without_vocabulary):
+                return result
+        return None
 
     def reconstruct(
         self, written: Config, number: int, path: str, tensors: int | None
@@ -195,12 +197,9 @@ class Reconstructor:
                 )
         if not any(trace.losses for trace in with_losses):
             return converted(traces)
-        try:
+        with attempt(LegacyModelError):
             return converted(with_losses)
-        except LimitError:
-            raise
-        except LegacyModelError:  # the losses cannot be had
-            config, report = converted(traces)
+        config, report = converted(traces)  # without the losses, which cannot be had
         entry = dataclasses.replace(report.reconstructions[path], is_less=True)
         reconstructions = {**report.reconstructions, path: entry}
         return config, dataclasses.replace(report, reconstructions=reconstructions)

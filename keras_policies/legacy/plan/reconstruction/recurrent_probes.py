@@ -28,8 +28,8 @@ from keras_policies.legacy.plan.reconstruction.recurrent_cells import Cell, Prod
 from keras_policies.legacy.plan.reconstruction.steps import (
     Constant,
     OpStep,
-    Step,
     StepOutput,
+    Steps,
     TensorList,
     UnstackedTensor,
     Value,
@@ -45,12 +45,12 @@ SWAP = [1, 0, 2]  # the axes of batch and time
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """A While and its inputs."""
+    """A While, or an op in its place, and its inputs."""
 
     node: Node
     values: Sequence[Value]
     traced: TracedFunctions
-    steps: Sequence[Step]
+    steps: Steps
     specs: Sequence[TensorSpec]
 
     @functools.cached_property

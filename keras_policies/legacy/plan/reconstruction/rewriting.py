@@ -18,6 +18,7 @@ from keras_policies.legacy.plan.reconstruction.steps import (
     OpStep,
     Step,
     StepOutput,
+    Steps,
     Value,
     VariableRef,
     mapped,
@@ -29,7 +30,7 @@ DRAWS = "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "TruncatedN
 
 def rewritten(
     owner: Owner, steps: Sequence[Step], outputs: Nest, arguments: Sequence[str]
-) -> tuple[list[Step], Nest]:
+) -> tuple[Steps, Nest]:
     """Return the steps that the outputs need, and the outputs, without variables.
 
     `arguments` are the dtypes of the arguments as recorded.
@@ -53,13 +54,8 @@ class _Rewriting:
         self, owner: Owner, arguments: Sequence[str], tables: dict[int, LayerSpec]
     ) -> None:
         self.owner, self.arguments, self.tables = owner, arguments, tables
-        self.steps: list[Step] = []
+        self.steps = Steps()
         self._new_values: dict[Value, Value] = {}  # old value -> new value
-
-    def _add(self, step: Step) -> StepOutput:
-        """Add a step; return its first result."""
-        self.steps.append(step)
-        return StepOutput(len(self.steps) - 1)
 
     def rewrite(self, number: int, step: Step | StepOutput) -> None:
         """Add a step that takes the outputs of the new steps."""
@@ -68,7 +64,7 @@ class _Rewriting:
         elif isinstance(step, CallStep):
             argument = mapped(self._value, step.argument)
             kwargs = mapped(self._value, dict(step.kwargs))
-            value = self._add(CallStep(step.spec, argument, kwargs))
+            value = self.steps.add(CallStep(step.spec, argument, kwargs))
         elif self.owner.is_cast(step):
             value = self._cast(step)
         else:
@@ -78,22 +74,22 @@ class _Rewriting:
     def _op(self, step: OpStep) -> StepOutput:
         inputs = tuple(map(self._value, step.inputs))
         if step.op in DRAWS and isinstance(inputs[0], Constant):
-            sizes = OpStep("sizes", "_Sizes", {}, (inputs[0], Anchor()))
-            inputs = (self._add(sizes), *inputs[1:])
-        return self._add(OpStep(step.name, step.op, step.attributes, inputs))
+            sizes = self.steps.op("sizes", "_Sizes", inputs[0], Anchor())
+            inputs = (sizes, *inputs[1:])
+        return self.steps.add(OpStep(step.name, step.op, step.attributes, inputs))
 
     def _cast(self, step: OpStep) -> Value:
         """Return a tensor in the compute dtype of the layer's policy."""
         value = self._value(step.inputs[0])
         if name_of_dtype(step, "SrcT") not in FLOATS:
             variable = policies.variable_dtype(self.owner.dtype)
-            value = self._add(OpStep(step.name, "Cast", {"DstT": variable}, (value,)))
+            value = self.steps.op(step.name, "Cast", value, DstT=variable)
         return self._identity(step.name, value)
 
     def _identity(self, name: str, value: Value) -> Value:
         """Return a tensor, cast by a layer with the policy of the owner."""
         spec = LayerSpec(name, "Identity", self.owner.config(self.owner.dtype))
-        return self._add(CallStep(spec, value))
+        return self.steps.add(CallStep(spec, value))
 
     def _value(self, value: Value) -> Value:
         """Return the new value in place of an old one."""
@@ -129,10 +125,11 @@ class _Rewriting:
             return Constant(weight.read())
         if variable in self.tables:
             indices = Constant(np.arange(weight.shape[0], dtype="int32"))
-            return self._add(CallStep(self.tables[variable], indices))
-        attributes = {"shape": weight.shape, "dtype": dtype}
-        ask = OpStep(f"{name}_ask", "_AskForWeight", attributes, (Anchor(),))
+            return self.steps.add(CallStep(self.tables[variable], indices))
+        ask = self.steps.op(
+            f"{name}_ask", "_AskForWeight", Anchor(), shape=weight.shape, dtype=dtype
+        )
         config = self.owner.config(dtype, alpha=variable)
         spec = LayerSpec(name, "PReLU", config, (("alpha", variable, None),))
-        slopes = self._add(CallStep(spec, self._add(ask)))
-        return self._add(OpStep(f"{name}_take", "_TakeWeight", {}, (slopes,)))
+        slopes = self.steps.add(CallStep(spec, ask))
+        return self.steps.op(f"{name}_take", "_TakeWeight", slopes)

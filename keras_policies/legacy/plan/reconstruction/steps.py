@@ -126,6 +126,19 @@ class CallStep:
 Step: TypeAlias = OpStep | CallStep
 
 
+class Steps(list[Step]):
+    """The steps of a function, to which others are added."""
+
+    def add(self, step: Step) -> StepOutput:
+        """Add a step; return its first output."""
+        self.append(step)
+        return StepOutput(len(self) - 1)
+
+    def op(self, name: str, op: str, *inputs: Value, **attributes: Any) -> StepOutput:
+        """Add the call of an op; return its first output."""
+        return self.add(OpStep(name, op, attributes, inputs))
+
+
 def mapped(function: Callable[[Value], Any], nest: Nest) -> Nest:
     """Return a nest of values with `function` applied to each."""
     return trees.mapped(lambda x: function(x) if isinstance(x, Value) else x, nest)

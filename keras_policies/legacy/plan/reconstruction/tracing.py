@@ -1,6 +1,7 @@
 """Follows a traced function, and the functions that it calls, step by step."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from keras_policies import late
 from keras_policies.legacy.base import configs, hints
-from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, attempt
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
     CASES,
@@ -41,12 +42,13 @@ from keras_policies.legacy.plan.reconstruction.matched_calls import (
     SpecOf,
     Subgraph,
 )
+from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop
 from keras_policies.legacy.plan.reconstruction.steps import (
     Constant,
     OpStep,
     Resource,
-    Step,
     StepOutput,
+    Steps,
     TensorList,
     UnstackedTensor,
     Value,
@@ -89,7 +91,7 @@ class Tracing:
     limit: Limit
     tables: Tables
     frozen: Frozen
-    steps: list[Step] = dataclasses.field(default_factory=list)
+    steps: Steps = dataclasses.field(default_factory=Steps)
     data: dict[Value, Any] = dataclasses.field(default_factory=dict)
 
     def follow(self, name: str, inputs: Sequence[Value], depth: int = 0) -> list[Value]:
@@ -103,11 +105,6 @@ class Tracing:
             )
         graph = matched_calls.reachable(idioms.function(self.traced, name), inputs)
         return _FunctionCall(self, graph, inputs, depth).outputs()
-
-    def add(self, step: Step) -> int:
-        """Add a step; return its number."""
-        self.steps.append(step)
-        return len(self.steps) - 1
 
 
 class _FunctionCall:
@@ -144,9 +141,9 @@ class _FunctionCall:
                 self._node(self.graph.nodes[name])
             return
         step, positions = call
-        number = self.tracing.add(step)
+        first = self.tracing.steps.add(step)
         for name in matched.nodes:
-            self.values[name] = _of_call(number, positions)
+            self.values[name] = _of_call(first.step, positions)
 
     def _node(self, node: Node) -> None:
         node = idioms.replaced(node, self.graph.nodes)
@@ -155,7 +152,7 @@ class _FunctionCall:
 
     def _emit(self, node: Node, inputs: list[Value]) -> Callable[[Output], Value]:
         """Add the steps of a node; return a function from its outputs to values."""
-        steps, specs = self.tracing.steps, self.tracing.specs
+        steps = self.tracing.steps
         if node.op == "Const":
             return _always(Constant(node.attributes["value"]))
         if node.op in PASSING and inputs:
@@ -165,16 +162,14 @@ class _FunctionCall:
         if node.op in CONDITIONS + CASES:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
-            add, traced = self.tracing.add, self.tracing.traced
-            loop_inputs = self.tracing.frozen.of_loop(node.name, inputs, add)
-            results = recurrent.results(node, loop_inputs, traced, steps, specs, add)
+            loop_inputs = self.tracing.frozen.of_loop(node.name, inputs, steps)
+            results = recurrent.results(self._loop(node, loop_inputs))
             if results is None:
                 results = unrolling.unrolled(node, inputs, self._called)
             if results is not None:
                 return _each(results)
         if node.op in cudnn_calls.OPS:
-            add, traced = self.tracing.add, self.tracing.traced
-            ends = cudnn_calls.results(node, inputs, traced, steps, specs, add)
+            ends = cudnn_calls.results(self._loop(node, inputs))
             if ends is not None:
                 return lambda output: ends[output.output]
         looked_up = self.tracing.tables.look_up(node, inputs, steps)
@@ -183,7 +178,7 @@ class _FunctionCall:
         inputs = self.tracing.tables.numbered(inputs)
         refuse_resources(inputs, self.tracing.traced)
         if node.op.startswith("TensorList") and inputs:
-            item = unrolling.of_list(node, inputs, self.tracing.add)
+            item = unrolling.of_list(node, inputs, steps)
             if item is not None:
                 return _always(item)
         op = OF_VARIABLES.get(node.op, node.op)
@@ -199,7 +194,7 @@ class _FunctionCall:
         data = self._data(step) or []
         number = -1
         if not data or any(map(has_dims, data)):
-            number = self.tracing.add(step)
+            number = self.tracing.steps.add(step).step
             results = (StepOutput(number, position) for position in range(len(data)))
             self.tracing.data.update(zip(results, data, strict=True))
         _, form = table.NODES.get(step.op, (None, None))
@@ -230,14 +225,10 @@ class _FunctionCall:
         constants = {str(i): value for i, value in enumerate(values)}
         node = {"op": step.op, "attr": step.attributes}
         builds = late.refused() if any(map(has_dims, values)) else nullcontext()
-        try:
-            with builds:
-                result = node_def.call(node, (), constants)
-        except LimitError:
-            raise
-        except UNEXPECTED:
-            return None
-        return [*result] if isinstance(result, tuple) else [result]
+        with attempt(*UNEXPECTED), builds:
+            result = node_def.call(node, (), constants)
+            return [*result] if isinstance(result, tuple) else [result]
+        return None
 
     def _chosen(
         self, node: Node, condition: Value, inputs: Sequence[Value]
@@ -246,10 +237,7 @@ class _FunctionCall:
         if isinstance(condition, Constant):
             return self._called(branch(node, condition.value), inputs)
         *others, limit = (self._called(name, inputs) for name in branches(node))
-
-        def add(op: str, *values: Value) -> StepOutput:
-            return StepOutput(self.tracing.add(OpStep(node.name, op, {}, values)))
-
+        add = functools.partial(self.tracing.steps.op, node.name)
         for number, one in reversed([*enumerate(others)]):
             is_one = condition
             if node.op in CASES:
@@ -257,6 +245,10 @@ class _FunctionCall:
             pairs = zip(one, limit, strict=True)
             limit = [add("SelectV2", is_one, *pair) for pair in pairs]
         return limit
+
+    def _loop(self, node: Node, inputs: Sequence[Value]) -> Loop:
+        tracing = self.tracing
+        return Loop(node, inputs, tracing.traced, tracing.steps, tracing.specs)
 
     def _called(self, name: object, inputs: Sequence[Value]) -> list[Value]:
         return self.tracing.follow(str(name), inputs, self.depth + 1)

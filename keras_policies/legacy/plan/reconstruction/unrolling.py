@@ -13,7 +13,7 @@ from keras_policies.legacy.plan.reconstruction.steps import (
     Constant,
     OpStep,
     Step,
-    StepOutput,
+    Steps,
     TensorList,
     UnstackedTensor,
     Value,
@@ -22,7 +22,6 @@ from keras_policies.legacy.plan.reconstruction.steps import (
 )
 
 Follow = Callable[[str, Sequence[Value]], list[Value]]
-Add = Callable[[Step], int]
 
 
 def unrolled(node: Node, values: list[Value], follow: Follow) -> list[Value] | None:
@@ -61,11 +60,7 @@ def shape_of(
     return None if order is None else [sizes[int(axis)] for axis in order]
 
 
-def of_list(
-    node: Node,
-    inputs: Sequence[Value],
-    add: Add,
-) -> Value | None:
+def of_list(node: Node, inputs: Sequence[Value], steps: Steps) -> Value | None:
     """Return the result of an op on a list of tensors, or None if it is not static."""
     first, *others = inputs
     if node.op == "TensorListReserve":
@@ -75,9 +70,7 @@ def of_list(
         return UnstackedTensor(first)
     if isinstance(first, UnstackedTensor) and node.op == "TensorListGetItem":
         row = constant(others[0])
-        return (
-            None if row is None else StepOutput(add(_row(node.name, first.tensor, row)))
-        )
+        return None if row is None else steps.add(_row(node.name, first.tensor, row))
     if isinstance(first, UnstackedTensor) and node.op == "TensorListStack":
         return first.tensor
     if not isinstance(first, TensorList):
@@ -89,7 +82,7 @@ def of_list(
         return Constant(np.int32(len(first.values)))
     if node.op == "TensorListStack" and None not in first.values:
         items = tuple(value for value in first.values if value is not None)
-        return StepOutput(add(OpStep(node.name, "Pack", {"axis": 0}, items)))
+        return steps.op(node.name, "Pack", *items, axis=0)
     index = constant(others[0]) if others else None
     if index is None or not 0 <= int(index) < len(first.values):
         return None
