@@ -25,7 +25,9 @@ from keras_policies.legacy.values.evaluator import (
     ops,
 )
 
+# Settings whose bits say what each position of a slice means.
 MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
+MASK_SETTINGS = " ".join(f"{name}:int=0" for name in MASKS.split())
 GATHER_V2 = OpSignature("params indices axis", "batch_dims")
 
 
@@ -52,47 +54,37 @@ def position(item: Any) -> Any:
     return converters.length(item)
 
 
-@op("strided_slice", StridedSlice=OpSignature("input begin end strides", MASKS))
-def strided_slice(
-    input: Value,
-    begin: object,
-    end: object,
-    strides: Lengths | None = None,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
-) -> Value:
-    """Index a tensor; the bits of the masks say what each position means."""
-    masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
-    return computed.index(input, items(begin, end, strides, *masks))
+def _strided_slice(
+    input: Any, begin: Any, end: Any, strides: Lengths | None, **masks: int
+) -> Any:
+    return computed.index(input, items(begin, end, strides, masks))
+
+
+functions(
+    f"input begin:object end:object strides:Lengths=None {MASK_SETTINGS}",
+    (_strided_slice, "strided_slice", "StridedSlice"),
+    raw=OpSignature("input begin end strides", MASKS),
+)
 
 
 def items(
-    begin: object,
-    end: object,
-    strides: Lengths | None,
-    begin_mask: int,
-    end_mask: int,
-    ellipsis_mask: int,
-    new_axis_mask: int,
-    shrink_axis_mask: int,
+    begin: Any, end: Any, strides: Lengths | None, masks: Mapping[str, int]
 ) -> list[computed.Item]:
-    """Return an index as Python writes it."""
+    """Return an index as Python writes it, from the masks by name."""
     spec: list[computed.Item] = []
     ends = _ends(end)
     for i, start in enumerate(_ends(begin)):
-        bit, step = 1 << i, 1 if strides is None else converters.integer(strides[i])
-        if ellipsis_mask & bit:
+        chosen = {name for name, bits in masks.items() if bits & 1 << i}
+        step = 1 if strides is None else converters.integer(strides[i])
+        if "ellipsis_mask" in chosen:
             spec.append(Ellipsis)
-        elif new_axis_mask & bit:
+        elif "new_axis_mask" in chosen:
             spec.append(None)
-        elif shrink_axis_mask & bit:
+        elif "shrink_axis_mask" in chosen:
             spec.append(start)
         else:
-            first = None if begin_mask & bit else start
-            last = None if end_mask & bit else ends[i]
+            first = None if "begin_mask" in chosen else start
+            last = None if "end_mask" in chosen else ends[i]
             spec.append(slice(first, last, None if step == 1 else step))
     return spec
 

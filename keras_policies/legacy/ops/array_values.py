@@ -3,7 +3,6 @@
 Those of `tf.bitwise` and `tf.quantization`, which are few, are here as well.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,15 +68,11 @@ def fill(dims: Lengths, value: Value) -> Value:
     return computed.full(dims, value, dtype_of(value))
 
 
-def _full(number: int) -> Callable[..., Any]:
-    def function(shape: Lengths, dtype: DType = "float32") -> Value:
-        return computed.full(shape, number, dtype)
-
-    return function
-
-
-op("zeros")(_full(0))
-op("ones")(_full(1))
+functions(
+    "shape:Lengths dtype:DType='float32'",
+    (lambda shape, dtype: computed.full(shape, 0, dtype), "zeros", ""),
+    (lambda shape, dtype: computed.full(shape, 1, dtype), "ones", ""),
+)
 
 
 @op("eye")

@@ -16,24 +16,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # several names. A function is looked up when it is called: the oldest Keras lacks some.
 Row: TypeAlias = tuple[str | Callable[..., Any], str, str]
 # The types of parameters in rows; see `converters`.
+CONVERTED = "Axes", "DType", "Layout", "Length", "Lengths", "Padding", "Pair", "Values"
 KINDS: dict[str, Any] = {
-    **{
-        "": converters.Value,
-        "Axes": converters.Axes,
-        "DType": converters.DType,
-        "Pair": converters.Pair,
-    },
-    **{
-        "Layout": converters.Layout,
-        "Length": converters.Length,
-        "Lengths": converters.Lengths,
-    },
-    **{
-        "Padding": converters.Padding,
-        "Values": converters.Values,
-        "ints": tuple[int, ...],
-    },
+    "": converters.Value,
+    **{name: getattr(converters, name) for name in CONVERTED},
     **{"bool": bool, "float": float, "int": int, "object": object},
+    "ints": tuple[int, ...],
 }
 EMPTY = inspect.Parameter.empty
 ORDERS = "greater", "greater_equal", "less", "less_equal"
