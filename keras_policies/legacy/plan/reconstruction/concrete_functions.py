@@ -154,11 +154,9 @@ def unflatten(nest: Nest, values: Iterator[Any]) -> Nest:
 
 def is_tensors(nest: Nest) -> bool:
     """Return whether a nest consists of values, at least one of them."""
-    if isinstance(nest, dict):
-        return bool(nest) and all(map(is_tensors, nest.values()))
-    if isinstance(nest, list):
-        return bool(nest) and all(map(is_tensors, nest))
-    return isinstance(nest, Argument | VariableRef | StepOutput | Constant)
+    ends = trees.leaves(nest, is_leaf=lambda part: not part)  # an empty list, too
+    tensors = Argument | VariableRef | StepOutput | Constant
+    return all(isinstance(end, tensors) for end in ends)
 
 
 def names(inputs: Nest) -> list[str]:

@@ -12,6 +12,7 @@ Any other difference is left out, and named.
 
 from collections.abc import Callable, Sequence
 
+from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.errors import LegacyModelError, attempt
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
@@ -78,17 +79,13 @@ def trained(
 def twin(layer: TracedLayer, trace: ConcreteFunction) -> ConcreteFunction | None:
     """Return the trace whose arguments differ from another's by `training` alone."""
     traces = layer.traces_with_losses or layer.traces
-    wanted = _in_training(trace.inputs)
+    wanted = _in_training(trace)
     twins = (t for t in traces if t.inputs != trace.inputs)
-    return next((t for t in twins if _in_training(t.inputs) == wanted), None)
+    return next((t for t in twins if _in_training(t) == wanted), None)
 
 
-def _in_training(nest: Nest) -> Nest:
-    if isinstance(nest, dict):
-        return {key: _in_training(item) for key, item in nest.items()}
-    if type(nest) in (list, tuple):
-        return [*map(_in_training, nest)]
-    return True if nest is False else nest
+def _in_training(trace: ConcreteFunction) -> Nest:
+    return trees.mapped(lambda leaf: True if leaf is False else leaf, trace.inputs)
 
 
 def _nodes(traced: TracedFunctions, name: str) -> list[Node]:
