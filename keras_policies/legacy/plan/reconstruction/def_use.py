@@ -30,20 +30,13 @@ from keras_policies.legacy.plan.reconstruction.steps import (
 
 @dataclasses.dataclass(frozen=True)
 class Owner:
-    """The layer whose function is rebuilt.
-
-    Args:
-        dtype: its policy as written, or None.
-        trainable: the numbers of the variables that it trains.
-        variables: those of the file, by number.
-        regularizers: those of its variables.
-    """
+    """The layer whose function is rebuilt."""
 
     name: str
-    dtype: Any
-    trainable: frozenset[int]
-    variables: Mapping[int, LegacyWeight]
-    regularizers: Regularizers
+    dtype: Any  # its policy as written, or None
+    trainable: frozenset[int]  # the numbers of the variables that it trains
+    variables: Mapping[int, LegacyWeight]  # those of the file, by number
+    regularizers: Regularizers  # those of its variables
 
     @functools.cached_property
     def mixed(self) -> str | None:
@@ -99,19 +92,14 @@ class Use(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Uses:
-    """The steps of a layer, with def-use chains.
-
-    Args:
-        users: the numbers of the steps that take a value, by value.
-        reads: the values that are a variable.
-        of: the uses of each variable.
-    """
+    """The steps of a layer, with def-use chains."""
 
     owner: Owner
     steps: Sequence[Step]
+    # The numbers of the steps that take a value, by value.
     users: Mapping[Value, Sequence[int]]
-    reads: Mapping[Value, Read]
-    of: Mapping[int, Sequence[Use]]
+    reads: Mapping[Value, Read]  # the values that are a variable
+    of: Mapping[int, Sequence[Use]]  # the uses of each variable
 
 
 def chains(owner: Owner, steps: Sequence[Step], outputs: Nest) -> Uses:

@@ -46,20 +46,15 @@ def call(
 
     `value` gives the value of an input.
     """
-    spec, layer = matched.spec, matched.layer
-    (only,) = matched.nodes if len(matched.nodes) == 1 else [None]
-    if only is not None and graph.nodes[only].op in CALLS:
-        tensors = _tensors(graph.nodes[only].inputs, value)
+    spec, layer, added = matched.spec, matched.layer, losses(matched, graph)
+    if _is_one_node(matched, graph):
+        tensors = _tensors(graph.nodes[matched.nodes[0]].inputs, value)
         if spec.tensors is not None:
             tensors = tensors[: spec.tensors]
         arguments = _as_traced(layer, tensors) or _by_class(
             matched, graph, value, tensors
         )
-        positions = {
-            output: output.position
-            for output in matched.outputs
-            if output not in losses(matched, graph)
-        }
+        positions = {o: o.position for o in matched.outputs if o not in added}
     else:
         tensors = _tensors(matched.inputs, value)
         is_attention = matched.layer.class_name == ATTENTION
@@ -68,7 +63,6 @@ def call(
         positions = _positions(matched, graph)
     if spec.tensors is not None:
         arguments = (tensors, {}) if len(tensors) == spec.tensors else None
-    added = losses(matched, graph)
     known_outputs = len(positions) + len(added)
     if arguments is None or known_outputs != len(matched.outputs):
         return None
@@ -89,11 +83,15 @@ def _is_computed_with(output: Output, graph: Subgraph) -> bool:
 def losses(matched: MatchedCall, graph: Subgraph) -> set[Output]:
     """Return the outputs of a call that are losses, which the layer adds itself."""
     traces = matched.layer.traces
-    is_call = len(matched.nodes) == 1 and graph.nodes[matched.nodes[0]].op in CALLS
-    count = (
-        len(concrete_functions.specs(traces[0].outputs)) if traces and is_call else None
-    )
-    return {o for o in matched.outputs if count is not None and o.position >= count}
+    if not (traces and _is_one_node(matched, graph)):
+        return set()
+    count = len(concrete_functions.specs(traces[0].outputs))
+    return {output for output in matched.outputs if output.position >= count}
+
+
+def _is_one_node(matched: MatchedCall, graph: Subgraph) -> bool:
+    """Return whether a call of a layer is that of its own function."""
+    return len(matched.nodes) == 1 and graph.nodes[matched.nodes[0]].op in CALLS
 
 
 def _tensors(inputs: Iterable[Output], value: Callable[[Output], Value]) -> list[Value]:

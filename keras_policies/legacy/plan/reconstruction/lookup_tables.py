@@ -7,7 +7,7 @@ Source: tensorflow/core/kernels/lookup_table_op.cc.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ STRINGS, INTEGERS = "StringLookup", "IntegerLookup"
 # Names of layers that no scope of the graph names.
 NAMES = {STRINGS: "string_lookup", INTEGERS: "integer_lookup", "Hashing": "hashing"}
 OF_TABLES = "None_", "hash_table_"  # scopes of the tables themselves
-OTHER_WORDS = "[UNK]"
+OTHER_WORDS = "[UNK]"  # stands for those that are not in a vocabulary
 
 
 class Tables:
@@ -185,15 +185,18 @@ class _Emitter:
 def _config(keys: Sequence[Any], **others: Any) -> Config:
     """Return the config of a lookup layer; keys out of its table have the index 0."""
     budget.work(budget.ITEM * len(keys))
+    unused: Iterator[Any] = itertools.count(-1, -1)
     if isinstance(keys[0], bytes):
-        words = [_decoded(key) for key in keys]
-        others = {"oov_token": _unused_word(words), **others}
-        return {"mask_token": None, "num_oov_indices": 1, "vocabulary": words, **others}
-    numbers = [int(key) for key in keys]
-    used = {*numbers}
-    unused = next(n for n in itertools.count(-1, -1) if n not in used)
-    others = {"oov_token": unused, **others}
-    return {"mask_token": None, "num_oov_indices": 1, "vocabulary": numbers, **others}
+        unused = itertools.accumulate(itertools.repeat("_"), initial=OTHER_WORDS)
+    vocabulary = [_decoded(k) if isinstance(k, bytes) else int(k) for k in keys]
+    used = {*vocabulary}
+    return {
+        "mask_token": None,
+        "num_oov_indices": 1,
+        "oov_token": next(token for token in unused if token not in used),
+        "vocabulary": vocabulary,
+        **others,
+    }
 
 
 def _number(emit: _Emitter, table: Table, keys: Value, other: Array) -> Value:
@@ -264,11 +267,3 @@ def _decoded(text: bytes) -> str:
         return text.decode()
     except UnicodeDecodeError as error:
         raise LegacyModelError(f"the token {text!r}: {error}.") from error
-
-
-def _unused_word(words: Sequence[str]) -> str:
-    """Return a word that stands for those that are not in a vocabulary."""
-    name, used = OTHER_WORDS, {*words}
-    while name in used:
-        name += "_"
-    return name

@@ -37,15 +37,12 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Subgraph:
-    """The part of a called function that its outputs need.
-
-    Args:
-        nodes: those that its outputs need, each after those that it takes.
-        variable_of: `{name: variable}` of arguments and nodes that have its value.
-    """
+    """The part of a called function that its outputs need."""
 
     function: Function
+    # Those that its outputs need, each after those that it takes.
     nodes: Mapping[str, Node]
+    # `{name: variable}` of arguments and nodes that have its value.
     variable_of: Mapping[str, int]
 
     @functools.cached_property
@@ -141,21 +138,14 @@ IDLE = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MatchedCall:
-    """Nodes that are one call of a traced layer.
+    """Nodes that are one call of a traced layer."""
 
-    Args:
-        spec: what the layer becomes.
-        nodes: the names of the nodes, in order.
-        inputs: the tensors that they take from other nodes.
-        outputs: those that others take.
-    """
-
-    spec: LayerSpec
+    spec: LayerSpec  # what the layer becomes
     layer: TracedLayer
     scope: str
-    nodes: tuple[str, ...]
-    inputs: tuple[Output, ...]
-    outputs: tuple[Output, ...]
+    nodes: tuple[str, ...]  # the names of the nodes, in order
+    inputs: tuple[Output, ...]  # the tensors that they take from other nodes
+    outputs: tuple[Output, ...]  # those that others take
 
 
 def scopes(name: str) -> Iterator[tuple[str, str]]:

@@ -57,29 +57,20 @@ Convert = Callable[[LayerSpec, str, str], tuple[Config, Report]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Program:
-    """The computation of a rebuilt layer, as a Functional model of its own.
+    """The computation of a rebuilt layer, as a Functional model of its own."""
 
-    Args:
-        name: of the layer.
-        path: the same, after the names of the models around it; `""` is the model.
-        inputs: the specs of its inputs, with the names of the InputLayers.
-        steps: in topological order.
-        starts: the nest of the inputs.
-        ends: the nest of the outputs.
-        weights: of the layers that it calls, by their names.
-        arguments: the names of the arguments that the inputs are, once each.
-        is_layer: whether the only layer that it calls takes its place.
-    """
-
-    name: str
-    path: str
+    name: str  # of the layer
+    path: str  # the same, after the names of the models around it; `""` is the model
+    # The specs of its inputs, with the names of the InputLayers.
     inputs: tuple[TensorSpec, ...]
-    steps: tuple[Step, ...]
-    starts: Nest
-    ends: Nest
+    steps: tuple[Step, ...]  # in topological order
+    starts: Nest  # the nest of the inputs
+    ends: Nest  # the nest of the outputs
+    # Of the layers that it calls, by their names.
     weights: Mapping[str, tuple[LegacyWeight, ...]]
+    # The names of the arguments that the inputs are, once each.
     arguments: tuple[str, ...] = ()
-    is_layer: bool = False
+    is_layer: bool = False  # whether the only layer that it calls takes its place
 
 
 def converted(

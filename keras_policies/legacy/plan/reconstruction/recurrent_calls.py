@@ -39,19 +39,12 @@ CELL = re.compile(r"(lstm|gru|simple_rnn)_cell(_\d+)?|(Stateful)?PartitionedCall
 
 @dataclasses.dataclass(frozen=True)
 class _Outputs:
-    """The consumers of a recurrent step's outputs.
+    """The consumers of a recurrent step's outputs."""
 
-    Args:
-        sequences: the steps that are its sequences again.
-        last: those that are its last output.
-        others: those that take its sequences otherwise.
-        states: those that take a state.
-    """
-
-    sequences: tuple[int, ...]
-    last: tuple[int, ...]
-    others: tuple[int, ...]
-    states: tuple[int, ...]
+    sequences: tuple[int, ...]  # the steps that are its sequences again
+    last: tuple[int, ...]  # those that are its last output
+    others: tuple[int, ...]  # those that take its sequences otherwise
+    states: tuple[int, ...]  # those that take a state
 
 
 def replaced(uses: Uses) -> dict[int, Step | StepOutput]:

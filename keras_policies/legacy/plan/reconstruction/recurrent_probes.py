@@ -130,14 +130,10 @@ class Loop:
 
 
 class Origin(NamedTuple):
-    """The tensor whose rows a loop takes.
+    """The tensor whose rows a loop takes."""
 
-    Args:
-        time_major: it, before it was reversed.
-        batch_major: the same with the axes of batch and time swapped, or None.
-    """
-
-    time_major: Value
+    time_major: Value  # before it was reversed
+    # The same with the axes of batch and time swapped, or None.
     batch_major: Value | None
     is_reversed: bool
 
@@ -316,18 +312,13 @@ class Probe:
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """A layer whose states are those of a probe.
-
-    Args:
-        states: their positions in the loop.
-        outputs: of each round, where there is no mask.
-    """
+    """A layer whose states are those of a probe."""
 
     probe: Probe
     class_name: str
     config: Config
-    states: Sequence[int]
-    outputs: Sequence[Array]
+    states: Sequence[int]  # their positions in the loop
+    outputs: Sequence[Array]  # of each round, where there is no mask
 
     def ends(self, *, zeros: bool) -> list[Value | str] | None:
         """Return the results of the loop: values, or names of outputs of the layer.

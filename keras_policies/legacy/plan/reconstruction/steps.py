@@ -85,21 +85,17 @@ Value: TypeAlias = (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayerSpec:
-    """A layer that a program calls, perhaps several times.
-
-    Args:
-        config: as tf.keras would write it, without the name.
-        weights: `(path of the variable from the layer, its number, its shape)`; the
-            shape is None if it is that of the variable.
-        number: of the traced layer that it is; None if it was found in the steps.
-        tensors: how many tensors in a list it takes if its class is missing, else None.
-    """
+    """A layer that a program calls, perhaps several times."""
 
     name: str
     class_name: str
-    config: Config
+    config: Config  # as tf.keras would write it, without the name
+    # `(path of the variable from the layer, its number, its shape)`; the shape is None
+    # if it is that of the variable.
     weights: tuple[tuple[str, int, tuple[int, ...] | None], ...] = ()
+    # Of the traced layer that it is; None if it was found in the steps.
     number: int | None = None
+    # How many tensors in a list it takes if its class is missing, else None.
     tensors: int | None = None
 
 

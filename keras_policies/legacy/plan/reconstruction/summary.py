@@ -14,22 +14,17 @@ from keras_policies.legacy.plan.report import Report
 
 @dataclasses.dataclass(frozen=True)
 class ReconstructionSummary:
-    """The rebuilt layers of a model, and how they differ from the original ones.
+    """The rebuilt layers of a model, and how they differ from the original ones."""
 
-    Args:
-        layers: `{path of a rebuilt layer: its class}`; `""` is the model itself.
-        unused: the names of the variables that no inference function reads.
-        copied: the names of the variables that several of its layers hold now.
-        depth: the steps of the largest rebuilt layer.
-        texts: the layers whose texts are outputs of the model.
-        trained_otherwise: the paths of layers that did more in training.
-    """
-
+    # `{path of a rebuilt layer: its class}`; `""` is the model itself.
     layers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # The names of the variables that no inference function reads.
     unused: tuple[str, ...] = ()
+    # The names of the variables that several of its layers hold now.
     copied: tuple[str, ...] = ()
-    depth: int = 0
-    texts: tuple[str, ...] = ()
+    depth: int = 0  # the steps of the largest rebuilt layer
+    texts: tuple[str, ...] = ()  # the layers whose texts are outputs of the model
+    # The paths of layers that did more in training.
     trained_otherwise: tuple[str, ...] = ()
 
     def __str__(self) -> str:

@@ -71,27 +71,17 @@ def limit() -> Limit:
 
 @dataclasses.dataclass(frozen=True)
 class Tracing:
-    """The steps of one rebuilt layer.
+    """The steps of one rebuilt layer."""
 
-    Args:
-        traced: all functions of the file.
-        layers: the traced layers, by their variables.
-        specs: the arguments of the layer.
-        spec_of: see `matched_calls`.
-        limit: counts the nodes that are followed.
-        tables: the lookup layers.
-        frozen: the constants that are weights.
-        data: results of ops on sizes, with a symbolic dimension for each unknown one.
-    """
-
-    traced: TracedFunctions
-    layers: Layers
-    specs: Sequence[TensorSpec]
-    spec_of: SpecOf
-    limit: Limit
-    tables: Tables
-    frozen: Frozen
+    traced: TracedFunctions  # all functions of the file
+    layers: Layers  # the traced layers, by their variables
+    specs: Sequence[TensorSpec]  # the arguments of the layer
+    spec_of: SpecOf  # see `matched_calls`
+    limit: Limit  # counts the nodes that are followed
+    tables: Tables  # the lookup layers
+    frozen: Frozen  # the constants that are weights
     steps: Steps = dataclasses.field(default_factory=Steps)
+    # Results of ops on sizes, with a symbolic dimension for each unknown one.
     data: dict[Value, Any] = dataclasses.field(default_factory=dict)
 
     def follow(self, name: str, inputs: Sequence[Value], depth: int = 0) -> list[Value]:
