@@ -21,8 +21,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
 )
 from keras_policies.legacy.plan.reconstruction import cudnn_calls, recurrent
-from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop
-from keras_policies.legacy.plan.reconstruction.steps import (
+from keras_policies.legacy.plan.reconstruction.ir import (
     Argument,
     Constant,
     OpStep,
@@ -31,6 +30,7 @@ from keras_policies.legacy.plan.reconstruction.steps import (
     UnstackedTensor,
     VariableRef,
 )
+from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(classes of these layers|with a mask attached|op 'CudnnRNN' has no count)"

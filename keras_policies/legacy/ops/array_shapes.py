@@ -18,12 +18,7 @@ from keras_policies.legacy.ops.converters import (
 from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed, dims
 from keras_policies.legacy.values.dims import DimLike, UndecidedError
-from keras_policies.legacy.values.evaluator import (
-    dtype_of,
-    has_dims,
-    is_tensor,
-    ops,
-)
+from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 
 SQUEEZE = OpSignature("input", "axis=squeeze_dims")
 PAD_V2 = OpSignature("tensor paddings constant_values")

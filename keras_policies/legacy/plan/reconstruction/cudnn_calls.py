@@ -16,17 +16,8 @@ from keras_policies.annotations import Config
 from keras_policies.legacy.base.errors import UNEXPECTED, attempt
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan.reconstruction import recurrent
+from keras_policies.legacy.plan.reconstruction import ir, recurrent
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES, Loop
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Constant,
-    OpStep,
-    StepOutput,
-    Value,
-    VariableRef,
-    constant,
-    is_op,
-)
 
 OPS = "CudnnRNN", "CudnnRNNV2"
 # The attributes that Keras passes; an op with others is none of its layers.
@@ -42,7 +33,7 @@ MODES = {
 }
 
 
-def results(call: Loop) -> Mapping[str, Value] | None:
+def results(call: Loop) -> Mapping[str, ir.Value] | None:
     """Add the layer that an op is, and return its outputs by name, or None."""
     node, steps = call.node, call.steps
     mode = MODES.get(str(node.attributes.get("rnn_mode", "lstm")))
@@ -69,29 +60,31 @@ def results(call: Loop) -> Mapping[str, Value] | None:
     }
     initial_states = () if all(call.is_zero(state) for state in states) else states
     inputs = origin.batch_major, *weights.values(), *initial_states
-    layer = steps.add(OpStep(node.name, recurrent.OP, attributes, inputs))
+    layer = steps.add(ir.OpStep(node.name, recurrent.OP, attributes, inputs))
     ends = {"output": recurrent.swapped(f"{node.name}/rows", layer, steps)}
     for n, name in enumerate(("output_h", "output_c")[:count], 1):
-        state = StepOutput(layer.step, n), Constant(np.int32(0))
+        state = ir.StepOutput(layer.step, n), ir.Constant(np.int32(0))
         ends[name] = steps.op(f"{node.name}/{name}", "ExpandDims", *state)
     return ends
 
 
-def _state(call: Loop, value: Value) -> Value | None:
+def _state(call: Loop, value: ir.Value) -> ir.Value | None:
     """Return a state without the axis of the layers of cuDNN, if that is one."""
-    array, step = constant(value), call.op(value)
+    array, step = ir.constant(value), call.op(value)
     if array is not None and len(array) == 1:
-        return Constant(array[0])
-    is_row = is_op(step, "ExpandDims") and constant(step.inputs[1]) == 0
+        return ir.Constant(array[0])
+    is_row = ir.is_op(step, "ExpandDims") and ir.constant(step.inputs[1]) == 0
     return step.inputs[0] if step is not None and is_row else None
 
 
-def _cudnn_weights(call: Loop, gates: Sequence[int]) -> dict[str, VariableRef] | None:
+def _cudnn_weights(
+    call: Loop, gates: Sequence[int]
+) -> dict[str, ir.VariableRef] | None:
     """Return the variables that make up the parameters, by their roles."""
     variables, random = call.variables([call.values[3]]), np.random.default_rng(0)
     shapes = {v: call.traced.variables[v.variable].shape for v in variables}
     budget.spend(sum(map(math.prod, shapes.values())))
-    drawn: dict[Value, Array] = {
+    drawn: dict[ir.Value, Array] = {
         v: random.standard_normal(shape) for v, shape in shapes.items()
     }
     orders = itertools.permutations(variables) if len(variables) == len(ROLES) else ()

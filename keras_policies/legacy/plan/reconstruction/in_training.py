@@ -26,21 +26,10 @@ from keras_policies.legacy.base.traced_functions import (
     branches,
 )
 from keras_policies.legacy.guards import budget, limits
-from keras_policies.legacy.plan.reconstruction.steps import (
-    CallStep,
-    OpStep,
-    Step,
-    StepOutput,
-    Value,
-    VariableRef,
-    constant,
-    inputs_of,
-    op_of,
-    same,
-)
+from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.programs.idioms import DRAWS, DROPOUT
 
-Followed = tuple[list[Step], list[Value]]
+Followed = tuple[list[ir.Step], list[ir.Value]]
 # Layers that do nothing in inference, as in tf.keras.
 RANDOM = {
     *("RandomBrightness", "RandomContrast", "RandomFlip", "RandomRotation"),
@@ -111,8 +100,10 @@ def _functions(node: Node) -> Sequence[str]:
 
 def _holds_statistics(layer: TracedLayer, first: Followed) -> bool:
     """Return whether ops read a variable of a layer that is not trained."""
-    values = [value for step in first[0] for value in inputs_of(step)]
-    variables = {value.variable for value in values if isinstance(value, VariableRef)}
+    values = [value for step in first[0] for value in ir.inputs_of(step)]
+    variables = {
+        value.variable for value in values if isinstance(value, ir.VariableRef)
+    }
     return not variables <= {*layer.trainable}
 
 
@@ -120,15 +111,17 @@ def _alike(first: Followed, other: Followed) -> bool:
     """Return whether two functions have the same outputs but for dropout and noise."""
     (steps, outputs), (others, other_outputs) = first, other
     waiting = [*zip(outputs, other_outputs, strict=False)]
-    seen: set[tuple[Value, Value]] = set()
+    seen: set[tuple[ir.Value, ir.Value]] = set()
     while waiting:
         pair = value, other_value = waiting.pop()
         if pair in seen:
             continue
         seen.add(pair)
         other_value = _undisturbed(other_value, others)
-        if not (isinstance(value, StepOutput) and isinstance(other_value, StepOutput)):
-            if not same(value, other_value):
+        if not (
+            isinstance(value, ir.StepOutput) and isinstance(other_value, ir.StepOutput)
+        ):
+            if not ir.same(value, other_value):
                 return False
             continue
         step, other_step = steps[value.step], others[other_value.step]
@@ -136,29 +129,29 @@ def _alike(first: Followed, other: Followed) -> bool:
             step, other_step
         ):
             return False
-        pairs = inputs_of(step), inputs_of(other_step)
+        pairs = ir.inputs_of(step), ir.inputs_of(other_step)
         waiting += zip(*pairs, strict=True)
     return True
 
 
-def _same_operation(step: Step, other: Step) -> bool:
-    if len(inputs_of(step)) != len(inputs_of(other)):
+def _same_operation(step: ir.Step, other: ir.Step) -> bool:
+    if len(ir.inputs_of(step)) != len(ir.inputs_of(other)):
         return False
-    if isinstance(step, OpStep) and isinstance(other, OpStep):
-        return step.op == other.op and same(step.attributes, other.attributes)
+    if isinstance(step, ir.OpStep) and isinstance(other, ir.OpStep):
+        return step.op == other.op and ir.same(step.attributes, other.attributes)
     return (
-        isinstance(step, CallStep)
-        and isinstance(other, CallStep)
+        isinstance(step, ir.CallStep)
+        and isinstance(other, ir.CallStep)
         and step.spec is other.spec
     )
 
 
-def _undisturbed(value: Value, steps: Sequence[Step]) -> Value:
+def _undisturbed(value: ir.Value, steps: Sequence[ir.Step]) -> ir.Value:
     """Return a value before dropout, noise and random changes of images."""
-    while isinstance(value, StepOutput):
+    while isinstance(value, ir.StepOutput):
         step = steps[value.step]
-        inputs = inputs_of(step)
-        if isinstance(step, CallStep):
+        inputs = ir.inputs_of(step)
+        if isinstance(step, ir.CallStep):
             is_random = step.spec.class_name in RANDOM and len(inputs) == 1
         else:
             is_sum = step.op in ("Add", "AddV2") and _is_noise(inputs[1], steps)
@@ -169,14 +162,14 @@ def _undisturbed(value: Value, steps: Sequence[Step]) -> Value:
     return value
 
 
-def _is_noise(value: Value, steps: Sequence[Step]) -> bool:
+def _is_noise(value: ir.Value, steps: Sequence[ir.Step]) -> bool:
     """Return whether a value is drawn, with the mean 0."""
-    step = op_of(value, steps)
+    step = ir.op_of(value, steps)
     for _ in range(limits.SCALING_OPS):
         if step is None or step.op not in ("Mul", "Add", "AddV2"):
             break
-        number = constant(step.inputs[1])
+        number = ir.constant(step.inputs[1])
         if number is None or (step.op != "Mul" and number.any()):
             return False
-        step = op_of(step.inputs[0], steps)
+        step = ir.op_of(step.inputs[0], steps)
     return step is not None and step.op in NOISE

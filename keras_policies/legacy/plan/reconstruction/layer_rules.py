@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.nn_convolutions import spatial
-from keras_policies.legacy.plan.reconstruction.steps import OpStep
+from keras_policies.legacy.plan.reconstruction import ir
 
 Shape = tuple[int, ...]
 FIRST = "channels_first"
@@ -28,7 +28,7 @@ class LayerMatch:
 Rule: TypeAlias = Callable[[Mapping[str, Any], Shape], LayerMatch | None]
 
 
-def layer_for(step: OpStep, position: int, shape: Shape) -> LayerMatch | None:
+def layer_for(step: ir.OpStep, position: int, shape: Shape) -> LayerMatch | None:
     """Return the layer for an op whose input at `position` is a weight, or None."""
     rule = RULES.get((step.op, position))
     try:

@@ -27,8 +27,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan.reconstruction import concrete_functions
-from keras_policies.legacy.plan.reconstruction.steps import LayerSpec
+from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
 from keras_policies.legacy.programs.reference import Interpreter
 
 SEED = 0
@@ -57,7 +56,7 @@ def batch_normalization(
     name: str,
     trace: ConcreteFunction,
     in_training: ConcreteFunction,
-) -> LayerSpec | None:
+) -> ir.LayerSpec | None:
     """Return the BatchNormalization that a layer is, or None."""
     formula = None
     with attempt(ValueError):
@@ -75,7 +74,7 @@ def batch_normalization(
         "dtype": layer.config.get("dtype"),
     }
     weights = tuple((role, n, None) for role, n in formula.variables.items())
-    return LayerSpec(name, "BatchNormalization", config, weights)
+    return ir.LayerSpec(name, "BatchNormalization", config, weights)
 
 
 def _formula(

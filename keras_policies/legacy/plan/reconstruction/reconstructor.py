@@ -19,6 +19,7 @@ from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
     in_training,
+    ir,
     losses,
     normalizations,
     program,
@@ -28,22 +29,7 @@ from keras_policies.legacy.plan.reconstruction.frozen import Frozen
 from keras_policies.legacy.plan.reconstruction.lookup_tables import Tables
 from keras_policies.legacy.plan.reconstruction.losses import Regularizers
 from keras_policies.legacy.plan.reconstruction.program import Followed
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Argument,
-    CallStep,
-    Constant,
-    LayerSpec,
-    Resource,
-    Step,
-    Value,
-    VariableRef,
-    inputs_of,
-)
-from keras_policies.legacy.plan.reconstruction.tracing import (
-    Tracing,
-    limit,
-    refuse_resources,
-)
+from keras_policies.legacy.plan.reconstruction.tracing import Tracing, refuse_resources
 from keras_policies.legacy.plan.report import Options, Reconstruction, Report
 
 FUNCTIONAL = "Functional"
@@ -76,10 +62,10 @@ class Reconstructor:
         self._vocabularies = concrete_functions.vocabularies(
             traced, legacy.vocabularies
         )
-        self._limit = limit()
+        self._limit = Limit(limits.NODES, "nodes in its traced functions")
         self._tables = Tables(traced, keeps_texts=options.keeps_texts)
         self._steps = Limit(limits.OPS, "ops in its traced functions")
-        self._specs: dict[int, LayerSpec | None] = {}  # layers inside rebuilt ones
+        self._specs: dict[int, ir.LayerSpec | None] = {}  # layers inside rebuilt ones
         self._converted: dict[tuple[int, str], Converted | None] = {}
         self._around: list[int] = []  # the layers that are being rebuilt
         self._paths: list[str] = []  # of these
@@ -213,7 +199,7 @@ class Reconstructor:
                 hints.pass_custom_object(layer.class_name),
             )
         specs = concrete_functions.specs(trace.inputs)
-        arguments = [Argument(i) for i in range(len(specs))]
+        arguments = [ir.Argument(i) for i in range(len(specs))]
         captured = [self._captured(number) for number in trace.captures]
         tracing = Tracing(
             traced=self.traced,
@@ -237,19 +223,21 @@ class Reconstructor:
         outputs += self._custom_regularizers(tracing)
         return self._frozen.thawed(tracing.steps), outputs
 
-    def _shared(self, steps: Sequence[Step]) -> set[int]:
+    def _shared(self, steps: Sequence[ir.Step]) -> set[int]:
         """Return the layers that are called, and whose weights other steps train, too.
 
         Their own steps are followed: each layer would train a copy otherwise.
         """
         layers = self.traced.layers
-        taken = [value for step in steps for value in inputs_of(step)]
+        taken = [value for step in steps for value in ir.inputs_of(step)]
         parts = {
-            step.spec.number: step.spec for step in steps if isinstance(step, CallStep)
+            step.spec.number: step.spec
+            for step in steps
+            if isinstance(step, ir.CallStep)
         }
         called = [n for n in parts if n is not None]
         count = collections.Counter(
-            v.variable for v in {*taken} if isinstance(v, VariableRef)
+            v.variable for v in {*taken} if isinstance(v, ir.VariableRef)
         )
         count.update(variable for n in called for variable in layers[n].trainable)
         return {
@@ -259,26 +247,28 @@ class Reconstructor:
             and (parts[n].tensors is not None or layers[n].class_name in OF_ONE_OP)
         }
 
-    def _custom_regularizers(self, tracing: Tracing) -> list[Value]:
+    def _custom_regularizers(self, tracing: Tracing) -> list[ir.Value]:
         """Return the losses of regularizers that no stock regularizer can replace."""
-        values = [value for step in tracing.steps for value in inputs_of(step)]
+        values = [value for step in tracing.steps for value in ir.inputs_of(step)]
         numbers = dict.fromkeys(
-            v.variable for v in values if isinstance(v, VariableRef)
+            v.variable for v in values if isinstance(v, ir.VariableRef)
         )
         return [
             loss
             for trace in self._regularizers.others([*numbers])
-            for loss in tracing.follow(trace.function, [VariableRef(*trace.captures)])
+            for loss in tracing.follow(
+                trace.function, [ir.VariableRef(*trace.captures)]
+            )
         ]
 
-    def _captured(self, number: int) -> Value:
+    def _captured(self, number: int) -> ir.Value:
         if number in self.traced.variables:
-            return VariableRef(number)
+            return ir.VariableRef(number)
         if number in self.traced.constants:
-            return Constant(self.traced.constants[number]())
-        return Resource(number)
+            return ir.Constant(self.traced.constants[number]())
+        return ir.Resource(number)
 
-    def _inner_spec(self, number: int) -> LayerSpec | None:
+    def _inner_spec(self, number: int) -> ir.LayerSpec | None:
         """Return the layer that a traced layer becomes inside a rebuilt one."""
         if number in {0, *self._around, *self._opened}:
             return None
@@ -286,7 +276,7 @@ class Reconstructor:
             self._specs[number] = self._layer_spec(number)
         return self._specs[number]
 
-    def _layer_spec(self, number: int) -> LayerSpec | None:
+    def _layer_spec(self, number: int) -> ir.LayerSpec | None:
         layer = self.traced.layers[number]
         prefix = f"{self._paths[-1]}/" if self._paths[-1] else ""
         try:
@@ -305,14 +295,14 @@ class Reconstructor:
             is_program = configs.is_program(config)
             inputs = inner["program"].inputs if is_program else inner["input_layers"]
             tensors = len(inputs) if is_program or isinstance(inputs[0], list) else 1
-            return LayerSpec(layer.name, FUNCTIONAL, {}, (), number, tensors)
+            return ir.LayerSpec(layer.name, FUNCTIONAL, {}, (), number, tensors)
         weights = tuple(
             weight
             for weight in concrete_functions.variables(self.traced, number)
             if weight[1] not in report.replaced_variables
         )
         config = {**layer.config} if layer.has_config else {}
-        return LayerSpec(layer.name, layer.class_name, config, weights, number)
+        return ir.LayerSpec(layer.name, layer.class_name, config, weights, number)
 
     def _convert_traced(self, number: int, prefix: str, name: str) -> Converted | None:
         """Convert a traced layer inside a rebuilt one."""
@@ -324,7 +314,7 @@ class Reconstructor:
             self._converted[key] = self._convert(written, self.options, number, prefix)
         return self._converted[key]
 
-    def _convert_spec(self, spec: LayerSpec, prefix: str, name: str) -> Converted:
+    def _convert_spec(self, spec: ir.LayerSpec, prefix: str, name: str) -> Converted:
         """Convert a layer that a program calls."""
         if spec.number is not None:
             converted = self._convert_traced(spec.number, prefix, name)

@@ -16,7 +16,7 @@ import numpy as np
 
 from keras_policies.legacy.base.errors import UNEXPECTED, attempt
 from keras_policies.legacy.base.model import Config
-from keras_policies.legacy.plan.reconstruction import recurrent_cells
+from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import (
     ROLES,
     SWAP,
@@ -24,22 +24,12 @@ from keras_policies.legacy.plan.reconstruction.recurrent_probes import (
     Loop,
     Probe,
 )
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Constant,
-    OpStep,
-    StepOutput,
-    Steps,
-    TensorList,
-    UnstackedTensor,
-    Value,
-    VariableRef,
-)
 
 OP = "_Recurrent"
-Match = tuple[Layer, Config, list[Value | str]]  # with the results of the loop
+Match = tuple[Layer, Config, list[ir.Value | str]]  # with the results of the loop
 
 
-def results(loop: Loop) -> list[Value] | None:
+def results(loop: Loop) -> list[ir.Value] | None:
     """Add the recurrent layer that a loop is, and return the results of the loop.
 
     Return None if it is no such layer.
@@ -54,23 +44,23 @@ def results(loop: Loop) -> list[Value] | None:
     steps, name = loop.steps, loop.node.name
     call = steps.add(_step(layer, config))
     rows = swapped(f"{name}/rows", call, steps)
-    bounds = [Constant([n]) for n in (-1, 0, 1)]
+    bounds = [ir.Constant([n]) for n in (-1, 0, 1)]
     last = steps.op(f"{name}/last", "StridedSlice", rows, *bounds, shrink_axis_mask=1)
-    named: dict[str, Value] = {
-        "rows": UnstackedTensor(rows),
+    named: dict[str, ir.Value] = {
+        "rows": ir.UnstackedTensor(rows),
         "last": last,
-        "last row": TensorList((last,)),
+        "last row": ir.TensorList((last,)),
     }
-    named |= {f"state {n}": StepOutput(call.step, 1 + n) for n in range(2)}
+    named |= {f"state {n}": ir.StepOutput(call.step, 1 + n) for n in range(2)}
     return [named[end] if isinstance(end, str) else end for end in ends]
 
 
-def swapped(name: str, value: Value, steps: Steps) -> StepOutput:
+def swapped(name: str, value: ir.Value, steps: ir.Steps) -> ir.StepOutput:
     """Add the step that swaps the axes of batch and time."""
-    return steps.op(name, "Transpose", value, Constant(np.array(SWAP)))
+    return steps.op(name, "Transpose", value, ir.Constant(np.array(SWAP)))
 
 
-def _step(layer: Layer, config: Config) -> OpStep:
+def _step(layer: Layer, config: Config) -> ir.OpStep:
     """Return the step that replaces a loop."""
     probe, loop = layer.probe, layer.probe.loop
     origin = loop.origin(probe.x)
@@ -90,13 +80,15 @@ def _step(layer: Layer, config: Config) -> OpStep:
     inputs = [x, *probe.roles.values(), *([] if mask is None else [mask])]
     if not all(map(loop.is_zero, states)):
         inputs += states
-    return OpStep(loop.node.name, OP, attributes, tuple(inputs))
+    return ir.OpStep(loop.node.name, OP, attributes, tuple(inputs))
 
 
 def _layers(loop: Loop) -> Iterator[Match]:
     """Yield the layers that compute what a loop does, with config and loop results."""
     lists = [
-        i for i, value in enumerate(loop.values) if isinstance(value, UnstackedTensor)
+        i
+        for i, value in enumerate(loop.values)
+        if isinstance(value, ir.UnstackedTensor)
     ]
     if len(lists) not in (1, 2) or not all(loop.stays[i] for i in lists):
         return
@@ -132,8 +124,8 @@ def _of_probe(probe: Probe) -> Iterator[Match]:
 
 
 def _roles(
-    loop: Loop, variables: Sequence[VariableRef]
-) -> Iterator[dict[str, VariableRef]]:
+    loop: Loop, variables: Sequence[ir.VariableRef]
+) -> Iterator[dict[str, ir.VariableRef]]:
     """Yield the roles that the variables of a cell can have."""
     if len(variables) not in (2, 3):
         return

@@ -8,7 +8,7 @@ from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.traced_functions import NO_CLASS, TracedFunctions
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import classes
-from keras_policies.legacy.plan.reconstruction.steps import FLOATS
+from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.report import Report
 
 
@@ -74,7 +74,9 @@ def summary(report: Report, traced: TracedFunctions | None) -> ReconstructionSum
         return ReconstructionSummary()
     count = collections.Counter(report.in_programs + report.elsewhere)
     variables, names = traced.layers[0].variables, traced.variables
-    read = {n for n in variables if str(names[n].dtype) not in FLOATS}  # as constants
+    read = {
+        n for n in variables if str(names[n].dtype) not in ir.FLOATS
+    }  # as constants
     return ReconstructionSummary(
         layers={path: layer.class_name for path, layer in rebuilt.items()},
         unused=tuple(names[n].name for n in variables if n not in {*count, *read}),

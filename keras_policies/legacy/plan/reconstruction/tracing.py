@@ -29,6 +29,7 @@ from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.plan.reconstruction import (
     cudnn_calls,
+    ir,
     layer_calls,
     matched_calls,
     recurrent,
@@ -43,30 +44,12 @@ from keras_policies.legacy.plan.reconstruction.matched_calls import (
     Subgraph,
 )
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Constant,
-    OpStep,
-    Resource,
-    StepOutput,
-    Steps,
-    TensorList,
-    UnstackedTensor,
-    Value,
-)
 from keras_policies.legacy.programs import idioms
 from keras_policies.legacy.values import dims
 from keras_policies.legacy.values.evaluator import has_dims
 
 # Ops that take a variable itself, and their counterparts that take its value.
 OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
-
-
-def limit() -> Limit:
-    """Return the limit on the nodes that are followed for a whole model.
-
-    A node counts once for each of its inputs, in every call of its function.
-    """
-    return Limit(limits.NODES, "nodes in its traced functions")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,14 +60,18 @@ class Tracing:
     layers: Layers  # the traced layers, by their variables
     specs: Sequence[TensorSpec]  # the arguments of the layer
     spec_of: SpecOf  # see `matched_calls`
-    limit: Limit  # counts the nodes that are followed
+    # Counts the nodes that are followed for a whole model: a node once for each of its
+    # inputs, in every call of its function.
+    limit: Limit
     tables: Tables  # the lookup layers
     frozen: Frozen  # the constants that are weights
-    steps: Steps = dataclasses.field(default_factory=Steps)
+    steps: ir.Steps = dataclasses.field(default_factory=ir.Steps)
     # Results of ops on sizes, with a symbolic dimension for each unknown one.
-    data: dict[Value, Any] = dataclasses.field(default_factory=dict)
+    data: dict[ir.Value, Any] = dataclasses.field(default_factory=dict)
 
-    def follow(self, name: str, inputs: Sequence[Value], depth: int = 0) -> list[Value]:
+    def follow(
+        self, name: str, inputs: Sequence[ir.Value], depth: int = 0
+    ) -> list[ir.Value]:
         """Add the steps of a function; return its outputs."""
         if name not in self.traced.functions:
             raise LegacyModelError(f"corrupt: there is no function {name!r}.")
@@ -101,7 +88,7 @@ class _FunctionCall:
     """The steps of one call of one function."""
 
     def __init__(
-        self, tracing: Tracing, graph: Subgraph, inputs: Sequence[Value], depth: int
+        self, tracing: Tracing, graph: Subgraph, inputs: Sequence[ir.Value], depth: int
     ) -> None:
         self.tracing, self.graph, self.depth = tracing, graph, depth
         tracing.limit.spend(
@@ -117,10 +104,10 @@ class _FunctionCall:
             else:
                 self._node(graph.nodes[unit])
 
-    def value(self, output: Output) -> Value:
+    def value(self, output: Output) -> ir.Value:
         return self.values[output.node](output)
 
-    def outputs(self) -> list[Value]:
+    def outputs(self) -> list[ir.Value]:
         return [self.value(output) for output in self.graph.function.outputs]
 
     def _layer_call(self, matched: MatchedCall) -> None:
@@ -140,11 +127,11 @@ class _FunctionCall:
         inputs = [self.value(output) for output in node.inputs]
         self.values[node.name] = self._emit(node, inputs)
 
-    def _emit(self, node: Node, inputs: list[Value]) -> Callable[[Output], Value]:
+    def _emit(self, node: Node, inputs: list[ir.Value]) -> Callable[[Output], ir.Value]:
         """Add the steps of a node; return a function from its outputs to values."""
         steps = self.tracing.steps
         if node.op == "Const":
-            return _always(Constant(node.attributes["value"]))
+            return _always(ir.Constant(node.attributes["value"]))
         if node.op in PASSING and inputs:
             return _each(inputs)
         if node.op in CALLS:
@@ -175,29 +162,29 @@ class _FunctionCall:
         tensors = (
             value
             for value in inputs
-            if not isinstance(value, TensorList | UnstackedTensor)
+            if not isinstance(value, ir.TensorList | ir.UnstackedTensor)
         )
-        return self._op(OpStep(node.name, op, node.attributes, tuple(tensors)))
+        return self._op(ir.OpStep(node.name, op, node.attributes, tuple(tensors)))
 
-    def _op(self, step: OpStep) -> Callable[[Output], Value]:
+    def _op(self, step: ir.OpStep) -> Callable[[Output], ir.Value]:
         """Return the outputs of an op, which is a step unless all are constants."""
         data = self._data(step) or []
         number = -1
         if not data or any(map(has_dims, data)):
             number = self.tracing.steps.add(step).step
-            results = (StepOutput(number, position) for position in range(len(data)))
+            results = (ir.StepOutput(number, position) for position in range(len(data)))
             self.tracing.data.update(zip(results, data, strict=True))
         _, form = table.NODES.get(step.op, (None, None))
 
-        def value(output: Output) -> Value:
+        def value(output: Output) -> ir.Value:
             position = output.position if form is None else form.position(*output[1:])
             if not data or has_dims(data[position]):
-                return StepOutput(number, position)
-            return Constant(data[position])
+                return ir.StepOutput(number, position)
+            return ir.Constant(data[position])
 
         return value
 
-    def _data(self, step: OpStep) -> list[Any] | None:
+    def _data(self, step: ir.OpStep) -> list[Any] | None:
         """Evaluate an op on constants and sizes; return None if it takes a tensor.
 
         A size that is not known is a dimension: `x.shape[1:]` may be a constant.
@@ -207,7 +194,7 @@ class _FunctionCall:
             sizes = unrolling.shape_of(step.inputs[0], tracing.steps, tracing.specs)
             return None if sizes is None else [dims.sizes(sizes, str(step.inputs[0]))]
         values = [
-            value.value if isinstance(value, Constant) else tracing.data.get(value)
+            value.value if isinstance(value, ir.Constant) else tracing.data.get(value)
             for value in step.inputs
         ]
         if step.op not in table.NODES or any(value is None for value in values):
@@ -221,35 +208,35 @@ class _FunctionCall:
         return None
 
     def _chosen(
-        self, node: Node, condition: Value, inputs: Sequence[Value]
-    ) -> list[Value]:
+        self, node: Node, condition: ir.Value, inputs: Sequence[ir.Value]
+    ) -> list[ir.Value]:
         """Return the outputs of the branch of a condition, or a choice between all."""
-        if isinstance(condition, Constant):
+        if isinstance(condition, ir.Constant):
             return self._called(branch(node, condition.value), inputs)
         *others, limit = (self._called(name, inputs) for name in branches(node))
         add = functools.partial(self.tracing.steps.op, node.name)
         for number, one in reversed([*enumerate(others)]):
             is_one = condition
             if node.op in CASES:
-                is_one = add("Equal", condition, Constant(np.int32(number)))
+                is_one = add("Equal", condition, ir.Constant(np.int32(number)))
             pairs = zip(one, limit, strict=True)
             limit = [add("SelectV2", is_one, *pair) for pair in pairs]
         return limit
 
-    def _loop(self, node: Node, inputs: Sequence[Value]) -> Loop:
+    def _loop(self, node: Node, inputs: Sequence[ir.Value]) -> Loop:
         tracing = self.tracing
         return Loop(node, inputs, tracing.traced, tracing.steps, tracing.specs)
 
-    def _called(self, name: object, inputs: Sequence[Value]) -> list[Value]:
+    def _called(self, name: object, inputs: Sequence[ir.Value]) -> list[ir.Value]:
         return self.tracing.follow(str(name), inputs, self.depth + 1)
 
 
-def _always(value: Value) -> Callable[[Output], Value]:
+def _always(value: ir.Value) -> Callable[[Output], ir.Value]:
     return lambda output: value
 
 
-def _each(values: Sequence[Value]) -> Callable[[Output], Value]:
-    def value(output: Output) -> Value:
+def _each(values: Sequence[ir.Value]) -> Callable[[Output], ir.Value]:
+    def value(output: Output) -> ir.Value:
         if not 0 <= output.position < len(values):
             raise LegacyModelError(f"corrupt: {output.node!r} has no output {output}.")
         return values[output.position]
@@ -257,18 +244,20 @@ def _each(values: Sequence[Value]) -> Callable[[Output], Value]:
     return value
 
 
-def _of_call(number: int, positions: Mapping[Output, int]) -> Callable[[Output], Value]:
-    def value(output: Output) -> Value:
+def _of_call(
+    number: int, positions: Mapping[Output, int]
+) -> Callable[[Output], ir.Value]:
+    def value(output: Output) -> ir.Value:
         if output in positions:
-            return StepOutput(number, positions[output])
-        return Constant(np.float32(0))  # a loss, which the layer itself adds
+            return ir.StepOutput(number, positions[output])
+        return ir.Constant(np.float32(0))  # a loss, which the layer itself adds
 
     return value
 
 
-def refuse_resources(values: Iterable[Value], traced: TracedFunctions) -> None:
+def refuse_resources(values: Iterable[ir.Value], traced: TracedFunctions) -> None:
     """Raise an error if a value is a table, which only a lookup layer can take."""
-    if any(isinstance(value, Resource) for value in values):
+    if any(isinstance(value, ir.Resource) for value in values):
         layers = traced.layers.values()
         named = [layer.name for layer in layers if layer.class_name in configs.LOOKUPS]
         raise LegacyModelError(

@@ -1,4 +1,7 @@
-"""The steps of a traced function: the form between its nodes and Keras layers."""
+"""The steps of a traced function: the form between its nodes and Keras layers.
+
+Modules import it as a whole: `ir` is the intermediate representation of compilers.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
