@@ -94,7 +94,7 @@ def _ends(value: Any) -> Sequence[Any]:
     return ops.unstack(value) if is_tensor(value) else converters.lengths(value)
 
 
-@op("slice", Slice=OpSignature("input_ begin size"))
+@op("slice", nodes="Slice")
 def slice_(input_: Value, begin: Lengths, size: Lengths) -> Value:
     """Take `size` items per axis from `begin` on; a size of -1 goes to the end."""
     bounds = zip(begin, size, strict=True)
@@ -164,7 +164,7 @@ def _flat_positions(
     return ops.sum(ops.multiply(indices, steps), axis=-1), math.prod(lengths), rest
 
 
-@op(Where=OpSignature("condition"))
+@op(nodes="Where")
 def positions(condition: Value) -> Value:
     """Return the positions where a constant is true, one in each row."""
     if is_tensor(condition):
@@ -242,7 +242,7 @@ def searchsorted(
     return _reached(compare, sorted_sequence, values, out_type)
 
 
-@op("unravel_index", UnravelIndex=OpSignature("indices dims"))
+@op("unravel_index", nodes="UnravelIndex")
 def unravel_index(indices: Value, dims: Lengths) -> Value:
     """Return the positions on the axes of a tensor of positions in it as one row."""
     ends = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
@@ -317,7 +317,7 @@ def dynamic_stitch_node(values: Values) -> Value:
     return dynamic_stitch(values[:half], values[half:])
 
 
-@op("scatter_nd", v1=True, ScatterNd=OpSignature("indices updates shape"))
+@op("scatter_nd", nodes="ScatterNd", v1=True)
 def scatter_nd(indices: Value, updates: Value, shape: Lengths) -> Value:
     """Return zeros with `updates` added at the positions `indices`."""
     if not any(map(has_dims, shape)):

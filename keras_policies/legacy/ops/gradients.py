@@ -83,7 +83,7 @@ functions(
 )
 
 
-@op(BiasAddGrad=OpSignature("out_backprop", "data_format"))
+@op(nodes="BiasAddGrad")
 def bias_add(out_backprop: Value, data_format: Layout = LAST) -> Value:
     """Return the sum over all axes but that of the channels."""
     axes = [*range(computed.rank(out_backprop))]
