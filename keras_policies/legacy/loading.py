@@ -191,6 +191,7 @@ def rebuild(
         # The function is tried once: at once if masks may get lost, else as a last way.
         lists_layers = configs.is_graph(legacy.config)
         has_function = may_rebuild and lists_layers and options.signature is None
+        # Attempts, of which the last one is made next; and the error that is told.
         waiting, first = [options], None
         while True:
             attempt = waiting.pop()

@@ -17,9 +17,7 @@ import numpy as np
 from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.base.traced_functions import NO_CLASS, TracedFunctions
 from keras_policies.legacy.plan.reconstruction import ir
-from keras_policies.legacy.plan.reconstruction.layer_rules import layer_for
-
-BIASES = "Add", "AddV2", "BiasAdd"
+from keras_policies.legacy.plan.reconstruction.layer_rules import ADDITIONS, layer_for
 
 
 class Frozen:
@@ -102,7 +100,7 @@ def _adds_to_a_layer(steps: Sequence[ir.Step], step: ir.OpStep) -> bool:
     """Return whether a step adds to the result of an op with a weight."""
     before = [ir.op_of(value, steps) for value in step.inputs]
     values = [value for op in before if op is not None for value in op.inputs]
-    return step.op in BIASES and any(isinstance(v, ir.VariableRef) for v in values)
+    return step.op in ADDITIONS and any(isinstance(v, ir.VariableRef) for v in values)
 
 
 def numbers(variables: Mapping[int, LegacyWeight]) -> set[int]:

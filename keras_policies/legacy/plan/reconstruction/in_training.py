@@ -29,7 +29,6 @@ from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.programs.idioms import DRAWS, DROPOUT
 
-Followed = tuple[list[ir.Step], list[ir.Value]]
 # Layers that do nothing in inference, as in tf.keras.
 RANDOM = {
     *("RandomBrightness", "RandomContrast", "RandomFlip", "RandomRotation"),
@@ -43,9 +42,9 @@ def trained(
     traced: TracedFunctions,
     layer: TracedLayer,
     trace: ConcreteFunction,
-    first: Followed,
-    follow: Callable[[ConcreteFunction], Followed],
-) -> tuple[ConcreteFunction, Followed, bool]:
+    first: ir.Followed,
+    follow: Callable[[ConcreteFunction], ir.Followed],
+) -> tuple[ConcreteFunction, ir.Followed, bool]:
     """Return the trace that a layer is rebuilt from, and its steps and outputs.
 
     The third is whether something that the layer did in training is not converted.
@@ -98,7 +97,7 @@ def _functions(node: Node) -> Sequence[str]:
     return branches(node) if node.op in CONDITIONS + CASES else ()
 
 
-def _holds_statistics(layer: TracedLayer, first: Followed) -> bool:
+def _holds_statistics(layer: TracedLayer, first: ir.Followed) -> bool:
     """Return whether ops read a variable of a layer that is not trained."""
     values = [value for step in first[0] for value in ir.inputs_of(step)]
     variables = {
@@ -107,7 +106,7 @@ def _holds_statistics(layer: TracedLayer, first: Followed) -> bool:
     return not variables <= {*layer.trainable}
 
 
-def _alike(first: Followed, other: Followed) -> bool:
+def _alike(first: ir.Followed, other: ir.Followed) -> bool:
     """Return whether two functions have the same outputs but for dropout and noise."""
     (steps, outputs), (others, other_outputs) = first, other
     waiting = [*zip(outputs, other_outputs, strict=False)]

@@ -138,6 +138,10 @@ class Steps(list[Step]):
         return self.add(OpStep(name, op, attributes, inputs))
 
 
+# The steps of a function, and its outputs, followed by its losses.
+Followed: TypeAlias = tuple[list[Step], list[Value]]
+
+
 def mapped(function: Callable[[Value], Any], nest: Nest) -> Nest:
     """Return a nest of values with `function` applied to each."""
     return trees.mapped(lambda x: function(x) if isinstance(x, Value) else x, nest)
@@ -169,6 +173,12 @@ def is_op(step: Step | None, op: str) -> TypeGuard[OpStep]:
 def constant(value: Value) -> Array | None:
     """Return the array of a constant, or None."""
     return np.asarray(value.value) if isinstance(value, Constant) else None
+
+
+def items(value: Value) -> list[Any] | None:
+    """Return the items of a constant in one list, or None."""
+    array = constant(value)
+    return None if array is None else array.reshape(-1).tolist()
 
 
 def same(first: Any, second: Any) -> bool:

@@ -11,6 +11,7 @@ from keras_policies.legacy.plan.reconstruction import ir
 
 Shape = tuple[int, ...]
 FIRST = "channels_first"
+ADDITIONS = "Add", "AddV2", "BiasAdd"  # of a bias
 SIZES = "kernel_size", "strides", "dilation_rate"
 
 
@@ -118,4 +119,5 @@ RULES: Mapping[tuple[str, int], Rule] = {
     ("Gather", 0): _embedding,
     ("GatherV2", 0): _embedding,
     ("MatMul", 1): _dense,
+    ("ResourceGather", 0): _embedding,
 }

@@ -10,7 +10,6 @@ the gradient of the loss. So that Keras keeps the loss in the model, the output 
 `where(loss == loss, output, output)`.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -140,9 +139,7 @@ class Regularizers:
         return {"class_name": "L1L2", "config": config}
 
     def _loss(self, variable: int, trace: ConcreteFunction, array: Array) -> float:
-        weight = self._traced.variables[variable]
-        probe = dataclasses.replace(weight, read=lambda: array)
-        traced = dataclasses.replace(self._traced, variables={variable: probe})
+        traced = self._traced.with_values({variable: array})
         return float(Interpreter(traced).run(trace, [])[0])
 
 

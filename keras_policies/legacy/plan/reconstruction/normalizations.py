@@ -9,7 +9,6 @@ traced functions on probes of all variables and of the input:
 """
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -97,13 +96,7 @@ def _formula(
         n: random.uniform(0.5, 1.5, traced.variables[n].shape).astype(spec.dtype)
         for n in layer.variables
     }
-    variables = {
-        n: dataclasses.replace(
-            traced.variables[n], read=functools.partial(np.copy, value)
-        )
-        for n, value in probes.items()
-    }
-    traced = dataclasses.replace(traced, variables=variables)
+    traced = traced.with_values(probes)
     (y,) = Interpreter(traced).run(trace, [x], 1)
     (y_trained,) = Interpreter(traced).run(in_training, [x], 1)
     axes = tuple(range(x.ndim - 1))

@@ -206,17 +206,13 @@ def output_texts(program: Program) -> Iterator[str]:
             yield step.name
 
 
-# The steps of a trace, and its outputs, followed by its losses.
-Followed = tuple[list[ir.Step], list[ir.Value]]
-
-
 def reconstruct(
     layer: TracedLayer,
     name: str,
     path: str,
     traced: TracedFunctions,
     traces: Sequence[ConcreteFunction],
-    follow: Callable[[ConcreteFunction], Followed],
+    follow: Callable[[ConcreteFunction], ir.Followed],
     regularizers: Regularizers,
     convert: Convert,
 ) -> tuple[Config, Report]:
@@ -279,13 +275,9 @@ def reconstruct(
     return converted(built, entry, convert)
 
 
-def _input(spec: TensorSpec, owner: Owner) -> TensorSpec:
+def _input(item: TensorSpec, owner: Owner) -> TensorSpec:
     """Return the spec of an input, which the policy of the layer does not cast."""
-    return (
-        TensorSpec(spec.shape, "float32", spec.name)
-        if spec.dtype == owner.mixed
-        else spec
-    )
+    return item._replace(dtype="float32") if item.dtype == owner.mixed else item
 
 
 def inputs(arguments: ir.Nest, values: Sequence[ir.Value]) -> ir.Nest:

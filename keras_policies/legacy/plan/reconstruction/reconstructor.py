@@ -28,7 +28,6 @@ from keras_policies.legacy.plan.reconstruction.concrete_functions import Layers
 from keras_policies.legacy.plan.reconstruction.frozen import Frozen
 from keras_policies.legacy.plan.reconstruction.lookup_tables import Tables
 from keras_policies.legacy.plan.reconstruction.losses import Regularizers
-from keras_policies.legacy.plan.reconstruction.program import Followed
 from keras_policies.legacy.plan.reconstruction.tracing import Tracing, refuse_resources
 from keras_policies.legacy.plan.report import Options, Reconstruction, Report
 
@@ -190,7 +189,7 @@ class Reconstructor:
         reconstructions = {**report.reconstructions, path: entry}
         return config, dataclasses.replace(report, reconstructions=reconstructions)
 
-    def _follow(self, trace: ConcreteFunction) -> Followed:
+    def _follow(self, trace: ConcreteFunction) -> ir.Followed:
         """Return the steps of a trace of a layer, and its outputs."""
         layer = self.traced.layers[self._around[-1]]
         if kinds := concrete_functions.composites(trace.inputs):

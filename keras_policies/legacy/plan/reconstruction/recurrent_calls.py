@@ -87,7 +87,7 @@ def _outputs(number: int, uses: Uses) -> _Outputs:
 
 
 def _swaps(step: ir.Step | None) -> bool:
-    return ir.is_op(step, "Transpose") and _numbers(step, 1) == SWAP
+    return ir.is_op(step, "Transpose") and ir.items(step.inputs[1]) == SWAP
 
 
 def _takes_last(step: ir.Step | None) -> bool:
@@ -95,12 +95,7 @@ def _takes_last(step: ir.Step | None) -> bool:
         return False
     is_row = step.attributes.get("shrink_axis_mask") == 1
     masks = any(step.attributes.get(f"{n}_mask") for n in ("begin", "ellipsis"))
-    return is_row and not masks and _numbers(step, 1) == [-1]
-
-
-def _numbers(step: ir.OpStep, position: int) -> list[int] | None:
-    array = ir.constant(step.inputs[position])
-    return None if array is None else array.reshape(-1).tolist()
+    return is_row and not masks and ir.items(step.inputs[1]) == [-1]
 
 
 def _layer_spec(step: ir.OpStep, settings: Config, uses: Uses) -> ir.LayerSpec:

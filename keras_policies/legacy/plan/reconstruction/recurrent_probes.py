@@ -104,10 +104,12 @@ class Loop:
         rows = self.values[position]
         value = rows.tensor if isinstance(rows, ir.UnstackedTensor) else rows
         step = self.op(value)
-        if is_reversed := ir.is_op(step, "ReverseV2") and _is(step.inputs[1], [0]):
+        if is_reversed := ir.is_op(step, "ReverseV2") and ir.items(step.inputs[1]) == [
+            0
+        ]:
             value = step.inputs[0]
             step = self.op(value)
-        is_swapped = ir.is_op(step, "Transpose") and _is(step.inputs[1], SWAP)
+        is_swapped = ir.is_op(step, "Transpose") and ir.items(step.inputs[1]) == SWAP
         tensor = step.inputs[0] if step is not None and is_swapped else None
         return Origin(value, tensor, is_reversed)
 
@@ -129,11 +131,6 @@ class Origin(NamedTuple):
     # The same with the axes of batch and time swapped, or None.
     batch_major: ir.Value | None
     is_reversed: bool
-
-
-def _is(value: ir.Value, expected: list[int]) -> bool:
-    array = ir.constant(value)
-    return array is not None and array.reshape(-1).tolist() == expected
 
 
 def _first(function: Function, name: str) -> str:

@@ -48,9 +48,6 @@ from keras_policies.legacy.programs import idioms
 from keras_policies.legacy.values import dims
 from keras_policies.legacy.values.evaluator import has_dims
 
-# Ops that take a variable itself, and their counterparts that take its value.
-OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
-
 
 @dataclasses.dataclass(frozen=True)
 class Tracing:
@@ -158,13 +155,12 @@ class _FunctionCall:
             item = unrolling.of_list(node, inputs, steps)
             if item is not None:
                 return _always(item)
-        op = OF_VARIABLES.get(node.op, node.op)
         tensors = (
             value
             for value in inputs
             if not isinstance(value, ir.TensorList | ir.UnstackedTensor)
         )
-        return self._op(ir.OpStep(node.name, op, node.attributes, tuple(tensors)))
+        return self._op(ir.OpStep(node.name, node.op, node.attributes, tuple(tensors)))
 
     def _op(self, step: ir.OpStep) -> Callable[[Output], ir.Value]:
         """Return the outputs of an op, which is a step unless all are constants."""

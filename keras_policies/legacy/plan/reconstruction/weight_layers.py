@@ -19,7 +19,6 @@ from keras_policies.legacy.plan.reconstruction.def_use import (
 )
 from keras_policies.legacy.plan.reconstruction.layer_rules import LayerMatch
 
-ADDITIONS = "Add", "AddV2", "BiasAdd"
 ROWS = 1, -3  # the axis of the rows of images
 
 
@@ -139,7 +138,7 @@ def _bias(use: Use, uses: Uses, match: LayerMatch) -> Use | None:
     if match.units is None or len(users) != 1 or users[0] == OUTPUT:
         return None
     step, trainable = uses.steps[users[0]], uses.owner.trainable
-    if not isinstance(step, ir.OpStep) or step.op not in ADDITIONS:
+    if not isinstance(step, ir.OpStep) or step.op not in layer_rules.ADDITIONS:
         return None
     is_last = match.config.get("data_format") != "channels_first"
     expected = (match.units,), use.read.is_cast, use.read.variable in trainable
