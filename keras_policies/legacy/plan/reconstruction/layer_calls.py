@@ -95,9 +95,8 @@ def _tensors(
     """
     values = [value(output) for output in inputs]
     has_table = any(isinstance(item, ir.Resource) for item in values)
-    captured = (
-        ir.VariableRef | ir.Resource | ir.Constant if has_table else ir.VariableRef
-    )
+    of_table = ir.VariableRef | ir.Resource | ir.Constant
+    captured = of_table if has_table else ir.VariableRef
     return [item for item in values if not isinstance(item, captured)]
 
 

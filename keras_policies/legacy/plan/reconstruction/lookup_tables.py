@@ -25,7 +25,7 @@ COMPARISONS = "Equal", "NotEqual"
 CHOICES = "Select", "SelectV2"
 HASH = "StringToHashBucketFast"
 AS_TEXT = "AsString"
-STRINGS, INTEGERS = "StringLookup", "IntegerLookup"
+STRINGS, INTEGERS = LOOKUPS = "StringLookup", "IntegerLookup"
 # Names of layers that no scope of the graph names.
 NAMES = {STRINGS: "string_lookup", INTEGERS: "integer_lookup", "Hashing": "hashing"}
 OF_TABLES = "None_", "hash_table_"  # scopes of the tables themselves
@@ -164,17 +164,13 @@ class _Emitter:
 
     def at(self, numbers: ir.Value, values: Array) -> ir.StepOutput:
         """Return the values at some positions."""
-        return self.op(
-            "GatherV2", ir.Constant(values), numbers, ir.Constant(np.int32(0))
-        )
+        axis = ir.Constant(np.int32(0))
+        return self.op("GatherV2", ir.Constant(values), numbers, axis)
 
     def lookup(self, value: ir.Value) -> ir.CallStep | None:
         """Return the call of a lookup layer that makes a value, or None."""
         step = self.steps[value.step] if isinstance(value, ir.StepOutput) else None
-        if isinstance(step, ir.CallStep) and step.spec.class_name in (
-            STRINGS,
-            INTEGERS,
-        ):
+        if isinstance(step, ir.CallStep) and step.spec.class_name in LOOKUPS:
             return step
         return None
 

@@ -84,9 +84,8 @@ def of_activities(
     for activity in activities:
         (loss,) = tracing.follow(regularizer.function, [activity])
         sizes = op("Shape", activity)
-        batch = op(
-            "GatherV2", sizes, ir.Constant(np.int32(0)), ir.Constant(np.int32(0))
-        )
+        first = ir.Constant(np.int32(0))
+        batch = op("GatherV2", sizes, first, first)
         losses.append(op("RealDiv", loss, op("Cast", batch, DstT="float32")))
     return losses
 

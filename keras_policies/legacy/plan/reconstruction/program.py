@@ -285,7 +285,6 @@ def inputs(arguments: ir.Nest, values: Sequence[ir.Value]) -> ir.Nest:
     args, kwargs = arguments
     if not args:  # of a signature
         return kwargs if len(values) > 1 else list(values)
-    is_all = len(ir.values_in(args[0])) == len(
-        values
-    ) and concrete_functions.is_tensors(args[0])
-    return args[0] if is_all else list(values)
+    is_all = len(ir.values_in(args[0])) == len(values)
+    is_nest = is_all and concrete_functions.is_tensors(args[0])
+    return args[0] if is_nest else list(values)

@@ -117,11 +117,8 @@ class Loop:
         """Return the mask, by examples and times, whose rows are at a position."""
         tensor = self.origin(position).batch_major
         step = None if tensor is None else self.op(tensor)
-        is_column = ir.is_op(step, "ExpandDims") and ir.constant(step.inputs[1]) in (
-            -1,
-            2,
-        )
-        return step.inputs[0] if step is not None and is_column else None
+        axis = ir.constant(step.inputs[1]) if ir.is_op(step, "ExpandDims") else None
+        return step.inputs[0] if step is not None and axis in (-1, 2) else None
 
 
 class Origin(NamedTuple):

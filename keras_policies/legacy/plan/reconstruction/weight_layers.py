@@ -202,10 +202,8 @@ def _ends_of_op(number: int, uses: Uses, match: LayerMatch) -> tuple[ir.Value, i
     row = _row(number, uses) if match.class_name == "Conv1D" else None
     if row is not None:
         return row
-    step, users = (
-        ir.op_of(ir.StepOutput(number), uses.steps),
-        uses.users[ir.StepOutput(number)],
-    )
+    output = ir.StepOutput(number)
+    step, users = ir.op_of(output, uses.steps), uses.users[output]
     if step is None or step.op != "MatMul" or len(users) != 1:
         return ir.inputs_of(uses.steps[number])[match.tensor], number
     as_it_is = step.inputs[0], number
@@ -229,10 +227,8 @@ def _row(number: int, uses: Uses) -> tuple[ir.Value, int] | None:
 
     ExpandDims, Conv2D, Squeeze -> the 3-D input, and the Squeeze. None otherwise.
     """
-    step, users = (
-        ir.op_of(ir.StepOutput(number), uses.steps),
-        uses.users[ir.StepOutput(number)],
-    )
+    output = ir.StepOutput(number)
+    step, users = ir.op_of(output, uses.steps), uses.users[output]
     if step is None or len(users) != 1 or users[0] == OUTPUT:
         return None
     before, last = ir.op_of(step.inputs[0], uses.steps), uses.steps[users[0]]
