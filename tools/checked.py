@@ -34,7 +34,8 @@ def checked(path):
     """Return `(outcome, difference, seconds to open, seconds to compare)`."""
     start = time.perf_counter()
     try:
-        built = loading.rebuild(path, None, False, compile=False)
+        options = loading.checked_options("rebuild", safe_mode=False)
+        built = loading.rebuild(path, None, options, compile=False)
     except LegacyModelError:
         return "refused", None, None, None
     opened = time.perf_counter()

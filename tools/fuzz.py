@@ -155,7 +155,8 @@ def outcome(path):
     """Return how opening a model with its check ends, and what is said about it."""
     signal.alarm(MAX_SECONDS)
     try:
-        built = loading.rebuild(path, None, True, verify=True)
+        options = loading.checked_options("rebuild")
+        built = loading.rebuild(path, None, options, verify=True)
     except LegacyModelError as error:
         if "not as it was" in str(error) or "cannot be called" in str(error):
             return "differs", str(error)

@@ -110,15 +110,13 @@ def convert_model(
         ()
     """
     policy, objects = checked_policy(dtype_policy), checked_objects(custom_objects)
-    of_lost = loading.checked_lost(lost)
+    options = loading.checked_options(lost, signature, safe_mode=safe_mode)
     atomic_file.check_ending(destination)
     destination = pathlib.Path(destination)
     atomic_file.check(destination, overwrite)
     recorded = None if verify is None else verification.read(verify)
     with located(source), keras_internals.custom_object_scope(_also_as_saved(objects)):
-        built = loading.rebuild(
-            source, policy, safe_mode, signature=signature, verify=True, **of_lost
-        )
+        built = loading.rebuild(source, policy, options, verify=True)
         description = inspection.describe(built.plan)
         with atomic_file.writing(destination, overwrite) as written:
             with keras_internals.importing_no_tensorflow():
@@ -183,14 +181,9 @@ def verify_model(
     objects = checked_objects(custom_objects)
     with located(path), keras_internals.custom_object_scope(_also_as_saved(objects)):
         try:
-            built = loading.rebuild(
-                path,
-                checked_policy(dtype_policy),
-                safe_mode,
-                compile=False,
-                signature=signature,
-                **loading.checked_lost(lost),
-            )
+            policy = checked_policy(dtype_policy)
+            options = loading.checked_options(lost, signature, safe_mode=safe_mode)
+            built = loading.rebuild(path, policy, options, compile=False)
         except Keras3ModelError:
             model = loading.open_with_keras(
                 path, None, compile=False, safe_mode=safe_mode

@@ -1,6 +1,7 @@
 """`load_model` and `load_weights`."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 import tempfile
@@ -17,6 +18,7 @@ from keras_policies.legacy.build import build, checking, compiling, targets, wei
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
+from keras_policies.legacy.plan.report import Options
 from keras_policies.legacy.readers import readers, sources, weights_only
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
@@ -90,18 +92,11 @@ def load_model(
         >>> load_model("model_of_2020", dtype_policy="float32").dtype_policy
         <DTypePolicy "float32">
     """
-    policy, of_lost = checked_policy(dtype_policy), checked_lost(lost)
+    policy = checked_policy(dtype_policy)
+    options = checked_options(lost, signature, safe_mode=safe_mode)
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
-            built = rebuild(
-                filepath,
-                policy,
-                safe_mode,
-                compile=compile,
-                signature=signature,
-                verify=verify,
-                **of_lost,
-            )
+            built = rebuild(filepath, policy, options, compile=compile, verify=verify)
     except errors.Keras3ModelError:
         if policy is not None:
             raise LegacyModelError(
@@ -117,11 +112,18 @@ def load_model(
     )
 
 
-def checked_lost(lost: str) -> dict[str, bool]:
-    """Return what the argument `lost` means, as keyword arguments of `plan.make`."""
+def checked_options(
+    lost: str, signature: str | None = None, *, safe_mode: bool = True
+) -> Options:
+    """Return the options that these arguments of `load_model` stand for."""
     if lost not in LOST:
         raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
-    return {"reconstructs": lost != "refuse", "keeps_texts": lost != "numbers"}
+    return Options(
+        safe_mode,
+        reconstructs=lost != "refuse",
+        keeps_texts=lost != "numbers",
+        signature=signature,
+    )
 
 
 def open_with_keras(
@@ -168,12 +170,9 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
 def rebuild(
     path: Path,
     policy: PolicyLike | None,
-    safe_mode: bool,
+    options: Options,
     *,
     compile: bool = True,
-    reconstructs: bool = True,
-    keeps_texts: bool = True,
-    signature: str | None = None,
     verify: bool | None = False,
 ) -> build.Built:
     """Read a legacy file, plan its model and build it, with a progress bar.
@@ -188,45 +187,41 @@ def rebuild(
     """
     sources.check_meant(path)
     with readers.read(path) as legacy:
-        namesakes, by_function, first = frozenset[str](), False, None
-        may_rebuild = reconstructs and legacy.traced is not None
+        may_rebuild = options.reconstructs and legacy.traced is not None
         # The function is tried once: at once if masks may get lost, else as a last way.
         lists_layers = configs.is_graph(legacy.config)
-        has_function = may_rebuild and lists_layers and signature is None
+        has_function = may_rebuild and lists_layers and options.signature is None
+        # Attempts, of which the last one is made next; and the error that is told.
+        waiting, first = [options], None
         while True:
+            attempt = waiting.pop()
             try:
-                planned = plan.make(
-                    legacy,
-                    policy,
-                    safe_mode,
-                    compile=compile,
-                    reconstructs=reconstructs,
-                    keeps_texts=keeps_texts,
-                    signature=signature,
-                    namesakes=namesakes,
-                    by_function=by_function,
-                )
+                planned = plan.make(legacy, policy, attempt, compile)
                 if has_function and planned.loses_masks:
-                    by_function, has_function = True, False
+                    has_function = False
+                    waiting = [attempt] if first is None else []
+                    waiting.append(dataclasses.replace(attempt, by_function=True))
                     continue
                 planned.raise_if_missing()
                 with progress.bar(f"Reading {path}", legacy.size) as advance:
                     built = build.build(planned, compile, advance)
-                return _checked(built, signature, verify)
+                return _checked(built, options.signature, verify)
             except LegacyModelError as error:
-                suspects = error.suspects - namesakes
+                suspects = error.suspects - attempt.namesakes
                 is_final = not may_rebuild or isinstance(error, errors.LimitError)
-                if by_function and first is None and not is_final:
-                    by_function = False  # as its config says
-                elif suspects and not by_function and not is_final:
-                    namesakes, first = namesakes | suspects, first or error
-                elif has_function and not is_final:
-                    namesakes, first = frozenset(), first or error
-                    by_function, has_function = True, False
-                elif first is None:
-                    raise
-                else:
-                    raise first from first.__cause__
+                if is_final or not attempt.by_function:
+                    first = first or error
+                if is_final:
+                    waiting, has_function = [], False
+                elif suspects and not attempt.by_function:
+                    namesakes = attempt.namesakes | suspects
+                    waiting.append(dataclasses.replace(attempt, namesakes=namesakes))
+                elif has_function:
+                    has_function = False
+                    waiting.append(dataclasses.replace(options, by_function=True))
+                if not waiting:
+                    problem = first or error
+                    raise problem from problem.__cause__
 
 
 def _checked(

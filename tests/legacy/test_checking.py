@@ -24,7 +24,7 @@ from keras_policies.legacy.build import build, checking
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.reconstruction import concrete_functions
-from keras_policies.legacy.plan.reconstruction.steps import Constant
+from keras_policies.legacy.plan.reconstruction.ir import Constant
 from keras_policies.legacy.programs import idioms
 from keras_policies.legacy.programs.reference import Interpreter
 from keras_policies.legacy.readers import readers

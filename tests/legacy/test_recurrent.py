@@ -18,14 +18,16 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
 )
 from keras_policies.legacy.plan.reconstruction import cudnn_calls, recurrent
-from keras_policies.legacy.plan.reconstruction.steps import (
+from keras_policies.legacy.plan.reconstruction.ir import (
     Argument,
     Constant,
     OpStep,
     StepOutput,
+    Steps,
     UnstackedTensor,
     VariableRef,
 )
+from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(classes of these layers|with a mask attached|op 'CudnnRNN' has no count)"
@@ -252,15 +254,8 @@ def found(*others, cond=(LENGTH,), start=0, zero=0.0, rows=None, length=None):
         values[4] = Constant(np.int32(length))
     specs = [TensorSpec((None, rows, 3), "float32"), TensorSpec((2,), "int32")]
     loop = node("while", "While", *NAMES_OF_VALUES, body="body", cond="cond")
-    return recurrent.results(loop, values, recorded, steps, specs, adder(steps)), steps
-
-
-def adder(steps):
-    def add(step):
-        steps.append(step)
-        return len(steps) - 1
-
-    return add
+    steps = Steps(steps)
+    return recurrent.results(Loop(loop, values, recorded, steps, specs)), steps
 
 
 @legacy_files.once

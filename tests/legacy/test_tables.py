@@ -107,8 +107,8 @@ def test_it_predicts_what_tensorflow_did(name, folder):
 def test_its_own_graph_is_interpreted_and_agrees(name, folder):
     path = folder / name / "model"
     lost = "rebuild" if IS_TENSORFLOW else "numbers"
-    options = loading.checked_lost(lost)
-    built = loading.rebuild(path, None, True, verify=True, **options)
+    options = loading.checked_options(lost)
+    built = loading.rebuild(path, None, options, verify=True)
     if path.parent.name in HASHED:
         expected = "the op 'StringToHashBucketFast' has no counterpart"
         assert built.check.reason == expected
@@ -178,7 +178,7 @@ def test_what_is_saved_opens_in_stock_keras(
 
 def test_a_wrong_vocabulary_is_found(folder):
     path = folder / "2.15.1" / "retrieval_of_numbers" / "model"
-    built = loading.rebuild(path, None, True)
+    built = loading.rebuild(path, None, loading.checked_options("rebuild"))
     lookups(built.model)["integer_lookup"].set_vocabulary([9, 7, 42])
     with pytest.raises(LegacyModelError, match="other numbers than its own graph"):
         checking.check(built.model, built.plan, None)

@@ -165,10 +165,10 @@ def test_what_is_saved_opens_in_stock_keras(name, folder, tmp_path, plain_keras)
 @pytest.mark.parametrize("name", [*NAMES, *WITH_TABLES])
 def test_its_own_graph_is_interpreted_and_agrees(name, folder):
     case = folder / name
-    options = loading.checked_lost("numbers" if case.name in ESTIMATORS else "rebuild")
-    if case.name == "estimator_parsed":
-        options["signature"] = "predict/features"
-    built = loading.rebuild(case / "model", None, True, verify=True, **options)
+    lost = "numbers" if case.name in ESTIMATORS else "rebuild"
+    signature = "predict/features" if case.name == "estimator_parsed" else None
+    options = loading.checked_options(lost, signature)
+    built = loading.rebuild(case / "model", None, options, verify=True)
     assert built.check.difference < 1e-5
 
 

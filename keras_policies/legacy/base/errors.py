@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from keras_policies.printable import printable
 
@@ -77,8 +78,16 @@ class Keras3ModelError(LegacyModelError):
 class LimitError(LegacyModelError):
     """A file asks for more than its size explains.
 
-    Nothing else is tried then: code that passes over other errors raises this one.
+    Nothing else is tried then: `attempt` passes over other errors, and raises this one.
     """
+
+
+class attempt(contextlib.suppress):  # noqa: N801 (as in contextlib)
+    """Passes over errors of some kinds in its context, but for a `LimitError`."""
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> bool:
+        is_last = isinstance(error, LimitError)
+        return not is_last and super().__exit__(kind, error, traceback)
 
 
 def check_version(version: str) -> None:

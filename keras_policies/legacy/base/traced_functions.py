@@ -171,6 +171,14 @@ class TracedFunctions:
     # Lookup tables; None where the file does not hold what is in it.
     tables: Mapping[int, Table | None] = dataclasses.field(default_factory=dict)
 
+    def with_values(self, arrays: Mapping[int, Array]) -> "TracedFunctions":
+        """Return the same functions, of variables with these values alone."""
+        variables = {
+            number: dataclasses.replace(self.variables[number], read=array.copy)
+            for number, array in arrays.items()
+        }
+        return dataclasses.replace(self, variables=variables)
+
     @property
     def regularizers(self) -> list[ConcreteFunction]:
         """The regularizers of all layers; the root layer lists only its own."""

@@ -35,10 +35,9 @@ from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
     in_training,
+    ir,
     program,
-    steps,
 )
-from keras_policies.legacy.plan.reconstruction.steps import FLOATS
 from keras_policies.legacy.programs.reference import (
     Interpreter,
     NotInterpretedError,
@@ -314,10 +313,10 @@ class _Comparison:
         names = [spec.name for spec in concrete_functions.specs(self.trace.inputs)]
         if isinstance(structure, dict) and {*structure} == {*names}:
             return dict(zip(names, inputs, strict=True))
-        leaves: list[steps.Value] = [steps.Argument(i) for i in range(len(inputs))]
+        leaves: list[ir.Value] = [ir.Argument(i) for i in range(len(inputs))]
         filled = concrete_functions.unflatten(self.trace.inputs, iter(leaves))
         by_argument = dict(zip(leaves, inputs, strict=True))
-        return steps.mapped(by_argument.__getitem__, program.inputs(filled, leaves))
+        return ir.mapped(by_argument.__getitem__, program.inputs(filled, leaves))
 
     @property
     def is_half(self) -> bool:
@@ -483,7 +482,7 @@ def _inputs(
         shape = [EXAMPLES if batch is None else batch, *shape] if spec.shape else []
         budget.spend(float(np.prod(np.asarray(shape, "float64"))))
         drawn = _random(random, spec.dtype, shape, bound)
-        if spec.dtype in FLOATS and len(shape) > 2 and shape[0] > 1 and shape[1] > 2:
+        if spec.dtype in ir.FLOATS and len(shape) > 2 and shape[0] > 1 and shape[1] > 2:
             drawn[-1, -len(PADDING) :] = np.reshape(
                 PADDING, (-1, *[1] * (len(shape) - 2))
             )

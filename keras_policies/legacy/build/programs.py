@@ -16,18 +16,8 @@ from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.ops.op_call import OpCall, as_output
 from keras_policies.legacy.plan import graph
+from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.program import Names, Program
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Anchor,
-    Argument,
-    CallStep,
-    Constant,
-    LayerSpec,
-    OpStep,
-    StepOutput,
-    Value,
-    mapped,
-)
 from keras_policies.legacy.values.evaluator import is_tensor
 
 
@@ -117,12 +107,12 @@ class _Run:
             for spec in program.inputs
         ]
         for step in program.steps:
-            output = self._op(step) if isinstance(step, OpStep) else self._call(step)
+            output = self._op(step) if isinstance(step, ir.OpStep) else self._call(step)
             is_nest = isinstance(output, tuple | list | dict)
             self.results.append(keras.tree.flatten(output) if is_nest else [output])
-        ends = mapped(lambda value: as_output(self._value(value)), program.ends)
+        ends = ir.mapped(lambda value: as_output(self._value(value)), program.ends)
         model = keras.Model(
-            _unwrapped(mapped(self._value, program.starts)),
+            _unwrapped(ir.mapped(self._value, program.starts)),
             _unwrapped(ends),
             name=layer_name(program.name),
         )
@@ -142,9 +132,9 @@ class _Run:
             self.layers[name] = keras.saving.deserialize_keras_object(config)
         return self.layers[name]
 
-    def _op(self, step: OpStep) -> Any:
+    def _op(self, step: ir.OpStep) -> Any:
         inputs = [*map(self._value, step.inputs)]
-        is_constant = [isinstance(value, Constant) for value in step.inputs]
+        is_constant = [isinstance(value, ir.Constant) for value in step.inputs]
         pairs = [*zip(inputs, is_constant, strict=True)]
         constants = {
             str(i): value for i, (value, is_fixed) in enumerate(pairs) if is_fixed
@@ -153,26 +143,26 @@ class _Run:
         node = {"op": step.op, "attr": dict(step.attributes)}
         return OpCall(step.name, self.program.path, step.op, node, constants)(tensors)
 
-    def _call(self, step: CallStep) -> Any:
-        spec: LayerSpec = step.spec
+    def _call(self, step: ir.CallStep) -> Any:
+        spec: ir.LayerSpec = step.spec
         layer = self._layer(step.name)
-        first = mapped(self._tensor, step.argument)
-        kwargs = mapped(self._tensor, dict(step.kwargs))
+        first = ir.mapped(self._tensor, step.argument)
+        kwargs = ir.mapped(self._tensor, dict(step.kwargs))
         first, kwargs = graph.call(spec.class_name, spec.config, first, kwargs)
         return layer(first, **kwargs)
 
-    def _value(self, value: Value) -> Any:
-        if isinstance(value, Argument):
+    def _value(self, value: ir.Value) -> Any:
+        if isinstance(value, ir.Argument):
             return self.inputs[value.number]
-        if isinstance(value, StepOutput):
+        if isinstance(value, ir.StepOutput):
             return self.results[value.step][value.position]
-        if isinstance(value, Constant):
+        if isinstance(value, ir.Constant):
             return value.value
-        if isinstance(value, Anchor):
+        if isinstance(value, ir.Anchor):
             return self._anchor()
         raise TypeError(f"no tensor: {value}")
 
-    def _tensor(self, value: Value) -> Tensor:
+    def _tensor(self, value: ir.Value) -> Tensor:
         """Return a tensor of the model: a layer is called on nothing else."""
         tensor = self._value(value)
         if is_tensor(tensor):

@@ -25,7 +25,9 @@ from keras_policies.legacy.values.evaluator import (
     ops,
 )
 
+# Settings whose bits say what each position of a slice means.
 MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
+MASK_SETTINGS = " ".join(f"{name}:int=0" for name in MASKS.split())
 GATHER_V2 = OpSignature("params indices axis", "batch_dims")
 
 
@@ -52,47 +54,37 @@ def position(item: Any) -> Any:
     return converters.length(item)
 
 
-@op("strided_slice", StridedSlice=OpSignature("input begin end strides", MASKS))
-def strided_slice(
-    input: Value,
-    begin: object,
-    end: object,
-    strides: Lengths | None = None,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
-) -> Value:
-    """Index a tensor; the bits of the masks say what each position means."""
-    masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
-    return computed.index(input, items(begin, end, strides, *masks))
+def _strided_slice(
+    input: Any, begin: Any, end: Any, strides: Lengths | None, **masks: int
+) -> Any:
+    return computed.index(input, items(begin, end, strides, masks))
+
+
+functions(
+    f"input begin:object end:object strides:Lengths=None {MASK_SETTINGS}",
+    (_strided_slice, "strided_slice", "StridedSlice"),
+    raw=OpSignature("input begin end strides", MASKS),
+)
 
 
 def items(
-    begin: object,
-    end: object,
-    strides: Lengths | None,
-    begin_mask: int,
-    end_mask: int,
-    ellipsis_mask: int,
-    new_axis_mask: int,
-    shrink_axis_mask: int,
+    begin: Any, end: Any, strides: Lengths | None, masks: Mapping[str, int]
 ) -> list[computed.Item]:
-    """Return an index as Python writes it."""
+    """Return an index as Python writes it, from the masks by name."""
     spec: list[computed.Item] = []
     ends = _ends(end)
     for i, start in enumerate(_ends(begin)):
-        bit, step = 1 << i, 1 if strides is None else converters.integer(strides[i])
-        if ellipsis_mask & bit:
+        chosen = {name for name, bits in masks.items() if bits & 1 << i}
+        step = 1 if strides is None else converters.integer(strides[i])
+        if "ellipsis_mask" in chosen:
             spec.append(Ellipsis)
-        elif new_axis_mask & bit:
+        elif "new_axis_mask" in chosen:
             spec.append(None)
-        elif shrink_axis_mask & bit:
+        elif "shrink_axis_mask" in chosen:
             spec.append(start)
         else:
-            first = None if begin_mask & bit else start
-            last = None if end_mask & bit else ends[i]
+            first = None if "begin_mask" in chosen else start
+            last = None if "end_mask" in chosen else ends[i]
             spec.append(slice(first, last, None if step == 1 else step))
     return spec
 
@@ -102,7 +94,7 @@ def _ends(value: Any) -> Sequence[Any]:
     return ops.unstack(value) if is_tensor(value) else converters.lengths(value)
 
 
-@op("slice", Slice=OpSignature("input_ begin size"))
+@op("slice", nodes="Slice")
 def slice_(input_: Value, begin: Lengths, size: Lengths) -> Value:
     """Take `size` items per axis from `begin` on; a size of -1 goes to the end."""
     bounds = zip(begin, size, strict=True)
@@ -172,7 +164,7 @@ def _flat_positions(
     return ops.sum(ops.multiply(indices, steps), axis=-1), math.prod(lengths), rest
 
 
-@op(Where=OpSignature("condition"))
+@op(nodes="Where")
 def positions(condition: Value) -> Value:
     """Return the positions where a constant is true, one in each row."""
     if is_tensor(condition):
@@ -250,7 +242,7 @@ def searchsorted(
     return _reached(compare, sorted_sequence, values, out_type)
 
 
-@op("unravel_index", UnravelIndex=OpSignature("indices dims"))
+@op("unravel_index", nodes="UnravelIndex")
 def unravel_index(indices: Value, dims: Lengths) -> Value:
     """Return the positions on the axes of a tensor of positions in it as one row."""
     ends = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
@@ -325,7 +317,7 @@ def dynamic_stitch_node(values: Values) -> Value:
     return dynamic_stitch(values[:half], values[half:])
 
 
-@op("scatter_nd", v1=True, ScatterNd=OpSignature("indices updates shape"))
+@op("scatter_nd", nodes="ScatterNd", v1=True)
 def scatter_nd(indices: Value, updates: Value, shape: Lengths) -> Value:
     """Return zeros with `updates` added at the positions `indices`."""
     if not any(map(has_dims, shape)):

@@ -18,18 +18,12 @@ from keras_policies.legacy.ops.converters import (
 from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed, dims
 from keras_policies.legacy.values.dims import DimLike, UndecidedError
-from keras_policies.legacy.values.evaluator import (
-    dtype_of,
-    has_dims,
-    is_tensor,
-    ops,
-)
+from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 
 SQUEEZE = OpSignature("input", "axis=squeeze_dims")
 PAD_V2 = OpSignature("tensor paddings constant_values")
 MIRROR_PAD = OpSignature("tensor paddings", "mode")
 SPLIT = OpSignature("axis value", "num_or_size_splits=num_split")
-BATCHES = OpSignature("input block_shape paddings")
 
 functions("tensor shape:Lengths", (computed.reshape, "reshape", "Reshape"))
 functions("input shape:Lengths", (computed.broadcast_to, "broadcast_to", "BroadcastTo"))
@@ -37,7 +31,7 @@ functions("input multiples:Lengths", (computed.tile, "tile", "Tile"))
 functions("input shift:Axes axis:Axes", ("roll", "roll", "Roll"))
 
 
-@op("shape", v1=True, Shape=OpSignature("input", "out_type"))
+@op("shape", nodes="Shape", v1=True)
 def shape(input: Value, out_type: DType = "int32") -> Value:
     """Return the shape, with a dimension for each length that is not known."""
     return computed.vector(computed.shape(input), out_type)
@@ -61,13 +55,13 @@ def concat_offset(values: Values) -> tuple[Value, ...]:
     return tuple(found)
 
 
-@op("size", v1=True, Size=OpSignature("input", "out_type"))
+@op("size", nodes="Size", v1=True)
 def size(input: Value, out_type: DType = "int32") -> Value:
     """Return the number of items."""
     return ops.prod(shape(input, out_type))
 
 
-@op("rank", v1=True, Rank=OpSignature("input"))
+@op("rank", nodes="Rank", v1=True)
 def rank(input: Value) -> Value:
     """Return the number of axes, which is always known."""
     return np.int32(computed.rank(input))
@@ -79,7 +73,7 @@ def ensure_shape(x: Value, shape: object = None) -> Value:
     return x
 
 
-@op("broadcast_dynamic_shape", BroadcastArgs=OpSignature("shape_x shape_y"))
+@op("broadcast_dynamic_shape", nodes="BroadcastArgs")
 def broadcast_dynamic_shape(shape_x: Lengths, shape_y: Lengths) -> Value:
     """Return the shape of two tensors that are broadcast together."""
     pairs = itertools.zip_longest(reversed(shape_x), reversed(shape_y), fillvalue=1)
@@ -104,7 +98,7 @@ def transpose(
     return ops.transpose(a, axes=perm)
 
 
-@op("expand_dims", ExpandDims=OpSignature("input axis"), renamed={"dim": "axis"})
+@op("expand_dims", nodes="ExpandDims", renamed={"dim": "axis"})
 def expand_dims(input: Value, axis: Axes) -> Value:
     """Insert an axis of size 1; some files write its position as a list."""
     return ops.expand_dims(input, axis[0] if isinstance(axis, tuple) else axis)
@@ -205,7 +199,7 @@ def stack(values: Values, axis: int = 0) -> Value:
     return ops.stack(values, axis=axis)
 
 
-@op("unstack", Unpack=OpSignature("value", "num axis"))
+@op("unstack", nodes="Unpack")
 def unstack(value: Value, num: int | None = None, axis: int = 0) -> tuple[Value, ...]:
     """Split along an axis into values without it."""
     return tuple(ops.unstack(value, num=num, axis=axis))
@@ -243,13 +237,13 @@ def repeat(input: Value, repeats: Lengths, axis: int | None = None) -> Value:
     return ops.take(input, positions, axis=axis)
 
 
-@op("reverse", ReverseV2=OpSignature("tensor axis"))
+@op("reverse", nodes="ReverseV2")
 def reverse(tensor: Value, axis: Axes) -> Value:
     """Reverse the order of the items along axes."""
     return ops.flip(tensor, axis=[*axis] if isinstance(axis, tuple) else axis)
 
 
-@op("space_to_batch", "space_to_batch_nd", "nn.space_to_batch", SpaceToBatchND=BATCHES)
+@op("space_to_batch", "space_to_batch_nd", "nn.space_to_batch", nodes="SpaceToBatchND")
 def space_to_batch(
     input: Value, block_shape: tuple[int, ...], paddings: Pairs
 ) -> Value:
@@ -269,11 +263,7 @@ def space_to_batch(
     return computed.reshape(x, [count, *parts[::2], *lengths[rank:]])
 
 
-@op(
-    "batch_to_space",
-    "compat.v1.batch_to_space_nd",
-    BatchToSpaceND=OpSignature("input block_shape crops"),
-)
+@op("batch_to_space", "compat.v1.batch_to_space_nd", nodes="BatchToSpaceND")
 def batch_to_space(input: Value, block_shape: tuple[int, ...], crops: Pairs) -> Value:
     """Undo `space_to_batch`, and cut the edges."""
     rank = len(block_shape)

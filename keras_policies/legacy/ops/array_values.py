@@ -3,7 +3,6 @@
 Those of `tf.bitwise` and `tf.quantization`, which are few, are here as well.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,6 @@ from keras_policies.legacy.values.evaluator import (
     ops,
     promoted,
 )
-
-CHOICE = OpSignature("condition x y")
-FAKE_QUANT = OpSignature("inputs min max", "num_bits narrow_range")
 
 functions(
     "input dtype:DType=None",
@@ -63,21 +59,17 @@ functions(
 )
 
 
-@op("fill", Fill=OpSignature("dims value"))
+@op("fill", nodes="Fill")
 def fill(dims: Lengths, value: Value) -> Value:
     """Return a value of a shape, full of a number."""
     return computed.full(dims, value, dtype_of(value))
 
 
-def _full(number: int) -> Callable[..., Any]:
-    def function(shape: Lengths, dtype: DType = "float32") -> Value:
-        return computed.full(shape, number, dtype)
-
-    return function
-
-
-op("zeros")(_full(0))
-op("ones")(_full(1))
+functions(
+    "shape:Lengths dtype:DType='float32'",
+    (lambda shape, dtype: computed.full(shape, 0, dtype), "zeros", ""),
+    (lambda shape, dtype: computed.full(shape, 1, dtype), "ones", ""),
+)
 
 
 @op("eye")
@@ -96,7 +88,7 @@ def eye(
     return ops.cast(ops.equal(row_numbers, computed.arange(0, columns)), dtype)
 
 
-@op("linspace", LinSpace=OpSignature("start stop num"))
+@op("linspace", nodes="LinSpace")
 def linspace(start: Value, stop: Value, num: Length) -> Value:
     """Return evenly spaced numbers, along a new first axis."""
     dtype = dtype_of(start) if "float" in dtype_of(start) else "float32"
@@ -187,7 +179,7 @@ def cast(x: Value, dtype: DType) -> Value:
     return ops.cast(x, dtype)
 
 
-@op("dtypes.complex", "complex", Complex=OpSignature("real imag"))
+@op("dtypes.complex", "complex", nodes="Complex")
 def complex_(real: Value, imag: Value) -> Value:
     """Return complex numbers of their parts."""
     real, imag = promoted([real, imag])
@@ -213,7 +205,7 @@ def clip_by_norm(t: Value, clip_norm: Value, axes: Axes | None = None) -> Value:
     return ops.divide(ops.multiply(t, clip_norm), ops.maximum(length, clip_norm))
 
 
-@op("where", SelectV2=CHOICE)
+@op("where", nodes="SelectV2")
 def where(condition: Value, x: Value, y: Value) -> Value:
     """Choose between two values, item by item."""
     is_known = isinstance(condition, np.ndarray) and not condition.ndim
@@ -222,7 +214,7 @@ def where(condition: Value, x: Value, y: Value) -> Value:
     return ops.where(condition, x, y)
 
 
-@op(Select=CHOICE)
+@op(nodes="Select")
 def select(condition: Value, x: Value, y: Value) -> Value:
     """Choose between two tensors: whole rows, if the condition is a vector."""
     for _ in range(computed.rank(x) - computed.rank(condition)):
@@ -267,9 +259,8 @@ def _highest(bits: int) -> int:
 @op(
     "quantization.fake_quant_with_min_max_vars",
     "quantization.fake_quant_with_min_max_vars_per_channel",
+    nodes="FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel",
     v1=True,
-    FakeQuantWithMinMaxVars=FAKE_QUANT,
-    FakeQuantWithMinMaxVarsPerChannel=FAKE_QUANT,
 )
 def fake_quantization(
     inputs: Value,

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import array_indexing, array_shapes, converters
-from keras_policies.legacy.ops.array_indexing import MASKS
+from keras_policies.legacy.ops.array_indexing import MASK_SETTINGS
 from keras_policies.legacy.ops.converters import Layout, Lengths, Value
 from keras_policies.legacy.ops.nn_convolutions import LAST
 from keras_policies.legacy.ops.registry import OpSignature, functions, op
@@ -83,7 +83,7 @@ functions(
 )
 
 
-@op(BiasAddGrad=OpSignature("out_backprop", "data_format"))
+@op(nodes="BiasAddGrad")
 def bias_add(out_backprop: Value, data_format: Layout = LAST) -> Value:
     """Return the sum over all axes but that of the channels."""
     axes = [*range(computed.rank(out_backprop))]
@@ -91,22 +91,11 @@ def bias_add(out_backprop: Value, data_format: Layout = LAST) -> Value:
     return ops.sum(out_backprop, axis=axes)
 
 
-@op(StridedSliceGrad=OpSignature("shape begin end strides dy", MASKS))
-def strided_slice(
-    shape: Lengths,
-    begin: object,
-    end: object,
-    strides: Lengths,
-    dy: Value,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
-) -> Value:
+def _strided_slice(
+    shape: Lengths, begin: Any, end: Any, strides: Lengths, dy: Any, **masks: int
+) -> Any:
     """Return zeros with `dy` where a tensor of this shape was indexed."""
-    masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
-    spec = array_indexing.items(begin, end, strides, *masks)
+    spec = array_indexing.items(begin, end, strides, masks)
     missing = len(shape) - sum(item is not None and item is not ... for item in spec)
     at = spec.index(...) if ... in spec else len(spec)
     axis = 0
@@ -120,6 +109,12 @@ def strided_slice(
             dy = _placed(dy, axis, item, shape[axis])
         axis += 1
     return dy
+
+
+functions(
+    f"shape:Lengths begin:object end:object strides:Lengths dy {MASK_SETTINGS}",
+    (_strided_slice, "", "StridedSliceGrad"),
+)
 
 
 def _placed(dy: Any, axis: int, item: slice, length: DimLike) -> Any:

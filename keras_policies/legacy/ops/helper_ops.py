@@ -13,20 +13,20 @@ from keras_policies.legacy.values.evaluator import dtype_of, is_tensor, ops
 from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
 
-@op(_Zero=OpSignature("x"))
+@op(nodes="_Zero")
 def zero(x: Value) -> Value:
     """Return a zero, float32, that is computed from a tensor."""
     return ops.cast(ops.zeros_like(ops.any(x)), "float32")
 
 
-@op(_Mask=OpSignature("x"))
+@op(nodes="_Mask")
 def mask(x: Value) -> Value:
     """Return the mask of a sequence; without one, all of its steps count."""
     mask_of_x = keras_internals.mask_of(x)
     return ops.ones_like(x[:, :, 0], dtype="bool") if mask_of_x is None else mask_of_x
 
 
-@op(_Tensor=OpSignature("value zero"))
+@op(nodes="_Tensor")
 def tensor(value: Value, zero: Value) -> Value:
     """Return a tensor of the model, whatever the operand is."""
     value = as_tensor(value)
@@ -38,13 +38,13 @@ def tensor(value: Value, zero: Value) -> Value:
     return join(ops.cast(value, dtype), ops.cast(zero, dtype))
 
 
-@op(_Constant=OpSignature("value beside"))
+@op(nodes="_Constant")
 def constant(value: Value, beside: Value) -> Value:
     """Return a constant as a tensor of the model that `beside` is in."""
     return tensor(value, zero(beside))
 
 
-@op(_Sizes=OpSignature("sizes zero"))
+@op(nodes="_Sizes")
 def anchored_sizes(sizes: Lengths, zero: Value) -> Value:
     """Return sizes; the first is read from a tensor of the model."""
     line = ops.broadcast_to(ops.reshape(zero, (1,)), (sizes[0],))
@@ -61,7 +61,7 @@ def ask_for_weight(zero: Value, shape: tuple[int, ...], dtype: DType) -> Value:
     return ops.broadcast_to(minus_one, (1, *shape))
 
 
-@op(_TakeWeight=OpSignature("x"))
+@op(nodes="_TakeWeight")
 def take_weight(x: Value) -> Value:
     """Return the weight that a PReLU returned for `ask_for_weight`."""
     return ops.negative(ops.squeeze(x, 0))

@@ -103,7 +103,7 @@ def adjust_gamma(image: Value, gamma: Value = 1, gain: Value = 1) -> Value:
     return ops.multiply(ops.power(image, gamma), gain)
 
 
-@op("image.adjust_contrast", AdjustContrastv2=OpSignature("images contrast_factor"))
+@op("image.adjust_contrast", nodes="AdjustContrastv2")
 def adjust_contrast(images: Value, contrast_factor: Value) -> Value:
     """Scale the distance from each channel's mean."""
     mean = ops.mean(images, axis=(-3, -2), keepdims=True)
@@ -171,7 +171,7 @@ functions(
 functions("image delta", (_with_hue, "image.adjust_hue", "AdjustHue"))
 
 
-@op("image.adjust_saturation", AdjustSaturation=OpSignature("image saturation_factor"))
+@op("image.adjust_saturation", nodes="AdjustSaturation")
 def adjust_saturation(image: Value, saturation_factor: Value) -> Value:
     """Multiply the saturation, up to 1."""
 
@@ -207,12 +207,7 @@ def _weights(
     return ops.maximum(ops.subtract(1.0, distance), 0.0), is_inside
 
 
-@op(
-    "image.crop_and_resize",
-    CropAndResize=OpSignature(
-        "image boxes box_indices crop_size", "method extrapolation_value"
-    ),
-)
+@op("image.crop_and_resize", nodes="CropAndResize")
 def crop_and_resize(
     image: Value,
     boxes: Value,

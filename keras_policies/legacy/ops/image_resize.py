@@ -15,7 +15,7 @@ import numpy as np
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.converters import Lengths, Value
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import has_dims, ops
@@ -216,11 +216,7 @@ def resize(
 KERNEL_TYPES = {"triangle": "bilinear", "keyscubic": "bicubic"}
 
 
-@op(
-    ScaleAndTranslate=OpSignature(
-        "images size scale translation", "kernel_type antialias"
-    )
-)
+@op(nodes="ScaleAndTranslate")
 def scale_and_translate(
     images: Value,
     size: tuple[int, ...],

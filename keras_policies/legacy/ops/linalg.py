@@ -17,7 +17,6 @@ from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
 MATMUL = OpSignature("a b", "transpose_a transpose_b")
 BATCHED = OpSignature("a b", "adjoint_a=adj_x adjoint_b=adj_y")
-SPARSE = OpSignature("indices values shape b", "adjoint_a adjoint_b")
 DIAG = OpSignature("diagonal k num_rows num_cols padding_value")
 DIAG_PART = OpSignature("input k padding_value")
 
@@ -53,7 +52,7 @@ def matmul(
     return ops.matmul(a, b)
 
 
-@op(SparseTensorDenseMatMul=SPARSE)
+@op(nodes="SparseTensorDenseMatMul")
 def sparse_matmul(
     indices: Value,
     values: Value,
@@ -138,7 +137,7 @@ def set_diag(input: Value, diagonal: Value, k: int = 0) -> Value:
     return ops.where(is_on_it, ops.expand_dims(diagonal, axis), input)
 
 
-@op("linalg.tensor_diag", Diag=OpSignature("diagonal"))
+@op("linalg.tensor_diag", nodes="Diag")
 def tensor_diag(diagonal: Value) -> Value:
     """Return a tensor of twice the rank that is 0 off its diagonal."""
     lengths = [*computed.shape(diagonal)]
@@ -146,7 +145,7 @@ def tensor_diag(diagonal: Value) -> Value:
     return computed.reshape(flat, lengths + lengths)
 
 
-@op("linalg.tensor_diag_part", DiagPart=OpSignature("input"))
+@op("linalg.tensor_diag_part", nodes="DiagPart")
 def tensor_diag_part(input: Value) -> Value:
     """Undo `tensor_diag`."""
     lengths = computed.shape(input)[: computed.rank(input) // 2]
@@ -156,7 +155,7 @@ def tensor_diag_part(input: Value) -> Value:
     )
 
 
-@op("linalg.band_part", MatrixBandPart=OpSignature("input num_lower num_upper"))
+@op("linalg.band_part", nodes="MatrixBandPart")
 def band_part(input: Value, num_lower: int, num_upper: int) -> Value:
     """Set to 0 all but some diagonals; a negative number keeps all on its side."""
     if num_lower >= 0:
@@ -207,17 +206,14 @@ def slogdet(input: Value) -> tuple[Value, Value]:
     return ops.multiply(sign, ops.ones_like(logarithm)), logarithm
 
 
-@op("linalg.solve", MatrixSolve=OpSignature("matrix rhs", "adjoint"))
+@op("linalg.solve", nodes="MatrixSolve")
 def solve(matrix: Value, rhs: Value, adjoint: bool = False) -> Value:
     """Return `x` with `matrix · x = rhs`."""
     matrix = _swapped(matrix) if adjoint else matrix
     return evaluate("linalg.solve", matrix, rhs)
 
 
-@op(
-    "linalg.triangular_solve",
-    MatrixTriangularSolve=OpSignature("matrix rhs", "lower adjoint"),
-)
+@op("linalg.triangular_solve", nodes="MatrixTriangularSolve")
 def triangular_solve(
     matrix: Value, rhs: Value, lower: bool = True, adjoint: bool = False
 ) -> Value:

@@ -314,7 +314,7 @@ def _nth(input: Any, n: Any, reverse: bool = False) -> Any:
 functions("input n:int reverse:bool=False", (_nth, "", "NthElement"))
 
 
-@op("math.invert_permutation", v1=True, InvertPermutation=OpSignature("x"))
+@op("math.invert_permutation", nodes="InvertPermutation", v1=True)
 def invert_permutation(x: Value) -> Value:
     """Return the position of each number in a permutation."""
     return ops.cast(ops.argsort(x), dtype_of(x))

@@ -43,7 +43,7 @@ functions(
 )
 
 
-@op(_CTCLoss=OpSignature("logits labels lengths times"))  # see programs/idioms.py
+@op(nodes="_CTCLoss")  # see programs/idioms.py
 def ctc_loss(logits: Value, labels: Value, lengths: Value, times: Value) -> Value:
     """Return the CTC loss of each sequence; logits of the last class are the blank's.
 
@@ -56,7 +56,7 @@ def ctc_loss(logits: Value, labels: Value, lengths: Value, times: Value) -> Valu
     return ops.ctc_loss(labels, outputs, lengths, times, mask_index=blank)
 
 
-@op("nn.leaky_relu", LeakyRelu=OpSignature("features", "alpha"))
+@op("nn.leaky_relu", nodes="LeakyRelu")
 def leaky_relu(features: Value, alpha: float = 0.2) -> Value:
     """Return `features`, multiplied by `alpha` where they are negative."""
     return ops.leaky_relu(features, negative_slope=alpha)
@@ -186,12 +186,7 @@ functions(  # the node has another default, and files leave defaults out
 )
 
 
-@op(
-    "nn.local_response_normalization",
-    "nn.lrn",
-    v1=True,
-    LRN=OpSignature("input", "depth_radius bias alpha beta"),
-)
+@op("nn.local_response_normalization", "nn.lrn", nodes="LRN", v1=True)
 def local_response_normalization(
     input: Value,
     depth_radius: int = 5,

@@ -16,24 +16,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # several names. A function is looked up when it is called: the oldest Keras lacks some.
 Row: TypeAlias = tuple[str | Callable[..., Any], str, str]
 # The types of parameters in rows; see `converters`.
+CONVERTED = "Axes", "DType", "Layout", "Length", "Lengths", "Padding", "Pair", "Values"
 KINDS: dict[str, Any] = {
-    **{
-        "": converters.Value,
-        "Axes": converters.Axes,
-        "DType": converters.DType,
-        "Pair": converters.Pair,
-    },
-    **{
-        "Layout": converters.Layout,
-        "Length": converters.Length,
-        "Lengths": converters.Lengths,
-    },
-    **{
-        "Padding": converters.Padding,
-        "Values": converters.Values,
-        "ints": tuple[int, ...],
-    },
+    "": converters.Value,
+    **{name: getattr(converters, name) for name in CONVERTED},
     **{"bool": bool, "float": float, "int": int, "object": object},
+    "ints": tuple[int, ...],
 }
 EMPTY = inspect.Parameter.empty
 ORDERS = "greater", "greater_equal", "less", "less_equal"
@@ -147,8 +135,17 @@ def _enter(
     NODES.update({name: (entry, form) for name, form in raw.items()})
 
 
+def _plain_form(signature: inspect.Signature) -> OpSignature:
+    """Return how a node calls a function: values are inputs, settings attributes."""
+    defaults = {each.name: each.default for each in signature.parameters.values()}
+    inputs = (name for name, default in defaults.items() if default is EMPTY)
+    settings = (name for name, default in defaults.items() if default is not EMPTY)
+    return OpSignature(" ".join(inputs), " ".join(settings))
+
+
 def op(
     *names: str,
+    nodes: str = "",
     v1: bool = False,
     renamed: Mapping[str, str] | None = None,
     **raw: OpSignature,
@@ -160,11 +157,15 @@ def op(
             the module that it belongs to.
         v1: whether these names are in `tf.compat.v1`, too, with the same parameters.
         renamed: other names of its parameters, `{"dim": "axis"}`.
-        raw: the ops by which nodes of a graph call it, and how.
+        nodes: the ops of graphs that call it with the parameters without defaults as
+            inputs, and with the others as attributes; separated by blanks.
+        raw: those that call it in another way, and how.
     """
 
     def decorate(function: Function) -> Function:
-        _enter(function, names, v1, renamed, raw)
+        form = _plain_form(inspect.signature(function))
+        forms = {**dict.fromkeys(nodes.split(), form), **raw}
+        _enter(function, names, v1, renamed, forms)
         return function
 
     return decorate
@@ -188,13 +189,10 @@ def functions(
         renamed: other names of the parameters.
     """
     signature = inspect.Signature([*map(_parameter, parameters.split())])
-    defaults = {each.name: each.default for each in signature.parameters.values()}
-    settings = [name for name, default in defaults.items() if default is not EMPTY]
-    values = (name for name in defaults if name not in settings)
-    raw = raw or OpSignature(" ".join(values), " ".join(settings))
+    plain = _plain_form(signature)
     for called, names, nodes in entries:
-        function = _function(called, signature, settings)
-        forms = dict.fromkeys(nodes.split(), raw)
+        function = _function(called, signature, plain.attributes.split())
+        forms = dict.fromkeys(nodes.split(), raw or plain)
         _enter(function, names.split(), v1, renamed, forms)
 
 

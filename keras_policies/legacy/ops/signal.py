@@ -14,13 +14,13 @@ LENGTH = OpSignature("input_tensor fft_length")
 Lengths: TypeAlias = tuple[int, ...] | None
 
 
-@op("signal.fft", FFT=OpSignature("input"))
+@op("signal.fft", nodes="FFT")
 def fft(input: Pair) -> Complex:
     """Return the transform along the last axis."""
     return Complex(*evaluate("fft", input))
 
 
-@op("signal.ifft", IFFT=OpSignature("input"))
+@op("signal.ifft", nodes="IFFT")
 def ifft(input: Pair) -> Complex:
     """Undo `fft`: swap the parts, transform, swap back and divide by the length."""
     real, imag = input
@@ -29,13 +29,13 @@ def ifft(input: Pair) -> Complex:
     return Complex(ops.divide(real, length), ops.divide(imag, length))
 
 
-@op("signal.fft2d", FFT2D=OpSignature("input"))
+@op("signal.fft2d", nodes="FFT2D")
 def fft2d(input: Pair) -> Complex:
     """Return the transform along the last two axes."""
     return Complex(*evaluate("fft2", input))
 
 
-@op("signal.ifft2d", IFFT2D=OpSignature("input"))
+@op("signal.ifft2d", nodes="IFFT2D")
 def ifft2d(input: Pair) -> Complex:
     """Undo `fft2d`."""
     return Complex(*ops.ifft2(input))

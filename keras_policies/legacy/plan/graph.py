@@ -88,20 +88,16 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
             continue
         name, nodes = name_of(legacy), legacy.get("inbound_nodes") or []
         _check_constants(name, tensors(nodes, graph.names))
-        if is_program(converted):
+        is_op = op_layers.is_call(converted)
+        if not is_op:
             nodes, constants = graph.with_constants(name, nodes)
             connected += constants
-            calls = [(graph.nest(node), graph.kwargs(node)) for node in nodes]
-            inner = {**converted["config"], "is_called": True}
-            converted = {**converted, "config": inner}
-        elif op_layers.is_call(converted):
+        if is_op or is_program(converted):
             # A list of one tensor stays a list: `tf.concat([x], 1)`.
             calls = [(graph.nest(node), graph.kwargs(node)) for node in nodes]
-            inner = {**converted["config"], "is_output": name in ends}
-            converted = {**converted, "config": inner}
+            told = {"is_output": name in ends} if is_op else {"is_called": True}
+            converted = {**converted, "config": {**converted["config"], **told}}
         else:
-            nodes, constants = graph.with_constants(name, nodes)
-            connected += constants
             calls = [graph.layer_call(legacy, node) for node in nodes]
         called = [
             {

@@ -22,7 +22,7 @@ from keras_policies.annotations import Config
 from keras_policies.late import keras
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import keras_function
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.errors import LegacyModelError, attempt
 from keras_policies.legacy.bytecode import marshalled
 from keras_policies.legacy.bytecode.follow import follow
 from keras_policies.legacy.bytecode.values import VERSIONS, Code, Program
@@ -111,13 +111,10 @@ def program_of(config: Config, path: str) -> Converting[Program | None]:
         or _written_code(config.get("mask"), config.get("mask_type")) is not None
     ):
         return None
-    try:
+    program = None
+    with attempt(LegacyModelError):
         program = _program(written, config.get("arguments"))
-    except LimitError:
-        raise
-    except LegacyModelError:
-        return None
-    yield Report(rebuilt={path: "its bytecode"})
+        yield Report(rebuilt={path: "its bytecode"})
     return program
 
 

@@ -14,6 +14,7 @@ from keras_policies.legacy.base.configs import is_graph, layer_name, policy_name
 from keras_policies.legacy.base.errors import (
     LegacyModelError,
     LimitError,
+    attempt,
     corrupt,
     located,
 )
@@ -97,23 +98,13 @@ class Plan:
 def make(
     legacy: LegacyModel,
     dtype_policy: PolicyLike | None = None,
-    safe_mode: bool = True,
+    options: Options | None = None,
     compile: bool = True,
-    reconstructs: bool = True,
-    keeps_texts: bool = True,
-    signature: str | None = None,
-    namesakes: frozenset[str] = frozenset(),
-    by_function: bool = False,
 ) -> Plan:
     """Return the `Plan`, or raise LegacyModelError if something cannot be converted.
 
-    Its report lists what is missing. `dtype_policy` replaces the model's own. In safe
-    mode, code in the file is refused. Without `compile`, an unreadable training
-    configuration counts as none. With `reconstructs`, layers whose classes nobody knows
-    are rebuilt from their traced functions, whose look-ups of texts by numbers give
-    these numbers if `keeps_texts` is False; `signature` names the function that the
-    model itself becomes. `namesakes` are the classes that are not Keras's, though their
-    names are. With `by_function`, the model becomes its traced function.
+    Its report lists what is missing. `dtype_policy` replaces the model's own. Without
+    `compile`, an unreadable training configuration counts as none.
     """
     with corrupt(legacy.path):
         legacy = _unwrapped(legacy)
@@ -125,15 +116,8 @@ def make(
         if dtype_policy is not None:
             name = policy_name(model_dtype) or keras.config.floatx()
             replace = name, dtype_policy
-        options = Options(
-            safe_mode,
-            replace=replace,
-            vocabularies=legacy.vocabularies,
-            reconstructs=reconstructs,
-            keeps_texts=keeps_texts,
-            signature=signature,
-            namesakes=namesakes,
-            by_function=by_function,
+        options = dataclasses.replace(
+            options or Options(), replace=replace, vocabularies=legacy.vocabularies
         )
         config, report = _converted(legacy, options)
         loss_scale, report = _loss_scale(training, legacy, report, options)
@@ -184,17 +168,14 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
     if traced is None or 0 not in traced.layers:
         return layers.keras_model(_written(legacy), options)
     if options.signature is None:
-        try:
+        # An error is raised again if nothing can replace the layer.
+        with attempt(LegacyModelError):
             config, report = layers.keras_model(_written(legacy), options)
             has_config = legacy.config.get("config") is not None
             if not report.is_lacking and (
                 has_config or classes.is_registered(legacy.config)
             ):
                 return config, report
-        except LimitError:
-            raise
-        except LegacyModelError:
-            pass  # the error is raised again if nothing can replace the layer
     elif options.signature not in traced.signatures:
         raise LegacyModelError(
             f"there is no signature {options.signature!r} in it; there are "

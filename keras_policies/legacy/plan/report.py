@@ -54,24 +54,15 @@ class Options:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """A layer that was rebuilt from its traced function.
+    """A layer that was rebuilt from its traced function."""
 
-    Args:
-        class_name: its class, which is missing.
-        variables: the numbers of its variables.
-        steps: of its program.
-        texts: the layers in it whose texts are outputs of the model.
-        is_less: whether it did more in training.
-        layers: those in it, as tf.keras would write them.
-        parameters: of these, by their names.
-    """
-
-    class_name: str
-    variables: tuple[int, ...]
-    steps: int = 0
-    texts: tuple[str, ...] = ()
-    is_less: bool = False
-    layers: tuple[Config, ...] = ()
+    class_name: str  # its class, which is missing
+    variables: tuple[int, ...]  # the numbers of its variables
+    steps: int = 0  # of its program
+    texts: tuple[str, ...] = ()  # the layers in it whose texts are outputs of the model
+    is_less: bool = False  # whether it did more in training
+    layers: tuple[Config, ...] = ()  # those in it, as tf.keras would write them
+    # Of these, by their names.
     parameters: Mapping[str, int] = field(default_factory=dict)
 
 

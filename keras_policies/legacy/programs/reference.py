@@ -39,8 +39,8 @@ from keras_policies.legacy.programs import idioms, texts
 
 ALL_OUTPUTS = range(2**31 - 1)  # of a function
 HALVES = "float16", "bfloat16"
-# Ops that take a variable itself, and their counterparts that take its value.
-OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
+# Ops that take a variable itself, not its value.
+OF_VARIABLES = "ResourceGather", "ResourceGatherNd"
 
 
 class Resource(NamedTuple):
@@ -307,9 +307,9 @@ def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
     """Evaluate a node on arrays."""
     if any(isinstance(value, Resource) for value in inputs):
         raise NotInterpretedError(f"{node.name!r} ({node.op}) reads a lookup table")
-    op = OF_VARIABLES.get(node.op, node.op)
-    if node.op in TABLES:
-        _check_indices(*TABLES[node.op](*inputs))
+    op = node.op
+    if op in TABLES:
+        _check_indices(*TABLES[op](*inputs))
     if texts.is_op(op, inputs):
         return [texts.OPS[op](*inputs)]
     if op in MEANS:

@@ -3,7 +3,7 @@
 The modules, in the order in which a layer goes through them:
 
     concrete_functions            finds the layer, and the function to follow
-    tracing                       follows its nodes, to `steps`: calls of layers in it
+    tracing                       follows its nodes, to steps (`ir`): calls of layers
                                   (matched_calls, layer_calls), loops (unrolling,
                                   recurrent, recurrent_probes, recurrent_cells,
                                   cudnn_calls), look-ups (lookup_tables)

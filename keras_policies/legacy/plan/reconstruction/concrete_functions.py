@@ -19,12 +19,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.guards import limits
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Argument,
-    Constant,
-    StepOutput,
-    VariableRef,
-)
+from keras_policies.legacy.plan.reconstruction import ir
 
 
 def by_name(traced: TracedFunctions, number: int) -> dict[str, int]:
@@ -154,11 +149,9 @@ def unflatten(nest: Nest, values: Iterator[Any]) -> Nest:
 
 def is_tensors(nest: Nest) -> bool:
     """Return whether a nest consists of values, at least one of them."""
-    if isinstance(nest, dict):
-        return bool(nest) and all(map(is_tensors, nest.values()))
-    if isinstance(nest, list):
-        return bool(nest) and all(map(is_tensors, nest))
-    return isinstance(nest, Argument | VariableRef | StepOutput | Constant)
+    ends = trees.leaves(nest, is_leaf=lambda part: not part)  # an empty list, too
+    tensors = ir.Argument | ir.VariableRef | ir.StepOutput | ir.Constant
+    return all(isinstance(end, tensors) for end in ends)
 
 
 def names(inputs: Nest) -> list[str]:

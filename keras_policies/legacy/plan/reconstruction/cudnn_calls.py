@@ -8,31 +8,16 @@ Source: keras/layers/rnn/gru_lstm_utils.py of Keras 2.15, `canonical_to_params`.
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from keras_policies.annotations import Config
-from keras_policies.legacy.base.errors import UNEXPECTED, LimitError
+from keras_policies.legacy.base.errors import UNEXPECTED, attempt
 from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.base.traced_functions import (
-    Node,
-    TensorSpec,
-    TracedFunctions,
-)
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan.reconstruction import recurrent
+from keras_policies.legacy.plan.reconstruction import ir, recurrent
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES, Loop
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Constant,
-    OpStep,
-    Step,
-    StepOutput,
-    Value,
-    VariableRef,
-    constant,
-    is_op,
-)
 
 OPS = "CudnnRNN", "CudnnRNNV2"
 # The attributes that Keras passes; an op with others is none of its layers.
@@ -48,29 +33,22 @@ MODES = {
 }
 
 
-def results(
-    node: Node,
-    values: Sequence[Value],
-    traced: TracedFunctions,
-    steps: Sequence[Step],
-    specs: Sequence[TensorSpec],
-    add: Callable[[Step], int],
-) -> Mapping[str, Value] | None:
+def results(call: Loop) -> Mapping[str, ir.Value] | None:
     """Add the layer that an op is, and return its outputs by name, or None."""
+    node, steps = call.node, call.steps
     mode = MODES.get(str(node.attributes.get("rnn_mode", "lstm")))
     options = {key: node.attributes.get(key, value) for key, value in SETTINGS.items()}
     if node.op not in OPS or mode is None or options != SETTINGS:
         return None
     class_name, count, gates, config = mode
-    call = Loop(node, values, traced, steps, specs)
     weights, origin = _cudnn_weights(call, gates), call.origin(0)
     if weights is None or origin.batch_major is None:
         return None
-    initial = (_state(call, value) for value in values[1 : 1 + count])
+    initial = (_state(call, value) for value in call.values[1 : 1 + count])
     states = [state for state in initial if state is not None]
     if len(states) < count:
         return None
-    units = traced.variables[weights["recurrent_kernel"].variable].shape[0]
+    units = call.traced.variables[weights["recurrent_kernel"].variable].shape[0]
     settings: Config = {"units": units, "go_backwards": origin.is_reversed}
     settings |= {"activation": "tanh", "recurrent_activation": "sigmoid", **config}
     attributes = {
@@ -82,44 +60,39 @@ def results(
     }
     initial_states = () if all(call.is_zero(state) for state in states) else states
     inputs = origin.batch_major, *weights.values(), *initial_states
-    layer_step = add(OpStep(node.name, recurrent.OP, attributes, inputs))
-    rows = add(recurrent.swapped(f"{node.name}/rows", StepOutput(layer_step)))
-    ends: dict[str, Value] = {"output": StepOutput(rows)}
+    layer = steps.add(ir.OpStep(node.name, recurrent.OP, attributes, inputs))
+    ends = {"output": recurrent.swapped(f"{node.name}/rows", layer, steps)}
     for n, name in enumerate(("output_h", "output_c")[:count], 1):
-        state = StepOutput(layer_step, n), Constant(np.int32(0))
-        ends[name] = StepOutput(
-            add(OpStep(f"{node.name}/{name}", "ExpandDims", {}, state))
-        )
+        state = ir.StepOutput(layer.step, n), ir.Constant(np.int32(0))
+        ends[name] = steps.op(f"{node.name}/{name}", "ExpandDims", *state)
     return ends
 
 
-def _state(call: Loop, value: Value) -> Value | None:
+def _state(call: Loop, value: ir.Value) -> ir.Value | None:
     """Return a state without the axis of the layers of cuDNN, if that is one."""
-    array, step = constant(value), call.op(value)
+    array, step = ir.constant(value), call.op(value)
     if array is not None and len(array) == 1:
-        return Constant(array[0])
-    is_row = is_op(step, "ExpandDims") and constant(step.inputs[1]) == 0
+        return ir.Constant(array[0])
+    is_row = ir.is_op(step, "ExpandDims") and ir.constant(step.inputs[1]) == 0
     return step.inputs[0] if step is not None and is_row else None
 
 
-def _cudnn_weights(call: Loop, gates: Sequence[int]) -> dict[str, VariableRef] | None:
+def _cudnn_weights(
+    call: Loop, gates: Sequence[int]
+) -> dict[str, ir.VariableRef] | None:
     """Return the variables that make up the parameters, by their roles."""
     variables, random = call.variables([call.values[3]]), np.random.default_rng(0)
     shapes = {v: call.traced.variables[v.variable].shape for v in variables}
     budget.spend(sum(map(math.prod, shapes.values())))
-    drawn: dict[Value, Array] = {
+    drawn: dict[ir.Value, Array] = {
         v: random.standard_normal(shape) for v, shape in shapes.items()
     }
     orders = itertools.permutations(variables) if len(variables) == len(ROLES) else ()
     for order in orders:
-        try:
+        with attempt(*UNEXPECTED):
             parameters = call.array(call.values[3], {**drawn})
             if np.array_equal(parameters, _in_cudnn([drawn[v] for v in order], gates)):
                 return dict(zip(ROLES, order, strict=True))
-        except LimitError:
-            raise
-        except UNEXPECTED:
-            continue
     return None
 
 

@@ -12,44 +12,25 @@ from typing import Any, NamedTuple
 from keras_policies.legacy.base.model import Config, LegacyWeight
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.plan import policies
+from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.losses import Regularizers
-from keras_policies.legacy.plan.reconstruction.steps import (
-    FLOATS,
-    Nest,
-    OpStep,
-    Step,
-    StepOutput,
-    Value,
-    VariableRef,
-    constant,
-    inputs_of,
-    needed_steps,
-    values_in,
-)
 
 
 @dataclasses.dataclass(frozen=True)
 class Owner:
-    """The layer whose function is rebuilt.
-
-    Args:
-        dtype: its policy as written, or None.
-        trainable: the numbers of the variables that it trains.
-        variables: those of the file, by number.
-        regularizers: those of its variables.
-    """
+    """The layer whose function is rebuilt."""
 
     name: str
-    dtype: Any
-    trainable: frozenset[int]
-    variables: Mapping[int, LegacyWeight]
-    regularizers: Regularizers
+    dtype: Any  # its policy as written, or None
+    trainable: frozenset[int]  # the numbers of the variables that it trains
+    variables: Mapping[int, LegacyWeight]  # those of the file, by number
+    regularizers: Regularizers  # those of its variables
 
     @functools.cached_property
     def mixed(self) -> str | None:
         """str, the compute dtype of a mixed policy, None for any other policy."""
         compute, variable = policies.dtypes_of(self.dtype)
-        return compute if compute != variable and compute in FLOATS else None
+        return compute if compute != variable and compute in ir.FLOATS else None
 
     def config(self, dtype: Any, **variables: int) -> Config:
         """Return the arguments of a layer that holds variables under these names."""
@@ -66,13 +47,13 @@ class Owner:
         scopes = self.variables[variable].name.partition(":")[0].split("/")
         return "_".join(scopes[1:] or scopes) or "weight"
 
-    def is_cast(self, step: OpStep) -> bool:
+    def is_cast(self, step: ir.OpStep) -> bool:
         """Return whether a step casts a tensor to the compute dtype of the policy."""
         is_mixed = self.mixed is not None and step.op == "Cast"
         return is_mixed and name_of_dtype(step, "DstT") == self.mixed
 
 
-def name_of_dtype(step: OpStep, attribute: str) -> str:
+def name_of_dtype(step: ir.OpStep, attribute: str) -> str:
     """Return the name in numpy of a dtype that is an attribute of an op."""
     value = step.attributes.get(attribute)
     return str(converters.DTYPES.get(str(value), value))
@@ -99,36 +80,33 @@ class Use(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Uses:
-    """The steps of a layer, with def-use chains.
-
-    Args:
-        users: the numbers of the steps that take a value, by value.
-        reads: the values that are a variable.
-        of: the uses of each variable.
-    """
+    """The steps of a layer, with def-use chains."""
 
     owner: Owner
-    steps: Sequence[Step]
-    users: Mapping[Value, Sequence[int]]
-    reads: Mapping[Value, Read]
-    of: Mapping[int, Sequence[Use]]
+    steps: Sequence[ir.Step]
+    # The numbers of the steps that take a value, by value.
+    users: Mapping[ir.Value, Sequence[int]]
+    reads: Mapping[ir.Value, Read]  # the values that are a variable
+    of: Mapping[int, Sequence[Use]]  # the uses of each variable
 
 
-def chains(owner: Owner, steps: Sequence[Step], outputs: Nest) -> Uses:
+def chains(owner: Owner, steps: Sequence[ir.Step], outputs: ir.Nest) -> Uses:
     """Return the def-use chains of the steps of a layer with these outputs."""
-    users: dict[Value, list[int]] = collections.defaultdict(list)
-    reads: dict[Value, Read] = {}
+    users: dict[ir.Value, list[int]] = collections.defaultdict(list)
+    reads: dict[ir.Value, Read] = {}
     uses: dict[int, list[Use]] = collections.defaultdict(list)
-    inputs_by_step = [(n, inputs_of(steps[n])) for n in needed_steps(steps, outputs)]
-    for number, inputs in [*inputs_by_step, (OUTPUT, values_in(outputs))]:
+    inputs_by_step = [
+        (n, ir.inputs_of(steps[n])) for n in ir.needed_steps(steps, outputs)
+    ]
+    for number, inputs in [*inputs_by_step, (OUTPUT, ir.values_in(outputs))]:
         for value in inputs:
             users[value].append(number)
-            if isinstance(value, VariableRef):
+            if isinstance(value, ir.VariableRef):
                 shape = owner.variables[value.variable].shape
                 reads[value] = Read(value.variable, shape)
         same = None if number == OUTPUT else _same_variable(owner, steps[number], reads)
         if same is not None:
-            reads[StepOutput(number)] = same
+            reads[ir.StepOutput(number)] = same
             continue
         for position, value in enumerate(inputs):
             if value in reads:
@@ -138,10 +116,10 @@ def chains(owner: Owner, steps: Sequence[Step], outputs: Nest) -> Uses:
 
 
 def _same_variable(
-    owner: Owner, step: Step, reads: Mapping[Value, Read]
+    owner: Owner, step: ir.Step, reads: Mapping[ir.Value, Read]
 ) -> Read | None:
     """Return the variable that a step only casts, or gives a leading axis."""
-    if not isinstance(step, OpStep) or not step.inputs:
+    if not isinstance(step, ir.OpStep) or not step.inputs:
         return None
     read = reads.get(step.inputs[0])
     if read is None:
@@ -161,15 +139,15 @@ def dtype_of(read: Read, owner: Owner) -> Any:
     return owner.dtype if follows else dtype
 
 
-def is_zero(value: Value) -> bool:
+def is_zero(value: ir.Value) -> bool:
     """Return whether a value is the constant 0."""
-    array = constant(value)
+    array = ir.constant(value)
     return array is not None and array.ndim == 0 and array == 0
 
 
-def _changes_nothing(step: OpStep, shape: tuple[int, ...]) -> bool:
+def _changes_nothing(step: ir.OpStep, shape: tuple[int, ...]) -> bool:
     """Return whether a Transpose or a Reshape leaves a variable as it is."""
-    wanted = constant(step.inputs[1]) if len(step.inputs) == 2 else None
+    wanted = ir.constant(step.inputs[1]) if len(step.inputs) == 2 else None
     if wanted is None or wanted.dtype.kind not in "iO" or wanted.ndim != 1:
         return False
     values: list[int] = wanted.tolist()

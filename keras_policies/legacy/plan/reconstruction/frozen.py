@@ -10,25 +10,14 @@ So do the constants that the loop of a recurrent layer takes.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.base.traced_functions import NO_CLASS, TracedFunctions
-from keras_policies.legacy.plan.reconstruction.layer_rules import layer_for
-from keras_policies.legacy.plan.reconstruction.steps import (
-    FLOATS,
-    OpStep,
-    Step,
-    StepOutput,
-    Value,
-    VariableRef,
-    constant,
-    op_of,
-)
-
-BIASES = "Add", "AddV2", "BiasAdd"
+from keras_policies.legacy.plan.reconstruction import ir
+from keras_policies.legacy.plan.reconstruction.layer_rules import ADDITIONS, layer_for
 
 
 class Frozen:
@@ -45,26 +34,28 @@ class Frozen:
         self._is_frozen = not (self.variables or has_metadata)
         self._numbers: dict[tuple[str, int, bytes], int] = {}
 
-    def thawed(self, steps: Sequence[Step]) -> list[Step]:
+    def thawed(self, steps: Sequence[ir.Step]) -> list[ir.Step]:
         """Return steps that take variables in place of constants that are weights."""
-        new: list[Step] = [*steps]
+        new: list[ir.Step] = [*steps]
         for number, step in enumerate(steps if self._is_frozen else ()):
-            if isinstance(step, OpStep):
+            if isinstance(step, ir.OpStep):
                 inputs = (self._thawed(new, step, i) for i in range(len(step.inputs)))
                 new[number] = dataclasses.replace(step, inputs=tuple(inputs))
         return new
 
-    def _thawed(self, steps: Sequence[Step], step: OpStep, position: int) -> Value:
+    def _thawed(
+        self, steps: Sequence[ir.Step], step: ir.OpStep, position: int
+    ) -> ir.Value:
         value = step.inputs[position]
-        array = constant(value)
-        if array is None or str(array.dtype) not in FLOATS:
+        array = ir.constant(value)
+        if array is None or str(array.dtype) not in ir.FLOATS:
             return value
         is_kernel = layer_for(step, position, array.shape) is not None
         if not is_kernel and not (array.ndim == 1 and _adds_to_a_layer(steps, step)):
             return value
         return self._as_variable(step.name, position, array)
 
-    def _as_variable(self, name: str, position: int, array: Array) -> VariableRef:
+    def _as_variable(self, name: str, position: int, array: Array) -> ir.VariableRef:
         """Return a variable in the place of a constant that a step takes."""
         key = name, position, array.tobytes()
         if key not in self._numbers:
@@ -76,28 +67,28 @@ class Frozen:
                 array.dtype,
                 array.copy,
             )
-        return VariableRef(self._numbers[key])
+        return ir.VariableRef(self._numbers[key])
 
     def of_loop(
-        self, name: str, values: Sequence[Value], add: Callable[[Step], int]
-    ) -> list[Value]:
+        self, name: str, values: Sequence[ir.Value], steps: ir.Steps
+    ) -> list[ir.Value]:
         """Return the inputs of a loop, with variables for those that may be weights.
 
         Two vectors are the rows of the bias of a GRU, which was split before the loop.
         """
         new_values = [*values]
-        arrays = {i: constant(v) for i, v in enumerate(values) if self._is_frozen}
+        arrays = {i: ir.constant(v) for i, v in enumerate(values) if self._is_frozen}
         floats = {
             i: array
             for i, array in arrays.items()
-            if array is not None and str(array.dtype) in FLOATS and array.any()
+            if array is not None and str(array.dtype) in ir.FLOATS and array.any()
         }
         rows = {i: array for i, array in floats.items() if array.ndim == 1}
         if len(rows) == 2 and len({array.shape for array in rows.values()}) == 1:
             bias = self._as_variable(name, min(rows), np.stack([*rows.values()]))
-            step = add(OpStep(f"{name}/bias", "Unpack", {"axis": 0}, (bias,)))
+            first = steps.op(f"{name}/bias", "Unpack", bias, axis=0)
             for row, i in enumerate(rows):
-                new_values[i] = StepOutput(step, row)
+                new_values[i] = ir.StepOutput(first.step, row)
                 del floats[i]
         for i, array in floats.items():
             if array.ndim:
@@ -105,11 +96,11 @@ class Frozen:
         return new_values
 
 
-def _adds_to_a_layer(steps: Sequence[Step], step: OpStep) -> bool:
+def _adds_to_a_layer(steps: Sequence[ir.Step], step: ir.OpStep) -> bool:
     """Return whether a step adds to the result of an op with a weight."""
-    before = [op_of(value, steps) for value in step.inputs]
+    before = [ir.op_of(value, steps) for value in step.inputs]
     values = [value for op in before if op is not None for value in op.inputs]
-    return step.op in BIASES and any(isinstance(v, VariableRef) for v in values)
+    return step.op in ADDITIONS and any(isinstance(v, ir.VariableRef) for v in values)
 
 
 def numbers(variables: Mapping[int, LegacyWeight]) -> set[int]:

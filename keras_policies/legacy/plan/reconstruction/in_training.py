@@ -12,7 +12,8 @@ Any other difference is left out, and named.
 
 from collections.abc import Callable, Sequence
 
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base import trees
+from keras_policies.legacy.base.errors import LegacyModelError, attempt
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
     CASES,
@@ -25,21 +26,9 @@ from keras_policies.legacy.base.traced_functions import (
     branches,
 )
 from keras_policies.legacy.guards import budget, limits
-from keras_policies.legacy.plan.reconstruction.steps import (
-    CallStep,
-    OpStep,
-    Step,
-    StepOutput,
-    Value,
-    VariableRef,
-    constant,
-    inputs_of,
-    op_of,
-    same,
-)
+from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.programs.idioms import DRAWS, DROPOUT
 
-Followed = tuple[list[Step], list[Value]]
 # Layers that do nothing in inference, as in tf.keras.
 RANDOM = {
     *("RandomBrightness", "RandomContrast", "RandomFlip", "RandomRotation"),
@@ -53,9 +42,9 @@ def trained(
     traced: TracedFunctions,
     layer: TracedLayer,
     trace: ConcreteFunction,
-    first: Followed,
-    follow: Callable[[ConcreteFunction], Followed],
-) -> tuple[ConcreteFunction, Followed, bool]:
+    first: ir.Followed,
+    follow: Callable[[ConcreteFunction], ir.Followed],
+) -> tuple[ConcreteFunction, ir.Followed, bool]:
     """Return the trace that a layer is rebuilt from, and its steps and outputs.
 
     The third is whether something that the layer did in training is not converted.
@@ -68,29 +57,23 @@ def trained(
     draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
     if not (draws or len(other_trace.losses) > len(trace.losses)):
         return trace, first, moves
-    try:
+    with attempt(LegacyModelError):
         other = follow(other_trace)
-    except LimitError:
-        raise
-    except LegacyModelError:
-        return trace, first, True
-    return (other_trace, other, moves) if _alike(first, other) else (trace, first, True)
+        if _alike(first, other):
+            return other_trace, other, moves
+    return trace, first, True
 
 
 def twin(layer: TracedLayer, trace: ConcreteFunction) -> ConcreteFunction | None:
     """Return the trace whose arguments differ from another's by `training` alone."""
     traces = layer.traces_with_losses or layer.traces
-    wanted = _in_training(trace.inputs)
+    wanted = _in_training(trace)
     twins = (t for t in traces if t.inputs != trace.inputs)
-    return next((t for t in twins if _in_training(t.inputs) == wanted), None)
+    return next((t for t in twins if _in_training(t) == wanted), None)
 
 
-def _in_training(nest: Nest) -> Nest:
-    if isinstance(nest, dict):
-        return {key: _in_training(item) for key, item in nest.items()}
-    if type(nest) in (list, tuple):
-        return [*map(_in_training, nest)]
-    return True if nest is False else nest
+def _in_training(trace: ConcreteFunction) -> Nest:
+    return trees.mapped(lambda leaf: True if leaf is False else leaf, trace.inputs)
 
 
 def _nodes(traced: TracedFunctions, name: str) -> list[Node]:
@@ -114,26 +97,30 @@ def _functions(node: Node) -> Sequence[str]:
     return branches(node) if node.op in CONDITIONS + CASES else ()
 
 
-def _holds_statistics(layer: TracedLayer, first: Followed) -> bool:
+def _holds_statistics(layer: TracedLayer, first: ir.Followed) -> bool:
     """Return whether ops read a variable of a layer that is not trained."""
-    values = [value for step in first[0] for value in inputs_of(step)]
-    variables = {value.variable for value in values if isinstance(value, VariableRef)}
+    values = [value for step in first[0] for value in ir.inputs_of(step)]
+    variables = {
+        value.variable for value in values if isinstance(value, ir.VariableRef)
+    }
     return not variables <= {*layer.trainable}
 
 
-def _alike(first: Followed, other: Followed) -> bool:
+def _alike(first: ir.Followed, other: ir.Followed) -> bool:
     """Return whether two functions have the same outputs but for dropout and noise."""
     (steps, outputs), (others, other_outputs) = first, other
     waiting = [*zip(outputs, other_outputs, strict=False)]
-    seen: set[tuple[Value, Value]] = set()
+    seen: set[tuple[ir.Value, ir.Value]] = set()
     while waiting:
         pair = value, other_value = waiting.pop()
         if pair in seen:
             continue
         seen.add(pair)
         other_value = _undisturbed(other_value, others)
-        if not (isinstance(value, StepOutput) and isinstance(other_value, StepOutput)):
-            if not same(value, other_value):
+        if not (
+            isinstance(value, ir.StepOutput) and isinstance(other_value, ir.StepOutput)
+        ):
+            if not ir.same(value, other_value):
                 return False
             continue
         step, other_step = steps[value.step], others[other_value.step]
@@ -141,29 +128,29 @@ def _alike(first: Followed, other: Followed) -> bool:
             step, other_step
         ):
             return False
-        pairs = inputs_of(step), inputs_of(other_step)
+        pairs = ir.inputs_of(step), ir.inputs_of(other_step)
         waiting += zip(*pairs, strict=True)
     return True
 
 
-def _same_operation(step: Step, other: Step) -> bool:
-    if len(inputs_of(step)) != len(inputs_of(other)):
+def _same_operation(step: ir.Step, other: ir.Step) -> bool:
+    if len(ir.inputs_of(step)) != len(ir.inputs_of(other)):
         return False
-    if isinstance(step, OpStep) and isinstance(other, OpStep):
-        return step.op == other.op and same(step.attributes, other.attributes)
+    if isinstance(step, ir.OpStep) and isinstance(other, ir.OpStep):
+        return step.op == other.op and ir.same(step.attributes, other.attributes)
     return (
-        isinstance(step, CallStep)
-        and isinstance(other, CallStep)
+        isinstance(step, ir.CallStep)
+        and isinstance(other, ir.CallStep)
         and step.spec is other.spec
     )
 
 
-def _undisturbed(value: Value, steps: Sequence[Step]) -> Value:
+def _undisturbed(value: ir.Value, steps: Sequence[ir.Step]) -> ir.Value:
     """Return a value before dropout, noise and random changes of images."""
-    while isinstance(value, StepOutput):
+    while isinstance(value, ir.StepOutput):
         step = steps[value.step]
-        inputs = inputs_of(step)
-        if isinstance(step, CallStep):
+        inputs = ir.inputs_of(step)
+        if isinstance(step, ir.CallStep):
             is_random = step.spec.class_name in RANDOM and len(inputs) == 1
         else:
             is_sum = step.op in ("Add", "AddV2") and _is_noise(inputs[1], steps)
@@ -174,14 +161,14 @@ def _undisturbed(value: Value, steps: Sequence[Step]) -> Value:
     return value
 
 
-def _is_noise(value: Value, steps: Sequence[Step]) -> bool:
+def _is_noise(value: ir.Value, steps: Sequence[ir.Step]) -> bool:
     """Return whether a value is drawn, with the mean 0."""
-    step = op_of(value, steps)
+    step = ir.op_of(value, steps)
     for _ in range(limits.SCALING_OPS):
         if step is None or step.op not in ("Mul", "Add", "AddV2"):
             break
-        number = constant(step.inputs[1])
+        number = ir.constant(step.inputs[1])
         if number is None or (step.op != "Mul" and number.any()):
             return False
-        step = op_of(step.inputs[0], steps)
+        step = ir.op_of(step.inputs[0], steps)
     return step is not None and step.op in NOISE

@@ -9,18 +9,10 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.plan.graph import RECURRENT
-from keras_policies.legacy.plan.reconstruction import concrete_functions
+from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
 from keras_policies.legacy.plan.reconstruction.matched_calls import (
     MatchedCall,
     Subgraph,
-)
-from keras_policies.legacy.plan.reconstruction.steps import (
-    CallStep,
-    Constant,
-    Nest,
-    Resource,
-    Value,
-    VariableRef,
 )
 
 # Layers that take a list of tensors.
@@ -35,29 +27,24 @@ OF_BOOLS = {
     *("Any", "All", "Equal", "Greater", "GreaterEqual", "Less", "LessEqual"),
     *("LogicalAnd", "LogicalNot", "LogicalOr", "NotEqual"),
 }
-Call = tuple[CallStep, dict[Output, int]]
-ValueOf = Callable[[Output], Value]
+Call = tuple[ir.CallStep, dict[Output, int]]
+ValueOf = Callable[[Output], ir.Value]
 
 
 def call(
-    matched: MatchedCall, graph: Subgraph, value: Callable[[Output], Value]
+    matched: MatchedCall, graph: Subgraph, value: Callable[[Output], ir.Value]
 ) -> Call | None:
     """Return the call, and the position of each output in its results, or None.
 
     `value` gives the value of an input.
     """
-    spec, layer = matched.spec, matched.layer
-    (only,) = matched.nodes if len(matched.nodes) == 1 else [None]
-    if only is not None and graph.nodes[only].op in CALLS:
-        tensors = _tensors(graph.nodes[only].inputs, value)
+    spec, layer, added = matched.spec, matched.layer, losses(matched, graph)
+    if _is_one_node(matched, graph):
+        tensors = _tensors(graph.nodes[matched.nodes[0]].inputs, value)
         arguments = _as_traced(layer, tensors) or _by_class(
             matched, graph, value, tensors
         )
-        positions = {
-            output: output.position
-            for output in matched.outputs
-            if output not in losses(matched, graph)
-        }
+        positions = {o: o.position for o in matched.outputs if o not in added}
     else:
         tensors = _tensors(matched.inputs, value)
         is_attention = matched.layer.class_name == ATTENTION
@@ -66,14 +53,13 @@ def call(
         positions = _positions(matched, graph)
     if spec.tensors is not None:
         arguments = (tensors, {}) if len(tensors) == spec.tensors else None
-    added = losses(matched, graph)
     known_outputs = len(positions) + len(added)
     if arguments is None or known_outputs != len(matched.outputs):
         return None
     if any(_is_computed_with(output, graph) for output in added):
         return None  # it is what a gradient in the function takes
     first, kwargs = arguments
-    return CallStep(spec, first, kwargs), positions
+    return ir.CallStep(spec, first, kwargs), positions
 
 
 def _is_computed_with(output: Output, graph: Subgraph) -> bool:
@@ -87,28 +73,35 @@ def _is_computed_with(output: Output, graph: Subgraph) -> bool:
 def losses(matched: MatchedCall, graph: Subgraph) -> set[Output]:
     """Return the outputs of a call that are losses, which the layer adds itself."""
     traces = matched.layer.traces
-    is_call = len(matched.nodes) == 1 and graph.nodes[matched.nodes[0]].op in CALLS
-    count = (
-        len(concrete_functions.specs(traces[0].outputs)) if traces and is_call else None
-    )
-    return {o for o in matched.outputs if count is not None and o.position >= count}
+    if not (traces and _is_one_node(matched, graph)):
+        return set()
+    count = len(concrete_functions.specs(traces[0].outputs))
+    return {output for output in matched.outputs if output.position >= count}
 
 
-def _tensors(inputs: Iterable[Output], value: Callable[[Output], Value]) -> list[Value]:
+def _is_one_node(matched: MatchedCall, graph: Subgraph) -> bool:
+    """Return whether a call of a layer is that of its own function."""
+    return len(matched.nodes) == 1 and graph.nodes[matched.nodes[0]].op in CALLS
+
+
+def _tensors(
+    inputs: Iterable[Output], value: Callable[[Output], ir.Value]
+) -> list[ir.Value]:
     """Return the tensors that a layer is called on, without those that it captured.
 
     A lookup layer captured its table, and as a constant what it gives for other words.
     """
     values = [value(output) for output in inputs]
-    has_table = any(isinstance(item, Resource) for item in values)
-    captured = VariableRef | Resource | Constant if has_table else VariableRef
+    has_table = any(isinstance(item, ir.Resource) for item in values)
+    of_table = ir.VariableRef | ir.Resource | ir.Constant
+    captured = of_table if has_table else ir.VariableRef
     return [item for item in values if not isinstance(item, captured)]
 
 
-Arguments = tuple[Nest, dict[str, Nest]]
+Arguments = tuple[ir.Nest, dict[str, ir.Nest]]
 
 
-def _as_traced(layer: TracedLayer, tensors: Sequence[Value]) -> Arguments | None:
+def _as_traced(layer: TracedLayer, tensors: Sequence[ir.Value]) -> Arguments | None:
     """Return the arguments as nested in a trace with the same number of tensors."""
     for trace in layer.traces:
         if len(concrete_functions.specs(trace.inputs)) == len(tensors):
@@ -127,7 +120,7 @@ def _as_traced(layer: TracedLayer, tensors: Sequence[Value]) -> Arguments | None
 
 
 def _by_class(
-    matched: MatchedCall, graph: Subgraph, value: ValueOf, tensors: Sequence[Value]
+    matched: MatchedCall, graph: Subgraph, value: ValueOf, tensors: Sequence[ir.Value]
 ) -> Arguments | None:
     """Return the arguments of a call that was not traced alone, or None."""
     class_name = matched.layer.class_name
@@ -148,7 +141,7 @@ def _by_class(
 
 
 def _by_scopes(
-    matched: MatchedCall, graph: Subgraph, value: ValueOf, tensors: Sequence[Value]
+    matched: MatchedCall, graph: Subgraph, value: ValueOf, tensors: Sequence[ir.Value]
 ) -> Arguments | None:
     """Return the arguments of attention; each tensor's scope names its role.
 

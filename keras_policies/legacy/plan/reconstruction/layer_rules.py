@@ -2,36 +2,34 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.ops import converters
-from keras_policies.legacy.plan.reconstruction.steps import OpStep
+from keras_policies.legacy.ops.nn_convolutions import spatial
+from keras_policies.legacy.plan.reconstruction import ir
 
 Shape = tuple[int, ...]
 FIRST = "channels_first"
+ADDITIONS = "Add", "AddV2", "BiasAdd"  # of a bias
 SIZES = "kernel_size", "strides", "dilation_rate"
 
 
 @dataclasses.dataclass(frozen=True)
 class LayerMatch:
-    """A stock layer that computes the same as an op with a weight.
-
-    Args:
-        config: its arguments, without name, dtype and bias.
-        path: of the weight in it.
-        units: the size of the bias that it can have; None if it has none.
-        tensor: which input of the op it is called on.
-    """
+    """A stock layer that computes the same as an op with a weight."""
 
     class_name: str
-    config: Config
-    path: str
-    units: int | None
-    tensor: int = 0
+    config: Config  # its arguments, without name, dtype and bias
+    path: str  # of the weight in it
+    units: int | None  # the size of the bias that it can have; None if it has none
+    tensor: int = 0  # which input of the op it is called on
 
 
-def layer_for(step: OpStep, position: int, shape: Shape) -> LayerMatch | None:
+Rule: TypeAlias = Callable[[Mapping[str, Any], Shape], LayerMatch | None]
+
+
+def layer_for(step: ir.OpStep, position: int, shape: Shape) -> LayerMatch | None:
     """Return the layer for an op whose input at `position` is a weight, or None."""
     rule = RULES.get((step.op, position))
     try:
@@ -49,32 +47,30 @@ def _dense(attributes: Mapping[str, Any], shape: Shape) -> LayerMatch | None:
     )
 
 
-def _spatial(attributes: Mapping[str, Any], name: str, rank: int) -> list[int]:
-    values = attributes.get(name) or [1] * (rank + 2)
-    is_last = (
-        converters.layout(attributes.get("data_format", "NHWC")) == "channels_last"
-    )
-    return [int(n) for n in (values[1:-1] if is_last else values[2:])]
+def _convolution(
+    class_name: str, size: str, axis: int, *, rank: int = 2, tensor: int = 0
+) -> Rule:
+    """Return the rule of a convolution, whose argument `size` an axis tells."""
 
-
-def _convolution(attributes: Mapping[str, Any], shape: Shape) -> Config:
-    rank = len(shape) - 2
-    return {
-        "kernel_size": list(shape[:rank]),
-        "strides": _spatial(attributes, "strides", rank),
-        "dilation_rate": _spatial(attributes, "dilations", rank),
-        "padding": converters.padding(attributes["padding"]),
-        "data_format": converters.layout(attributes.get("data_format", "NHWC")),
-        "activation": None,
-    }
-
-
-def _conv(rank: int) -> Callable[[Mapping[str, Any], Shape], LayerMatch | None]:
     def rule(attributes: Mapping[str, Any], shape: Shape) -> LayerMatch | None:
         if len(shape) != rank + 2:
             return None
-        config = {"filters": shape[-1], **_convolution(attributes, shape)}
-        return LayerMatch(f"Conv{rank}D", config, "kernel", shape[-1])
+        layout = converters.layout(attributes.get("data_format", "NHWC"))
+        strides, rates = (
+            [int(n) for n in spatial(attributes.get(name) or 1, rank, layout)]
+            for name in ("strides", "dilations")
+        )
+        config = {
+            size: shape[axis],
+            "kernel_size": list(shape[:rank]),
+            "strides": strides,
+            "dilation_rate": rates,
+            "padding": converters.padding(attributes["padding"]),
+            "data_format": layout,
+            "activation": None,
+        }
+        units = shape[axis] * (shape[2] if size == "depth_multiplier" else 1)
+        return LayerMatch(class_name, config, "kernel", units, tensor)
 
     return rule
 
@@ -102,20 +98,6 @@ def dilated(match: LayerMatch, rates: list[int], zeros: list[int]) -> LayerMatch
     return dataclasses.replace(match, config={**match.config, **convolution})
 
 
-def _conv_transpose(attributes: Mapping[str, Any], shape: Shape) -> LayerMatch | None:
-    if len(shape) != 4:
-        return None
-    config = {"filters": shape[2], **_convolution(attributes, shape)}
-    return LayerMatch("Conv2DTranspose", config, "kernel", shape[2], tensor=2)
-
-
-def _depthwise(attributes: Mapping[str, Any], shape: Shape) -> LayerMatch | None:
-    if len(shape) != 4:
-        return None
-    config = {"depth_multiplier": shape[3], **_convolution(attributes, shape)}
-    return LayerMatch("DepthwiseConv2D", config, "kernel", shape[2] * shape[3])
-
-
 def _embedding(attributes: Mapping[str, Any], shape: Shape) -> LayerMatch | None:
     if len(shape) != 2 or attributes.get("batch_dims"):
         return None
@@ -124,17 +106,18 @@ def _embedding(attributes: Mapping[str, Any], shape: Shape) -> LayerMatch | None
 
 
 # Op, and which of its inputs is a weight -> the function that finds the layer.
-RULES: dict[
-    tuple[str, int], Callable[[Mapping[str, Any], Shape], LayerMatch | None]
-] = {
+RULES: Mapping[tuple[str, int], Rule] = {
     ("BatchMatMul", 1): _dense,
     ("BatchMatMulV2", 1): _dense,
     ("BatchMatMulV3", 1): _dense,
-    ("Conv2D", 1): _conv(2),
-    ("Conv2DBackpropInput", 1): _conv_transpose,
-    ("Conv3D", 1): _conv(3),
-    ("DepthwiseConv2dNative", 1): _depthwise,
+    ("Conv2D", 1): _convolution("Conv2D", "filters", 3),
+    ("Conv2DBackpropInput", 1): _convolution("Conv2DTranspose", "filters", 2, tensor=2),
+    ("Conv3D", 1): _convolution("Conv3D", "filters", 4, rank=3),
+    ("DepthwiseConv2dNative", 1): _convolution(
+        "DepthwiseConv2D", "depth_multiplier", 3
+    ),
     ("Gather", 0): _embedding,
     ("GatherV2", 0): _embedding,
     ("MatMul", 1): _dense,
+    ("ResourceGather", 0): _embedding,
 }

@@ -7,7 +7,7 @@ Source: tensorflow/core/kernels/lookup_table_op.cc.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,20 +17,7 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array, Config
 from keras_policies.legacy.base.traced_functions import Node, Table, TracedFunctions
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan.reconstruction.steps import (
-    CallStep,
-    Constant,
-    LayerSpec,
-    OpStep,
-    Resource,
-    Step,
-    StepOutput,
-    Value,
-    VariableRef,
-    constant,
-    is_op,
-    op_of,
-)
+from keras_policies.legacy.plan.reconstruction import ir
 
 FIND, SIZE = "LookupTableFind", "LookupTableSize"
 GATHERS = "Gather", "GatherV2", "ResourceGather"
@@ -38,11 +25,11 @@ COMPARISONS = "Equal", "NotEqual"
 CHOICES = "Select", "SelectV2"
 HASH = "StringToHashBucketFast"
 AS_TEXT = "AsString"
-STRINGS, INTEGERS = "StringLookup", "IntegerLookup"
+STRINGS, INTEGERS = LOOKUPS = "StringLookup", "IntegerLookup"
 # Names of layers that no scope of the graph names.
 NAMES = {STRINGS: "string_lookup", INTEGERS: "integer_lookup", "Hashing": "hashing"}
 OF_TABLES = "None_", "hash_table_"  # scopes of the tables themselves
-OTHER_WORDS = "[UNK]"
+OTHER_WORDS = "[UNK]"  # stands for those that are not in a vocabulary
 
 
 class Tables:
@@ -56,11 +43,11 @@ class Tables:
 
     def __init__(self, traced: TracedFunctions, *, keeps_texts: bool) -> None:
         self._traced, self._keeps_texts = traced, keeps_texts
-        self._specs: dict[tuple[str, str], LayerSpec] = {}  # by class and config
+        self._specs: dict[tuple[str, str], ir.LayerSpec] = {}  # by class and config
 
     def look_up(
-        self, node: Node, inputs: Sequence[Value], steps: list[Step]
-    ) -> Value | None:
+        self, node: Node, inputs: Sequence[ir.Value], steps: ir.Steps
+    ) -> ir.Value | None:
         """Add the steps of a look-up; return its value, None for any other node.
 
         Raises:
@@ -68,7 +55,7 @@ class Tables:
         """
         emit = _Emitter(node, steps, self._spec_of)
         if node.op.startswith(SIZE):
-            return Constant(np.int64(len(self._table(inputs[0]).keys)))
+            return ir.Constant(np.int64(len(self._table(inputs[0]).keys)))
         if node.op.startswith(FIND):
             return self._find(emit, self._table(inputs[0]), *inputs[1:])
         if node.op in GATHERS:
@@ -83,18 +70,18 @@ class Tables:
             return _compared(emit, *inputs)
         return _masked(emit, *inputs) if node.op in CHOICES else None
 
-    def numbered(self, inputs: list[Value]) -> list[Value]:
+    def numbered(self, inputs: list[ir.Value]) -> list[ir.Value]:
         """Return the inputs of another op, texts as their positions if not kept."""
         return inputs if self._keeps_texts else [*map(_numbered, inputs)]
 
-    def _spec_of(self, name: str, class_name: str, config: Config) -> LayerSpec:
+    def _spec_of(self, name: str, class_name: str, config: Config) -> ir.LayerSpec:
         """Return the layer of a config, the same one for an equal config."""
         key = class_name, repr(config)
-        return self._specs.setdefault(key, LayerSpec(name, class_name, config))
+        return self._specs.setdefault(key, ir.LayerSpec(name, class_name, config))
 
-    def _table(self, value: Value) -> Table:
+    def _table(self, value: ir.Value) -> Table:
         table = None
-        if isinstance(value, Resource):
+        if isinstance(value, ir.Resource):
             table = self._traced.tables.get(value.number)
         if table is None or not len(table.keys):
             raise LegacyModelError(
@@ -105,18 +92,18 @@ class Tables:
         return table
 
     def _find(
-        self, emit: "_Emitter", table: Table, keys: Value, default: Value
-    ) -> Value:
-        other = constant(default)
+        self, emit: "_Emitter", table: Table, keys: ir.Value, default: ir.Value
+    ) -> ir.Value:
+        other = ir.constant(default)
         if other is None:
             raise LegacyModelError(
                 f"{emit.node.name!r} computes the value of words that are not in its "
                 "table; a lookup layer has a constant for them.",
                 hints.BUILD_LOOKUPS,
             )
-        words = constant(keys)
+        words = ir.constant(keys)
         if words is not None:
-            return Constant(table.find(words, other))
+            return ir.Constant(table.find(words, other))
         if table.values.dtype.kind != "O":
             return _number(emit, table, keys, other)
         if not self._keeps_texts:
@@ -128,16 +115,18 @@ class Tables:
         positions = _number(emit, Table(table.keys, numbers), keys, last)
         return self._text(emit, positions, texts)
 
-    def _texts(self, value: Value) -> Array | None:
+    def _texts(self, value: ir.Value) -> Array | None:
         """Return the texts in a one-dimensional constant or variable, or None."""
-        array = constant(value)
-        if isinstance(value, VariableRef):
+        array = ir.constant(value)
+        if isinstance(value, ir.VariableRef):
             weight = self._traced.variables[value.variable]
             array = weight.read() if weight.dtype.kind == "O" else None
         is_texts = array is not None and array.dtype.kind == "O" and array.ndim == 1
         return array if is_texts else None
 
-    def _text(self, emit: "_Emitter", numbers: Value, texts: list[bytes]) -> Value:
+    def _text(
+        self, emit: "_Emitter", numbers: ir.Value, texts: list[bytes]
+    ) -> ir.Value:
         """Return texts by their positions, or these if texts are not kept."""
         if not self._keeps_texts:
             return numbers
@@ -156,33 +145,32 @@ class _Emitter:
     def __init__(
         self,
         node: Node,
-        steps: list[Step],
-        spec_of: Callable[[str, str, Config], LayerSpec],
+        steps: ir.Steps,
+        spec_of: Callable[[str, str, Config], ir.LayerSpec],
     ) -> None:
         self.node, self.steps, self._spec_of = node, steps, spec_of
 
-    def _add(self, step: Step) -> StepOutput:
-        self.steps.append(step)
-        return StepOutput(len(self.steps) - 1)
+    def op(self, op: str, *inputs: ir.Value) -> ir.StepOutput:
+        return self.steps.op(self.node.name, op, *inputs)
 
-    def op(self, op: str, *inputs: Value) -> StepOutput:
-        return self._add(OpStep(self.node.name, op, {}, inputs))
-
-    def call(self, class_name: str, config: Config, value: Value) -> StepOutput:
+    def call(self, class_name: str, config: Config, value: ir.Value) -> ir.StepOutput:
         scopes = [
             n for n in self.node.name.split("/")[:-1] if not n.startswith(OF_TABLES)
         ]
         name = scopes[-1] if scopes else NAMES[class_name]
-        return self._add(CallStep(self._spec_of(name, class_name, config), value))
+        return self.steps.add(
+            ir.CallStep(self._spec_of(name, class_name, config), value)
+        )
 
-    def at(self, numbers: Value, values: Array) -> StepOutput:
+    def at(self, numbers: ir.Value, values: Array) -> ir.StepOutput:
         """Return the values at some positions."""
-        return self.op("GatherV2", Constant(values), numbers, Constant(np.int32(0)))
+        axis = ir.Constant(np.int32(0))
+        return self.op("GatherV2", ir.Constant(values), numbers, axis)
 
-    def lookup(self, value: Value) -> CallStep | None:
+    def lookup(self, value: ir.Value) -> ir.CallStep | None:
         """Return the call of a lookup layer that makes a value, or None."""
-        step = self.steps[value.step] if isinstance(value, StepOutput) else None
-        if isinstance(step, CallStep) and step.spec.class_name in (STRINGS, INTEGERS):
+        step = self.steps[value.step] if isinstance(value, ir.StepOutput) else None
+        if isinstance(step, ir.CallStep) and step.spec.class_name in LOOKUPS:
             return step
         return None
 
@@ -190,18 +178,21 @@ class _Emitter:
 def _config(keys: Sequence[Any], **others: Any) -> Config:
     """Return the config of a lookup layer; keys out of its table have the index 0."""
     budget.work(budget.ITEM * len(keys))
+    unused: Iterator[Any] = itertools.count(-1, -1)
     if isinstance(keys[0], bytes):
-        words = [_decoded(key) for key in keys]
-        others = {"oov_token": _unused_word(words), **others}
-        return {"mask_token": None, "num_oov_indices": 1, "vocabulary": words, **others}
-    numbers = [int(key) for key in keys]
-    used = {*numbers}
-    unused = next(n for n in itertools.count(-1, -1) if n not in used)
-    others = {"oov_token": unused, **others}
-    return {"mask_token": None, "num_oov_indices": 1, "vocabulary": numbers, **others}
+        unused = itertools.accumulate(itertools.repeat("_"), initial=OTHER_WORDS)
+    vocabulary = [_decoded(k) if isinstance(k, bytes) else int(k) for k in keys]
+    used = {*vocabulary}
+    return {
+        "mask_token": None,
+        "num_oov_indices": 1,
+        "oov_token": next(token for token in unused if token not in used),
+        "vocabulary": vocabulary,
+        **others,
+    }
 
 
-def _number(emit: _Emitter, table: Table, keys: Value, other: Array) -> Value:
+def _number(emit: _Emitter, table: Table, keys: ir.Value, other: Array) -> ir.Value:
     """Return the numbers of some keys, or rows of numbers."""
     if table.keys.dtype.kind not in "iO":
         raise LegacyModelError(f"a table has keys of type {table.keys.dtype}.")
@@ -212,7 +203,7 @@ def _number(emit: _Emitter, table: Table, keys: Value, other: Array) -> Value:
         return emit.at(indices, np.concatenate([other[None], values]))
     in_order = table.keys[np.argsort(values)].tolist()
     indices = emit.call(class_name, _config(in_order), keys)
-    return emit.op("AddV2", indices, Constant(other)) if other else indices
+    return emit.op("AddV2", indices, ir.Constant(other)) if other else indices
 
 
 def _follow(values: Array, other: Array) -> bool:
@@ -222,40 +213,40 @@ def _follow(values: Array, other: Array) -> bool:
     return np.array_equal(np.sort(values), other + np.arange(1, len(values) + 1))
 
 
-def _numbered(value: Value) -> Value:
+def _numbered(value: ir.Value) -> ir.Value:
     """Return positions in place of constant texts; other values stay as they are."""
-    array = constant(value)
+    array = ir.constant(value)
     if array is None or array.dtype.kind != "O":
         return value
-    return Constant(np.arange(array.size).reshape(array.shape))
+    return ir.Constant(np.arange(array.size).reshape(array.shape))
 
 
-def _compared(emit: _Emitter, left: Value, right: Value) -> Value | None:
+def _compared(emit: _Emitter, left: ir.Value, right: ir.Value) -> ir.Value | None:
     """Compare texts with one text, by a lookup layer with a vocabulary of one."""
-    text, texts = constant(left), right
+    text, texts = ir.constant(left), right
     if text is None:
-        text, texts = constant(right), left
+        text, texts = ir.constant(right), left
     if text is None or text.dtype.kind != "O" or text.ndim:
         return None
     indices = emit.call(STRINGS, _config([text.item()]), texts)
-    return emit.op(emit.node.op, indices, Constant(np.int64(1)))
+    return emit.op(emit.node.op, indices, ir.Constant(np.int64(1)))
 
 
-def _masked(emit: _Emitter, *inputs: Value) -> Value | None:
+def _masked(emit: _Emitter, *inputs: ir.Value) -> ir.Value | None:
     """Return a look-up with a mask token.
 
     It is recorded as SelectV2(words == mask, 0, StringLookup(words) + 1).
     """
-    is_mask, moved = (op_of(inputs[i], emit.steps) for i in (0, 2))
-    if not is_op(is_mask, "Equal") or not is_op(moved, "AddV2"):
+    is_mask, moved = (ir.op_of(inputs[i], emit.steps) for i in (0, 2))
+    if not ir.is_op(is_mask, "Equal") or not ir.is_op(moved, "AddV2"):
         return None
     mask, lookup = (emit.lookup(step.inputs[0]) for step in (is_mask, moved))
     if mask is None or lookup is None or mask.argument != lookup.argument:
         return None
     constants = [
-        constant(inputs[1]),
-        constant(is_mask.inputs[1]),
-        constant(moved.inputs[1]),
+        ir.constant(inputs[1]),
+        ir.constant(is_mask.inputs[1]),
+        ir.constant(moved.inputs[1]),
     ]
     if constants != [0, 1, 1]:
         return None
@@ -269,11 +260,3 @@ def _decoded(text: bytes) -> str:
         return text.decode()
     except UnicodeDecodeError as error:
         raise LegacyModelError(f"the token {text!r}: {error}.") from error
-
-
-def _unused_word(words: Sequence[str]) -> str:
-    """Return a word that stands for those that are not in a vocabulary."""
-    name, used = OTHER_WORDS, {*words}
-    while name in used:
-        name += "_"
-    return name

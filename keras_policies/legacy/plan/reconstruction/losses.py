@@ -10,32 +10,20 @@ the gradient of the loss. So that Keras keeps the loss in the model, the output 
 `where(loss == loss, output, output)`.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.errors import attempt
 from keras_policies.legacy.base.model import Array, Config
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
     TracedFunctions,
 )
 from keras_policies.legacy.ops import table
-from keras_policies.legacy.plan.reconstruction.steps import (
-    CallStep,
-    Constant,
-    LayerSpec,
-    Nest,
-    OpStep,
-    Step,
-    StepOutput,
-    Value,
-    mapped,
-    needed_steps,
-)
+from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.tracing import Tracing
-from keras_policies.legacy.programs.reference import Interpreter, NotInterpretedError
+from keras_policies.legacy.programs.reference import Interpreter
 
 SEED = 0
 PROBES = 8, 5, 7, 6  # their longest axes: a sum grows with them, a mean does not
@@ -43,61 +31,61 @@ TOLERANCE = 1e-4
 SMALL = 1e-7  # a factor that is none
 
 
-def added(steps: list[Step], outputs: Nest, losses: Sequence[Value]) -> Nest:
+def added(steps: ir.Steps, outputs: ir.Nest, losses: Sequence[ir.Value]) -> ir.Nest:
     """Add the steps that add losses to a model; return its outputs."""
     for loss in losses:
         outputs = _added(steps, outputs, loss)
     return outputs
 
 
-def _added(steps: list[Step], outputs: Nest, loss: Value) -> Nest:
-    def op(op: str, *inputs: Value, **attributes: object) -> Value:
-        steps.append(OpStep(f"loss_{op}", op, attributes, inputs))
-        return StepOutput(len(steps) - 1)
+def _added(steps: ir.Steps, outputs: ir.Nest, loss: ir.Value) -> ir.Nest:
+    def op(op: str, *inputs: ir.Value, **attributes: object) -> ir.Value:
+        return steps.op(f"loss_{op}", op, *inputs, **attributes)
 
     flat = op(
-        "Reshape", op("Cast", loss, DstT="float32"), Constant(np.array([-1], "int32"))
+        "Reshape",
+        op("Cast", loss, DstT="float32"),
+        ir.Constant(np.array([-1], "int32")),
     )
-    total = op("Sum", flat, Constant(np.array([0], "int32")), keep_dims=True)
+    total = op("Sum", flat, ir.Constant(np.array([0], "int32")), keep_dims=True)
     negative = op("StopGradient", op("Relu", op("Neg", total)))
     positive = op("AddV2", total, op("AddV2", negative, negative))
     config = {"l1": 1.0, "l2": 0.0, "dtype": "float32"}
-    spec = LayerSpec("added_loss", "ActivityRegularization", config)
-    steps.append(CallStep(spec, positive))
-    total_loss = op(
-        "Reshape", StepOutput(len(steps) - 1), Constant(np.zeros(0, "int32"))
-    )
+    spec = ir.LayerSpec("added_loss", "ActivityRegularization", config)
+    added_loss = steps.add(ir.CallStep(spec, positive))
+    total_loss = op("Reshape", added_loss, ir.Constant(np.zeros(0, "int32")))
     condition = op("Equal", total_loss, total_loss)
-    first: list[Value] = []
+    first: list[ir.Value] = []
 
-    def chosen(value: Value) -> Value:
+    def chosen(value: ir.Value) -> ir.Value:
         if not first:
             first.append(op("SelectV2", condition, value, value))
             return first[0]
         return value
 
-    return mapped(chosen, outputs)
+    return ir.mapped(chosen, outputs)
 
 
-def is_supported(steps: Sequence[Step], loss: Value) -> bool:
+def is_supported(steps: Sequence[ir.Step], loss: ir.Value) -> bool:
     """Return whether all ops that a loss needs have a counterpart."""
-    needed = (steps[number] for number in needed_steps(steps, loss))
-    return all(not isinstance(s, OpStep) or s.op in table.NODES for s in needed)
+    needed = (steps[number] for number in ir.needed_steps(steps, loss))
+    return all(not isinstance(s, ir.OpStep) or s.op in table.NODES for s in needed)
 
 
 def of_activities(
-    tracing: Tracing, regularizer: ConcreteFunction, activities: Sequence[Value]
-) -> list[Value]:
+    tracing: Tracing, regularizer: ConcreteFunction, activities: Sequence[ir.Value]
+) -> list[ir.Value]:
     """Follow an activity regularizer; return its losses for one example each."""
 
-    def op(op: str, *inputs: Value, **attributes: object) -> Value:
-        return StepOutput(tracing.add(OpStep(f"activity_{op}", op, attributes, inputs)))
+    def op(op: str, *inputs: ir.Value, **attributes: object) -> ir.Value:
+        return tracing.steps.op(f"activity_{op}", op, *inputs, **attributes)
 
     losses = []
     for activity in activities:
         (loss,) = tracing.follow(regularizer.function, [activity])
         sizes = op("Shape", activity)
-        batch = op("GatherV2", sizes, Constant(np.int32(0)), Constant(np.int32(0)))
+        first = ir.Constant(np.int32(0))
+        batch = op("GatherV2", sizes, first, first)
         losses.append(op("RealDiv", loss, op("Cast", batch, DstT="float32")))
     return losses
 
@@ -135,11 +123,10 @@ class Regularizers:
         weight, random = self._traced.variables[variable], np.random.default_rng(SEED)
         shapes = [[min(size, most) for size in weight.shape] for most in PROBES]
         arrays = [random.standard_normal(s).astype(weight.dtype) for s in shapes]
-        try:
+        losses: list[float] = []
+        with attempt(ValueError):
             losses = [self._loss(variable, trace, array) for array in arrays]
-        except LimitError:
-            raise
-        except (NotInterpretedError, LegacyModelError, ValueError):
+        if not losses:
             return None
         rows = np.array([[term(array) for term in TERMS.values()] for array in arrays])
         factors = np.linalg.lstsq(rows, losses, rcond=None)[0]
@@ -151,9 +138,7 @@ class Regularizers:
         return {"class_name": "L1L2", "config": config}
 
     def _loss(self, variable: int, trace: ConcreteFunction, array: Array) -> float:
-        weight = self._traced.variables[variable]
-        probe = dataclasses.replace(weight, read=lambda: array)
-        traced = dataclasses.replace(self._traced, variables={variable: probe})
+        traced = self._traced.with_values({variable: array})
         return float(Interpreter(traced).run(trace, [])[0])
 
 

@@ -22,14 +22,10 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.guards import limits
+from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.concrete_functions import (
     Layers,
     reads_in_training,
-)
-from keras_policies.legacy.plan.reconstruction.steps import (
-    LayerSpec,
-    Value,
-    VariableRef,
 )
 
 T = TypeVar("T")
@@ -37,15 +33,12 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Subgraph:
-    """The part of a called function that its outputs need.
-
-    Args:
-        nodes: those that its outputs need, each after those that it takes.
-        variable_of: `{name: variable}` of arguments and nodes that have its value.
-    """
+    """The part of a called function that its outputs need."""
 
     function: Function
+    # Those that its outputs need, each after those that it takes.
     nodes: Mapping[str, Node]
+    # `{name: variable}` of arguments and nodes that have its value.
     variable_of: Mapping[str, int]
 
     @functools.cached_property
@@ -68,7 +61,7 @@ class Subgraph:
         return output.node in self.nodes and self.nodes[output.node].op in ops
 
 
-def reachable(function: Function, arguments: Sequence[Value]) -> Subgraph:
+def reachable(function: Function, arguments: Sequence[ir.Value]) -> Subgraph:
     """Return the nodes that a call of a function with these arguments needs."""
     if len(arguments) != len(function.arguments):
         raise LegacyModelError(
@@ -77,7 +70,9 @@ def reachable(function: Function, arguments: Sequence[Value]) -> Subgraph:
         )
     nodes = _needed(function)
     named = zip(function.arguments, arguments, strict=True)
-    variable_of = {name: v.variable for name, v in named if isinstance(v, VariableRef)}
+    variable_of = {
+        name: v.variable for name, v in named if isinstance(v, ir.VariableRef)
+    }
     for name, node in nodes.items():
         if node.op in PASSING and node.op != "IdentityN" and node.inputs:
             variable = variable_of.get(node.inputs[0].node)
@@ -131,7 +126,7 @@ def topological_order(ends: Sequence[T], before: Callable[[T], Sequence[T]]) -> 
     return order
 
 
-SpecOf: TypeAlias = Callable[[int], LayerSpec | None]
+SpecOf: TypeAlias = Callable[[int], ir.LayerSpec | None]
 # Layers without weights that do nothing in an inference function.
 IDLE = {
     *("ActivityRegularization", "AlphaDropout", "Dropout", "GaussianDropout"),
@@ -141,21 +136,14 @@ IDLE = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class MatchedCall:
-    """Nodes that are one call of a traced layer.
+    """Nodes that are one call of a traced layer."""
 
-    Args:
-        spec: what the layer becomes.
-        nodes: the names of the nodes, in order.
-        inputs: the tensors that they take from other nodes.
-        outputs: those that others take.
-    """
-
-    spec: LayerSpec
+    spec: ir.LayerSpec  # what the layer becomes
     layer: TracedLayer
     scope: str
-    nodes: tuple[str, ...]
-    inputs: tuple[Output, ...]
-    outputs: tuple[Output, ...]
+    nodes: tuple[str, ...]  # the names of the nodes, in order
+    inputs: tuple[Output, ...]  # the tensors that they take from other nodes
+    outputs: tuple[Output, ...]  # those that others take
 
 
 def scopes(name: str) -> Iterator[tuple[str, str]]:
@@ -267,7 +255,7 @@ def _numbered(scope: str, name: str) -> tuple[str, int]:
 def _call_of(
     graph: Subgraph,
     members: Sequence[str],
-    spec: LayerSpec,
+    spec: ir.LayerSpec,
     layer: TracedLayer,
     scope: str,
 ) -> MatchedCall:

@@ -9,14 +9,13 @@ traced functions on probes of all variables and of the input:
 """
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.errors import attempt
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
@@ -27,9 +26,8 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan.reconstruction import concrete_functions
-from keras_policies.legacy.plan.reconstruction.steps import LayerSpec
-from keras_policies.legacy.programs.reference import Interpreter, NotInterpretedError
+from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
+from keras_policies.legacy.programs.reference import Interpreter
 
 SEED = 0
 EXAMPLES = 6  # of the probe, and its sizes that the file does not know
@@ -57,14 +55,11 @@ def batch_normalization(
     name: str,
     trace: ConcreteFunction,
     in_training: ConcreteFunction,
-) -> LayerSpec | None:
+) -> ir.LayerSpec | None:
     """Return the BatchNormalization that a layer is, or None."""
-    try:
+    formula = None
+    with attempt(ValueError):
         formula = _formula(traced, layer, trace, in_training)
-    except LimitError:
-        raise
-    except (NotInterpretedError, LegacyModelError, ValueError):
-        return None
     if formula is None:
         return None
     config = {
@@ -78,7 +73,7 @@ def batch_normalization(
         "dtype": layer.config.get("dtype"),
     }
     weights = tuple((role, n, None) for role, n in formula.variables.items())
-    return LayerSpec(name, "BatchNormalization", config, weights)
+    return ir.LayerSpec(name, "BatchNormalization", config, weights)
 
 
 def _formula(
@@ -101,13 +96,7 @@ def _formula(
         n: random.uniform(0.5, 1.5, traced.variables[n].shape).astype(spec.dtype)
         for n in layer.variables
     }
-    variables = {
-        n: dataclasses.replace(
-            traced.variables[n], read=functools.partial(np.copy, value)
-        )
-        for n, value in probes.items()
-    }
-    traced = dataclasses.replace(traced, variables=variables)
+    traced = traced.with_values(probes)
     (y,) = Interpreter(traced).run(trace, [x], 1)
     (y_trained,) = Interpreter(traced).run(in_training, [x], 1)
     axes = tuple(range(x.ndim - 1))

@@ -29,57 +29,36 @@ from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
     frozen,
     in_training,
+    ir,
     losses,
     recurrent_calls,
     rewriting,
 )
 from keras_policies.legacy.plan.reconstruction.def_use import Owner
 from keras_policies.legacy.plan.reconstruction.losses import Regularizers
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Argument,
-    CallStep,
-    Constant,
-    LayerSpec,
-    Nest,
-    OpStep,
-    Step,
-    StepOutput,
-    Value,
-    same,
-    values_in,
-)
 from keras_policies.legacy.plan.report import Reconstruction, Report, joined
 
 # Returns the config of a layer in a program, and a report about it. It is given the
 # path of the model around it, with a slash, and the layer's own name.
-Convert = Callable[[LayerSpec, str, str], tuple[Config, Report]]
+Convert = Callable[[ir.LayerSpec, str, str], tuple[Config, Report]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Program:
-    """The computation of a rebuilt layer, as a Functional model of its own.
+    """The computation of a rebuilt layer, as a Functional model of its own."""
 
-    Args:
-        name: of the layer.
-        path: the same, after the names of the models around it; `""` is the model.
-        inputs: the specs of its inputs, with the names of the InputLayers.
-        steps: in topological order.
-        starts: the nest of the inputs.
-        ends: the nest of the outputs.
-        weights: of the layers that it calls, by their names.
-        arguments: the names of the arguments that the inputs are, once each.
-        is_layer: whether the only layer that it calls takes its place.
-    """
-
-    name: str
-    path: str
+    name: str  # of the layer
+    path: str  # the same, after the names of the models around it; `""` is the model
+    # The specs of its inputs, with the names of the InputLayers.
     inputs: tuple[TensorSpec, ...]
-    steps: tuple[Step, ...]
-    starts: Nest
-    ends: Nest
+    steps: tuple[ir.Step, ...]  # in topological order
+    starts: ir.Nest  # the nest of the inputs
+    ends: ir.Nest  # the nest of the outputs
+    # Of the layers that it calls, by their names.
     weights: Mapping[str, tuple[LegacyWeight, ...]]
+    # The names of the arguments that the inputs are, once each.
     arguments: tuple[str, ...] = ()
-    is_layer: bool = False
+    is_layer: bool = False  # whether the only layer that it calls takes its place
 
 
 def converted(
@@ -119,26 +98,26 @@ def converted(
 def _missing_ops(program: Program, below: str) -> Iterator[tuple[str, str]]:
     """Yield the ops that have no counterpart, with their paths."""
     for step in program.steps:
-        if isinstance(step, OpStep) and step.op not in table.NODES:
+        if isinstance(step, ir.OpStep) and step.op not in table.NODES:
             yield step.op, f"{below}{step.name}"
 
 
 def of_layer(
-    spec: LayerSpec,
+    spec: ir.LayerSpec,
     path: str,
     tensor_spec: TensorSpec,
     variables: Mapping[int, LegacyWeight],
 ) -> Program:
     """Return the program of a single stock layer."""
-    call = CallStep(spec, Argument(0), name=spec.name)
+    call = ir.CallStep(spec, ir.Argument(0), name=spec.name)
     held = layer_weights([call], variables)
     return Program(
         name=spec.name,
         path=path,
         inputs=(tensor_spec,),
         steps=(call,),
-        starts=Argument(0),
-        ends=StepOutput(0),
+        starts=ir.Argument(0),
+        ends=ir.StepOutput(0),
         weights=held,
         is_layer=True,
     )
@@ -167,14 +146,14 @@ class Names:
         return name
 
 
-def layers_called(steps: Sequence[Step]) -> dict[str, LayerSpec]:
+def layers_called(steps: Sequence[ir.Step]) -> dict[str, ir.LayerSpec]:
     """Return the layers that some steps call, by their names there."""
-    return {step.name: step.spec for step in steps if isinstance(step, CallStep)}
+    return {step.name: step.spec for step in steps if isinstance(step, ir.CallStep)}
 
 
 def with_unique_names(
-    inputs: Sequence[TensorSpec], steps: Sequence[Step]
-) -> tuple[tuple[TensorSpec, ...], tuple[Step, ...]]:
+    inputs: Sequence[TensorSpec], steps: Sequence[ir.Step]
+) -> tuple[tuple[TensorSpec, ...], tuple[ir.Step, ...]]:
     """Return inputs and steps with a name of their own each, those of ops last."""
     names = Names()
     specs = []
@@ -188,13 +167,13 @@ def with_unique_names(
             )
         name = names.take(spec.name or f"input_{number + 1}")
         specs.append(TensorSpec(spec.shape, spec.dtype, name))
-    called = {id(s.spec): s.spec for s in steps if isinstance(s, CallStep)}
+    called = {id(s.spec): s.spec for s in steps if isinstance(s, ir.CallStep)}
     layers = {key: names.take(spec.name) for key, spec in called.items()}
     new = (
         dataclasses.replace(
             step,
             name=layers[id(step.spec)]
-            if isinstance(step, CallStep)
+            if isinstance(step, ir.CallStep)
             else names.take(step.name),
         )
         for step in steps
@@ -203,7 +182,7 @@ def with_unique_names(
 
 
 def layer_weights(
-    steps: Sequence[Step], variables: Mapping[int, LegacyWeight]
+    steps: Sequence[ir.Step], variables: Mapping[int, LegacyWeight]
 ) -> dict[str, tuple[LegacyWeight, ...]]:
     """Return the weights of the layers that some steps call, by the names of these."""
     items = layers_called(steps).items()
@@ -211,7 +190,7 @@ def layer_weights(
 
 
 def _weights(
-    spec: LayerSpec, variables: Mapping[int, LegacyWeight]
+    spec: ir.LayerSpec, variables: Mapping[int, LegacyWeight]
 ) -> Iterator[LegacyWeight]:
     for path, number, shape in spec.weights:
         weight = variables[number]
@@ -221,14 +200,10 @@ def _weights(
 
 def output_texts(program: Program) -> Iterator[str]:
     """Yield the layers of a program whose outputs are texts that were looked up."""
-    for end in values_in(program.ends):
-        step = program.steps[end.step] if isinstance(end, StepOutput) else None
-        if isinstance(step, CallStep) and step.spec.config.get("invert") is True:
+    for end in ir.values_in(program.ends):
+        step = program.steps[end.step] if isinstance(end, ir.StepOutput) else None
+        if isinstance(step, ir.CallStep) and step.spec.config.get("invert") is True:
             yield step.name
-
-
-# The steps of a trace, and its outputs, followed by its losses.
-Followed = tuple[list[Step], list[Value]]
 
 
 def reconstruct(
@@ -237,7 +212,7 @@ def reconstruct(
     path: str,
     traced: TracedFunctions,
     traces: Sequence[ConcreteFunction],
-    follow: Callable[[ConcreteFunction], Followed],
+    follow: Callable[[ConcreteFunction], ir.Followed],
     regularizers: Regularizers,
     convert: Convert,
 ) -> tuple[Config, Report]:
@@ -248,19 +223,19 @@ def reconstruct(
     trace, specs = traces[0], concrete_functions.specs(traces[0].inputs)
     first = follow(trace)
     general = concrete_functions.general_specs(traces)
-    if general != specs and all(same(first, follow(other)) for other in traces[1:]):
+    if general != specs and all(ir.same(first, follow(other)) for other in traces[1:]):
         specs = general
     trace, (steps, outputs), is_less = in_training.trained(
         traced, layer, trace, first, follow
     )
     specs = recurrent_calls.with_sizes(specs, steps, traced.variables)
-    tensors: list[Value] = [Argument(i) for i in range(len(specs))]
-    starts: Nest = tensors
+    tensors: list[ir.Value] = [ir.Argument(i) for i in range(len(specs))]
+    starts: ir.Nest = tensors
     count = len(concrete_functions.specs(trace.outputs))
     usable = [loss for loss in outputs[count:] if losses.is_supported(steps, loss)]
     is_less = is_less or len(usable) < len(outputs) - count
-    added = [loss for loss in usable if not isinstance(loss, Constant)]
-    ends: Nest = outputs[:count]
+    added = [loss for loss in usable if not isinstance(loss, ir.Constant)]
+    ends: ir.Nest = outputs[:count]
     if not path:
         structure = concrete_functions.unflatten(trace.inputs, iter(tensors))
         starts = inputs(structure, tensors)
@@ -300,21 +275,16 @@ def reconstruct(
     return converted(built, entry, convert)
 
 
-def _input(spec: TensorSpec, owner: Owner) -> TensorSpec:
+def _input(item: TensorSpec, owner: Owner) -> TensorSpec:
     """Return the spec of an input, which the policy of the layer does not cast."""
-    return (
-        TensorSpec(spec.shape, "float32", spec.name)
-        if spec.dtype == owner.mixed
-        else spec
-    )
+    return item._replace(dtype="float32") if item.dtype == owner.mixed else item
 
 
-def inputs(arguments: Nest, values: Sequence[Value]) -> Nest:
+def inputs(arguments: ir.Nest, values: Sequence[ir.Value]) -> ir.Nest:
     """Return the nest of a model's inputs: its only argument, or a list of all."""
     args, kwargs = arguments
     if not args:  # of a signature
         return kwargs if len(values) > 1 else list(values)
-    is_all = len(values_in(args[0])) == len(values) and concrete_functions.is_tensors(
-        args[0]
-    )
-    return args[0] if is_all else list(values)
+    is_all = len(ir.values_in(args[0])) == len(values)
+    is_nest = is_all and concrete_functions.is_tensors(args[0])
+    return args[0] if is_nest else list(values)

@@ -6,7 +6,12 @@ from collections.abc import Callable, Sequence
 
 from keras_policies.annotations import Config
 from keras_policies.legacy.base import configs, hints
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
+from keras_policies.legacy.base.errors import (
+    LegacyModelError,
+    LimitError,
+    attempt,
+    located,
+)
 from keras_policies.legacy.base.model import LegacyModel, Vocabulary
 from keras_policies.legacy.base.traced_functions import ConcreteFunction, TracedLayer
 from keras_policies.legacy.guards import budget, limits
@@ -14,6 +19,7 @@ from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
     in_training,
+    ir,
     losses,
     normalizations,
     program,
@@ -22,23 +28,7 @@ from keras_policies.legacy.plan.reconstruction.concrete_functions import Layers
 from keras_policies.legacy.plan.reconstruction.frozen import Frozen
 from keras_policies.legacy.plan.reconstruction.lookup_tables import Tables
 from keras_policies.legacy.plan.reconstruction.losses import Regularizers
-from keras_policies.legacy.plan.reconstruction.program import Followed
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Argument,
-    CallStep,
-    Constant,
-    LayerSpec,
-    Resource,
-    Step,
-    Value,
-    VariableRef,
-    inputs_of,
-)
-from keras_policies.legacy.plan.reconstruction.tracing import (
-    Tracing,
-    limit,
-    refuse_resources,
-)
+from keras_policies.legacy.plan.reconstruction.tracing import Tracing, refuse_resources
 from keras_policies.legacy.plan.report import Options, Reconstruction, Report
 
 FUNCTIONAL = "Functional"
@@ -71,10 +61,10 @@ class Reconstructor:
         self._vocabularies = concrete_functions.vocabularies(
             traced, legacy.vocabularies
         )
-        self._limit = limit()
+        self._limit = Limit(limits.NODES, "nodes in its traced functions")
         self._tables = Tables(traced, keeps_texts=options.keeps_texts)
         self._steps = Limit(limits.OPS, "ops in its traced functions")
-        self._specs: dict[int, LayerSpec | None] = {}  # layers inside rebuilt ones
+        self._specs: dict[int, ir.LayerSpec | None] = {}  # layers inside rebuilt ones
         self._converted: dict[tuple[int, str], Converted | None] = {}
         self._around: list[int] = []  # the layers that are being rebuilt
         self._paths: list[str] = []  # of these
@@ -124,14 +114,11 @@ class Reconstructor:
         self, written: Config, number: int, path: str, tensors: int | None
     ) -> Converted | None:
         """Return the same as `reconstruct`, but None if anything is missing."""
-        try:
+        with attempt(LegacyModelError):
             result = self.reconstruct(written, number, path, tensors)
-        except LimitError:
-            raise
-        except LegacyModelError:
-            return None
-        is_full = result and not (result[1].is_lacking or result[1].without_vocabulary)
-        return result if is_full else None
+            if result and not (result[1].is_lacking or result[1].without_vocabulary):
+                return result
+        return None
 
     def reconstruct(
         self, written: Config, number: int, path: str, tensors: int | None
@@ -195,17 +182,14 @@ class Reconstructor:
                 )
         if not any(trace.losses for trace in with_losses):
             return converted(traces)
-        try:
+        with attempt(LegacyModelError):
             return converted(with_losses)
-        except LimitError:
-            raise
-        except LegacyModelError:  # the losses cannot be had
-            config, report = converted(traces)
+        config, report = converted(traces)  # without the losses, which cannot be had
         entry = dataclasses.replace(report.reconstructions[path], is_less=True)
         reconstructions = {**report.reconstructions, path: entry}
         return config, dataclasses.replace(report, reconstructions=reconstructions)
 
-    def _follow(self, trace: ConcreteFunction) -> Followed:
+    def _follow(self, trace: ConcreteFunction) -> ir.Followed:
         """Return the steps of a trace of a layer, and its outputs."""
         layer = self.traced.layers[self._around[-1]]
         if kinds := concrete_functions.composites(trace.inputs):
@@ -214,7 +198,7 @@ class Reconstructor:
                 hints.pass_custom_object(layer.class_name),
             )
         specs = concrete_functions.specs(trace.inputs)
-        arguments = [Argument(i) for i in range(len(specs))]
+        arguments = [ir.Argument(i) for i in range(len(specs))]
         captured = [self._captured(number) for number in trace.captures]
         tracing = Tracing(
             traced=self.traced,
@@ -238,19 +222,21 @@ class Reconstructor:
         outputs += self._custom_regularizers(tracing)
         return self._frozen.thawed(tracing.steps), outputs
 
-    def _shared(self, steps: Sequence[Step]) -> set[int]:
+    def _shared(self, steps: Sequence[ir.Step]) -> set[int]:
         """Return the layers that are called, and whose weights other steps train, too.
 
         Their own steps are followed: each layer would train a copy otherwise.
         """
         layers = self.traced.layers
-        taken = [value for step in steps for value in inputs_of(step)]
+        taken = [value for step in steps for value in ir.inputs_of(step)]
         parts = {
-            step.spec.number: step.spec for step in steps if isinstance(step, CallStep)
+            step.spec.number: step.spec
+            for step in steps
+            if isinstance(step, ir.CallStep)
         }
         called = [n for n in parts if n is not None]
         count = collections.Counter(
-            v.variable for v in {*taken} if isinstance(v, VariableRef)
+            v.variable for v in {*taken} if isinstance(v, ir.VariableRef)
         )
         count.update(variable for n in called for variable in layers[n].trainable)
         return {
@@ -260,26 +246,28 @@ class Reconstructor:
             and (parts[n].tensors is not None or layers[n].class_name in OF_ONE_OP)
         }
 
-    def _custom_regularizers(self, tracing: Tracing) -> list[Value]:
+    def _custom_regularizers(self, tracing: Tracing) -> list[ir.Value]:
         """Return the losses of regularizers that no stock regularizer can replace."""
-        values = [value for step in tracing.steps for value in inputs_of(step)]
+        values = [value for step in tracing.steps for value in ir.inputs_of(step)]
         numbers = dict.fromkeys(
-            v.variable for v in values if isinstance(v, VariableRef)
+            v.variable for v in values if isinstance(v, ir.VariableRef)
         )
         return [
             loss
             for trace in self._regularizers.others([*numbers])
-            for loss in tracing.follow(trace.function, [VariableRef(*trace.captures)])
+            for loss in tracing.follow(
+                trace.function, [ir.VariableRef(*trace.captures)]
+            )
         ]
 
-    def _captured(self, number: int) -> Value:
+    def _captured(self, number: int) -> ir.Value:
         if number in self.traced.variables:
-            return VariableRef(number)
+            return ir.VariableRef(number)
         if number in self.traced.constants:
-            return Constant(self.traced.constants[number]())
-        return Resource(number)
+            return ir.Constant(self.traced.constants[number]())
+        return ir.Resource(number)
 
-    def _inner_spec(self, number: int) -> LayerSpec | None:
+    def _inner_spec(self, number: int) -> ir.LayerSpec | None:
         """Return the layer that a traced layer becomes inside a rebuilt one."""
         if number in {0, *self._around, *self._opened}:
             return None
@@ -287,7 +275,7 @@ class Reconstructor:
             self._specs[number] = self._layer_spec(number)
         return self._specs[number]
 
-    def _layer_spec(self, number: int) -> LayerSpec | None:
+    def _layer_spec(self, number: int) -> ir.LayerSpec | None:
         layer = self.traced.layers[number]
         prefix = f"{self._paths[-1]}/" if self._paths[-1] else ""
         try:
@@ -306,14 +294,14 @@ class Reconstructor:
             is_program = configs.is_program(config)
             inputs = inner["program"].inputs if is_program else inner["input_layers"]
             tensors = len(inputs) if is_program or isinstance(inputs[0], list) else 1
-            return LayerSpec(layer.name, FUNCTIONAL, {}, (), number, tensors)
+            return ir.LayerSpec(layer.name, FUNCTIONAL, {}, (), number, tensors)
         weights = tuple(
             weight
             for weight in concrete_functions.variables(self.traced, number)
             if weight[1] not in report.replaced_variables
         )
         config = {**layer.config} if layer.has_config else {}
-        return LayerSpec(layer.name, layer.class_name, config, weights, number)
+        return ir.LayerSpec(layer.name, layer.class_name, config, weights, number)
 
     def _convert_traced(self, number: int, prefix: str, name: str) -> Converted | None:
         """Convert a traced layer inside a rebuilt one."""
@@ -325,7 +313,7 @@ class Reconstructor:
             self._converted[key] = self._convert(written, self.options, number, prefix)
         return self._converted[key]
 
-    def _convert_spec(self, spec: LayerSpec, prefix: str, name: str) -> Converted:
+    def _convert_spec(self, spec: ir.LayerSpec, prefix: str, name: str) -> Converted:
         """Convert a layer that a program calls."""
         if spec.number is not None:
             converted = self._convert_traced(spec.number, prefix, name)

@@ -10,18 +10,13 @@ and weights, and the results are compared with the formula of each cell:
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from keras_policies.legacy.base.errors import UNEXPECTED, LimitError
+from keras_policies.legacy.base.errors import UNEXPECTED, attempt
 from keras_policies.legacy.base.model import Config
-from keras_policies.legacy.base.traced_functions import (
-    Node,
-    TensorSpec,
-    TracedFunctions,
-)
-from keras_policies.legacy.plan.reconstruction import recurrent_cells
+from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import (
     ROLES,
     SWAP,
@@ -29,70 +24,49 @@ from keras_policies.legacy.plan.reconstruction.recurrent_probes import (
     Loop,
     Probe,
 )
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Constant,
-    OpStep,
-    Step,
-    StepOutput,
-    TensorList,
-    UnstackedTensor,
-    Value,
-    VariableRef,
-)
 
 OP = "_Recurrent"
-Match = tuple[Layer, Config, list[Value | str]]  # with the results of the loop
+Match = tuple[Layer, Config, list[ir.Value | str]]  # with the results of the loop
 
 
-def results(
-    node: Node,
-    values: Sequence[Value],
-    traced: TracedFunctions,
-    steps: Sequence[Step],
-    specs: Sequence[TensorSpec],
-    add: Callable[[Step], int],
-) -> list[Value] | None:
+def results(loop: Loop) -> list[ir.Value] | None:
     """Add the recurrent layer that a loop is, and return the results of the loop.
 
     Return None if it is no such layer.
     """
-    loop = Loop(node, values, traced, steps, specs)
-    try:
-        with np.errstate(all="ignore"):  # of activations that grow without bound
-            match = next(_layers(loop), None)
-    except LimitError:
-        raise
-    except UNEXPECTED:
-        return None
+    match = None
+    # Activations may grow without bound.
+    with attempt(*UNEXPECTED), np.errstate(all="ignore"):
+        match = next(_layers(loop), None)
     if match is None:
         return None
     layer, config, ends = match
-    call = StepOutput(add(_step(layer, config, add)))
-    rows = StepOutput(add(swapped(f"{node.name}/rows", call)))
-    bounds = [Constant([n]) for n in (-1, 0, 1)]
-    shrunk = {"shrink_axis_mask": 1}
-    last = OpStep(f"{node.name}/last", "StridedSlice", shrunk, (rows, *bounds))
-    named: dict[str, Value] = {
-        "rows": UnstackedTensor(rows),
-        "last": StepOutput(add(last)),
+    steps, name = loop.steps, loop.node.name
+    call = steps.add(_step(layer, config))
+    rows = swapped(f"{name}/rows", call, steps)
+    bounds = [ir.Constant([n]) for n in (-1, 0, 1)]
+    last = steps.op(f"{name}/last", "StridedSlice", rows, *bounds, shrink_axis_mask=1)
+    named: dict[str, ir.Value] = {
+        "rows": ir.UnstackedTensor(rows),
+        "last": last,
+        "last row": ir.TensorList((last,)),
     }
-    named["last row"] = TensorList((named["last"],))
-    named |= {f"state {n}": StepOutput(call.step, 1 + n) for n in range(2)}
+    named |= {f"state {n}": ir.StepOutput(call.step, 1 + n) for n in range(2)}
     return [named[end] if isinstance(end, str) else end for end in ends]
 
 
-def swapped(name: str, value: Value) -> OpStep:
-    """Return the step that swaps the axes of batch and time."""
-    return OpStep(name, "Transpose", {}, (value, Constant(np.array(SWAP))))
+def swapped(name: str, value: ir.Value, steps: ir.Steps) -> ir.StepOutput:
+    """Add the step that swaps the axes of batch and time."""
+    return steps.op(name, "Transpose", value, ir.Constant(np.array(SWAP)))
 
 
-def _step(layer: Layer, config: Config, add: Callable[[Step], int]) -> OpStep:
+def _step(layer: Layer, config: Config) -> ir.OpStep:
     """Return the step that replaces a loop."""
     probe, loop = layer.probe, layer.probe.loop
     origin = loop.origin(probe.x)
     x = origin.batch_major
     if x is None:
-        x = StepOutput(add(swapped(f"{loop.node.name}/x", origin.time_major)))
+        x = swapped(f"{loop.node.name}/x", origin.time_major, loop.steps)
     states = [loop.values[i] for i in layer.states]
     mask = None if probe.mask is None else loop.mask(probe.mask)
     dtypes = loop.node.attributes.get("T")
@@ -106,13 +80,15 @@ def _step(layer: Layer, config: Config, add: Callable[[Step], int]) -> OpStep:
     inputs = [x, *probe.roles.values(), *([] if mask is None else [mask])]
     if not all(map(loop.is_zero, states)):
         inputs += states
-    return OpStep(loop.node.name, OP, attributes, tuple(inputs))
+    return ir.OpStep(loop.node.name, OP, attributes, tuple(inputs))
 
 
 def _layers(loop: Loop) -> Iterator[Match]:
     """Yield the layers that compute what a loop does, with config and loop results."""
     lists = [
-        i for i, value in enumerate(loop.values) if isinstance(value, UnstackedTensor)
+        i
+        for i, value in enumerate(loop.values)
+        if isinstance(value, ir.UnstackedTensor)
     ]
     if len(lists) not in (1, 2) or not all(loop.stays[i] for i in lists):
         return
@@ -121,13 +97,10 @@ def _layers(loop: Loop) -> Iterator[Match]:
         if mask and loop.mask(mask[0]) is None:
             continue
         for roles in _roles(loop, variables):
-            try:
+            is_complete = False
+            with attempt(*UNEXPECTED):
                 probe = Probe(loop, x, mask[0] if mask else None, roles)
                 is_complete = probe.goes_over_all_rows()
-            except LimitError:
-                raise
-            except UNEXPECTED:
-                continue
             if is_complete:
                 yield from _of_probe(probe)
 
@@ -151,8 +124,8 @@ def _of_probe(probe: Probe) -> Iterator[Match]:
 
 
 def _roles(
-    loop: Loop, variables: Sequence[VariableRef]
-) -> Iterator[dict[str, VariableRef]]:
+    loop: Loop, variables: Sequence[ir.VariableRef]
+) -> Iterator[dict[str, ir.VariableRef]]:
     """Yield the roles that the variables of a cell can have."""
     if len(variables) not in (2, 3):
         return

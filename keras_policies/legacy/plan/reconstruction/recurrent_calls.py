@@ -9,6 +9,7 @@ from typing import Any
 from keras_policies.annotations import Config
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.traced_functions import TensorSpec
+from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.def_use import (
     OUTPUT,
     Owner,
@@ -18,19 +19,6 @@ from keras_policies.legacy.plan.reconstruction.def_use import (
 )
 from keras_policies.legacy.plan.reconstruction.recurrent import OP
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES, SWAP
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Argument,
-    CallStep,
-    LayerSpec,
-    Nest,
-    OpStep,
-    Step,
-    StepOutput,
-    Value,
-    VariableRef,
-    constant,
-    is_op,
-)
 
 HALVES = "bfloat16", "float16"
 # Scopes that are not in the names of layers.
@@ -39,31 +27,24 @@ CELL = re.compile(r"(lstm|gru|simple_rnn)_cell(_\d+)?|(Stateful)?PartitionedCall
 
 @dataclasses.dataclass(frozen=True)
 class _Outputs:
-    """The consumers of a recurrent step's outputs.
+    """The consumers of a recurrent step's outputs."""
 
-    Args:
-        sequences: the steps that are its sequences again.
-        last: those that are its last output.
-        others: those that take its sequences otherwise.
-        states: those that take a state.
-    """
-
-    sequences: tuple[int, ...]
-    last: tuple[int, ...]
-    others: tuple[int, ...]
-    states: tuple[int, ...]
+    sequences: tuple[int, ...]  # the steps that are its sequences again
+    last: tuple[int, ...]  # those that are its last output
+    others: tuple[int, ...]  # those that take its sequences otherwise
+    states: tuple[int, ...]  # those that take a state
 
 
-def replaced(uses: Uses) -> dict[int, Step | StepOutput]:
+def replaced(uses: Uses) -> dict[int, ir.Step | ir.StepOutput]:
     """Return layer calls by the numbers of the steps that they replace.
 
     A layer that is called again returns what any of its calls needs.
     """
-    new_steps: dict[int, Step | StepOutput] = {}
-    calls: dict[Any, dict[int, OpStep]] = collections.defaultdict(dict)
+    new_steps: dict[int, ir.Step | ir.StepOutput] = {}
+    calls: dict[Any, dict[int, ir.OpStep]] = collections.defaultdict(dict)
     for number, step in enumerate(uses.steps):
-        is_used = any(StepOutput(number, n) in uses.users for n in range(3))
-        if is_op(step, OP) and is_used:
+        is_used = any(ir.StepOutput(number, n) in uses.users for n in range(3))
+        if ir.is_op(step, OP) and is_used:
             config = tuple(sorted(step.attributes["config"].items()))
             calls[_weights(step), config][number] = step
     for steps in calls.values():
@@ -77,12 +58,12 @@ def replaced(uses: Uses) -> dict[int, Step | StepOutput]:
             same = outputs[number].sequences
             if not settings["return_sequences"]:
                 same = outputs[number].last
-            new_steps |= dict.fromkeys(same, StepOutput(number))
+            new_steps |= dict.fromkeys(same, ir.StepOutput(number))
             new_steps[number] = _call(step, spec)
     return new_steps
 
 
-def _weights(step: OpStep) -> tuple[Value, ...]:
+def _weights(step: ir.OpStep) -> tuple[ir.Value, ...]:
     return step.inputs[1 : 1 + len(step.attributes["weights"])]
 
 
@@ -91,38 +72,33 @@ def _outputs(number: int, uses: Uses) -> _Outputs:
     sequences: list[int] = []
     last: list[int] = []
     others: list[int] = []
-    for rows in uses.users.get(StepOutput(number), ()):
+    for rows in uses.users.get(ir.StepOutput(number), ()):
         if rows == OUTPUT or not _swaps(uses.steps[rows]):
             others.append(rows)
             continue
-        for user in uses.users.get(StepOutput(rows), ()):
+        for user in uses.users.get(ir.StepOutput(rows), ()):
             step = None if user == OUTPUT else uses.steps[user]
             kind = last if _takes_last(step) else others
             (sequences if _swaps(step) else kind).append(user)
     states = (
-        user for n in (1, 2) for user in uses.users.get(StepOutput(number, n), ())
+        user for n in (1, 2) for user in uses.users.get(ir.StepOutput(number, n), ())
     )
     return _Outputs((*sequences,), (*last,), (*others,), (*states,))
 
 
-def _swaps(step: Step | None) -> bool:
-    return is_op(step, "Transpose") and _numbers(step, 1) == SWAP
+def _swaps(step: ir.Step | None) -> bool:
+    return ir.is_op(step, "Transpose") and ir.items(step.inputs[1]) == SWAP
 
 
-def _takes_last(step: Step | None) -> bool:
-    if not is_op(step, "StridedSlice"):
+def _takes_last(step: ir.Step | None) -> bool:
+    if not ir.is_op(step, "StridedSlice"):
         return False
     is_row = step.attributes.get("shrink_axis_mask") == 1
     masks = any(step.attributes.get(f"{n}_mask") for n in ("begin", "ellipsis"))
-    return is_row and not masks and _numbers(step, 1) == [-1]
+    return is_row and not masks and ir.items(step.inputs[1]) == [-1]
 
 
-def _numbers(step: OpStep, position: int) -> list[int] | None:
-    array = constant(step.inputs[position])
-    return None if array is None else array.reshape(-1).tolist()
-
-
-def _layer_spec(step: OpStep, settings: Config, uses: Uses) -> LayerSpec:
+def _layer_spec(step: ir.OpStep, settings: Config, uses: Uses) -> ir.LayerSpec:
     """Return the layer that a step is."""
     reads = [uses.reads[value] for value in _weights(step)]
     roles = dict(zip(step.attributes["weights"], reads, strict=True))
@@ -133,10 +109,10 @@ def _layer_spec(step: OpStep, settings: Config, uses: Uses) -> LayerSpec:
     weights = ((f"cell/{role}", r.variable, None) for role, r in roles.items())
     class_name = step.attributes["class_name"]
     name = _name(owner.variables[kernel.variable].name) or class_name.lower()
-    return LayerSpec(name, class_name, config, tuple(weights))
+    return ir.LayerSpec(name, class_name, config, tuple(weights))
 
 
-def _dtype(step: OpStep, kernel: Read, owner: Owner) -> Any:
+def _dtype(step: ir.OpStep, kernel: Read, owner: Owner) -> Any:
     """Return the policy of a layer, which is mixed if it computes in a half."""
     computes, stored = step.attributes["dtype"], owner.variables[kernel.variable].dtype
     if computes not in HALVES or stored != "float32":
@@ -146,16 +122,16 @@ def _dtype(step: OpStep, kernel: Read, owner: Owner) -> Any:
 
 def with_sizes(
     specs: Sequence[TensorSpec],
-    steps: Sequence[Step],
+    steps: Sequence[ir.Step],
     variables: Mapping[int, LegacyWeight],
 ) -> list[TensorSpec]:
     """Return the specs of inputs, with the sizes that their kernels have."""
     sized = [*specs]
     for step in steps:
-        if is_op(step, OP) and isinstance(step.inputs[0], Argument):
+        if ir.is_op(step, OP) and isinstance(step.inputs[0], ir.Argument):
             number, kernel = step.inputs[0].number, step.inputs[1]
             shape = sized[number].shape
-            if isinstance(kernel, VariableRef) and shape is not None:
+            if isinstance(kernel, ir.VariableRef) and shape is not None:
                 shape = (*shape[:-1], variables[kernel.variable].shape[0])
                 item = sized[number]
                 sized[number] = item._replace(shape=shape)
@@ -168,11 +144,11 @@ def _name(weight: str) -> str:
     return "_".join(name for name in scopes if not CELL.fullmatch(name))
 
 
-def _call(step: OpStep, spec: LayerSpec) -> CallStep:
+def _call(step: ir.OpStep, spec: ir.LayerSpec) -> ir.CallStep:
     x, *others = step.inputs[0], *step.inputs[1 + len(_weights(step)) :]
     mask = others[: step.attributes["is_masked"]]
     states = others[len(mask) :]
-    kwargs: dict[str, Nest] = {"mask": mask[0]} if mask else {}
+    kwargs: dict[str, ir.Nest] = {"mask": mask[0]} if mask else {}
     if states:
         kwargs["initial_state"] = states
-    return CallStep(spec, x, kwargs)
+    return ir.CallStep(spec, x, kwargs)

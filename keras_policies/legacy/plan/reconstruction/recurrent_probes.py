@@ -23,21 +23,8 @@ from keras_policies.legacy.base.traced_functions import (
 )
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def
-from keras_policies.legacy.plan.reconstruction import recurrent_cells, unrolling
+from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells, unrolling
 from keras_policies.legacy.plan.reconstruction.recurrent_cells import Cell, Products
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Constant,
-    OpStep,
-    Step,
-    StepOutput,
-    TensorList,
-    UnstackedTensor,
-    Value,
-    VariableRef,
-    constant,
-    is_op,
-    op_of,
-)
 from keras_policies.legacy.programs.reference import Interpreter
 
 SWAP = [1, 0, 2]  # the axes of batch and time
@@ -45,12 +32,12 @@ SWAP = [1, 0, 2]  # the axes of batch and time
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """A While and its inputs."""
+    """A While, or an op in its place, and its inputs."""
 
     node: Node
-    values: Sequence[Value]
+    values: Sequence[ir.Value]
     traced: TracedFunctions
-    steps: Sequence[Step]
+    steps: ir.Steps
     specs: Sequence[TensorSpec]
 
     @functools.cached_property
@@ -60,22 +47,22 @@ class Loop:
         ends = zip(body.arguments, body.outputs, strict=True)
         return [_first(body, end.node) == name for name, end in ends]
 
-    def op(self, value: Value) -> OpStep | None:
+    def op(self, value: ir.Value) -> ir.OpStep | None:
         """Return the op that makes a value, or None."""
-        return op_of(value, self.steps)
+        return ir.op_of(value, self.steps)
 
-    def weights(self) -> list[VariableRef]:
+    def weights(self) -> list[ir.VariableRef]:
         """Return the variables that the values which stay are made of."""
         return self.variables(itertools.compress(self.values, self.stays))
 
-    def variables(self, values: Iterable[Value]) -> list[VariableRef]:
+    def variables(self, values: Iterable[ir.Value]) -> list[ir.VariableRef]:
         """Return the variables that some values are made of."""
         waiting = [*values]
-        variables: dict[VariableRef, None] = {}
-        seen: set[Value] = set()
+        variables: dict[ir.VariableRef, None] = {}
+        seen: set[ir.Value] = set()
         while waiting and len(seen) < limits.SIZE_STEPS:
             value = waiting.pop(0)
-            if isinstance(value, VariableRef):
+            if isinstance(value, ir.VariableRef):
                 variables[value] = None
             step = self.op(value)
             if step is not None and step.op != "Shape" and not self.is_zero(value):
@@ -84,14 +71,17 @@ class Loop:
         return [*variables]
 
     def array(
-        self, value: Value, arrays: dict[Value, Array], depth: int = limits.SIZE_STEPS
+        self,
+        value: ir.Value,
+        arrays: dict[ir.Value, Array],
+        depth: int = limits.SIZE_STEPS,
     ) -> Array:
         """Evaluate a value from those in `arrays`; add intermediate ones to them."""
-        if isinstance(value, Constant):
+        if isinstance(value, ir.Constant):
             return np.asarray(value.value)
         if value not in arrays:
             step = self.op(value)
-            if step is None or depth == 0 or not isinstance(value, StepOutput):
+            if step is None or depth == 0 or not isinstance(value, ir.StepOutput):
                 raise ValueError("it depends on more than is known")
             inputs = [self.array(item, arrays, depth - 1) for item in step.inputs]
             if step.op == "Cast" and inputs[0].dtype.kind == "f":
@@ -101,50 +91,43 @@ class Loop:
             arrays[value] = np.asarray(results[value.position])
         return arrays[value]
 
-    def is_zero(self, value: Value) -> bool:
+    def is_zero(self, value: ir.Value) -> bool:
         """Return whether a value is a matrix of zeros."""
-        array, step = constant(value), self.op(value)
+        array, step = ir.constant(value), self.op(value)
         if array is not None:
             return array.ndim == 2 and not array.any()
-        full = constant(step.inputs[1]) if is_op(step, "Fill") else None
-        return is_op(step, "ZerosLike") or (full is not None and not full.any())
+        full = ir.constant(step.inputs[1]) if ir.is_op(step, "Fill") else None
+        return ir.is_op(step, "ZerosLike") or (full is not None and not full.any())
 
     def origin(self, position: int) -> "Origin":
         """Return the tensor that the rows at a position come from."""
         rows = self.values[position]
-        value = rows.tensor if isinstance(rows, UnstackedTensor) else rows
+        value = rows.tensor if isinstance(rows, ir.UnstackedTensor) else rows
         step = self.op(value)
-        if is_reversed := is_op(step, "ReverseV2") and _is(step.inputs[1], [0]):
+        if is_reversed := ir.is_op(step, "ReverseV2") and ir.items(step.inputs[1]) == [
+            0
+        ]:
             value = step.inputs[0]
             step = self.op(value)
-        is_swapped = is_op(step, "Transpose") and _is(step.inputs[1], SWAP)
+        is_swapped = ir.is_op(step, "Transpose") and ir.items(step.inputs[1]) == SWAP
         tensor = step.inputs[0] if step is not None and is_swapped else None
         return Origin(value, tensor, is_reversed)
 
-    def mask(self, position: int) -> Value | None:
+    def mask(self, position: int) -> ir.Value | None:
         """Return the mask, by examples and times, whose rows are at a position."""
         tensor = self.origin(position).batch_major
         step = None if tensor is None else self.op(tensor)
-        is_column = is_op(step, "ExpandDims") and constant(step.inputs[1]) in (-1, 2)
-        return step.inputs[0] if step is not None and is_column else None
+        axis = ir.constant(step.inputs[1]) if ir.is_op(step, "ExpandDims") else None
+        return step.inputs[0] if step is not None and axis in (-1, 2) else None
 
 
 class Origin(NamedTuple):
-    """The tensor whose rows a loop takes.
+    """The tensor whose rows a loop takes."""
 
-    Args:
-        time_major: it, before it was reversed.
-        batch_major: the same with the axes of batch and time swapped, or None.
-    """
-
-    time_major: Value
-    batch_major: Value | None
+    time_major: ir.Value  # before it was reversed
+    # The same with the axes of batch and time swapped, or None.
+    batch_major: ir.Value | None
     is_reversed: bool
-
-
-def _is(value: Value, expected: list[int]) -> bool:
-    array = constant(value)
-    return array is not None and array.reshape(-1).tolist() == expected
 
 
 def _first(function: Function, name: str) -> str:
@@ -173,18 +156,18 @@ class Probe:
     """
 
     def __init__(
-        self, loop: Loop, x: int, mask: int | None, roles: Mapping[str, VariableRef]
+        self, loop: Loop, x: int, mask: int | None, roles: Mapping[str, ir.VariableRef]
     ) -> None:
         self.loop, self.x, self.mask, self.roles = loop, x, mask, roles
         self._random = np.random.default_rng(SEED)
         shapes = {v: loop.traced.variables[v.variable].shape for v in roles.values()}
         # The array that stands for each value in the probe.
-        self._arrays: dict[Value, Array] = {
+        self._arrays: dict[ir.Value, Array] = {
             v: self._draw(*shape) * 2 / np.sqrt(shape[0]) for v, shape in shapes.items()
         }
         self.weights = {role: self._arrays[v] for role, v in roles.items()}
         inputs, self.units = (self.weights[role].shape[0] for role in ROLES[:2])
-        constants = [n for n in map(constant, loop.values) if n is not None]
+        constants = [n for n in map(ir.constant, loop.values) if n is not None]
         numbers = [int(n) for n in constants if n.ndim == 0 and n.dtype.kind == "i"]
         # The counters start with 0, and no limit is -1.
         sizes = [n for n in numbers if n > 0]
@@ -214,7 +197,7 @@ class Probe:
         if origin.batch_major is not None:
             self._arrays[origin.batch_major] = np.swapaxes(rows, 0, 1)
         reversed_rows = self.loop.values[self.x]
-        if isinstance(reversed_rows, UnstackedTensor):
+        if isinstance(reversed_rows, ir.UnstackedTensor):
             self._arrays[reversed_rows.tensor] = rows
 
     def _start(self, position: int) -> Any:
@@ -223,10 +206,10 @@ class Probe:
         if position in (self.x, self.mask):
             rows = self.rows if position == self.x else self.masks
             return [*rows, *([rows[-1]] * (self.length - len(rows)))]
-        if isinstance(value, TensorList):
+        if isinstance(value, ir.TensorList):
             return [None] * len(value.values)
-        step, array = loop.op(value), constant(value)
-        if is_op(step, "TensorListReserve"):
+        step, array = loop.op(value), ir.constant(value)
+        if ir.is_op(step, "TensorListReserve"):
             return [None] * min(int(self._array(step.inputs[1])), limits.LIST_ITEMS)
         if not loop.stays[position] and (array is None or array.ndim > 0):
             self.states.append(position)
@@ -235,7 +218,7 @@ class Probe:
             return np.zeros((EXAMPLES, self.units), "float32")
         return self._array(value)
 
-    def _array(self, value: Value) -> Array:
+    def _array(self, value: ir.Value) -> Array:
         """Return the array of a value in the probe."""
         return self.loop.array(value, self._arrays)
 
@@ -261,7 +244,7 @@ class Probe:
         stays = self.loop.stays
         return (i for i in range(len(stays)) if not stays[i] and i not in self.states)
 
-    def count(self) -> Value:
+    def count(self) -> ir.Value:
         """Return the value that is the number of rows."""
         first = self.rounds[0]
         stay = (i for i, stays in enumerate(self.loop.stays) if stays)
@@ -316,20 +299,15 @@ class Probe:
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """A layer whose states are those of a probe.
-
-    Args:
-        states: their positions in the loop.
-        outputs: of each round, where there is no mask.
-    """
+    """A layer whose states are those of a probe."""
 
     probe: Probe
     class_name: str
     config: Config
-    states: Sequence[int]
-    outputs: Sequence[Array]
+    states: Sequence[int]  # their positions in the loop
+    outputs: Sequence[Array]  # of each round, where there is no mask
 
-    def ends(self, *, zeros: bool) -> list[Value | str] | None:
+    def ends(self, *, zeros: bool) -> list[ir.Value | str] | None:
         """Return the results of the loop: values, or names of outputs of the layer.
 
         Return None if a result is neither. `zeros` is whether the output where the mask
@@ -349,7 +327,7 @@ class Layer:
 
     def _end(
         self, position: int, last: Sequence[int], outputs: Sequence[Array]
-    ) -> Value | str | None:
+    ) -> ir.Value | str | None:
         """Return the result of the loop at a position."""
         loop, rounds = self.probe.loop, self.probe.rounds
         value, after = loop.values[position], [values[position] for values in rounds]

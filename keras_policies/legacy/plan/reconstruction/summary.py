@@ -8,28 +8,23 @@ from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.traced_functions import NO_CLASS, TracedFunctions
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import classes
-from keras_policies.legacy.plan.reconstruction.steps import FLOATS
+from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.report import Report
 
 
 @dataclasses.dataclass(frozen=True)
 class ReconstructionSummary:
-    """The rebuilt layers of a model, and how they differ from the original ones.
+    """The rebuilt layers of a model, and how they differ from the original ones."""
 
-    Args:
-        layers: `{path of a rebuilt layer: its class}`; `""` is the model itself.
-        unused: the names of the variables that no inference function reads.
-        copied: the names of the variables that several of its layers hold now.
-        depth: the steps of the largest rebuilt layer.
-        texts: the layers whose texts are outputs of the model.
-        trained_otherwise: the paths of layers that did more in training.
-    """
-
+    # `{path of a rebuilt layer: its class}`; `""` is the model itself.
     layers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # The names of the variables that no inference function reads.
     unused: tuple[str, ...] = ()
+    # The names of the variables that several of its layers hold now.
     copied: tuple[str, ...] = ()
-    depth: int = 0
-    texts: tuple[str, ...] = ()
+    depth: int = 0  # the steps of the largest rebuilt layer
+    texts: tuple[str, ...] = ()  # the layers whose texts are outputs of the model
+    # The paths of layers that did more in training.
     trained_otherwise: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -79,7 +74,9 @@ def summary(report: Report, traced: TracedFunctions | None) -> ReconstructionSum
         return ReconstructionSummary()
     count = collections.Counter(report.in_programs + report.elsewhere)
     variables, names = traced.layers[0].variables, traced.variables
-    read = {n for n in variables if str(names[n].dtype) not in FLOATS}  # as constants
+    read = {
+        n for n in variables if str(names[n].dtype) not in ir.FLOATS
+    }  # as constants
     return ReconstructionSummary(
         layers={path: layer.class_name for path, layer in rebuilt.items()},
         unused=tuple(names[n].name for n in variables if n not in {*count, *read}),

@@ -1,6 +1,7 @@
 """Follows a traced function, and the functions that it calls, step by step."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from keras_policies import late
 from keras_policies.legacy.base import configs, hints
-from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, attempt
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
     CASES,
@@ -28,6 +29,7 @@ from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.plan.reconstruction import (
     cudnn_calls,
+    ir,
     layer_calls,
     matched_calls,
     recurrent,
@@ -41,58 +43,32 @@ from keras_policies.legacy.plan.reconstruction.matched_calls import (
     SpecOf,
     Subgraph,
 )
-from keras_policies.legacy.plan.reconstruction.steps import (
-    Constant,
-    OpStep,
-    Resource,
-    Step,
-    StepOutput,
-    TensorList,
-    UnstackedTensor,
-    Value,
-)
+from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop
 from keras_policies.legacy.programs import idioms
 from keras_policies.legacy.values import dims
 from keras_policies.legacy.values.evaluator import has_dims
 
-# Ops that take a variable itself, and their counterparts that take its value.
-OF_VARIABLES = {"ResourceGather": "Gather", "ResourceGatherNd": "GatherNd"}
-
-
-def limit() -> Limit:
-    """Return the limit on the nodes that are followed for a whole model.
-
-    A node counts once for each of its inputs, in every call of its function.
-    """
-    return Limit(limits.NODES, "nodes in its traced functions")
-
 
 @dataclasses.dataclass(frozen=True)
 class Tracing:
-    """The steps of one rebuilt layer.
+    """The steps of one rebuilt layer."""
 
-    Args:
-        traced: all functions of the file.
-        layers: the traced layers, by their variables.
-        specs: the arguments of the layer.
-        spec_of: see `matched_calls`.
-        limit: counts the nodes that are followed.
-        tables: the lookup layers.
-        frozen: the constants that are weights.
-        data: results of ops on sizes, with a symbolic dimension for each unknown one.
-    """
-
-    traced: TracedFunctions
-    layers: Layers
-    specs: Sequence[TensorSpec]
-    spec_of: SpecOf
+    traced: TracedFunctions  # all functions of the file
+    layers: Layers  # the traced layers, by their variables
+    specs: Sequence[TensorSpec]  # the arguments of the layer
+    spec_of: SpecOf  # see `matched_calls`
+    # Counts the nodes that are followed for a whole model: a node once for each of its
+    # inputs, in every call of its function.
     limit: Limit
-    tables: Tables
-    frozen: Frozen
-    steps: list[Step] = dataclasses.field(default_factory=list)
-    data: dict[Value, Any] = dataclasses.field(default_factory=dict)
+    tables: Tables  # the lookup layers
+    frozen: Frozen  # the constants that are weights
+    steps: ir.Steps = dataclasses.field(default_factory=ir.Steps)
+    # Results of ops on sizes, with a symbolic dimension for each unknown one.
+    data: dict[ir.Value, Any] = dataclasses.field(default_factory=dict)
 
-    def follow(self, name: str, inputs: Sequence[Value], depth: int = 0) -> list[Value]:
+    def follow(
+        self, name: str, inputs: Sequence[ir.Value], depth: int = 0
+    ) -> list[ir.Value]:
         """Add the steps of a function; return its outputs."""
         if name not in self.traced.functions:
             raise LegacyModelError(f"corrupt: there is no function {name!r}.")
@@ -104,17 +80,12 @@ class Tracing:
         graph = matched_calls.reachable(idioms.function(self.traced, name), inputs)
         return _FunctionCall(self, graph, inputs, depth).outputs()
 
-    def add(self, step: Step) -> int:
-        """Add a step; return its number."""
-        self.steps.append(step)
-        return len(self.steps) - 1
-
 
 class _FunctionCall:
     """The steps of one call of one function."""
 
     def __init__(
-        self, tracing: Tracing, graph: Subgraph, inputs: Sequence[Value], depth: int
+        self, tracing: Tracing, graph: Subgraph, inputs: Sequence[ir.Value], depth: int
     ) -> None:
         self.tracing, self.graph, self.depth = tracing, graph, depth
         tracing.limit.spend(
@@ -130,10 +101,10 @@ class _FunctionCall:
             else:
                 self._node(graph.nodes[unit])
 
-    def value(self, output: Output) -> Value:
+    def value(self, output: Output) -> ir.Value:
         return self.values[output.node](output)
 
-    def outputs(self) -> list[Value]:
+    def outputs(self) -> list[ir.Value]:
         return [self.value(output) for output in self.graph.function.outputs]
 
     def _layer_call(self, matched: MatchedCall) -> None:
@@ -144,20 +115,20 @@ class _FunctionCall:
                 self._node(self.graph.nodes[name])
             return
         step, positions = call
-        number = self.tracing.add(step)
+        first = self.tracing.steps.add(step)
         for name in matched.nodes:
-            self.values[name] = _of_call(number, positions)
+            self.values[name] = _of_call(first.step, positions)
 
     def _node(self, node: Node) -> None:
         node = idioms.replaced(node, self.graph.nodes)
         inputs = [self.value(output) for output in node.inputs]
         self.values[node.name] = self._emit(node, inputs)
 
-    def _emit(self, node: Node, inputs: list[Value]) -> Callable[[Output], Value]:
+    def _emit(self, node: Node, inputs: list[ir.Value]) -> Callable[[Output], ir.Value]:
         """Add the steps of a node; return a function from its outputs to values."""
-        steps, specs = self.tracing.steps, self.tracing.specs
+        steps = self.tracing.steps
         if node.op == "Const":
-            return _always(Constant(node.attributes["value"]))
+            return _always(ir.Constant(node.attributes["value"]))
         if node.op in PASSING and inputs:
             return _each(inputs)
         if node.op in CALLS:
@@ -165,16 +136,14 @@ class _FunctionCall:
         if node.op in CONDITIONS + CASES:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
-            add, traced = self.tracing.add, self.tracing.traced
-            loop_inputs = self.tracing.frozen.of_loop(node.name, inputs, add)
-            results = recurrent.results(node, loop_inputs, traced, steps, specs, add)
+            loop_inputs = self.tracing.frozen.of_loop(node.name, inputs, steps)
+            results = recurrent.results(self._loop(node, loop_inputs))
             if results is None:
                 results = unrolling.unrolled(node, inputs, self._called)
             if results is not None:
                 return _each(results)
         if node.op in cudnn_calls.OPS:
-            add, traced = self.tracing.add, self.tracing.traced
-            ends = cudnn_calls.results(node, inputs, traced, steps, specs, add)
+            ends = cudnn_calls.results(self._loop(node, inputs))
             if ends is not None:
                 return lambda output: ends[output.output]
         looked_up = self.tracing.tables.look_up(node, inputs, steps)
@@ -183,36 +152,35 @@ class _FunctionCall:
         inputs = self.tracing.tables.numbered(inputs)
         refuse_resources(inputs, self.tracing.traced)
         if node.op.startswith("TensorList") and inputs:
-            item = unrolling.of_list(node, inputs, self.tracing.add)
+            item = unrolling.of_list(node, inputs, steps)
             if item is not None:
                 return _always(item)
-        op = OF_VARIABLES.get(node.op, node.op)
         tensors = (
             value
             for value in inputs
-            if not isinstance(value, TensorList | UnstackedTensor)
+            if not isinstance(value, ir.TensorList | ir.UnstackedTensor)
         )
-        return self._op(OpStep(node.name, op, node.attributes, tuple(tensors)))
+        return self._op(ir.OpStep(node.name, node.op, node.attributes, tuple(tensors)))
 
-    def _op(self, step: OpStep) -> Callable[[Output], Value]:
+    def _op(self, step: ir.OpStep) -> Callable[[Output], ir.Value]:
         """Return the outputs of an op, which is a step unless all are constants."""
         data = self._data(step) or []
         number = -1
         if not data or any(map(has_dims, data)):
-            number = self.tracing.add(step)
-            results = (StepOutput(number, position) for position in range(len(data)))
+            number = self.tracing.steps.add(step).step
+            results = (ir.StepOutput(number, position) for position in range(len(data)))
             self.tracing.data.update(zip(results, data, strict=True))
         _, form = table.NODES.get(step.op, (None, None))
 
-        def value(output: Output) -> Value:
+        def value(output: Output) -> ir.Value:
             position = output.position if form is None else form.position(*output[1:])
             if not data or has_dims(data[position]):
-                return StepOutput(number, position)
-            return Constant(data[position])
+                return ir.StepOutput(number, position)
+            return ir.Constant(data[position])
 
         return value
 
-    def _data(self, step: OpStep) -> list[Any] | None:
+    def _data(self, step: ir.OpStep) -> list[Any] | None:
         """Evaluate an op on constants and sizes; return None if it takes a tensor.
 
         A size that is not known is a dimension: `x.shape[1:]` may be a constant.
@@ -222,7 +190,7 @@ class _FunctionCall:
             sizes = unrolling.shape_of(step.inputs[0], tracing.steps, tracing.specs)
             return None if sizes is None else [dims.sizes(sizes, str(step.inputs[0]))]
         values = [
-            value.value if isinstance(value, Constant) else tracing.data.get(value)
+            value.value if isinstance(value, ir.Constant) else tracing.data.get(value)
             for value in step.inputs
         ]
         if step.op not in table.NODES or any(value is None for value in values):
@@ -230,44 +198,41 @@ class _FunctionCall:
         constants = {str(i): value for i, value in enumerate(values)}
         node = {"op": step.op, "attr": step.attributes}
         builds = late.refused() if any(map(has_dims, values)) else nullcontext()
-        try:
-            with builds:
-                result = node_def.call(node, (), constants)
-        except LimitError:
-            raise
-        except UNEXPECTED:
-            return None
-        return [*result] if isinstance(result, tuple) else [result]
+        with attempt(*UNEXPECTED), builds:
+            result = node_def.call(node, (), constants)
+            return [*result] if isinstance(result, tuple) else [result]
+        return None
 
     def _chosen(
-        self, node: Node, condition: Value, inputs: Sequence[Value]
-    ) -> list[Value]:
+        self, node: Node, condition: ir.Value, inputs: Sequence[ir.Value]
+    ) -> list[ir.Value]:
         """Return the outputs of the branch of a condition, or a choice between all."""
-        if isinstance(condition, Constant):
+        if isinstance(condition, ir.Constant):
             return self._called(branch(node, condition.value), inputs)
         *others, limit = (self._called(name, inputs) for name in branches(node))
-
-        def add(op: str, *values: Value) -> StepOutput:
-            return StepOutput(self.tracing.add(OpStep(node.name, op, {}, values)))
-
+        add = functools.partial(self.tracing.steps.op, node.name)
         for number, one in reversed([*enumerate(others)]):
             is_one = condition
             if node.op in CASES:
-                is_one = add("Equal", condition, Constant(np.int32(number)))
+                is_one = add("Equal", condition, ir.Constant(np.int32(number)))
             pairs = zip(one, limit, strict=True)
             limit = [add("SelectV2", is_one, *pair) for pair in pairs]
         return limit
 
-    def _called(self, name: object, inputs: Sequence[Value]) -> list[Value]:
+    def _loop(self, node: Node, inputs: Sequence[ir.Value]) -> Loop:
+        tracing = self.tracing
+        return Loop(node, inputs, tracing.traced, tracing.steps, tracing.specs)
+
+    def _called(self, name: object, inputs: Sequence[ir.Value]) -> list[ir.Value]:
         return self.tracing.follow(str(name), inputs, self.depth + 1)
 
 
-def _always(value: Value) -> Callable[[Output], Value]:
+def _always(value: ir.Value) -> Callable[[Output], ir.Value]:
     return lambda output: value
 
 
-def _each(values: Sequence[Value]) -> Callable[[Output], Value]:
-    def value(output: Output) -> Value:
+def _each(values: Sequence[ir.Value]) -> Callable[[Output], ir.Value]:
+    def value(output: Output) -> ir.Value:
         if not 0 <= output.position < len(values):
             raise LegacyModelError(f"corrupt: {output.node!r} has no output {output}.")
         return values[output.position]
@@ -275,18 +240,20 @@ def _each(values: Sequence[Value]) -> Callable[[Output], Value]:
     return value
 
 
-def _of_call(number: int, positions: Mapping[Output, int]) -> Callable[[Output], Value]:
-    def value(output: Output) -> Value:
+def _of_call(
+    number: int, positions: Mapping[Output, int]
+) -> Callable[[Output], ir.Value]:
+    def value(output: Output) -> ir.Value:
         if output in positions:
-            return StepOutput(number, positions[output])
-        return Constant(np.float32(0))  # a loss, which the layer itself adds
+            return ir.StepOutput(number, positions[output])
+        return ir.Constant(np.float32(0))  # a loss, which the layer itself adds
 
     return value
 
 
-def refuse_resources(values: Iterable[Value], traced: TracedFunctions) -> None:
+def refuse_resources(values: Iterable[ir.Value], traced: TracedFunctions) -> None:
     """Raise an error if a value is a table, which only a lookup layer can take."""
-    if any(isinstance(value, Resource) for value in values):
+    if any(isinstance(value, ir.Resource) for value in values):
         layers = traced.layers.values()
         named = [layer.name for layer in layers if layer.class_name in configs.LOOKUPS]
         raise LegacyModelError(

@@ -7,7 +7,7 @@ that the layer replaces, such as the two reshapes of a `tf.tensordot`.
 from collections.abc import Sequence
 
 from keras_policies.legacy.guards import limits
-from keras_policies.legacy.plan.reconstruction import layer_rules, recurrent_calls
+from keras_policies.legacy.plan.reconstruction import ir, layer_rules, recurrent_calls
 from keras_policies.legacy.plan.reconstruction.def_use import (
     OUTPUT,
     Owner,
@@ -18,31 +18,19 @@ from keras_policies.legacy.plan.reconstruction.def_use import (
     is_zero,
 )
 from keras_policies.legacy.plan.reconstruction.layer_rules import LayerMatch
-from keras_policies.legacy.plan.reconstruction.steps import (
-    CallStep,
-    Constant,
-    LayerSpec,
-    OpStep,
-    Step,
-    StepOutput,
-    Value,
-    constant,
-    inputs_of,
-    is_op,
-    op_of,
-)
 
-ADDITIONS = "Add", "AddV2", "BiasAdd"
 ROWS = 1, -3  # the axis of the rows of images
 
 
-def replaced(uses: Uses) -> tuple[list[Step | StepOutput], dict[int, LayerSpec]]:
+def replaced(
+    uses: Uses,
+) -> tuple[list[ir.Step | ir.StepOutput], dict[int, ir.LayerSpec]]:
     """Return the steps with calls of layers in them, and Embeddings by variable.
 
     Steps that are part of a layer become the result of its call.
     """
-    steps: list[Step | StepOutput] = [*uses.steps]
-    tables: dict[int, LayerSpec] = {}
+    steps: list[ir.Step | ir.StepOutput] = [*uses.steps]
+    tables: dict[int, ir.LayerSpec] = {}
     for variable, used in uses.of.items():
         matches = [_layer_for(use, uses) for use in used]
         match = _chosen(matches)
@@ -56,11 +44,11 @@ def replaced(uses: Uses) -> tuple[list[Step | StepOutput], dict[int, LayerSpec]]
         for number, *_ in used:
             tensor, end = _ends(number, uses, match)
             if bias is not None:
-                steps[bias.step] = StepOutput(number)
-            steps[end] = StepOutput(number)
-            steps[number] = CallStep(spec, tensor)
+                steps[bias.step] = ir.StepOutput(number)
+            steps[end] = ir.StepOutput(number)
+            steps[number] = ir.CallStep(spec, tensor)
     for number, old in enumerate(uses.steps):
-        if steps[number] is old and is_op(old, "Conv2D"):
+        if steps[number] is old and ir.is_op(old, "Conv2D"):
             _dilate(old, number, uses, steps)
     for number, step in recurrent_calls.replaced(uses).items():
         steps[number] = step
@@ -68,7 +56,7 @@ def replaced(uses: Uses) -> tuple[list[Step | StepOutput], dict[int, LayerSpec]]
 
 
 def _dilate(
-    step: OpStep, number: int, uses: Uses, steps: list[Step | StepOutput]
+    step: ir.OpStep, number: int, uses: Uses, steps: list[ir.Step | ir.StepOutput]
 ) -> None:
     """Let a convolution with a kernel that is computed do what the blocks around it do.
 
@@ -78,7 +66,7 @@ def _dilate(
     value, last = row or (step.inputs[0], number)
     blocks = _blocks((value, last), uses)
     is_last = step.attributes.get("data_format", "NHWC") == "NHWC"
-    if blocks is None or not is_last or not isinstance(value, StepOutput):
+    if blocks is None or not is_last or not isinstance(value, ir.StepOutput):
         return
     if len(uses.users[value]) > 1:
         return
@@ -87,23 +75,23 @@ def _dilate(
         "dilations": [*([1] if row is None else [1, 1]), *rates, 1],
         "padding": "SAME" if any(zeros) else "VALID",
     }
-    steps[value.step] = OpStep(f"{step.name}_input", "Identity", {}, (tensor,))
+    steps[value.step] = ir.OpStep(f"{step.name}_input", "Identity", {}, (tensor,))
     attributes = {**step.attributes, **changed}
-    steps[number] = OpStep(step.name, step.op, attributes, step.inputs)
-    steps[end] = StepOutput(last)
+    steps[number] = ir.OpStep(step.name, step.op, attributes, step.inputs)
+    steps[end] = ir.StepOutput(last)
 
 
 def _layer_for(use: Use, uses: Uses) -> LayerMatch | None:
     """Return the layer that a step with a variable is, or None."""
     step = None if use.step == OUTPUT else uses.steps[use.step]
-    if not isinstance(step, OpStep):
+    if not isinstance(step, ir.OpStep):
         return None
     if step.op == "GatherV2" and not is_zero(step.inputs[2]):
         return None  # an Embedding looks up along the first axis
     match = layer_rules.layer_for(step, use.position, use.read.shape)
     if match is None or step.inputs[match.tensor] in uses.reads:
         return None
-    is_constant = isinstance(step.inputs[match.tensor], Constant)
+    is_constant = isinstance(step.inputs[match.tensor], ir.Constant)
     if is_constant and match.class_name != "Embedding":
         return None
     is_row = _row(use.step, uses) is not None and match.class_name == "Conv2D"
@@ -125,7 +113,7 @@ def _chosen(matches: Sequence[LayerMatch | None]) -> LayerMatch | None:
 
 def _layer_spec(
     match: LayerMatch, read: Read, bias: Use | None, owner: Owner
-) -> LayerSpec:
+) -> ir.LayerSpec:
     config = dict(match.config)
     shape = read.shape[-3:] if match.class_name == "Conv1D" else read.shape
     weights = [(match.path, read.variable, shape)]
@@ -138,7 +126,7 @@ def _layer_spec(
     if bias is not None:
         variables["bias"] = bias.read.variable
     config |= owner.config(dtype_of(read, owner), **variables)
-    return LayerSpec(
+    return ir.LayerSpec(
         owner.label(read.variable), match.class_name, config, tuple(weights)
     )
 
@@ -146,11 +134,11 @@ def _layer_spec(
 def _bias(use: Use, uses: Uses, match: LayerMatch) -> Use | None:
     """Return the use of a variable that is added to the result of a layer, or None."""
     _, end = _ends(use.step, uses, match)
-    users = uses.users[StepOutput(end)]
+    users = uses.users[ir.StepOutput(end)]
     if match.units is None or len(users) != 1 or users[0] == OUTPUT:
         return None
     step, trainable = uses.steps[users[0]], uses.owner.trainable
-    if not isinstance(step, OpStep) or step.op not in ADDITIONS:
+    if not isinstance(step, ir.OpStep) or step.op not in layer_rules.ADDITIONS:
         return None
     is_last = match.config.get("data_format") != "channels_first"
     expected = (match.units,), use.read.is_cast, use.read.variable in trainable
@@ -161,7 +149,7 @@ def _bias(use: Use, uses: Uses, match: LayerMatch) -> Use | None:
     return None
 
 
-def _ends(number: int, uses: Uses, match: LayerMatch) -> tuple[Value, int]:
+def _ends(number: int, uses: Uses, match: LayerMatch) -> tuple[ir.Value, int]:
     """Return the input of a layer call, and the last step that the layer replaces."""
     ends = _ends_of_op(number, uses, match)
     blocks = _blocks(ends, uses)
@@ -170,42 +158,42 @@ def _ends(number: int, uses: Uses, match: LayerMatch) -> tuple[Value, int]:
 
 
 def _blocks(
-    ends: tuple[Value, int], uses: Uses
-) -> tuple[Value, int, list[int], list[int]] | None:
+    ends: tuple[ir.Value, int], uses: Uses
+) -> tuple[ir.Value, int, list[int], list[int]] | None:
     """Return the parts of a dilated `tf.nn.convolution`, or None.
 
     SpaceToBatchND, Conv2D, BatchToSpaceND -> the input, the last step, the rates, and
     the zeros in front of each axis.
     """
-    users = uses.users[StepOutput(ends[1])]
-    before = op_of(ends[0], uses.steps)
-    if len(users) != 1 or users[0] == OUTPUT or not is_op(before, "SpaceToBatchND"):
+    users = uses.users[ir.StepOutput(ends[1])]
+    before = ir.op_of(ends[0], uses.steps)
+    if len(users) != 1 or users[0] == OUTPUT or not ir.is_op(before, "SpaceToBatchND"):
         return None
     after = uses.steps[users[0]]
-    zeros, rates = _starts(before.inputs[2], uses.steps), constant(before.inputs[1])
-    if zeros is None or rates is None or not is_op(after, "BatchToSpaceND"):
+    zeros, rates = _starts(before.inputs[2], uses.steps), ir.constant(before.inputs[1])
+    if zeros is None or rates is None or not ir.is_op(after, "BatchToSpaceND"):
         return None
-    undone = constant(after.inputs[1])
+    undone = ir.constant(after.inputs[1])
     is_same = undone is not None and undone.tolist() == rates.tolist()
     return (before.inputs[0], users[0], rates.tolist(), zeros) if is_same else None
 
 
-def _starts(value: Value, steps: Sequence[Step]) -> list[int] | None:
+def _starts(value: ir.Value, steps: Sequence[ir.Step]) -> list[int] | None:
     """Return the first column of a matrix if it is constant, or None."""
-    array, step = constant(value), op_of(value, steps)
+    array, step = ir.constant(value), ir.op_of(value, steps)
     if array is not None:
         return array[:, 0].tolist() if array.ndim == 2 else None
     if step is not None and step.op in ("Identity", "StridedSlice"):
         return _starts(step.inputs[0], steps)  # all rows of it: a row for each rate
-    if not is_op(step, "Pack"):
+    if not ir.is_op(step, "Pack"):
         return None
-    rows = [op_of(row, steps) for row in step.inputs]
-    firsts = [constant(row.inputs[0]) for row in rows if is_op(row, "Pack")]
+    rows = [ir.op_of(row, steps) for row in step.inputs]
+    firsts = [ir.constant(row.inputs[0]) for row in rows if ir.is_op(row, "Pack")]
     starts = [int(first) for first in firsts if first is not None and first.size == 1]
     return starts if len(starts) == len(rows) else None
 
 
-def _ends_of_op(number: int, uses: Uses, match: LayerMatch) -> tuple[Value, int]:
+def _ends_of_op(number: int, uses: Uses, match: LayerMatch) -> tuple[ir.Value, int]:
     """Return the same as `_ends`, without a dilation around the op.
 
     `tf.tensordot` and `K.dot` reshape a tensor to a matrix, multiply it, and give the
@@ -214,18 +202,19 @@ def _ends_of_op(number: int, uses: Uses, match: LayerMatch) -> tuple[Value, int]
     row = _row(number, uses) if match.class_name == "Conv1D" else None
     if row is not None:
         return row
-    step, users = op_of(StepOutput(number), uses.steps), uses.users[StepOutput(number)]
+    output = ir.StepOutput(number)
+    step, users = ir.op_of(output, uses.steps), uses.users[output]
     if step is None or step.op != "MatMul" or len(users) != 1:
-        return inputs_of(uses.steps[number])[match.tensor], number
+        return ir.inputs_of(uses.steps[number])[match.tensor], number
     as_it_is = step.inputs[0], number
-    last = None if users[0] == OUTPUT else op_of(StepOutput(users[0]), uses.steps)
-    before = op_of(step.inputs[0], uses.steps)
-    if not (is_op(last, "Reshape") and is_op(before, "Reshape")):
+    last = None if users[0] == OUTPUT else ir.op_of(ir.StepOutput(users[0]), uses.steps)
+    before = ir.op_of(step.inputs[0], uses.steps)
+    if not (ir.is_op(last, "Reshape") and ir.is_op(before, "Reshape")):
         return as_it_is
     tensor = before.inputs[0]
-    transposed = op_of(tensor, uses.steps)
-    if is_op(transposed, "Transpose"):
-        order = constant(transposed.inputs[1])
+    transposed = ir.op_of(tensor, uses.steps)
+    if ir.is_op(transposed, "Transpose"):
+        order = ir.constant(transposed.inputs[1])
         if order is None or order.tolist() != [*range(order.size)]:
             return as_it_is
         tensor = transposed.inputs[0]
@@ -233,28 +222,31 @@ def _ends_of_op(number: int, uses: Uses, match: LayerMatch) -> tuple[Value, int]
     return (tensor, users[0]) if is_same else as_it_is
 
 
-def _row(number: int, uses: Uses) -> tuple[Value, int] | None:
+def _row(number: int, uses: Uses) -> tuple[ir.Value, int] | None:
     """If a Conv2D is a Conv1D in disguise, return its input and its last step.
 
     ExpandDims, Conv2D, Squeeze -> the 3-D input, and the Squeeze. None otherwise.
     """
-    step, users = op_of(StepOutput(number), uses.steps), uses.users[StepOutput(number)]
+    output = ir.StepOutput(number)
+    step, users = ir.op_of(output, uses.steps), uses.users[output]
     if step is None or len(users) != 1 or users[0] == OUTPUT:
         return None
-    before, last = op_of(step.inputs[0], uses.steps), uses.steps[users[0]]
-    if not (is_op(before, "ExpandDims") and is_op(last, "Squeeze")):
+    before, last = ir.op_of(step.inputs[0], uses.steps), uses.steps[users[0]]
+    if not (ir.is_op(before, "ExpandDims") and ir.is_op(last, "Squeeze")):
         return None
-    axis = constant(before.inputs[1])
+    axis = ir.constant(before.inputs[1])
     squeezed = [*(last.attributes.get("squeeze_dims") or ())]
     is_row = axis is not None and axis.tolist() in ROWS and squeezed in ([1], [-3])
     return (before.inputs[0], users[0]) if is_row else None
 
 
-def _has_sizes_of(value: Value, tensors: set[Value], steps: Sequence[Step]) -> bool:
+def _has_sizes_of(
+    value: ir.Value, tensors: set[ir.Value], steps: Sequence[ir.Step]
+) -> bool:
     """Return whether a value is computed from the shape of one of some tensors."""
     waiting, seen = [value], {value}
     while waiting and len(seen) < limits.SIZE_STEPS:
-        step = op_of(waiting.pop(), steps)
+        step = ir.op_of(waiting.pop(), steps)
         if step is None:
             continue
         if step.op == "Shape" and step.inputs[0] in tensors:

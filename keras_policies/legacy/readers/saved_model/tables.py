@@ -41,21 +41,13 @@ class Tables:
         self._objects = objects
         self._children = objects.graph.children
 
-    def read(self, layer: int) -> tuple[list[Any], list[Any] | None] | None:
-        """Return the content of a lookup layer's table, or None.
-
-        It is `(keys, values)`, two lists of ints or bytes; or `(lines, None)`, the
-        lines of a file, each a token.
-        """
+    def read(self, layer: int) -> Table | list[bytes] | None:
+        """Return a lookup layer's table, or the lines of its file, each a token."""
         for edge in INNER_LAYERS:
             layer = self._children[layer].get(edge, layer)
         edges = self._children[layer]
         table = next((edges[name] for name in TABLES if name in edges), None)
-        content = None if table is None else self._content(table, "iO")
-        if isinstance(content, Table):
-            keys, values = (part.reshape(-1).tolist() for part in content)
-            return keys, values
-        return None if content is None else (content, None)
+        return None if table is None else self._content(table, "iO")
 
     def numbers(self) -> dict[int, int]:
         """Return the numbers of all tables, `{number: number}`."""
@@ -208,9 +200,9 @@ def tokens_by_layer(objects: SavedObjects) -> dict[str, dict[int, Any]]:
     for path, node in graph.walk(0, graph.inner_layers, lookups):
         if node in lookups and path not in tokens:
             with located(layer=path):
-                table = tables.read(node)
-                if table is not None:
-                    tokens[path] = _by_index(graph, node, *table)
+                content = tables.read(node)
+                if content is not None:
+                    tokens[path] = _by_index(graph, node, content)
     return tokens
 
 
@@ -223,14 +215,15 @@ def _is_lookup(graph: ObjectGraph, node: int) -> bool:
 
 
 def _by_index(
-    graph: ObjectGraph, node: int, keys: list[Any], values: list[Any] | None
+    graph: ObjectGraph, node: int, content: Table | list[bytes]
 ) -> dict[int, Any]:
     """Return `{index: token}` from what `Tables.read` returns for a layer."""
     config = graph.metadata[node].get("config")
     config = config if isinstance(config, dict) else {}
-    if values is None:  # the lines of a file
+    if isinstance(content, list):
         start = len(configs.special_tokens(_class_name(graph, node), config))
-        return dict(enumerate(keys, start))
+        return dict(enumerate(content, start))
+    keys, values = (part.reshape(-1).tolist() for part in content)
     tokens, indices = (values, keys) if config.get("invert") else (keys, values)
     by_index = dict(zip(indices, tokens, strict=False))
     are_numbers = all(isinstance(index, int) for index in indices)

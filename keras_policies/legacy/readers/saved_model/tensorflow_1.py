@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.errors import LegacyModelError, attempt
 from keras_policies.legacy.base.traced_functions import (
     NO_CLASS,
     ConcreteFunction,
@@ -101,12 +101,9 @@ class _Signatures:
 
     def _trace(self, name: str) -> ConcreteFunction:
         """Return the trace of a signature; it has no captures if it is refused."""
-        try:
+        captured: list[Output] = []
+        with attempt(LegacyModelError):  # raised again when the function is looked up
             _, captured = self.made(name)
-        except LimitError:
-            raise
-        except LegacyModelError:  # is raised again when the function is looked up
-            captured = []
         inputs, outputs = (
             {key: spec for key, (_, spec) in tensors.items()}
             for tensors in self._tensors(name)

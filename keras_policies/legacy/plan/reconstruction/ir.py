@@ -1,4 +1,7 @@
-"""The steps of a traced function: the form between its nodes and Keras layers."""
+"""The steps of a traced function: the form between its nodes and Keras layers.
+
+Modules import it as a whole: `ir` is the intermediate representation of compilers.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -85,21 +88,17 @@ Value: TypeAlias = (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LayerSpec:
-    """A layer that a program calls, perhaps several times.
-
-    Args:
-        config: as tf.keras would write it, without the name.
-        weights: `(path of the variable from the layer, its number, its shape)`; the
-            shape is None if it is that of the variable.
-        number: of the traced layer that it is; None if it was found in the steps.
-        tensors: how many tensors in a list it takes if its class is missing, else None.
-    """
+    """A layer that a program calls, perhaps several times."""
 
     name: str
     class_name: str
-    config: Config
+    config: Config  # as tf.keras would write it, without the name
+    # `(path of the variable from the layer, its number, its shape)`; the shape is None
+    # if it is that of the variable.
     weights: tuple[tuple[str, int, tuple[int, ...] | None], ...] = ()
+    # Of the traced layer that it is; None if it was found in the steps.
     number: int | None = None
+    # How many tensors in a list it takes if its class is missing, else None.
     tensors: int | None = None
 
 
@@ -124,6 +123,23 @@ class CallStep:
 
 
 Step: TypeAlias = OpStep | CallStep
+
+
+class Steps(list[Step]):
+    """The steps of a function, to which others are added."""
+
+    def add(self, step: Step) -> StepOutput:
+        """Add a step; return its first output."""
+        self.append(step)
+        return StepOutput(len(self) - 1)
+
+    def op(self, name: str, op: str, *inputs: Value, **attributes: Any) -> StepOutput:
+        """Add the call of an op; return its first output."""
+        return self.add(OpStep(name, op, attributes, inputs))
+
+
+# The steps of a function, and its outputs, followed by its losses.
+Followed: TypeAlias = tuple[list[Step], list[Value]]
 
 
 def mapped(function: Callable[[Value], Any], nest: Nest) -> Nest:
@@ -157,6 +173,12 @@ def is_op(step: Step | None, op: str) -> TypeGuard[OpStep]:
 def constant(value: Value) -> Array | None:
     """Return the array of a constant, or None."""
     return np.asarray(value.value) if isinstance(value, Constant) else None
+
+
+def items(value: Value) -> list[Any] | None:
+    """Return the items of a constant in one list, or None."""
+    array = constant(value)
+    return None if array is None else array.reshape(-1).tolist()
 
 
 def same(first: Any, second: Any) -> bool:
