@@ -93,7 +93,10 @@ CAUSAL = {"causal": "use_causal_mask"}
 OF_CALLS = {"Attention": CAUSAL, "AdditiveAttention": CAUSAL}
 
 # Settings that changed training and that Keras 3 does not have.
-LEFT_OUT = {"BatchNormalization": {"renorm": "the batch renormalization"}}
+LEFT_OUT = {
+    "BatchNormalization": {"renorm": "the batch renormalization"},
+    "SimpleRNN": {"activity_regularizer": "the activity regularizer"},
+}
 
 # Class as it was written -> settings that Keras 2.1 did not record, with what it did.
 UNRECORDED = {"GRU": {"reset_after": False}}

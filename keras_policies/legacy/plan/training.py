@@ -29,6 +29,7 @@ CLASSES = {
 # Functions that have another name in Keras 3, by which it gets them.
 RENAMED_FUNCTIONS = {
     "keras.losses": {
+        "huber_loss": "huber",
         "kullback_leibler_divergence": "kl_divergence",
         "logcosh": "log_cosh",
     },
