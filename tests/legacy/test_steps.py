@@ -18,6 +18,7 @@ TOLD = {
     "2.4.4/ftrl": "the slots 'linear' of Ftrl: TensorFlow 2.4 multiplied them",
     "2.4.4/nadam": "the slow schedule of Nadam's momentum",
     "2.15.1/adafactor/model.keras": "the optimizer's state: the file holds none",
+    "activity_attention": "the activity regularizer of 'multi_head_attention'",
     "activity_simple_rnn": "the activity regularizer of 'bidirectional/simple_rnn'",
 }
 

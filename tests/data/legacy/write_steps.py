@@ -62,6 +62,15 @@ def both_ways_over_steps():
     return model
 
 
+def attention():
+    x = keras.Input((5, 4), name="x")
+    regularizer = regularizers.l1(0.2)
+    layer = layers.MultiHeadAttention(1, 2, activity_regularizer=regularizer)
+    model = keras.Model(x, layer(x, x))
+    model.compile(optimizers.SGD(0.1, momentum=0.9), "mse")
+    return model
+
+
 def active(units=2):
     return layers.Dense(units, activity_regularizer=regularizers.l1_l2(0.1, 0.3))
 
@@ -101,6 +110,7 @@ CASES = {
     "rows": rows,
 }
 if IS_NEW:
+    CASES["activity_attention"] = attention
     CASES["adafactor"] = lambda: dense(optimizers.Adafactor(0.1, clip_threshold=0.5))
     del CASES["huber_loss"]
 if tf.__version__.startswith("2.0"):
