@@ -108,6 +108,10 @@ CASES = {
         loss_weights={"out_1": 3.0},
     ),
     "rows": rows,
+    "unreduced": lambda: dense(
+        optimizers.SGD(0.1, momentum=0.5),
+        keras.losses.MeanSquaredError(reduction="none"),
+    ),
 }
 if IS_NEW:
     CASES["activity_attention"] = attention
