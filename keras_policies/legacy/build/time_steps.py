@@ -12,7 +12,8 @@ import keras
 from keras_policies import keras_internals
 
 SCALED = "L1", "L2", "L1L2"
-IN_MODEL = 2.0  # TensorFlow trained with losses in a wrapped model twice, from 2.1 on
+# TensorFlow 2.0 and 2.1 trained by the losses in a wrapped model once, later twice.
+IN_MODEL = 2.0
 
 
 def restore(model: keras.Model, release: tuple[float, float]) -> Iterator[str]:
@@ -25,7 +26,7 @@ def restore(model: keras.Model, release: tuple[float, float]) -> Iterator[str]:
                 continue
             steps = (wrapper.get_build_config() or {}).get("input_shape", (None, None))
             is_in_model = isinstance(wrapper.layer, keras.Model)
-            factor = IN_MODEL if is_in_model and release > (2, 0) else 1.0
+            factor = IN_MODEL if is_in_model and release > (2, 1) else 1.0
             regularizer = _scaled(layer.activity_regularizer, factor, steps[1])
             if regularizer is None:
                 yield f"the activity regularizer of {layer.name!r} in {wrapper.name!r}"
