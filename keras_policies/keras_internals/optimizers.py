@@ -102,11 +102,15 @@ def slots(
 
     `name` is one of `slot_names(optimizer)`. Keras: src/optimizers/*.py keep the slots
     in lists, which are empty or missing where a setting, such as a momentum of 0, makes
-    them useless.
+    them useless. The lists of Adafactor have placeholders, which are not listed.
     """
     slot_variables = getattr(optimizer, _attributes(optimizer)[name], None) or ()
-    updated = map(id, optimizer._trainable_variables)
-    return dict(zip(updated, slot_variables, strict=False))
+    pairs = zip(optimizer._trainable_variables, slot_variables, strict=False)
+    return {
+        id(variable): slot
+        for variable, slot in pairs
+        if len(slot.shape) or not len(variable.shape)
+    }
 
 
 @needs(SLOTS_OF_OPTIMIZERS)

@@ -56,6 +56,7 @@ SLOTS = {
         "average_gradient": "_average_gradients",
     },
     "Adam": {"m": "_momentums", "v": "_velocities", "vhat": "_velocity_hats"},
+    "Adafactor": {"r": "_r", "c": "_c", "v": "_v"},
     "Adagrad": {"accumulator": "_accumulators"},
     "Adadelta": {
         "accum_grad": "_accumulated_grads",

@@ -47,6 +47,7 @@ def opened(path):
     }
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="(?s).*schedule of Nadam")
         model = load_model(path)
     if len(model.inputs) == 1:
         (recorded["x"],) = recorded["x"]

@@ -142,6 +142,7 @@ def test_every_layer_of_the_corpus_has_its_policy_as_a_plain_one(path):
         assert layer.trainable == recorded["trainable"]
 
 
+@pytest.mark.filterwarnings("ignore:(?s).*schedule of Nadam")
 @pytest.mark.parametrize("path", more())
 def test_more_models_predict_what_was_recorded(path):
     model = opened(path)

@@ -23,6 +23,7 @@ from keras_policies.legacy.build import (
     made_in_code,
     masks,
     own_classes,
+    time_steps,
 )
 from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.programs import BuiltLayers
@@ -77,12 +78,14 @@ def build(
             different = made_in_code.restore_policies(model, traced, policy_of)
             _make_policies_plain(model, plan.policy)
         always = compiling.overridden(legacy, training=True)
+        release = masks.release(legacy.written_by)
+        regularized = [*time_steps.restore(model, release)]
         unused = (
             f"{name!r}, whose result is used by its shape alone"
             for name in built.unused
         )
         of_file = *legacy.not_converted, *plan.report.not_converted
-        not_converted = [*of_file, *unused, *added, *always]
+        not_converted = [*of_file, *unused, *added, *always, *regularized]
         if not plan.reconstruction.copied:  # or it is told already
             not_converted += _untied(pairs)
         if compile:

@@ -27,6 +27,9 @@ from keras_policies.legacy.plan.plan import Plan
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
 
 COMPARES_LARGEST = 2, 2  # the first TensorFlow whose `accuracy` does, whatever the loss
+CLIPS = 2, 2  # the first whose `fit` obeys clipnorm and clipvalue
+SHRINKAGE = "l2_shrinkage_regularization_strength"
+MOVES_ROWS = "SGD", "RMSprop", "Adamax", "Adadelta"
 KEEPS_TRAINING = 3, 16  # the first Keras that obeys `training` in a graph
 OVERRIDING = {
     False: "when it trains (set trainable=False instead)",
@@ -53,12 +56,17 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     not_converted = [
         *objectives.not_converted,
         *overridden(plan.legacy, training=False),
+        *_trained_otherwise(model, plan.legacy),
     ]
     if has_lost_a_loss:  # or it would silently learn nothing, or something else
         not_converted.append("so the model is not compiled, as it lacks a loss")
     if optimizer is None or has_lost_a_loss:
         return not_converted
     weights = fitting.loss_weights if losses is not None else None
+    weights = _for_every_output(weights, outputs, 1.0)
+    is_nest = isinstance(losses, list | tuple | dict)
+    if isinstance(weights, list | tuple) and not is_nest:
+        losses = [losses] * len(weights)  # it is that of each output
     by_output = losses, weights, metrics, weighted_metrics
     if len(set(named)) < len(named):  # names would not tell the outputs apart
         by_output = (*(_by_position(nest, outputs) for nest in by_output),)
@@ -130,11 +138,13 @@ def _without_none(metrics: Any) -> Any:
     return metrics
 
 
-def _for_every_output(losses: Any, output_names: list[str]) -> Any:
-    """Return losses by output, with None for outputs that have none."""
-    if isinstance(losses, dict) and set(losses) < set(output_names):
-        return {name: losses.get(name) for name in output_names}
-    return losses
+def _for_every_output(
+    values: Any, output_names: list[str], absent: float | None = None
+) -> Any:
+    """Return losses or their weights by output, with `absent` where there is none."""
+    if isinstance(values, dict) and set(values) < set(output_names):
+        return {name: values.get(name, absent) for name in output_names}
+    return values
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
@@ -172,6 +182,34 @@ def overridden(legacy: LegacyModel, *, training: bool) -> list[str]:
     return [note] if fixed else []
 
 
+def _trained_otherwise(model: keras.Model, legacy: LegacyModel) -> Iterator[str]:
+    """Yield what optimizers up to TensorFlow 2.10, or named legacy, do otherwise."""
+    written = (legacy.training_config or {}).get("optimizer_config")
+    if not isinstance(written, dict):
+        return
+    optimizer, _, _ = training.unwrapped(written)
+    config = optimizer.get("config") or {}
+    name, since = str(optimizer.get("class_name")), masks.release(legacy.written_by)
+    if name == "Nadam" and {"decay", "schedule_decay"} & set(config):
+        yield "the slow schedule of Nadam's momentum: that of Keras 3 ends in 100 steps"
+    is_standalone = legacy.written_by.startswith("Keras") and since == (2, 0)
+    if is_standalone or "decay" not in config:
+        return
+    clipping = [key for key in ("clipnorm", "clipvalue") if config.get(key)]
+    if name == "Ftrl" and since == (2, 4) and config.get(SHRINKAGE):
+        yield "the slots 'linear' of Ftrl: TensorFlow 2.4 multiplied them by its rate"
+    if since < CLIPS and clipping:
+        yield f"that TensorFlow 2.0 and 2.1 ignored {clipping[0]}: Keras 3 obeys it"
+    is_moving = config.get("momentum", 1.0) and name in MOVES_ROWS
+    tables = (
+        layer.name
+        for layer in keras_internals.sublayers(model)
+        if isinstance(layer, keras.layers.Embedding) and layer.trainable_weights
+    )
+    for table in tables if is_moving else ():
+        yield f"that {name} moved only those rows of {table!r} that are in the batch"
+
+
 def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> list[str]:
     """Restore the model's optimizer; return what starts anew, and why."""
     optimizer, trainable = model.optimizer, model.trainable_variables
@@ -193,7 +231,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     steps = np.asarray(state.iterations, inner.iterations.dtype)
     inner.iterations.assign(backend.place(steps))
     if isinstance(inner, keras.optimizers.Nadam):
-        product = _nadam_product(inner.beta_1, state, state.iterations)
+        product = _nadam_product(inner.beta_1, state, len(trainable))
         keras_internals.nadam_product(inner).assign(product)
     return untrained
 
@@ -292,13 +330,14 @@ def _in_shape(slot: LegacySlot, shape: tuple[int, ...]) -> LegacySlot:
     return dataclasses.replace(slot, value=dataclasses.replace(slot.value, shape=shape))
 
 
-def _nadam_product(beta_1: float, state: LegacyOptimizerState, steps: int) -> float:
+def _nadam_product(beta_1: float, state: LegacyOptimizerState, updates: int) -> float:
     """Return the product of momenta that Nadam has reached.
 
-    Files of Keras 2.3 and of TensorFlow up to 2.10 record it; for others it is computed
-    by the formula (Dozat, 2016, and keras/src/optimizers/nadam.py).
+    Files of Keras 2.3, of TensorFlow up to 2.10, and SavedModels record it. For others
+    it is computed: the graph of TensorFlow 2.11 to 2.15 multiplied it again for each of
+    the `updates` of a step, one for each variable.
     """
     if state.momenta is not None:
         return state.momenta
-    powers = 0.96 ** np.arange(1, steps + 1)
-    return float(np.prod(beta_1 * (1 - 0.5 * powers)))
+    powers = 0.96 ** np.arange(1, (state.iterations or 0) + 1)
+    return float(np.prod(beta_1 * (1 - 0.5 * powers)) ** updates)

@@ -12,6 +12,7 @@ import keras
 from keras_policies.annotations import Config
 from keras_policies.legacy.base.configs import keras_object
 
+OF_WRAPPER = "name", "dtype", "activity_regularizer"
 KINDS = "Conv1D", "Conv2D", "Conv3D"
 # The id of a layer's config -> how many axes its input has too many.
 Axes = dict[int, int]
@@ -72,7 +73,8 @@ def with_wrappers(value: Any, extra_axes: Axes) -> Any:
         return value
     layer = {key: with_wrappers(item, extra_axes) for key, item in value.items()}
     for _ in range(extra_axes.get(id(value), 0)):
-        wrapper_config = {name: layer["config"].get(name) for name in ("name", "dtype")}
+        wrapper_config = {name: layer["config"].get(name) for name in OF_WRAPPER}
+        layer["config"].pop("activity_regularizer", None)  # the wrapper adds its loss
         inner = {key: layer[key] for key in keras_object(None, "", {})}
         wrapper = keras_object(
             "keras.layers", "TimeDistributed", {**wrapper_config, "layer": inner}

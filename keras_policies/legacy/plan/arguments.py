@@ -45,6 +45,9 @@ OF_BATCH_NORMALIZATION = {
     **_any_value("renorm", "renorm_clipping", "renorm_momentum", "fused"),
     **{"virtual_batch_size": (None,), "adjustment": (None,)},
 }
+OF_ATTENTION = _any_value(
+    *("query_shape", "key_shape", "value_shape", "activity_regularizer"),
+)
 OF_SPATIAL_DROPOUT = _any_value("trainable", "noise_shape")
 # See `layers_as_programs.locally_connected`.
 OF_LOCALLY_CONNECTED: Values = {
@@ -59,7 +62,7 @@ _DROPPED: tuple[tuple[str, Values], ...] = (
     ("SeparableConv1D SeparableConv2D", OF_CONVOLUTIONS),
     ("DepthwiseConv1D DepthwiseConv2D", {**OF_CONVOLUTIONS, "filters": ANY}),
     ("SpatialDropout1D SpatialDropout2D SpatialDropout3D", OF_SPATIAL_DROPOUT),
-    ("MultiHeadAttention", _any_value("query_shape", "key_shape", "value_shape")),
+    ("MultiHeadAttention", OF_ATTENTION),
     ("EinsumDense", OF_LOCALLY_CONNECTED),
     ("Embedding", {"input_length": ANY}),
     ("Identity", {"input_shape": ANY}),
@@ -93,7 +96,12 @@ CAUSAL = {"causal": "use_causal_mask"}
 OF_CALLS = {"Attention": CAUSAL, "AdditiveAttention": CAUSAL}
 
 # Settings that changed training and that Keras 3 does not have.
-LEFT_OUT = {"BatchNormalization": {"renorm": "the batch renormalization"}}
+LEFT_OUT = {
+    "BatchNormalization": {"renorm": "the batch renormalization"},
+    # Keras 3 adds the loss of each projection.
+    "MultiHeadAttention": {"activity_regularizer": "the activity regularizer"},
+    "SimpleRNN": {"activity_regularizer": "the activity regularizer"},
+}
 
 # Class as it was written -> settings that Keras 2.1 did not record, with what it did.
 UNRECORDED = {"GRU": {"reset_after": False}}

@@ -29,6 +29,7 @@ CLASSES = {
 # Functions that have another name in Keras 3, by which it gets them.
 RENAMED_FUNCTIONS = {
     "keras.losses": {
+        "huber_loss": "huber",
         "kullback_leibler_divergence": "kl_divergence",
         "logcosh": "log_cosh",
     },
@@ -54,6 +55,8 @@ LOSS_SCALE_OPTIMIZERS = (
 )
 # Settings of tf.keras optimizers that Keras 3 does not have.
 DROPPED = "decay", "is_legacy_optimizer", "jit_compile", "schedule_decay"
+# tf.keras trained by the sum of a loss that is not reduced, and showed a mean of it.
+REDUCTIONS = {"auto": "sum_over_batch_size", "none": "sum"}
 RENAMED = {"lr": "learning_rate"}
 SCHEDULES = "keras.optimizers.schedules"
 # Names by which Keras gets a loss or a metric, beside the public ones of its modules,
@@ -106,8 +109,8 @@ def keras_objective(module: str, written: Any) -> str | Config:
         class_name = CLASSES[function]
     if is_metric and isinstance(settings.get("dtype"), dict):
         settings["dtype"] = policies.variable_dtype(settings["dtype"])
-    if not is_metric and settings.get("reduction") == "auto":
-        settings["reduction"] = "sum_over_batch_size"
+    if not is_metric and settings.get("reduction") in REDUCTIONS:
+        settings["reduction"] = REDUCTIONS[settings["reduction"]]
     stock = {"class_name": class_name, "config": settings}
     return classes.object_in(module, stock)
 

@@ -202,10 +202,11 @@ def optimizer_state(
     inner = graph.children[optimizer].get("base_optimizer", optimizer)
     places = itertools.product((inner, optimizer), ("iter", "_iterations"))
     iterations = [_scalar(graph, *place) for place in places]
+    momenta = [_scalar(graph, inner, key) for key in ("momentum_cache", "_u_product")]
     return LegacyOptimizerState(
         iterations=next((item for item in iterations if item is not None), None),
         slots=tuple(slots) or tuple(_slots_by_name(graph, optimizer, weights)),
-        momenta=_scalar(graph, inner, "momentum_cache"),
+        momenta=next((item for item in momenta if item is not None), None),
         loss_scale=_scalar(graph, optimizer, "loss_scale", "current_loss_scale"),
         good_steps=_scalar(graph, optimizer, "loss_scale", "good_steps"),
     )
