@@ -41,7 +41,15 @@ functions(
     ("ones_like", "ones_like", "OnesLike"),
     v1=True,
 )
-functions("t clip_value_min clip_value_max", ("clip", "clip_by_value", "ClipByValue"))
+
+
+def _clipped(t: Any, low: Any, high: Any) -> Any:
+    if is_tensor(low) or is_tensor(high):  # ops.clip takes numbers
+        return ops.maximum(ops.minimum(t, high), low)
+    return ops.clip(t, low, high)
+
+
+functions("t clip_value_min clip_value_max", (_clipped, "clip_by_value", "ClipByValue"))
 functions(
     "input",
     (
