@@ -762,6 +762,18 @@ NN = {
 }
 
 IMAGES = {
+    "resize_v1_bicubic": (
+        [IMAGE],
+        lambda x: tf.compat.v1.image.resize_bicubic(x, [9, 5]),
+    ),
+    "resize_v1_bicubic_corners": (
+        [IMAGE],
+        lambda x: tf.compat.v1.image.resize_bicubic(x, [4, 13], align_corners=True),
+    ),
+    "resize_v1_area_corners": (
+        [IMAGE],
+        lambda x: tf.compat.v1.image.resize_area(x, [4, 11], align_corners=True),
+    ),
     "crop_and_resize_nearest": (
         [spec(5, 5, 1)],
         lambda x: tf.image.crop_and_resize(
