@@ -435,11 +435,14 @@ def _added(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _of_bits(name: str) -> Callable[..., Any]:
-    """Return a function of bits that takes numbers of Python, too."""
+    """Return a function of bits that takes numbers of Python, too: Keras does not."""
 
     def function(x: Any, y: Any) -> Any:
-        like = (x if is_tensor(x) else y).dtype
-        operands = (v if is_tensor(v) else np.asarray(v, like) for v in (x, y))
+        like = x if is_tensor(x) else y
+        operands = (
+            v if is_tensor(v) or np.ndim(v) else keras_ops.full_like(like, v)
+            for v in (x, y)
+        )
         return get_op(name)(*operands)
 
     return function
