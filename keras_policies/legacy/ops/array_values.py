@@ -363,10 +363,15 @@ def quantize_and_dequantize(
     return _straight(bounded, ops.multiply(whole, width))
 
 
+def _of_settings(inputs: Any, min: float, max: float, **settings: Any) -> Any:
+    """Quantize between numbers, which count as float32: halves depend on it."""
+    return fake_quantization(inputs, np.float32(min), np.float32(max), **settings)
+
+
 functions(
     "inputs min:float=-6.0 max:float=6.0 num_bits:int=8 narrow_range:bool=False",
     (
-        fake_quantization,
+        _of_settings,
         "quantization.fake_quant_with_min_max_args",
         "FakeQuantWithMinMaxArgs",
     ),

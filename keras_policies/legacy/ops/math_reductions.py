@@ -208,7 +208,8 @@ def _segment_max(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
     data, segment_ids = _lines(data, segment_ids)
     dtype = dtype_of(data)
     lowest = (ml_dtypes.finfo if "float" in dtype else np.iinfo)(dtype).min
-    if isinstance(num_segments, Dim):
+    is_other = is_integer_dtype(dtype) and dtype != "int32"  # torch gives others 0
+    if isinstance(num_segments, Dim) or is_other:
         return ops.max(_apart(data, segment_ids, num_segments, lowest), axis=1)
     largest = ops.segment_max(data, segment_ids, num_segments=num_segments)
     return ops.maximum(largest, np.asarray(lowest, dtype))

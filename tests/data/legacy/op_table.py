@@ -481,6 +481,17 @@ SLICES = {
     "where_zeros": ([X], lambda x: tf.where(tf.greater(x, 0), x, tf.zeros_like(x))),
     "where_keywords": ([X, X], lambda x, y: tf.where(x < 0, x=x, y=y)),
     "where_indices": ([X], lambda x: tf.where(x > 0)),
+    "fake_quant_of_halves": (
+        [LARGE],
+        lambda x: [
+            tf.quantization.fake_quant_with_min_max_args(x, -1, 1, 4),
+            tf.quantization.fake_quant_with_min_max_args(x),
+        ],
+    ),
+    "segment_max_of_bytes": (
+        [spec(4, dtype="int8", low=-9, high=10)],
+        lambda x: tf.math.unsorted_segment_max(x, tf.ones_like(x[:, 0], "int32"), 3),
+    ),
     "clip_by_tensor": (
         [X, X],
         lambda x, y: tf.clip_by_value(x, tf.minimum(y, 0.0), 0.5),
