@@ -44,9 +44,11 @@ functions(
 
 
 def _clipped(t: Any, low: Any, high: Any) -> Any:
-    if is_tensor(low) or is_tensor(high):  # ops.clip takes numbers
-        return ops.maximum(ops.minimum(t, high), low)
-    return ops.clip(t, low, high)
+    bounds = low, high
+    are_numbers = all(isinstance(x, np.ndarray) and not x.ndim for x in bounds)
+    if are_numbers and low <= high:  # ops.clip takes numbers
+        return ops.clip(t, low, high)
+    return ops.maximum(ops.minimum(t, high), low)
 
 
 functions("t clip_value_min clip_value_max", (_clipped, "clip_by_value", "ClipByValue"))
