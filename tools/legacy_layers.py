@@ -72,7 +72,6 @@ KNOWN = (
         "it lost `causal` in the config, and its own reload differs too",
     ),
     Known("RandomCrop.*(h5|keras)$", "refused", "Keras 3 crops only in training"),
-    Known("Resizing-bicubic", "ok|differs", "backends have their own kernels"),
     Known("MultiHeadAttention-sizes", "stock Keras", "key_dim is not value_dim", "jax"),
     Known("GRU-no_bias-mixed", "ok|stock Keras", "float16 turns into float32", "jax"),
     Known(
@@ -85,12 +84,6 @@ KNOWN = (
         "AveragePooling[23]D-same",
         "ok|differs",
         "stock Keras averages over repeated edges, too",
-        "torch",
-    ),
-    Known(
-        "UpSampling2D-lanczos|-lanczos.*(h5|keras)$",
-        "stock Keras: .*Lanczos",
-        "torch has no Lanczos kernel; Resizing of a SavedModel opens by its function",
         "torch",
     ),
     Known(

@@ -11,6 +11,8 @@
   an even length. TensorFlow counts no padding.
 - torch, Keras 3.15: `LayerNormalization` over neighbouring axes other than the last
   normalizes the last ones: `ops.layer_normalization` tells torch the sizes alone.
+- `LayerNormalization` (Keras 3.15) and `UnitNormalization` of whole numbers compute
+  with whole numbers, and give 0 and 1. tf.keras made them floating-point numbers first.
 
 Keras: src/backend/tensorflow/numpy.py, src/backend/torch/nn.py, src/ops/nn.py.
 """
@@ -104,15 +106,31 @@ def _padding(
     return widths
 
 
+def _floating(layer: keras.Layer, x: Any) -> Any:
+    """Return whole numbers in the dtype that a layer computes in."""
+    is_floating = keras.backend.is_float_dtype(keras.backend.standardize_dtype(x.dtype))
+    return x if is_floating else ops.cast(x, layer.compute_dtype)
+
+
+def normalize_whole_numbers() -> None:
+    """Let UnitNormalization take whole numbers."""
+
+    @instead_of(keras.layers.UnitNormalization, "call")
+    def call(stock: Function, self: keras.Layer, inputs: Any) -> Any:
+        return stock(self, _floating(self, inputs))
+
+
 def normalize_any_axes() -> None:
-    """Let LayerNormalization on torch normalize the axes that it was given."""
+    """Let LayerNormalization take whole numbers, and on torch any axes."""
+    is_torch = keras.backend.backend() == "torch"
 
     @instead_of(keras.layers.LayerNormalization, "call")
     def call(stock: Function, self: keras.Layer, inputs: Any) -> Any:
+        inputs = _floating(self, inputs)
         rank = len(inputs.shape)
         axes = sorted(axis % rank for axis in np.atleast_1d(self.axis).tolist())
         last = [*range(rank - len(axes), rank)]
-        if axes == last or getattr(self, "rms_scaling", False):
+        if not is_torch or axes == last or getattr(self, "rms_scaling", False):
             return stock(self, inputs)
         weights = self.gamma, self.beta
         inputs = ops.moveaxis(inputs, axes, last)
@@ -124,5 +142,6 @@ if keras.backend.backend() == "tensorflow":
     add_as_numpy()
 elif keras.backend.backend() == "torch":
     average_without_padding()
-    if hasattr(ops, "layer_normalization"):
-        normalize_any_axes()
+normalize_whole_numbers()
+if hasattr(ops, "layer_normalization"):
+    normalize_any_axes()

@@ -206,6 +206,15 @@ def test_converted_models_open_in_a_process_without_this_package(
     assert compared > 80
 
 
+def test_bits_of_a_number_open_in_plain_keras(folder, tmp_path):
+    path = folder / "2.15.1" / "bitwise_number"
+    opened(path / "model.h5").save(tmp_path / "new.keras")
+    stored = np.load(path / "expected.npz")
+    model = keras.models.load_model(tmp_path / "new.keras")
+    (found,) = legacy_files.called(model, stored["x_0"])
+    np.testing.assert_array_equal(found, stored["y_0"])
+
+
 def changed(folder, tmp_path, name, edit):
     """Return a copy of a case with its first op layer's config and nodes edited."""
     path = tmp_path / "model.h5"

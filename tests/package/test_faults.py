@@ -82,6 +82,23 @@ def test_layer_normalization_normalizes_the_axes_that_it_is_given(axes):
     np.testing.assert_allclose(found, wanted * gamma + beta, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "bool"])
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("LayerNormalization", [-0.998006, 0.998006]),  # ±0.5 / √(0.25 + 0.001)
+        ("UnitNormalization", [0, 0.707107]),
+    ],
+)
+def test_whole_numbers_are_normalized_as_floats(name, row, dtype):
+    layer = getattr(keras.layers, name)()
+    inputs = keras.Input((4,), dtype=dtype)
+    model = keras.Model(inputs, layer(inputs))
+    found = ops.convert_to_numpy(model(np.array([[0, 1, 0, 1]], dtype)))
+    np.testing.assert_allclose(found, [row * 2], atol=1e-5)
+    assert model.output.dtype == "float32"
+
+
 def test_a_sum_has_the_dtype_that_keras_gives_it():
     x, y = ops.ones((2, 3, 3), "float16"), ops.ones((3, 1), "float32")
     assert keras.backend.standardize_dtype(ops.add(x, y).dtype) == "float32"

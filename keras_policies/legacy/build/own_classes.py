@@ -17,7 +17,13 @@ from keras_policies import keras_internals
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.global_policy import policy_scope
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.build import explanations, extra_axes, masks, programs
+from keras_policies.legacy.build import (
+    explanations,
+    extra_axes,
+    masks,
+    programs,
+    whole_numbers,
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,7 +46,7 @@ class Maker:
         return instance
 
 
-StockMaker: TypeAlias = masks.Maker | extra_axes.Maker
+StockMaker: TypeAlias = masks.Maker | extra_axes.Maker | whole_numbers.Maker
 Makers: TypeAlias = dict[str, Maker | StockMaker | programs.Maker]
 
 
@@ -102,10 +108,10 @@ def with_makers(
 ) -> tuple[Config, Makers]:
     """Return a config that names a maker for some layers, and the makers by name.
 
-    Those are the user-defined layers, the stock ones that change masks,
-    convolutions, which note what they find in `extra`, and programs, which note it in
-    `built`. The names are new, since Keras prefers registered classes to those
-    of a scope. `policy` is the model's own, which its config does not record.
+    Those are the user-defined layers, the stock ones that change masks or round whole
+    numbers, convolutions, which note what they find in `extra`, and programs, which
+    note it in `built`. The names are new, since Keras prefers registered classes to
+    those of a scope. `policy` is the model's own, which its config does not record.
     """
     makers: Makers = {}
 
@@ -116,7 +122,7 @@ def with_makers(
             return value
         inner = {key: replaced(item) for key, item in value.items()}
         stock: StockMaker | None = masks.maker(value, written_in)
-        stock = stock or extra_axes.maker(value, extra)
+        stock = stock or extra_axes.maker(value, extra) or whole_numbers.maker(value)
         maker = programs.maker(value, built) or _own_maker(value) or stock
         if maker is None:
             return inner

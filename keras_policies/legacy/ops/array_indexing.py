@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.converters import DType, Lengths, Value, Values
-from keras_policies.legacy.ops.math_reductions import SEGMENTS
+from keras_policies.legacy.ops.math_reductions import SEGMENTS, descending
 from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, DimLike
@@ -206,7 +206,7 @@ def argsort(
 ) -> Value:
     """Return the positions that would sort along an axis."""
     if _is_descending(direction):
-        values = ops.negative(values)
+        return descending(values, axis)
     return ops.cast(ops.argsort(values, axis=axis), "int32")
 
 

@@ -37,7 +37,17 @@ functions(
     ("ones_like", "ones_like", "OnesLike"),
     v1=True,
 )
-functions("t clip_value_min clip_value_max", ("clip", "clip_by_value", "ClipByValue"))
+
+
+def _clipped(t: Any, low: Any, high: Any) -> Any:
+    bounds = low, high
+    are_numbers = all(isinstance(x, np.ndarray) and not x.ndim for x in bounds)
+    if are_numbers and low <= high:  # ops.clip takes numbers
+        return ops.clip(t, low, high)
+    return ops.maximum(ops.minimum(t, high), low)
+
+
+functions("t clip_value_min clip_value_max", (_clipped, "clip_by_value", "ClipByValue"))
 functions(
     "input",
     (
@@ -346,10 +356,15 @@ def quantize_and_dequantize(
     return _straight(bounded, ops.multiply(whole, width))
 
 
+def _of_settings(inputs: Any, min: float, max: float, **settings: Any) -> Any:
+    """Quantize between numbers, which count as float32: halves depend on it."""
+    return fake_quantization(inputs, np.float32(min), np.float32(max), **settings)
+
+
 functions(
     "inputs min:float=-6.0 max:float=6.0 num_bits:int=8 narrow_range:bool=False",
     (
-        fake_quantization,
+        _of_settings,
         "quantization.fake_quant_with_min_max_args",
         "FakeQuantWithMinMaxArgs",
     ),

@@ -11,6 +11,7 @@ import numpy as np
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.converters import Value
+from keras_policies.legacy.ops.math_reductions import top_k
 from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import ops
@@ -150,7 +151,7 @@ def combined_non_max_suppression(
     size = min(max_total_size, classes * count)
     values = computed.reshape(values, [-1, classes * count])
     rows = computed.reshape(rows, [-1, classes * count, 4])
-    values, at = ops.top_k(values, size)
+    values, at = top_k(values, size)
     rows = ops.take_along_axis(rows, ops.expand_dims(at, -1), axis=1)
     is_box = ops.greater(values, LOWEST)
     class_of = ops.cast(ops.floor_divide(at, count), "float32")

@@ -75,6 +75,9 @@ KERNELS: dict[str, Callable[[Any], Any]] = {
     "gaussian": _gaussian,
 }
 METHODS = "nearest", "area", *KERNELS
+# Of "bicubic" where the centers of pixels are not half a pixel from their edges.
+OLD_CUBIC = _cubic(0, 3 / 4)
+TABLE_SIZE = 1024  # a pixel has so many places for which TensorFlow knows the weights
 
 
 def _dtype(*lengths: DimLike) -> str:
@@ -100,13 +103,17 @@ class Centers:
     def positions(self, length: DimLike, wanted: DimLike) -> Any:
         """Return the positions of `wanted` pixels among `length`."""
         number = _numbers(wanted, _dtype(length, wanted))
-        if self.align_corners and wanted != 1:
-            step = ops.divide(_float(length - 1), ops.maximum(_float(wanted - 1), 1.0))
-            return ops.multiply(number, step)
-        step = ops.divide(_float(length), _float(wanted))
+        step = self.step(length, wanted)
         if self.half_pixels and not self.align_corners:
             return ops.subtract(ops.multiply(ops.add(number, 0.5), step), 0.5)
         return ops.multiply(number, step)
+
+    def step(self, length: DimLike, wanted: DimLike) -> Any:
+        """Return the distance between two of `wanted` pixels among `length`."""
+        if self.align_corners and wanted != 1:
+            length, wanted = length - 1, wanted - 1
+            return ops.divide(_float(length), ops.maximum(_float(wanted), 1.0))
+        return ops.divide(_float(length), _float(wanted))
 
     def nearest(self, length: DimLike, wanted: DimLike) -> Any:
         """Return the numbers of the pixels nearest to these positions.
@@ -129,17 +136,30 @@ def _rounded(length: Any, wanted: Any) -> Any:
     return (numbers + np.float32(0.5)) * (np.float32(1) / scale) - np.float32(0.5)
 
 
-def _area(length: DimLike, wanted: DimLike) -> Any:
+def _area(length: DimLike, wanted: DimLike, centers: Centers) -> Any:
+    """Return how much of each pixel is below an output pixel; the last one goes on."""
     dtype = _dtype(length, wanted)
-    step = ops.divide(_float(length), _float(wanted))
-    ends = ops.multiply(_numbers(wanted + 1, dtype), step)
+    ends = ops.multiply(_numbers(wanted + 1, dtype), centers.step(length, wanted))
     start, stop = (
         ops.expand_dims(computed.index(ends, [part]), -1)
         for part in (slice(None, -1), slice(1, None))
     )
     pixels = ops.expand_dims(_numbers(length, dtype), 0)
-    last, first = ops.minimum(stop, ops.add(pixels, 1.0)), ops.maximum(start, pixels)
-    return ops.maximum(ops.subtract(last, first), 0.0)
+    is_last = ops.equal(pixels, ops.subtract(_float(length), 1.0))
+    last = ops.where(is_last, stop, ops.minimum(stop, ops.add(pixels, 1.0)))
+    return ops.maximum(ops.subtract(last, ops.maximum(start, pixels)), 0.0)
+
+
+def _old_cubic(distance: Any, pixels: Any, length: DimLike) -> Any:
+    """Return weights, those of pixels beyond an edge on the pixel there.
+
+    A position is at least 0, and before `length`.
+    """
+    before, after, second = (OLD_CUBIC(ops.add(distance, n)) for n in (1.0, -1.0, -2.0))
+    is_first = ops.equal(pixels, 0.0)
+    is_last = ops.equal(pixels, ops.subtract(_float(length), 1.0))
+    weights = ops.add(OLD_CUBIC(distance), ops.where(is_first, before, 0.0))
+    return ops.add(weights, ops.where(is_last, ops.add(after, second), 0.0))
 
 
 def _matrix(
@@ -147,7 +167,7 @@ def _matrix(
 ) -> Any:
     """Return the weights of input pixels for each output pixel: `(wanted, length)`."""
     if method == "area":
-        weights = _area(length, wanted)
+        weights = _area(length, wanted, centers)
     else:
         at = ops.expand_dims(centers.positions(length, wanted), -1)
         if method == "gaussian" and not has_dims(at):
@@ -155,12 +175,19 @@ def _matrix(
         if method == "bilinear" and not antialias:
             last = ops.subtract(_float(length), 1.0)
             at = ops.maximum(ops.minimum(at, last), 0.0)
+        if method == "bicubic" and not antialias:
+            at = ops.divide(ops.round(ops.multiply(at, TABLE_SIZE)), TABLE_SIZE)
         pixels = ops.expand_dims(_numbers(length, _dtype(length, wanted)), 0)
         distance = ops.subtract(at, pixels)
         if antialias:
             stretch = ops.divide(_float(length), _float(wanted))
             distance = ops.divide(distance, ops.maximum(stretch, 1.0))
-        weights = KERNELS[method](distance)
+        is_old = method == "bicubic" and not centers.half_pixels
+        weights = (
+            _old_cubic(distance, pixels, length)
+            if is_old
+            else KERNELS[method](distance)
+        )
     total = ops.sum(weights, axis=1, keepdims=True)
     return ops.cast(ops.divide(weights, total), "float32")
 
@@ -249,8 +276,8 @@ def _resized_by_1(
 for _method, _name, _node in (
     ("bilinear", "compat.v1.image.resize_bilinear", "ResizeBilinear"),
     ("nearest", "compat.v1.image.resize_nearest_neighbor", "ResizeNearestNeighbor"),
-    ("area", "", "ResizeArea"),
-    ("bicubic", "", "ResizeBicubic"),
+    ("area", "compat.v1.image.resize_area", "ResizeArea"),
+    ("bicubic", "compat.v1.image.resize_bicubic", "ResizeBicubic"),
 ):
     functions(
         "images size:Lengths align_corners:bool=False half_pixel_centers:bool=False",

@@ -176,14 +176,24 @@ def norm(
     axis: Axes | None = None,
     keepdims: bool = False,
 ) -> Value:
-    """Return the norms of vectors."""
-    if ord in ("euclidean", 2):
+    """Return the norms of vectors, or of matrices if there are two axes."""
+    matrix = axis if isinstance(axis, tuple) and len(axis) == 2 else ()
+    if ord in ("euclidean", "fro") or (ord == 2 and not matrix):
         return euclidean_norm(tensor, axis, keepdims)
-    if ord == 1:
-        return ops.sum(ops.abs(tensor), axis=axis, keepdims=keepdims)
-    if ord == np.inf:
-        return ops.max(ops.abs(tensor), axis=axis, keepdims=keepdims)
-    raise ValueError(f"ord: expected 'euclidean', 1, 2 or inf, found {ord!r}")
+    order = converters.number(ord)
+    size = ops.abs(tensor)
+    if matrix and order in (1, np.inf):  # the largest sum of a column, or of a row
+        summed, compared = matrix if order == 1 else matrix[::-1]
+        sums = ops.sum(size, axis=summed, keepdims=True)
+        largest = ops.max(sums, axis=compared, keepdims=True)
+        return largest if keepdims else ops.squeeze(largest, matrix)
+    if order == np.inf:
+        return ops.max(size, axis=axis, keepdims=keepdims)
+    if matrix and order == 2:
+        raise ValueError("ord: 2, the largest singular value of a matrix")
+    powers = size if order == 1 else ops.power(size, order)
+    total = ops.sum(powers, axis=axis, keepdims=keepdims)
+    return total if order == 1 else ops.power(total, 1 / order)
 
 
 @op("linalg.normalize")

@@ -29,9 +29,10 @@ def _reduced(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any
     is_one = name == "logsumexp" and isinstance(axis, int)
     along = [axis] if is_one else axis  # Keras 3.8 takes no int there
     if name == "mean" and is_integer_dtype(dtype_of(x)):  # rounded towards zero
+        wide = x if dtype_of(x) in ("int32", "int64") else ops.cast(x, "int32")
         total, count = (
             ops.sum(each, axis=along, keepdims=keepdims)
-            for each in (x, ops.ones_like(x))
+            for each in (wide, ops.ones_like(wide))
         )
         return ops.cast(ops.trunc(ops.true_divide(total, count)), dtype_of(x))
     return evaluate(name, x, axis=along, keepdims=keepdims)
@@ -135,6 +136,13 @@ def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
     return ops.in_top_k(targets, predictions, k)
 
 
+def descending(x: Any, axis: int = -1) -> Any:
+    """Return the positions that sort from the largest on, equals in their order."""
+    is_integer = is_integer_dtype(dtype_of(x))  # some have no negative
+    turned = ops.bitwise_invert(x) if is_integer else ops.negative(x)
+    return ops.cast(ops.argsort(turned, axis=axis), "int32")
+
+
 @op(
     "math.top_k",
     "nn.top_k",
@@ -143,8 +151,12 @@ def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
 def top_k(
     input: Value, k: int = 1, sorted: bool = True, index_type: DType = "int32"
 ) -> tuple[Value, ...]:
-    """Return the largest values of the last axis, and their positions."""
-    return tuple(ops.top_k(input, k, sorted=sorted))
+    """Return the largest values of the last axis, and their positions.
+
+    Of equal values, the first are taken; torch's `ops.top_k` takes any of them.
+    """
+    at = computed.index(descending(input), [..., slice(0, k)])
+    return ops.take_along_axis(input, at, axis=-1), at
 
 
 def _lines(data: Any, segment_ids: Any) -> tuple[Any, Any]:
@@ -196,7 +208,8 @@ def _segment_max(data: Any, segment_ids: Any, num_segments: DimLike) -> Any:
     data, segment_ids = _lines(data, segment_ids)
     dtype = dtype_of(data)
     lowest = (ml_dtypes.finfo if "float" in dtype else np.iinfo)(dtype).min
-    if isinstance(num_segments, Dim):
+    is_other = is_integer_dtype(dtype) and dtype != "int32"  # torch gives others 0
+    if isinstance(num_segments, Dim) or is_other:
         return ops.max(_apart(data, segment_ids, num_segments, lowest), axis=1)
     largest = ops.segment_max(data, segment_ids, num_segments=num_segments)
     return ops.maximum(largest, np.asarray(lowest, dtype))

@@ -111,7 +111,6 @@ WITHOUT_SETTINGS = "GRUCell", "LSTMCell", "SimpleRNNCell"
 
 # Values that Keras 3 no longer takes.
 REFUSED: dict[str, Values] = {
-    "Resizing": {"interpolation": ("area", "gaussian", "mitchellcubic")},
     "SeparableConv1D": {"padding": ("causal",)},
 }
 

@@ -353,7 +353,7 @@ def _program(
     """Return the program of a layer that becomes `keras.ops` calls, or None."""
     if name == "Lambda":
         return (yield from lambdas.program_of(config, path))
-    return layers_as_programs.resizing(config, policy) if name == "Resizing" else None
+    return layers_as_programs.resizing(name, config, policy)
 
 
 def _accepted(

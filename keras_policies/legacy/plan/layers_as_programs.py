@@ -6,7 +6,8 @@ Source: keras/layers/locally_connected of Keras 2.15, and `local_conv` of its ba
     implementation=1    (batch, outputs, window): the window of each output
     implementation=2    (batch, *outputs, *inputs): zeros outside of it
 
-Resizing with a kernel that Keras 3 lacks becomes a call of `tf.image.resize`.
+Resizing and UpSampling2D become calls of `tf.image.resize` if the backends of Keras
+lack their kernel or have another one of that name.
 Source: keras/layers/preprocessing/image_preprocessing.py of Keras 2.15.
 """
 
@@ -22,7 +23,7 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.bytecode.values import Call, Given, Program, Ref
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan import arguments, policies
+from keras_policies.legacy.plan import policies
 from keras_policies.legacy.values.evaluator import ops
 
 CLASSES = "LocallyConnected1D", "LocallyConnected2D"
@@ -103,12 +104,19 @@ def _windows(x: Tensor, places: Sequence[Array], is_first: bool) -> Tensor:
     )
 
 
-def resizing(config: Config, policy: PolicyLike | None) -> Program | None:
-    """Return what such a layer does; None for any other."""
-    method = config.get("interpolation")
-    refused = arguments.REFUSED["Resizing"]["interpolation"]
-    if method not in refused:
+# The kernels on which all backends agree with TensorFlow.
+SHARED_KERNELS = "bilinear", "nearest"
+
+
+def resizing(name: str, config: Config, policy: PolicyLike | None) -> Program | None:
+    """Return what Resizing or UpSampling2D does; None for any other layer."""
+    method = config.get("interpolation", "nearest")
+    if name not in ("Resizing", "UpSampling2D") or method in SHARED_KERNELS:
         return None
+    if name == "UpSampling2D":
+        layout = config.get("data_format") or "channels_last"
+        arguments = Ref(0), *np.broadcast_to(config["size"], 2).tolist(), layout, method
+        return Program("", (Call("tf.keras.backend.resize_images", arguments),), Ref(1))
     size = config.get("height"), config.get("width")
     (dtype,) = policies.compute_dtypes(policy or "float32")
     crop = "tf.image._with_aspect_ratio_of"

@@ -29,6 +29,7 @@ from keras_policies.legacy.values.dims import Dim, Ratio, UndecidedError
 
 # Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
 DEFAULTS = {"float64": "float32", "int64": "int32"}
+BITS = "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"
 # Name -> the positions of the arguments that get one dtype; -1 stands for the items of
 # a list, in the first argument, or in all that follow the first (einsum).
 SAME_DTYPE: dict[str, tuple[int, ...]] = {
@@ -38,7 +39,7 @@ SAME_DTYPE: dict[str, tuple[int, ...]] = {
             *("floor_divide", "mod", "power", "maximum", "minimum", "arctan2"),
             *("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"),
             *("logical_and", "logical_or", "logical_xor", "matmul", "dot", "tensordot"),
-            *("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"),
+            *BITS,
             *("conv", "depthwise_conv"),
             *("binary_crossentropy", "categorical_crossentropy", "linalg.solve"),
         ),
@@ -82,7 +83,7 @@ ARITHMETIC: Mapping[str, Callable[..., Any]] = {
 EXTREMES = {"max": "maximum", "min": "minimum"}
 # They add up many products: in float16, numpy would round each sum.
 WIDE = {"conv", "depthwise_conv", "dot", "einsum", "matmul", "tensordot"}
-# numpy widens the integers that these add up; TensorFlow does not.
+# numpy and Keras widen the integers that these add up; TensorFlow does not.
 AS_WIDE = {"sum", "prod", "cumsum", "cumprod", "trace"}
 
 
@@ -205,7 +206,10 @@ def _node(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     function = NODES.get(name) or get_op(name)
     args = _promoted(name, args)
     named = {key: trees.mapped(tensor, value) for key, value in kwargs.items()}
-    return function(*[trees.mapped(tensor, value) for value in args], **named)
+    args = [trees.mapped(tensor, value) for value in args]
+    result = function(*args, **named)
+    is_wide = name in AS_WIDE and is_integer_dtype(dtype_of(args[0]))
+    return tensor(result, dtype_of(args[0])) if is_wide else result
 
 
 def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -430,5 +434,22 @@ def _added(x: Tensor, y: Tensor) -> Tensor:
     return keras_ops.subtract(x, keras_ops.negative(y))
 
 
+def _of_bits(name: str) -> Callable[..., Any]:
+    """Return a function of bits that takes numbers of Python, too: Keras does not."""
+
+    def function(x: Any, y: Any) -> Any:
+        like = x if is_tensor(x) else y
+        operands = (
+            v if is_tensor(v) or np.ndim(v) else keras_ops.full_like(like, v)
+            for v in (x, y)
+        )
+        return get_op(name)(*operands)
+
+    return function
+
+
 # Functions of tensors that are more than the one of `keras.ops`.
-NODES: Mapping[str, Callable[..., Any]] = {"add": _added}
+NODES: Mapping[str, Callable[..., Any]] = {
+    "add": _added,
+    **{name: _of_bits(name) for name in BITS},
+}

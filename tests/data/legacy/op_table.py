@@ -20,6 +20,7 @@ POSITIVE = spec(4, low=0.1, high=2)
 LARGE = spec(4, low=-5, high=5)
 INTS = spec(4, dtype="int32", low=-9, high=10)
 BOOLS = spec(4, dtype="bool", low=0, high=2)
+BYTES = spec(5, 4, dtype="uint8", low=0, high=256)
 IDS = spec(5, dtype="int32", low=0, high=4)
 ROWS = spec(5, 4)
 FREE = spec(None, 4)
@@ -480,6 +481,28 @@ SLICES = {
     "where_zeros": ([X], lambda x: tf.where(tf.greater(x, 0), x, tf.zeros_like(x))),
     "where_keywords": ([X, X], lambda x, y: tf.where(x < 0, x=x, y=y)),
     "where_indices": ([X], lambda x: tf.where(x > 0)),
+    "fake_quant_of_halves": (
+        [LARGE],
+        lambda x: [
+            tf.quantization.fake_quant_with_min_max_args(x, -1, 1, 4),
+            tf.quantization.fake_quant_with_min_max_args(x),
+        ],
+    ),
+    "segment_max_of_bytes": (
+        [spec(4, dtype="int8", low=-9, high=10)],
+        lambda x: tf.math.unsorted_segment_max(x, tf.ones_like(x[:, 0], "int32"), 3),
+    ),
+    "clip_by_tensor": (
+        [X, X],
+        lambda x, y: tf.clip_by_value(x, tf.minimum(y, 0.0), 0.5),
+    ),
+    "reduce_sum_bytes": ([BYTES], lambda x: tf.reduce_sum(x, axis=1)),
+    "reduce_mean_bytes": ([BYTES], lambda x: tf.reduce_mean(x, axis=(1, 2))),
+    "reduce_prod_bytes": ([BYTES], lambda x: tf.reduce_prod(x, 2)),
+    "bitwise_number": (
+        [INTS],
+        lambda x: tf.bitwise.bitwise_or(tf.bitwise.bitwise_and(x, 6), 1),
+    ),
     "clip_by_value": ([X], lambda x: tf.clip_by_value(x, -0.5, 0.5)),
     "clip_keywords": (
         [X],
@@ -537,6 +560,13 @@ MATHS = {
     "linalg_normalize": ([X], lambda x: tf.linalg.normalize(x, axis=1)[0]),
     "norm_axis": ([ROWS], lambda x: tf.norm(x, axis=-1)),
     "norm_1": ([ROWS], lambda x: tf.norm(x, ord=1, axis=1, keepdims=True)),
+    "norm_power": ([ROWS], lambda x: tf.norm(x, 2.5, axis=1)),
+    "norm_matrix_1": ([ROWS], lambda x: tf.norm(x, ord=1, axis=[-2, -1])),
+    "norm_matrix_inf": (
+        [IMAGE],
+        lambda x: tf.norm(x, ord=np.inf, axis=(1, -1), keepdims=True),
+    ),
+    "norm_matrix_fro": ([ROWS], lambda x: tf.norm(x, "fro", axis=[1, 2])),
     "norm_inf": ([ROWS], lambda x: tf.linalg.norm(x, ord=np.inf, axis=-1)),
     "softmax_axis": ([ROWS], lambda x: tf.nn.softmax(x, axis=1)),
     "tf_softmax": ([ROWS], lambda x: tf.math.softmax(x, axis=-1)),
@@ -567,6 +597,7 @@ MATHS = {
     "top_k": ([X], lambda x: tf.math.top_k(x, k=2)),
     "top_k_values": ([ROWS], lambda x: tf.nn.top_k(x, 3, sorted=True)[0]),
     "top_k_indices": ([ROWS], lambda x: tf.nn.top_k(x, k=2).indices),
+    "top_k_of_equals": ([IDS], lambda x: tf.math.top_k(x, k=4)),
     "in_top_k": (
         [spec(dtype="int32", low=0, high=4), X],
         lambda i, x: tf.math.in_top_k(i, x, k=2),
@@ -575,6 +606,10 @@ MATHS = {
     "argmax_int32": ([ROWS], lambda x: tf.argmax(x, 1, output_type=tf.int32)),
     "argmin_axis": ([ROWS], lambda x: tf.argmin(x, axis=1)),
     "sort_descending": ([ROWS], lambda x: tf.sort(x, axis=1, direction="DESCENDING")),
+    "argsort_descending_bytes": (
+        [spec(8, dtype="uint8", low=0, high=3)],
+        lambda x: tf.argsort(x, direction="DESCENDING", stable=True),
+    ),
     "argsort_descending": (
         [ROWS],
         lambda x: tf.argsort(x, axis=-1, direction="DESCENDING"),
@@ -738,6 +773,24 @@ NN = {
 }
 
 IMAGES = {
+    "resize_v1_bicubic": (
+        [IMAGE],
+        lambda x: tf.compat.v1.image.resize_bicubic(x, [9, 5]),
+    ),
+    "resize_v1_bicubic_corners": (
+        [IMAGE],
+        lambda x: tf.compat.v1.image.resize_bicubic(x, [4, 13], align_corners=True),
+    ),
+    "resize_v1_area_corners": (
+        [IMAGE],
+        lambda x: tf.compat.v1.image.resize_area(x, [4, 11], align_corners=True),
+    ),
+    "crop_and_resize_nearest": (
+        [spec(5, 5, 1)],
+        lambda x: tf.image.crop_and_resize(
+            x, [[0.1, 0.2, 0.9, 1.1], [1.0, 1.0, 0.0, 0.5]], [0, 0], [3, 11], "nearest"
+        ),
+    ),
     "resize": ([IMAGE], lambda x: tf.image.resize(x, (12, 16))),
     "resize_down": ([IMAGE], lambda x: tf.image.resize(x, [3, 5])),
     "resize_nearest": (

@@ -153,6 +153,25 @@ def resizing_area_unsized():
     return model, [array(3, 6, 6, 2)]
 
 
+def resizing_bicubic():
+    return functional(preprocessing.Resizing(5, 7, interpolation="bicubic"), (6, 4, 2))
+
+
+def upsampling_bicubic():
+    layer = layers.UpSampling2D((2, 3), interpolation="bicubic")
+    return functional(layer, (5, 4, 2))
+
+
+def whole_numbers():
+    def call(x):
+        resized = preprocessing.Resizing(3, 4, interpolation="bilinear")(x)
+        small = preprocessing.Rescaling(1 / 255)(resized)
+        return [small, layers.LayerNormalization()(x), layers.UnitNormalization()(x)]
+
+    model, _ = functional(call, (5, 6, 3), dtype="uint8")
+    return model, [random.randint(0, 256, (3, 5, 6, 3)).astype("uint8")]
+
+
 def resizing_gaussian():
     return functional(preprocessing.Resizing(3, 4, interpolation="gaussian"), (6, 6, 2))
 
@@ -378,6 +397,7 @@ CASES = (
     *(lost_cell, lost_keyword, locally_connected_by_parts, locally_connected_by_masks),
     *(locally_connected_channels_first, locally_connected_sparse, sharpness_aware),
     *(ragged_constant, repeated_by_tensor),
+    *(resizing_bicubic, upsampling_bicubic, whole_numbers),
 )
 # Cases whose SavedModel is of interest: the others open by the same config.
 SAVED = (

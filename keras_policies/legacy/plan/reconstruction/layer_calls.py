@@ -173,7 +173,7 @@ def _positions(matched: MatchedCall, graph: Subgraph) -> dict[Output, int]:
     positions = {}
     for output in matched.outputs:
         node = graph.nodes[output.node]
-        while node.op == "Identity" and node.inputs:
+        while node.op == "Identity" and node.inputs[0].node in graph.nodes:
             output_of = node.inputs[0]
             node = graph.nodes[output_of.node]
             if node.op in CALLS:
