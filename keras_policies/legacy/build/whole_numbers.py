@@ -11,8 +11,7 @@ from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies.annotations import Config, Tensor
-
-CLASSES = "LayerNormalization", "Resizing", "UnitNormalization"
+from keras_policies.legacy.plan.arguments import OF_FLOATS
 
 
 class Maker(NamedTuple):
@@ -42,5 +41,5 @@ class _Call(keras_internals.LayerCall):
 def maker(config: Config) -> Maker | None:
     """Return the maker of a layer by its config, None if it needs none."""
     name, is_in_graph = config.get("class_name"), "inbound_nodes" in config
-    is_stock = config.get("module") == "keras.layers" and name in CLASSES
+    is_stock = config.get("module") == "keras.layers" and name in OF_FLOATS
     return Maker(getattr(keras.layers, str(name))) if is_stock and is_in_graph else None

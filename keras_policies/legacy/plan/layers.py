@@ -234,7 +234,7 @@ def _sequential(
     `called_on` are the shapes that its traced functions take.
     """
     built = config.get("build_input_shape")
-    layers = _with_input(config["layers"], layers, built, called_on)
+    layers = _with_cast(_with_input(config["layers"], layers, built, called_on))
     if any(is_program(layer) and _takes_several(layer) for layer in layers[:2]):
         raise LegacyModelError(
             "its first layer takes several tensors, and a Sequential gives it one."
@@ -303,6 +303,26 @@ def _with_input(
         "name": layer_name(f"{config.get('name', 'first')}_input"),
     }
     return [configs.keras_object("keras.layers", "InputLayer", input_config), *layers]
+
+
+def _with_cast(layers: list[Config]) -> list[Config]:
+    """Return layers of a Sequential, whose whole numbers become floats where they were.
+
+    Rescaling casts its input. In the graph of a Functional, `whole_numbers` does.
+    """
+    entry = layers[0] if layers else {}
+    dtype = str(entry["config"].get("dtype")) if entry else ""
+    if not entry or entry["class_name"] != "InputLayer" or "int" not in dtype:
+        return layers
+    stock = ((i, x) for i, x in enumerate(layers) if x["module"] == "keras.layers")
+    of_floats = ((i, x) for i, x in stock if x["class_name"] in arguments.OF_FLOATS)
+    for position, layer in of_floats:
+        name = f"{layer['config']['name']}_cast"
+        config = {"name": name, "dtype": layer["config"].get("dtype")}
+        factors = {"scale": 1.0, "offset": 0.0}
+        cast = configs.keras_object("keras.layers", "Rescaling", config | factors)
+        return [*layers[:position], cast, *layers[position:]]
+    return layers
 
 
 def _layer(class_name: str, config: Config, options: Options, path: str) -> Converted:

@@ -110,15 +110,19 @@ SHARED_KERNELS = "bilinear", "nearest"
 
 def resizing(name: str, config: Config, policy: PolicyLike | None) -> Program | None:
     """Return what Resizing or UpSampling2D does; None for any other layer."""
+    if name not in ("Resizing", "UpSampling2D"):
+        return None
     method = config.get("interpolation", "nearest")
-    if name not in ("Resizing", "UpSampling2D") or method in SHARED_KERNELS:
+    (dtype,) = policies.compute_dtypes(policy or "float32")
+    # Whole numbers were truncated; Keras 3 rounds them.
+    is_whole = name == "Resizing" and "int" in (dtype or "")
+    if method in SHARED_KERNELS and not is_whole:
         return None
     if name == "UpSampling2D":
         layout = config.get("data_format") or "channels_last"
         arguments = Ref(0), *np.broadcast_to(config["size"], 2).tolist(), layout, method
         return Program("", (Call("tf.keras.backend.resize_images", arguments),), Ref(1))
     size = config.get("height"), config.get("width")
-    (dtype,) = policies.compute_dtypes(policy or "float32")
     crop = "tf.image._with_aspect_ratio_of"
     crops = (Call(crop, (Ref(0), size)),) * bool(config.get("crop_to_aspect_ratio"))
     calls = (

@@ -172,6 +172,20 @@ def whole_numbers():
     return model, [random.randint(0, 256, (3, 5, 6, 3)).astype("uint8")]
 
 
+def whole_numbers_in_sequential():
+    entry = keras.Input((6, 4, 3), dtype="uint8")
+    resizing = preprocessing.Resizing(4, 3, interpolation="bilinear")
+    model = keras.Sequential([entry, resizing, layers.LayerNormalization()])
+    return model, [random.randint(0, 256, (3, 6, 4, 3)).astype("uint8")]
+
+
+def resizing_to_whole_numbers():
+    entry = keras.Input((6, 4, 3), dtype="uint8")
+    halved = preprocessing.Resizing(3, 2, interpolation="bilinear", dtype="uint8")
+    model = keras.Sequential([entry, halved])
+    return model, [random.randint(0, 256, (3, 6, 4, 3)).astype("uint8")]
+
+
 def resizing_gaussian():
     return functional(preprocessing.Resizing(3, 4, interpolation="gaussian"), (6, 6, 2))
 
@@ -398,6 +412,7 @@ CASES = (
     *(locally_connected_channels_first, locally_connected_sparse, sharpness_aware),
     *(ragged_constant, repeated_by_tensor),
     *(resizing_bicubic, upsampling_bicubic, whole_numbers),
+    *(whole_numbers_in_sequential, resizing_to_whole_numbers),
 )
 # Cases whose SavedModel is of interest: the others open by the same config.
 SAVED = (
