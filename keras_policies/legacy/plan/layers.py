@@ -333,6 +333,8 @@ def _layer(class_name: str, config: Config, options: Options, path: str) -> Conv
         dtype = {"dtype": config.get("dtype") or "float32"}
     else:
         dtype = yield from _dtype(config, options, path)
+    if cls.is_stock and cls.name == "BatchNormalization":
+        dtype = {key: policies.with_float32_variables(dtype[key]) for key in dtype}
     if cls.is_stock:
         policy = dtype.get("dtype")
         program = yield from _program(cls.name, config, policy, path)

@@ -95,6 +95,15 @@ def plain(dtype: Any) -> PolicyLike | None:
     return policy_names.stock_name(name, dtypes)
 
 
+def with_float32_variables(policy: PolicyLike | None) -> PolicyLike | None:
+    """Return the policy of a BatchNormalization, whose variables were never half.
+
+    Source: `_param_dtype` in keras/layers/normalization/batch_normalization.py of 2.15.
+    """
+    is_half = isinstance(policy, str) and policy in ("float16", "bfloat16")
+    return f"mixed_{policy}" if is_half else policy
+
+
 def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
     """Return the compute dtypes of a policy or a map; None if a dtype is not known."""
     if isinstance(policy, str):

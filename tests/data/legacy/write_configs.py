@@ -172,6 +172,14 @@ def whole_numbers():
     return model, [random.randint(0, 256, (3, 5, 6, 3)).astype("uint8")]
 
 
+def batch_normalization_of_half():
+    layer = layers.BatchNormalization(dtype="float16")
+    model, x = functional(layer, (4,))
+    rows = [1, 2, 3, 4], [0, 0, 1, 1], [0, 5, 9, 0], [1e5, 1e6, 1e7, 2]
+    layer.set_weights([np.array(row) for row in rows])
+    return model, [300 * each for each in x]
+
+
 def whole_numbers_in_sequential():
     entry = keras.Input((6, 4, 3), dtype="uint8")
     resizing = preprocessing.Resizing(4, 3, interpolation="bilinear")
@@ -413,6 +421,7 @@ CASES = (
     *(ragged_constant, repeated_by_tensor),
     *(resizing_bicubic, upsampling_bicubic, whole_numbers),
     *(whole_numbers_in_sequential, resizing_to_whole_numbers),
+    batch_normalization_of_half,
 )
 # Cases whose SavedModel is of interest: the others open by the same config.
 SAVED = (
