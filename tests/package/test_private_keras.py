@@ -27,6 +27,7 @@ ALLOWED = {
     "'_iterations'": FILE,
     "'_lookup_layer'": FILE,
     "'_regularizer'": CONFIG,
+    "'_u_product'": FILE,
     "'_variables'": FILE,
     "item._replace": "public method of a named tuple",
     "settled._dtypes": "our own Policy, in its own method",
