@@ -194,13 +194,11 @@ def _weights(
     shapes are `(boxes, count, length)` and `(boxes, count)`.
     """
     end = ops.cast(length - 1, "float32") if isinstance(length, Dim) else length - 1.0
-    first, last = (ops.expand_dims(side, -1) for side in (first, last))
-    if count > 1:  # rounded as TensorFlow does: "nearest" tells a difference
-        step = ops.divide(ops.multiply(ops.subtract(last, first), end), count - 1.0)
-        numbers = ops.cast(computed.arange(0, count), "float32")
-        at = ops.add(ops.multiply(first, end), ops.multiply(step, numbers))
-    else:
-        at = ops.multiply(ops.multiply(ops.add(first, last), 0.5), end)
+    share = ops.cast(computed.arange(0, count), "float32")
+    share = ops.divide(share, count - 1.0) if count > 1 else ops.add(share, 0.5)
+    size = ops.expand_dims(ops.subtract(last, first), -1)
+    at = ops.add(ops.expand_dims(first, -1), ops.multiply(size, share))
+    at = ops.multiply(at, end)
     is_inside = ops.logical_and(ops.greater_equal(at, 0.0), ops.less_equal(at, end))
     if method == "nearest":
         at = ops.floor(ops.add(at, 0.5))
