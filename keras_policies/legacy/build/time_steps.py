@@ -5,6 +5,7 @@ Keras 3 calls the wrapped layer for each step: those in it add their losses each
 and the wrapped one itself adds none.
 """
 
+import functools
 from collections.abc import Iterator
 
 import keras
@@ -28,13 +29,21 @@ def restore(model: keras.Model, release: tuple[float, float]) -> Iterator[str]:
             is_in_model = isinstance(wrapper.layer, keras.Model)
             factor = IN_MODEL if is_in_model and release > (2, 1) else 1.0
             regularizer = _scaled(layer.activity_regularizer, factor, steps[1])
-            if regularizer is None:
+            if regularizer is None or not _divides_by_batch():
                 yield f"the activity regularizer of {layer.name!r} in {wrapper.name!r}"
                 continue
             target = wrapper if layer is wrapper.layer else layer
             target.activity_regularizer = regularizer
             if isinstance(target, keras.layers.ActivityRegularization):
                 target.l1, target.l2 = float(regularizer.l1), float(regularizer.l2)
+
+
+@functools.cache
+def _divides_by_batch() -> bool:
+    """Return whether this Keras divides such losses by the batch size; 3.8 does not."""
+    layer = keras.layers.Activation("linear", activity_regularizer="l2")
+    layer(keras.ops.ones((2, 1)))
+    return float(layer.losses[0]) < float(layer.activity_regularizer.l2) * 1.5
 
 
 def _scaled(
