@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from keras_policies.late import keras
 from keras_policies.legacy.ops.converters import Axes, DType, Length, Value
 from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
@@ -153,8 +154,11 @@ def top_k(
 ) -> tuple[Value, ...]:
     """Return the largest values of the last axis, and their positions.
 
-    Of equal values, the first are taken; torch's `ops.top_k` takes any of them.
+    Of equal values, the first are taken. On torch, `ops.top_k` takes any of them: there
+    the whole axis is sorted, which takes some hundred times as long.
     """
+    if is_tensor(input) and keras.backend.backend() != "torch":
+        return tuple(ops.top_k(input, k, sorted=sorted))
     at = computed.index(descending(input), [..., slice(0, k)])
     return ops.take_along_axis(input, at, axis=-1), at
 
