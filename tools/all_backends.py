@@ -5,6 +5,8 @@ import subprocess
 import sys
 import tempfile
 
+import plain_keras
+
 BACKENDS = "jax", "tensorflow", "torch"
 # The check of a user who is strict about their own code: without our settings.
 STRICT = (
@@ -16,8 +18,6 @@ STRICT = (
 
 
 CACHE = "JAX_COMPILATION_CACHE_DIR"  # one that is set is kept, and used by the next run
-# XLA takes a fifth less time. Its optimizations are in what else .ci/run runs on jax.
-UNOPTIMIZED = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
 # Neighbours run in one process, so that what a module sets up is set up once.
 PYTEST = "pytest", "-q", "-n", "auto", "--dist", "worksteal"
 
@@ -44,7 +44,8 @@ def main():
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         }
         for backend in BACKENDS:
-            flags = {"XLA_FLAGS": UNOPTIMIZED} if backend == "jax" else {}
+            # What else .ci/run runs on jax is compiled with optimizations.
+            flags = {"XLA_FLAGS": plain_keras.XLA_FLAGS} if backend == "jax" else {}
             results[backend] = run(*PYTEST, KERAS_BACKEND=backend, **flags, **shared)
     for name, passed in results.items():
         print(f"{name:12} {'PASS' if passed else 'FAIL'}")
