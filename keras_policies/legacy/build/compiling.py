@@ -183,7 +183,10 @@ def overridden(legacy: LegacyModel, *, training: bool) -> list[str]:
 
 
 def _trained_otherwise(model: keras.Model, legacy: LegacyModel) -> Iterator[str]:
-    """Yield what optimizers up to TensorFlow 2.10, or named legacy, do otherwise."""
+    """Yield how old optimizers, and those of `optimizers.legacy`, train otherwise.
+
+    TensorFlow had these optimizers up to 2.10, and wrote `decay` into their configs.
+    """
     written = (legacy.training_config or {}).get("optimizer_config")
     if not isinstance(written, dict):
         return

@@ -1,8 +1,8 @@
 """Activity regularizers in TimeDistributed, divided by the number of steps.
 
-tf.keras took the steps as further examples of a batch, by whose size it divided.
-Keras 3 calls the wrapped layer for each step: those in it add their losses each time,
-and the wrapped one itself adds none.
+tf.keras made one batch of all steps, and divided the loss by its size. Keras 3 calls
+the wrapped layer once for each step: layers inside of it add a loss each time, and the
+regularizer of the wrapped layer itself is ignored.
 """
 
 import functools

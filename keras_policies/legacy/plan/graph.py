@@ -152,11 +152,11 @@ def _sorted(layers: Sequence[Config]) -> Sequence[Config]:
 def _charge(calls: dict[str, list[list[LayerCall]]]) -> None:
     """Charge the budget for the calls that Keras tries before it can make them.
 
-    It goes through the layers round after round, and the calls of a layer wait for each
-    other. A call is made in the round of the last call that it takes, or one round
-    later if the layer of that one comes after its own.
+    Keras goes through all layers again and again, until each call is made; those of one
+    layer are made in order. A call is made in the round in which the last call that it
+    takes is made, or one round later if the layer of that call comes after its own.
     """
-    # A layer that no one calls, such as an input, is there before the first round.
+    # A layer without calls, such as an input, is there before the first round.
     positions = {name: rank if calls[name] else -1 for rank, name in enumerate(calls)}
     taken: dict[LayerCall, list[LayerCall]] = {}
     for name, nodes in calls.items():

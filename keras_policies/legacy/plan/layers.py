@@ -306,22 +306,23 @@ def _with_input(
 
 
 def _with_cast(layers: list[Config]) -> list[Config]:
-    """Return layers of a Sequential, whose whole numbers become floats where they were.
+    """Return the layers of a Sequential, with a cast where tf.keras cast whole numbers.
 
-    Rescaling casts its input. In the graph of a Functional, `whole_numbers` does.
+    A Rescaling by 1 casts its input. In a Functional, `build/whole_numbers` casts.
     """
-    entry = layers[0] if layers else {}
-    dtype = str(entry["config"].get("dtype")) if entry else ""
-    if not entry or entry["class_name"] != "InputLayer" or "int" not in dtype:
+    classes_of = [layer["class_name"] for layer in layers]
+    if classes_of[:1] != ["InputLayer"] or "int" not in layers[0]["config"]["dtype"]:
         return layers
-    stock = ((i, x) for i, x in enumerate(layers) if x["module"] == "keras.layers")
-    of_floats = ((i, x) for i, x in stock if x["class_name"] in arguments.OF_FLOATS)
-    for position, layer in of_floats:
-        name = f"{layer['config']['name']}_cast"
-        config = {"name": name, "dtype": layer["config"].get("dtype")}
-        factors = {"scale": 1.0, "offset": 0.0}
-        cast = configs.keras_object("keras.layers", "Rescaling", config | factors)
-        return [*layers[:position], cast, *layers[position:]]
+    for position, layer in enumerate(layers):
+        is_stock = layer["module"] == "keras.layers"
+        if is_stock and layer["class_name"] in arguments.OF_FLOATS:
+            config = {
+                "name": f"{layer['config']['name']}_cast",
+                "dtype": layer["config"].get("dtype"),
+                **{"scale": 1.0, "offset": 0.0},
+            }
+            cast = configs.keras_object("keras.layers", "Rescaling", config)
+            return [*layers[:position], cast, *layers[position:]]
     return layers
 
 

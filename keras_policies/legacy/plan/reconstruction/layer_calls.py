@@ -31,9 +31,7 @@ Call = tuple[ir.CallStep, dict[Output, int]]
 ValueOf = Callable[[Output], ir.Value]
 
 
-def call(
-    matched: MatchedCall, graph: Subgraph, value: Callable[[Output], ir.Value]
-) -> Call | None:
+def call(matched: MatchedCall, graph: Subgraph, value: ValueOf) -> Call | None:
     """Return the call, and the position of each output in its results, or None.
 
     `value` gives the value of an input.
@@ -84,9 +82,7 @@ def _is_one_node(matched: MatchedCall, graph: Subgraph) -> bool:
     return len(matched.nodes) == 1 and graph.nodes[matched.nodes[0]].op in CALLS
 
 
-def _tensors(
-    inputs: Iterable[Output], value: Callable[[Output], ir.Value]
-) -> list[ir.Value]:
+def _tensors(inputs: Iterable[Output], value: ValueOf) -> list[ir.Value]:
     """Return the tensors that a layer is called on, without those that it captured.
 
     A lookup layer captured its table, and as a constant what it gives for other words.

@@ -28,6 +28,7 @@ from keras_policies.legacy.plan.reconstruction.recurrent_cells import Cell, Prod
 from keras_policies.legacy.programs.reference import Interpreter
 
 SWAP = [1, 0, 2]  # the axes of batch and time
+TIME = [0]  # the axis, once it is the first
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,9 +105,8 @@ class Loop:
         rows = self.values[position]
         value = rows.tensor if isinstance(rows, ir.UnstackedTensor) else rows
         step = self.op(value)
-        if is_reversed := ir.is_op(step, "ReverseV2") and ir.items(step.inputs[1]) == [
-            0
-        ]:
+        is_reversed = ir.is_op(step, "ReverseV2") and ir.items(step.inputs[1]) == TIME
+        if step is not None and is_reversed:
             value = step.inputs[0]
             step = self.op(value)
         is_swapped = ir.is_op(step, "Transpose") and ir.items(step.inputs[1]) == SWAP

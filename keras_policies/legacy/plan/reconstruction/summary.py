@@ -74,9 +74,8 @@ def summary(report: Report, traced: TracedFunctions | None) -> ReconstructionSum
         return ReconstructionSummary()
     count = collections.Counter(report.in_programs + report.elsewhere)
     variables, names = traced.layers[0].variables, traced.variables
-    read = {
-        n for n in variables if str(names[n].dtype) not in ir.FLOATS
-    }  # as constants
+    # Read as constants.
+    read = {n for n in variables if str(names[n].dtype) not in ir.FLOATS}
     return ReconstructionSummary(
         layers={path: layer.class_name for path, layer in rebuilt.items()},
         unused=tuple(names[n].name for n in variables if n not in {*count, *read}),
