@@ -28,6 +28,7 @@ from keras_policies.legacy.base.traced_functions import (
 )
 from keras_policies.legacy.build import build, checking
 from keras_policies.legacy.plan import plan
+from keras_policies.legacy.plan.reconstruction import ir, layer_calls, matched_calls
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*classes of these layers")
 # Attributes that TensorFlow writes into each node of these ops.
@@ -308,3 +309,15 @@ def test_known_sizes_of_an_unknown_batch_bound_a_loop():
     model = build.build(plan.make(file)).model
     found = keras.ops.convert_to_numpy(model(np.ones((1, 2, 3), "float32")))
     np.testing.assert_array_equal(found, np.full((1, 2, 3), 64))  # 6 rounds
+
+
+def test_an_output_that_is_an_input_has_no_position_in_the_results_of_a_layer():
+    name = "gru/Identity"
+    nodes = {name: node(name, "Identity", "x")}
+    function = Function("f", ("x",), nodes, (Output(name),))
+    graph = matched_calls.reachable(function, [ir.Argument(0)])
+    layer = TracedLayer("GRU", {"return_state": True}, True, "gru", {}, (), (), ())
+    spec = ir.LayerSpec("gru", "GRU", {})
+    inputs, outputs = (Output("x"),), (Output(name),)
+    matched = matched_calls.MatchedCall(spec, layer, "gru", (name,), inputs, outputs)
+    assert layer_calls._positions(matched, graph) == {}
