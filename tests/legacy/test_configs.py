@@ -97,6 +97,16 @@ def test_the_model_trains_on_as_in_tensorflow(name, folder):
     np.testing.assert_allclose(model.predict(x, verbose=0), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_policy_map_says_what_a_resizing_computes_in(folder, dtype):
+    path = folder / "2.15.1" / "resizing_bicubic" / "model.h5"
+    policies = keras.dtype_policies.DTypePolicyMap(default_policy="float32")
+    policies["another"] = keras.DTypePolicy("mixed_float16")
+    policies["resizing"] = keras.DTypePolicy(dtype)
+    model = keras_policies.load_model(path, dtype_policy=policies)
+    assert keras.backend.standardize_dtype(model.output.dtype) == dtype
+
+
 def test_an_embedding_by_itself_takes_ids_of_any_rank(folder):
     model = keras_policies.load_model(folder / "2.15.1/embedding_of_ids/model.h5")
     for shape in (4,), (4, 2), (4, 2, 1):

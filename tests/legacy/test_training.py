@@ -181,6 +181,16 @@ def test_a_policy_map_replaces_the_models_own():
     assert model.get_layer("conv_b").compute_dtype == "float32"
 
 
+@pytest.mark.parametrize("policy", ["float16", keras.DTypePolicy("float16")], ids=str)
+def test_a_half_policy_leaves_batch_normalization_its_variables(policy):
+    model = load_model(corpus("2.15.1/seq_dense", "model.h5"), dtype_policy=policy)
+    kinds = keras.layers.BatchNormalization, keras.layers.Dense
+    for kind, dtype in zip(kinds, ("float32", "float16"), strict=True):
+        layer = next(layer for layer in model.layers if isinstance(layer, kind))
+        assert layer.compute_dtype == "float16"
+        assert {weight.dtype for weight in layer.weights} == {dtype}
+
+
 def test_a_policy_of_ours_brings_its_loss_scale():
     policy = keras_policies.Policy("mixed_float16", loss_scale=64)
     path = corpus("2.4.4/func_conv_fixed", "saved_model")

@@ -113,7 +113,7 @@ def resizing(name: str, config: Config, policy: PolicyLike | None) -> Program | 
     if name not in ("Resizing", "UpSampling2D"):
         return None
     method = config.get("interpolation", "nearest")
-    (dtype,) = policies.compute_dtypes(policy or "float32")
+    dtype = policies.compute_dtype(policy, str(config.get("name")))
     # Whole numbers were truncated; Keras 3 rounds them.
     is_whole = name == "Resizing" and "int" in (dtype or "")
     if method in SHARED_KERNELS and not is_whole:

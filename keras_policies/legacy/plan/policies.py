@@ -100,8 +100,8 @@ def with_float32_variables(policy: PolicyLike | None) -> PolicyLike | None:
 
     Source: `_param_dtype` in keras/layers/normalization/batch_normalization.py of 2.15.
     """
-    is_half = isinstance(policy, str) and policy in ("float16", "bfloat16")
-    return f"mixed_{policy}" if is_half else policy
+    name = policy if isinstance(policy, str) else getattr(policy, "name", None)
+    return f"mixed_{name}" if name in ("float16", "bfloat16") else policy
 
 
 def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
@@ -112,6 +112,15 @@ def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
         inner = [policy.default_policy, *policy.values()]
         return {dtype for item in inner for dtype in compute_dtypes(item)}
     return {getattr(policy, "compute_dtype", None)}
+
+
+def compute_dtype(policy: PolicyLike | None, name: str) -> str | None:
+    """Return the compute dtype of the layer of a name; None if it is not known."""
+    if policy is None or isinstance(policy, str):
+        return dtypes_of(policy or "float32")[0]
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        policy = policy[name]
+    return getattr(policy, "compute_dtype", None)
 
 
 def may_be_float16(policy: PolicyLike | None) -> bool:
