@@ -14,8 +14,7 @@ import subprocess
 import sys
 import traceback
 
-# XLA takes less time without optimizations, which what is called once does not need.
-XLA_FLAGS = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
+from all_backends import XLA_FLAGS
 
 
 class Process:

@@ -154,3 +154,12 @@ import keras_policies
     assert last.startswith(expected)
     assert last.endswith("before Python starts: export KERAS_BACKEND=jax")
     assert "another exception" not in done.stderr
+
+
+@legacy_files.once
+def test_the_benchmarks_start():
+    """From the root, as README runs them: `.ci/run` does so after all tests."""
+    root = PACKAGE.parent
+    names = [f"benchmarks.{path.stem}" for path in (root / "benchmarks").glob("*.py")]
+    code = f"import importlib\nfor name in {names}: importlib.import_module(name)"
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True)
