@@ -14,27 +14,33 @@
 - `LayerNormalization` (Keras 3.15) and `UnitNormalization` of whole numbers compute
   with whole numbers, and give 0 and 1. tf.keras made them floating-point numbers first.
 
-Keras: src/backend/tensorflow/numpy.py, src/backend/torch/nn.py, src/ops/nn.py.
+Keras 3.15: src/backend/tensorflow/numpy.py, src/backend/torch/nn.py, src/ops/nn.py.
 """
 
+import importlib
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_policies.keras_internals.private_api import FAULTS, installs
+from keras_policies.keras_internals.private_api import BACKEND_OPS, FAULTS, installs
 from keras_policies.keras_internals.wrapping import Function, instead_of
+
+
+def _module(name: str) -> ModuleType:
+    """Return a module of the backend's functions."""
+    return importlib.import_module(f"keras.src.{BACKEND_OPS}.{name}")
 
 
 @installs(FAULTS)
 def add_as_numpy() -> None:
     """Let Keras add on TensorFlow as NumPy does, whatever the shapes are."""
     import tensorflow as tf
-    from keras.src.backend.tensorflow import numpy
 
-    @instead_of(numpy, "add")
+    @instead_of(_module("numpy"), "add")
     def add(stock: Function, x1: Any, x2: Any) -> Any:
         shapes = getattr(x1, "shape", ()), getattr(x2, "shape", ())
         if is_added_as_numpy_does(*shapes):
@@ -67,9 +73,8 @@ def is_added_as_numpy_does(
 @installs(FAULTS)
 def average_without_padding() -> None:
     """Let average pooling on torch leave out the padding, as on other backends."""
-    from keras.src.backend.torch import nn
 
-    @instead_of(nn, "average_pool")
+    @instead_of(_module("nn"), "average_pool")
     def average_pool(
         stock: Function,
         inputs: Any,

@@ -8,6 +8,7 @@ policy would be ignored, and nothing would say so.
 
 import functools
 import importlib
+import importlib.util
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, cast
@@ -75,7 +76,10 @@ AVERAGES = {"average": "_model_variables_moving_average"}
 # `Trainer`; from Keras 3.16 on `BaseTrainer`.
 _TRAINERS = [c.__name__ for c in keras.Model.__mro__ if "trainers" in c.__module__]
 _TRAINER = _TRAINERS[-1] if _TRAINERS else "Trainer"
-_BACKEND = f"backend.{keras.backend.backend()}"
+# The functions of the backend; from Keras 3.16 on they are in a package of their own.
+BACKEND_OPS = f"backend.{keras.backend.backend()}"
+if importlib.util.find_spec(f"keras.src.{BACKEND_OPS}.ops"):
+    BACKEND_OPS += ".ops"
 
 PRIVATE_API = {
     POLICIES: (
@@ -182,9 +186,9 @@ PRIVATE_API = {
         ),
     ),
     FAULTS: (
-        Place(f"{_BACKEND}.numpy", "add", takes="x1 x2"),
+        Place(f"{BACKEND_OPS}.numpy", "add", takes="x1 x2"),
         Place(
-            f"{_BACKEND}.nn",
+            f"{BACKEND_OPS}.nn",
             "average_pool",
             takes="inputs pool_size strides padding data_format",
         ),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_policies.keras_internals import private_api
 from keras_policies.legacy.values import evaluator
 
 
@@ -128,9 +129,7 @@ def test_attention_with_keys_of_one_number_adds_a_bias_to_each_head():
 @pytest.mark.parametrize("shape", [(None, 3, 1), (None, 1, 3), (None, 3, 3), (None, 3)])
 @pytest.mark.parametrize("other", [(None, 3, 1), (None, 1, 3), (3, 1), (1, 3), (3,)])
 def test_sums_in_converted_models_are_right_in_plain_keras(shape, other, monkeypatch):
-    module = importlib.import_module(
-        f"keras.src.backend.{keras.backend.backend()}.numpy"
-    )
+    module = importlib.import_module(f"keras.src.{private_api.BACKEND_OPS}.numpy")
     monkeypatch.setattr(module, "add", inspect.unwrap(module.add))
     inputs = [keras.Input(batch_shape=each) for each in (shape, other)]
     model = keras.Model(inputs, evaluator.ops.add(*inputs))
