@@ -15,7 +15,7 @@ import pytest
 import keras_policies
 from keras_policies import DynamicLossScale, FixedLossScale, load_model
 from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
-from keras_policies.legacy.build import build
+from keras_policies.legacy.build import build, compiling
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.readers import readers
 
@@ -298,6 +298,16 @@ def test_a_schedule_comes_back(release):
     schedule = optimizer._learning_rate
     assert isinstance(schedule, keras.optimizers.schedules.ExponentialDecay)
     assert float(optimizer.learning_rate) == pytest.approx(0.1 * 0.5**1.5, rel=1e-5)
+
+
+# Of TensorFlow 2.15.1, after seven steps of `fit`.
+@pytest.mark.parametrize(
+    ("weights", "product"), [(1, 2.0689e-2), (2, 3.8494e-4), (4, 1.0347e-7)]
+)
+def test_the_product_of_nadam_is_that_of_the_graph(weights, product):
+    state = LegacyOptimizerState(iterations=7, slots=())
+    found = compiling.product_of_momenta(0.9, state, weights)
+    assert found == pytest.approx(product, rel=1e-4)
 
 
 @pytest.mark.parametrize("release", ["2.0.0", "2.4.4", "2.15.1"])

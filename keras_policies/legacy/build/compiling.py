@@ -234,7 +234,7 @@ def restore(model: keras.Model, state: LegacyOptimizerState, pairs: Pairs) -> li
     steps = np.asarray(state.iterations, inner.iterations.dtype)
     inner.iterations.assign(backend.place(steps))
     if isinstance(inner, keras.optimizers.Nadam):
-        product = _nadam_product(inner.beta_1, state, len(trainable))
+        product = product_of_momenta(inner.beta_1, state, len(trainable))
         keras_internals.nadam_product(inner).assign(product)
     return untrained
 
@@ -333,14 +333,19 @@ def _in_shape(slot: LegacySlot, shape: tuple[int, ...]) -> LegacySlot:
     return dataclasses.replace(slot, value=dataclasses.replace(slot.value, shape=shape))
 
 
-def _nadam_product(beta_1: float, state: LegacyOptimizerState, updates: int) -> float:
+def product_of_momenta(
+    beta_1: float, state: LegacyOptimizerState, updates: int
+) -> float:
     """Return the product of momenta that Nadam has reached.
 
     Files of Keras 2.3, of TensorFlow up to 2.10, and SavedModels record it. For others
     it is computed: the graph of TensorFlow 2.11 to 2.15 multiplied it again for each of
-    the `updates` of a step, one for each variable.
+    the `updates` of a step, one for each variable. Only the i-th of n did not, counted
+    from 0, in the step after n + i - 1 others: it was taken for done.
     """
     if state.momenta is not None:
         return state.momenta
-    powers = 0.96 ** np.arange(1, (state.iterations or 0) + 1)
-    return float(np.prod(beta_1 * (1 - 0.5 * powers)) ** updates)
+    steps = np.arange(state.iterations or 0)
+    is_left_out = (updates - 1 <= steps) & (steps < 2 * updates - 1)
+    momenta = beta_1 * (1 - 0.5 * 0.96 ** (steps + 1))
+    return float(np.prod(momenta ** (updates - is_left_out)))
