@@ -1,5 +1,6 @@
 """Layers whose classes are lost train as they did: losses, regularizers, dropout."""
 
+import types
 import warnings
 
 import keras
@@ -10,6 +11,8 @@ import pytest
 
 from keras_policies import convert_model, keras_internals, load_model
 from keras_policies.backends.running import backend
+from keras_policies.legacy.base.traced_functions import Function, Node
+from keras_policies.legacy.plan.reconstruction import in_training
 
 RELEASES = [
     release
@@ -69,7 +72,15 @@ TRAINED = [
     name
     for name in named()
     if not name.endswith(
-        ("_by_ops", "_inside", "_hand", "_only", "_twice", "autoencoder")
+        (
+            "_by_ops",
+            "_inside",
+            "_hand",
+            "_only",
+            "_twice",
+            "autoencoder",
+            "binary_dense",
+        )
     )
     and "encoder" not in name
 ]
@@ -156,6 +167,20 @@ def test_other_random_changes_are_left_out_of_training_and_named(folder, name):
     assert "These did more in training, which is left out" in said
 
 
+@pytest.mark.parametrize("name", named("binary_dense", "swish_dense"))
+def test_a_gradient_of_its_own_is_named_where_keras_computes_another(folder, name):
+    _, _, said = opened(folder, name)
+    assert ("or had a gradient of their own: 'binary_dense'" in said) == (
+        "binary" in name
+    )
+
+
+@pytest.mark.parametrize("name", named("function_as_initializer"))
+def test_functions_that_only_training_needs_are_left_out_and_named(folder, name):
+    _, _, said = opened(folder, name)
+    assert "the lost initializer drawn of 'dense'" in said
+
+
 @pytest.mark.parametrize("name", named("dropout_by_ops"))
 def test_the_share_that_is_dropped_is_the_recorded_one(folder, name):
     case, model, _ = opened(folder, name)
@@ -214,3 +239,14 @@ def test_a_mean_over_a_weight_is_no_stock_regularizer(folder, name):
     assert model.trainable_variables[0].regularizer is None
     kinds = {type(layer).__name__ for layer in keras_internals.sublayers(model)}
     assert "ActivityRegularization" in kinds
+
+
+def test_looking_for_random_ops_is_charged_by_the_nodes_looked_at(monkeypatch):
+    """As much as a step of a program costs, it took half of the limit of a file."""
+    charged = []
+    monkeypatch.setattr(in_training.budget, "work", charged.append)
+    nodes = {name: Node(name, "Relu", (), {}) for name in ("a", "b", "c", "d")}
+    function = Function("layer", (), nodes, ())
+    traced = types.SimpleNamespace(functions={"layer": function})
+    assert not in_training.has_own_gradient(traced, "layer")
+    assert charged == [4 * 0.5]

@@ -67,6 +67,7 @@ class Node:
     # Plain values: a dtype is its name, a shape a tuple, a tensor an array, a function
     # its name. Without those that start with "_".
     attributes: Mapping[str, Any]
+    has_own_gradient: bool = False  # as `tf.custom_gradient` gives
 
 
 def branches(node: Node) -> Sequence[str]:

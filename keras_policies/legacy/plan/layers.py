@@ -39,6 +39,7 @@ INNER_MODULES = {
     "_regularizer": "keras.regularizers",
     "_constraint": "keras.constraints",
 }
+SHORT_NAMES = "normal", "one", "uniform", "zero"  # of initializers, in Keras 3, too
 
 
 def keras_model(written: Config, options: Options) -> tuple[Config, Report]:
@@ -441,6 +442,9 @@ def _argument(
         return items
     if key.endswith("activation") and isinstance(value, str):
         return (yield from activations.keras_activation(value, dtype, path))
+    for ending, module in INNER_MODULES.items():
+        if key.endswith(ending):
+            return (yield from _inner_object(module, value, options, path))
     if not isinstance(value, dict) or "class_name" not in value:
         return value
     is_activation = key.endswith("activation")
@@ -451,20 +455,23 @@ def _argument(
         if is_activation:
             yield Report(activations=((value["class_name"], path),))
         return inner
-    for ending, module in INNER_MODULES.items():
-        if key.endswith(ending):
-            return (yield from _inner_object(module, value, options, path))
     return value
 
 
 def _inner_object(
-    module: str, written: Config, options: Options, path: str
-) -> Converting[Config | None]:
+    module: str, written: Any, options: Options, path: str
+) -> Converting[Any]:
     """Return the config of an initializer, a regularizer or a constraint, or None.
 
-    One whose class is missing is not converted: only training needs it.
+    One whose class is missing is not converted, and neither is such a function, which
+    is written as its name: only training needs it.
     """
-    class_name = str(written["class_name"])
+    is_config = isinstance(written, dict) and "class_name" in written
+    if not (is_config or isinstance(written, str)) or written in SHORT_NAMES:
+        return written
+    class_name = str(written["class_name"]) if is_config else written
+    if class_name == "function":
+        class_name = str(written["config"])
     if classes.registered_name(class_name) is not None:
         return written
     if class_name in options.namesakes or not classes.is_in(module, class_name):
@@ -473,6 +480,8 @@ def _inner_object(
             yield Report(not_converted=(f"the lost {kind} {class_name} of {path!r}",))
             return None
         yield Report(missing=((class_name, path),))
+    if not is_config:
+        return written
     config = dict(written.get("config") or {})
     config.pop("dtype", None)  # initializers of 2.0 wrote that of the variable
     return configs.keras_object(module, class_name, config)

@@ -462,3 +462,52 @@ class MovingStatistics(layers.Layer):
 @case("training", X, trains=False)
 def normalization_by_hand():
     return functional(MovingStatistics(), X)
+
+
+# Gradients, and what only training needs.
+
+
+@tf.custom_gradient
+def binary(x):
+    """Return the sign, with the gradient of a clipped identity."""
+    return tf.sign(x), lambda dy: tf.where(tf.abs(x) <= 0.5, dy, tf.zeros_like(dy))
+
+
+class BinaryDense(layers.Layer):
+    """A layer of a binary network."""
+
+    def build(self, shape):
+        self.kernel = self.add_weight("kernel", (shape[-1], 3))
+
+    def call(self, x):
+        return tf.matmul(tf.nn.swish(x), binary(self.kernel))
+
+
+@case("gradients", X)
+def binary_dense():
+    return functional(BinaryDense(), X, layers.Dense(2))
+
+
+class SwishDense(layers.Layer):
+    """A layer whose gradient is what it would be anyway."""
+
+    def build(self, shape):
+        self.kernel = self.add_weight("kernel", (shape[-1], 3))
+
+    def call(self, x):
+        return tf.nn.swish(tf.matmul(x, self.kernel))
+
+
+@case("gradients", X)
+def swish_dense():
+    return functional(SwishDense(), X, layers.Dense(2))
+
+
+def drawn(shape, dtype=None):
+    return tf.ones(shape, dtype)
+
+
+@case("initializers", X)
+def function_as_initializer():
+    dense = layers.Dense(3, kernel_initializer=drawn, kernel_constraint=tf.nn.relu)
+    return functional(dense, X)

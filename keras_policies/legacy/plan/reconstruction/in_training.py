@@ -10,7 +10,7 @@ made of the one for training: stock layers do none of that in inference.
 Any other difference is left out, and named.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.errors import LegacyModelError, attempt
@@ -35,6 +35,11 @@ RANDOM = {
     *("RandomTranslation", "RandomZoom"),
 }
 NOISE = {"RandomStandardNormal", "TruncatedNormal"}  # their mean is 0
+# Their gradient is 0 or none.
+STEPS = {
+    *("ArgMax", "ArgMin", "Ceil", "Floor", "Greater", "GreaterEqual", "Less"),
+    *("LessEqual", "Rint", "Round", "Sign"),
+}
 ASSIGNMENTS = {"AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"}
 
 
@@ -52,7 +57,8 @@ def trained(
     other_trace = twin(layer, trace)
     if other_trace is None:
         return trace, first, False
-    ops = {node.op for node in _nodes(traced, other_trace.function)}
+    bodies = _bodies(traced, other_trace.function)
+    ops = {node.op for body in bodies for node in body.values()}
     moves = bool(ops & ASSIGNMENTS) and _holds_statistics(layer, first)
     draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
     if not (draws or len(other_trace.losses) > len(trace.losses)):
@@ -76,18 +82,48 @@ def _in_training(trace: ConcreteFunction) -> Nest:
     return trees.mapped(lambda leaf: True if leaf is False else leaf, trace.inputs)
 
 
-def _nodes(traced: TracedFunctions, name: str) -> list[Node]:
-    """Return the nodes of a function, and of those that it calls."""
-    waiting, seen, nodes = [name], {name}, list[Node]()
+def has_own_gradient(traced: TracedFunctions, name: str) -> bool:
+    """Return whether a function gave a gradient to steps, which have none in Keras.
+
+    Binary layers do: the gradient of their `tf.sign` is that of another function. Other
+    such gradients are what Keras computes anyway: that of `tf.nn.swish`, for example.
+    """
+    return any(
+        node.has_own_gradient and _has_steps(node, body)
+        for body in _bodies(traced, name)
+        for node in body.values()
+    )
+
+
+def _has_steps(node: Node, body: Mapping[str, Node]) -> bool:
+    """Return whether the first input of a node is computed by steps from the others.
+
+    These are the result and the arguments of the function with a gradient of its own.
+    """
+    seen = {name for name, *_ in node.inputs[1:]}
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if node.op in STEPS:
+            return True
+        names = {name for name, *_ in node.inputs} - seen
+        seen |= names
+        waiting += [body[name] for name in names if name in body]
+    return False
+
+
+def _bodies(traced: TracedFunctions, name: str) -> list[Mapping[str, Node]]:
+    """Return the nodes of a function, and of each that it calls."""
+    waiting, seen, bodies = [name], {name}, list[Mapping[str, Node]]()
     while waiting:
         function = traced.functions.get(waiting.pop())
-        own_nodes = () if function is None else function.nodes.values()
-        budget.work(budget.NODE * len(own_nodes))
-        nodes += own_nodes
-        called = {name for node in own_nodes for name in _functions(node)}
+        body: Mapping[str, Node] = {} if function is None else function.nodes
+        budget.work(budget.ITEM * len(body))
+        bodies.append(body)
+        called = {name for node in body.values() for name in _functions(node)}
         waiting += called - seen
         seen |= called
-    return nodes
+    return bodies
 
 
 def _functions(node: Node) -> Sequence[str]:

@@ -234,6 +234,7 @@ def reconstruct(
     count = len(concrete_functions.specs(trace.outputs))
     usable = [loss for loss in outputs[count:] if losses.is_supported(steps, loss)]
     is_less = is_less or len(usable) < len(outputs) - count
+    is_less = is_less or in_training.has_own_gradient(traced, trace.function)
     added = [loss for loss in usable if not isinstance(loss, ir.Constant)]
     ends: ir.Nest = outputs[:count]
     if not path:

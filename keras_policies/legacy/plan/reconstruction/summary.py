@@ -43,7 +43,7 @@ class ReconstructionSummary:
             named = ", ".join(map(repr, self.trained_otherwise))
             text += (
                 " These did more in training, which is left out, such as moving "
-                f"statistics by assignments: {named}."
+                f"statistics by assignments, or had a gradient of their own: {named}."
             )
         if self.unused:
             unused = ", ".join(self.unused)

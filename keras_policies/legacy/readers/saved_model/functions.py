@@ -47,6 +47,7 @@ FIELDS = {
 FIELD_OF = {name: field for field, names in FIELDS.items() for name in names.split()}
 CONTROL = "^"
 HIDDEN = "_"  # attributes of TensorFlow's own, such as _output_shapes
+OWN_GRADIENT = "_gradient_op_type"
 DTYPE_NAMES: dict[int, str] = {number: dtype.name for number, dtype in DTYPES.items()}
 DTYPE_NAMES |= {STRING: "string", 20: "resource", 21: "variant"}
 
@@ -155,7 +156,9 @@ class FunctionReader:
             for attr in node.attr
             if not attr.key.startswith(HIDDEN)
         }
-        return Node(node.name, node.op, tuple(map(output, inputs)), attributes)
+        has_own_gradient = any(attr.key == OWN_GRADIENT for attr in node.attr)
+        outputs = tuple(map(output, inputs))
+        return Node(node.name, node.op, outputs, attributes, has_own_gradient)
 
     def _value(self, name: str, value: Message) -> Any:
         """Return what an `AttrValue` holds, or None if nothing."""
