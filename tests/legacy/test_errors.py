@@ -187,8 +187,9 @@ def test_what_is_no_config_of_a_layer_is_named(tmp_path, bad):
         load_model(path)
 
 
-def test_what_is_no_config_of_a_layer_is_named_in_an_archive(tmp_path):
-    path = tmp_path / "model.keras"
+def edited_keras(folder, edit):
+    """Return the path of a `.keras` file whose config a function changed."""
+    path = folder / "model.keras"
     with (
         zipfile.ZipFile(SOURCE / "model.keras") as old,
         zipfile.ZipFile(path, "w") as new,
@@ -197,11 +198,85 @@ def test_what_is_no_config_of_a_layer_is_named_in_an_archive(tmp_path):
             content = old.read(name)
             if name == "config.json":
                 config = json.loads(content)
-                config["config"]["layers"].insert(1, 3)
+                edit(config)
                 content = json.dumps(config)
             new.writestr(name, content)
+    return path
+
+
+def test_what_is_no_config_of_a_layer_is_named_in_an_archive(tmp_path):
+    path = edited_keras(
+        tmp_path, lambda config: config["config"]["layers"].insert(1, 3)
+    )
     with pytest.raises(LegacyModelError, match="expected the config of a layer, found"):
         load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("registered_name", "module", "shown"),
+    [
+        ("Dense", None, "Custom>Dense"),
+        ("Custom>Dense", None, "Custom>Dense"),
+        ("Addons>Dense", "tensorflow_addons.layers.dense", "Addons>Dense"),
+        ("keras_nlp>Dense", "keras_nlp.layers.dense", "keras_nlp>Dense"),
+    ],
+)
+def test_a_class_that_has_only_the_name_of_one_of_keras_is_missing(
+    tmp_path, registered_name, module, shown
+):
+    def edit(config):
+        layers = config["config"]["layers"]
+        (layer, *_) = (each for each in layers if each["class_name"] == "Dense")
+        layer |= {"registered_name": registered_name, "module": module}
+
+    path = edited_keras(tmp_path, edit)
+    with pytest.raises(LegacyModelError, match=f"not have:\n  {shown} "):
+        load_model(path)
+    dense = {shown.rpartition(">")[2]: keras.layers.Dense}
+    x = np.ones((2, *load_model(SOURCE / "model.keras").input_shape[1:]), "float32")
+    found = load_model(path, custom_objects=dense).predict(x, verbose=0)
+    expected = load_model(SOURCE / "model.keras").predict(x, verbose=0)
+    np.testing.assert_array_equal(found, expected)
+
+
+LOOKAHEAD = {
+    "class_name": "Lookahead",
+    "module": "tensorflow_addons.optimizers.lookahead",
+    "registered_name": "Addons>Lookahead",
+    "config": {
+        "name": "Lookahead",
+        "optimizer": {
+            "class_name": "RectifiedAdam",
+            "module": "tensorflow_addons.optimizers.rectified_adam",
+            "registered_name": "Addons>RectifiedAdam",
+            "config": {"name": "RectifiedAdam"},
+        },
+    },
+}
+SUM_OF_LOSSES = {
+    "class_name": "SumOfLosses",
+    "module": "segmentation_models.base.objects",
+    "registered_name": "SumOfLosses",
+    "config": "binary_crossentropy_plus_jaccard_loss",
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("optimizer", LOOKAHEAD, "optimizers: 'Addons>Lookahead', pass custom_obj"),
+        ("loss", SUM_OF_LOSSES, "losses: 'Custom>SumOfLosses', pass custom_obj"),
+    ],
+)
+def test_an_unknown_object_that_holds_others_or_a_text_is_left_out(
+    tmp_path, key, value, message
+):
+    path = edited_keras(
+        tmp_path, lambda config: config["compile_config"].update({key: value})
+    )
+    with pytest.warns(UserWarning, match=message):
+        model = load_model(path)
+    assert not model.compiled
 
 
 def test_an_unknown_policy_is_named(tmp_path):

@@ -21,7 +21,7 @@ from keras_policies.legacy.base.model import (
 )
 from keras_policies.legacy.build import masks
 from keras_policies.legacy.build.targets import Pairs, fits, value_for
-from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards import limits, trust
 from keras_policies.legacy.plan import graph, training
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.loss_scale_optimizer import LossScaleOptimizer
@@ -114,6 +114,7 @@ class _Objectives:
         if isinstance(config, str):
             return keras.saving.get_registered_object(config) or config
         try:
+            trust.check(config)
             return keras.saving.deserialize_keras_object(config)
         except LimitError:
             raise

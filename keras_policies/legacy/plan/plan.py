@@ -260,10 +260,7 @@ def _training(legacy: LegacyModel, compile: bool) -> Training | None:
     if not legacy.training_config:
         return None
     try:
-        fitting = training_of(legacy.training_config, legacy.is_optimizer_wrapped)
-        losses_and_metrics = fitting.losses, fitting.metrics, fitting.weighted_metrics
-        trust.check([fitting.optimizer, *losses_and_metrics])
-        return fitting
+        return training_of(legacy.training_config, legacy.is_optimizer_wrapped)
     except LimitError:
         raise
     except (TypeError, ValueError, AttributeError, KeyError) as error:

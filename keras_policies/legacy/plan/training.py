@@ -13,7 +13,12 @@ from keras_policies import loss_scale as loss_scales
 from keras_policies.annotations import Config
 from keras_policies.late import keras
 from keras_policies.legacy.base import trees
-from keras_policies.legacy.base.configs import policy_name, snake_case, without_package
+from keras_policies.legacy.base.configs import (
+    keras_object,
+    policy_name,
+    snake_case,
+    without_package,
+)
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
 
@@ -101,7 +106,10 @@ def keras_objective(module: str, written: Any) -> str | Config:
         is_own = keras_names.registered(named) is not None
         return named if is_own else RENAMED_FUNCTIONS[module].get(named, named)
     is_metric = module == "keras.metrics"
-    class_name, settings = written["class_name"], dict(written.get("config") or {})
+    class_name, config = written["class_name"], written.get("config") or {}
+    if not isinstance(config, dict):  # a name, in the way of some libraries' losses
+        return keras_object(module, class_name, None)
+    settings = dict(config)
     function = _function_name(settings.pop("fn", None))
     if class_name in FUNCTION_WRAPPERS and function is not None:
         if not is_metric or function not in CLASSES:

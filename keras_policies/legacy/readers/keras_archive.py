@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from typing import IO
+from typing import IO, Any
 
 import h5py
 
@@ -49,6 +49,9 @@ COPY_BYTES = 1024 * 1024
 SIZES = "file_size", "compress_size"  # of a member
 NOT_LAYERS = "optimizer/", "metrics/"
 VARIABLES = "vars"
+# The packages of Keras itself, and names of what is written as a class, and is none.
+OF_KERAS = "keras", "tf_keras"
+NOT_CLASSES = "function", "type", "__lambda__", "__typespec__"
 GROUP, INNER_GROUP = "optimizer", "optimizer/inner_optimizer"
 # The averages of weights, which every optimizer creates first; see SLOT_GROUPS.
 AVERAGES = "use_ema: average"
@@ -105,6 +108,25 @@ def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
     with errors.corrupt(str(archive.filename), WEIGHTS), archive.open(info) as member:
         shutil.copyfileobj(member, unpacked, COPY_BYTES)
     unpacked.seek(0)
+
+
+def _as_in_hdf5(written: Any) -> Any:
+    """Return a config in which classes that are not Keras's have names with a package.
+
+    `class_name` is `Softmax`, whoever wrote that class; `registered_name` and `module`
+    tell. In HDF5 files, it is `Custom>Softmax`.
+    """
+    if isinstance(written, list):
+        return [*map(_as_in_hdf5, written)]
+    if not isinstance(written, dict):
+        return written
+    config = {key: _as_in_hdf5(value) for key, value in written.items()}
+    name, registered = config.get("class_name"), config.get("registered_name")
+    root = str(config.get("module")).partition(".")[0]
+    if root in OF_KERAS or name in NOT_CLASSES or not isinstance(registered, str):
+        return config
+    package, _, _ = registered.rpartition(">")
+    return {**config, "class_name": f"{package or 'Custom'}>{name}"}
 
 
 def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, bytes]]:
@@ -172,7 +194,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             errors.check_version(version)
             text = _read_member(archive, CONFIG, limits.JSON_BYTES)
             _unpack_weights(archive, unpacked)
-            config = texts.decode(text, CONFIG)
+            config = _as_in_hdf5(texts.decode(text, CONFIG))
             tokens = _tokens(archive, config)
         with guarded_hdf5.open_file(unpacked) as file:
             training = _training_config(config.get("compile_config"))

@@ -375,6 +375,23 @@ def derivatives():
     return Derivatives()
 
 
+class Frames(layers.Layer):
+    def call(self, x):
+        return tf.signal.stft(x, 8, 4)
+
+
+class Magnitude(layers.Layer):
+    def call(self, z):
+        return tf.math.log(tf.abs(z) + 0.1)
+
+
+@case("op", spec(24))
+def spectrogram():
+    """Complex numbers go from one lost layer to another, in a model inside."""
+    inner = keras.Sequential([keras.Input((24,)), Frames(), Magnitude()])
+    return keras.Sequential([keras.Input((24,)), inner, layers.Dense(2)])
+
+
 @case("op", ids(high=5))
 def node_classifier():
     return NodeClassifier()

@@ -491,3 +491,31 @@ def monte_carlo_of_class():
             return self.last(self.dropout(self.first(x), training=True))
 
     return Net()
+
+
+# Names of calls.
+
+
+class Gain(layers.Layer):
+    def call(self, x):
+        return tf.sin(x) * 2.0
+
+
+class Turn(layers.Layer):
+    """It calls an op that has no counterpart."""
+
+    def call(self, x):
+        return tf.raw_ops.ImageProjectiveTransformV3(
+            images=x,
+            transforms=[[0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]],
+            output_shape=[4, 4],
+            fill_value=0.0,
+            interpolation="NEAREST",
+        )
+
+
+@case("names", spec(4, 4, 1), since=(2, 15), trains=False)
+def name_of_a_second_call():
+    """The name of `gain_1` is that of the scope of a second call of `gain`."""
+    x = entry(spec(4, 4, 1))
+    return keras.Model(x, [Gain(name="gain")(x), Turn(name="gain_1")(x)])

@@ -111,13 +111,23 @@ class Layers:
         """Return whether a layer is called as the last part of a scope says."""
         return not self._names.isdisjoint(_names(last))
 
-    def named(self, scope: str, variables: frozenset[int]) -> list[int]:
+    def named(
+        self, scope: str, variables: frozenset[int], functions: Iterable[str] = ()
+    ) -> list[int]:
         """Return the layers that a scope of nodes with these variables can be.
 
-        A layer that is called again gets a number after its name.
+        A layer that is called again gets a number after its name, so that the second
+        call of `scale` has the scope of a layer `scale_1`. `functions`, which the nodes
+        call, tell them apart: they have the name of a layer in their own.
         """
+        calls = (re.match(r"__inference_(.+)_layer_call_", name) for name in functions)
+        called = self._names.intersection(call[1] for call in calls if call)
         names = _names(scope.rpartition("/")[2])
-        matches = (self._numbers.get((variables, name), ()) for name in names)
+        matches = (
+            self._numbers.get((variables, name), ())
+            for name in names
+            if not called or name in called
+        )
         return [number for numbers in matches for number in numbers][: limits.NAMESAKES]
 
 
@@ -129,6 +139,12 @@ def _names(last: str) -> Iterable[str]:
 def specs(nest: Nest) -> list[TensorSpec]:
     """Return the specs in a nest, those of dicts in the order of sorted keys."""
     return [leaf for leaf in trees.leaves(nest) if isinstance(leaf, TensorSpec)]
+
+
+def is_complex(trace: ConcreteFunction) -> bool:
+    """Return whether a function takes or returns complex numbers."""
+    every = specs((trace.inputs, trace.outputs))
+    return any(str(spec.dtype).startswith("complex") for spec in every)
 
 
 def composites(nest: Nest) -> list[str]:

@@ -178,7 +178,12 @@ def matched_calls(
         members = [name for name in inside[scope] if name not in graph.variable_of]
         if used.intersection(members):
             continue
-        for number in layers.named(scope, frozenset(reads[scope])):
+        called = [
+            str(graph.nodes[name].attributes.get("f"))
+            for name in members
+            if graph.nodes[name].op in CALLS and name.count("/") == scope.count("/") + 1
+        ]
+        for number in layers.named(scope, frozenset(reads[scope]), called):
             spec, layer = spec_of(number), layers.traced.layers[number]
             if spec is None:
                 continue

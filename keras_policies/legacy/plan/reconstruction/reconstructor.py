@@ -137,6 +137,11 @@ class Reconstructor:
             traces = [self.traced.signatures[self.options.signature]]
         if not traces:
             return None
+        if path and concrete_functions.is_complex(traces[0]):
+            raise LegacyModelError(
+                f"the layer {path!r} takes or returns complex numbers, which Keras 3 "
+                "cannot pass from one layer to another."
+            )
         with_losses = concrete_functions.for_inference(
             layer.traces_with_losses, tensors
         )
@@ -277,6 +282,8 @@ class Reconstructor:
 
     def _layer_spec(self, number: int) -> ir.LayerSpec | None:
         layer = self.traced.layers[number]
+        if any(map(concrete_functions.is_complex, layer.traces)):
+            return None  # complex numbers are inside of one program
         prefix = f"{self._paths[-1]}/" if self._paths[-1] else ""
         try:
             converted = self._convert_traced(number, prefix, layer.name)
