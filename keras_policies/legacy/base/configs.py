@@ -75,8 +75,11 @@ def keras_function(registered_name: str) -> Config:
 
 
 def layer_name(name: str) -> str:
-    """Return a layer's name as Keras 3 accepts it: `conv1/bn` becomes `conv1_bn`."""
-    return name.replace("/", "_")
+    """Return a layer's name as Keras 3 accepts it: `conv1/bn` becomes `conv1_bn`.
+
+    So does `conv1.bn`, which a torch module cannot hold.
+    """
+    return re.sub("[/.]", "_", name)
 
 
 def beginnings(path: str) -> Iterator[str]:

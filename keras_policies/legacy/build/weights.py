@@ -49,7 +49,7 @@ def pair(
     `built` are layers whose weights are known.
     """
     stored = {layer_name(name): weights for name, weights in by_layer.items()}
-    layers = {layer.name: layer for layer in model.layers} | {"": model}
+    layers = {layer_name(layer.name): layer for layer in model.layers} | {"": model}
     by_name = _whole_model(model) if set(stored) == {""} else _by_layer(model)
     pairs: Pairs = []
     not_converted, problems = list[str](), list[str]()
@@ -106,7 +106,8 @@ def _by_layer(model: keras.Model) -> dict[str, list[Target]]:
     of_model = [
         target for target in targets(model) if id(target.variable) not in in_layers
     ]
-    return {**{layer.name: targets(layer) for layer in model.layers}, "": of_model}
+    by_name = {layer_name(layer.name): targets(layer) for layer in model.layers}
+    return {**by_name, "": of_model}
 
 
 def _whole_model(model: keras.Model) -> dict[str, list[Target]]:

@@ -14,7 +14,7 @@ import graphlib
 import itertools
 import re
 from collections.abc import Container, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from keras_policies.annotations import Config
 from keras_policies.legacy.base.configs import (
@@ -40,6 +40,13 @@ RECURRENT = {
     *("Bidirectional", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "CuDNNGRU"),
     *("CuDNNLSTM", "GRU", "LSTM", "RNN", "SimpleRNN"),
 }
+
+
+class Arguments(NamedTuple):
+    """What a layer is called on."""
+
+    tensors: int  # those of all arguments
+    first: int | list[str]  # those of the first argument, the keys of a dict
 
 
 def only_for_losses(config: Config) -> set[str]:
@@ -116,14 +123,23 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     }
 
 
-def tensor_counts(config: Config) -> list[int | None]:
-    """Return how many tensors each layer of a model is called on, if that is known."""
+def arguments(config: Config) -> list[Arguments | None]:
+    """Return what each layer of a model is called on, if that is known."""
     names = {name_of(layer) for layer in config["layers"] if isinstance(layer, dict)}
     calls = (
         layer.get("inbound_nodes") if isinstance(layer, dict) else None
         for layer in config["layers"]
     )
-    return [len(tensors(nodes[0], names)) if nodes else None for nodes in calls]
+    return [_arguments(nodes[0], names) if nodes else None for nodes in calls]
+
+
+def _arguments(node: Nest, names: Container[str]) -> Arguments:
+    count = len(tensors(node, names))
+    if isinstance(node, dict):
+        return Arguments(count, sorted(node))
+    parts = [node] if _is_tensor(node, names) else node
+    first = [part[:3] if _is_tensor(part, names) else part for part in parts]
+    return Arguments(count, len(tensors(first, names)))
 
 
 def _sorted(layers: Sequence[Config]) -> Sequence[Config]:

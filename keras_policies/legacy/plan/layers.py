@@ -70,12 +70,12 @@ def _converted_layer(
     number: int | None,
     prefix: str = "",
     is_root: bool = False,
-    tensors: int | None = None,
+    called: graph.Arguments | None = None,
 ) -> Converted:
     """Return the config of a layer, or of a program if the layer's class is missing.
 
-    `number` is that of the traced layer, if any. `tensors` is how many tensors the
-    layer is called on, None if that is not known.
+    `number` is that of the traced layer, if any. `called` is what the layer is called
+    on, None if that is not known.
     """
     reconstructor = options.reconstructor
     if reconstructor is None or number is None:
@@ -102,7 +102,7 @@ def _converted_layer(
         rebuild = (
             reconstructor.try_reconstruct if is_listed else reconstructor.reconstruct
         )
-        rebuilt = rebuild(written, number, path, tensors)
+        rebuilt = rebuild(written, number, path, called)
         if rebuilt is not None:
             converted, reported = rebuilt
         elif problem is not None:
@@ -179,14 +179,14 @@ def _model(
         config = {**config, "layers": [*map(_frozen, config["layers"])]}
     is_functional = "input_layers" in config
     loss_only = graph.only_for_losses(config) if is_functional else ()
-    tensors = graph.tensor_counts(config)
-    for layer, child, count in zip(config["layers"], numbers, tensors, strict=True):
-        called = configs.name_of(layer) if loss_only else None
-        if called in loss_only and layer["class_name"] not in graph.ADDED:
-            yield Report(loss_only=(f"{below}{called}",))
+    arguments = graph.arguments(config)
+    for layer, child, called in zip(config["layers"], numbers, arguments, strict=True):
+        child_name = configs.name_of(layer) if loss_only else None
+        if child_name in loss_only and layer["class_name"] not in graph.ADDED:
+            yield Report(loss_only=(f"{below}{child_name}",))
             layers.append({})
         else:
-            converting = _converted_layer(layer, options, child, below, tensors=count)
+            converting = _converted_layer(layer, options, child, below, called=called)
             layers.append((yield from converting))
     is_lost = class_name not in classes.GRAPHS and not classes.registered_name(
         class_name

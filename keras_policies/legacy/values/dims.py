@@ -426,23 +426,26 @@ def evaluate(value: DimLike, lengths: Mapping[Any, int]) -> int:
     )
 
 
-def axes_in(value: Any) -> set[AxisLength]:
-    """Return the axes whose lengths a dimension, or an array of them, depends on."""
+def axes_in(value: Any) -> list[AxisLength]:
+    """Return the axes whose lengths a dimension, or an array of them, depends on.
+
+    Equal axes, such as the batch of two tensors, are all in it.
+    """
     if isinstance(value, Ratio):
         value = value.dividend
     if not isinstance(value, np.ndarray | Dim | int):
-        return set()
+        return []
     if isinstance(value, np.ndarray):
-        return set().union(*map(axes_in, value.flat))
-    axes: set[AxisLength] = set()
+        return [axis for item in value.flat for axis in axes_in(item)]
+    axes: list[AxisLength] = []
     for monomial in _terms(value):
         for atom in monomial:
             if isinstance(atom, AxisLength):
-                axes.add(atom)
+                axes.append(atom)
             elif isinstance(atom, Quotient):
-                axes |= axes_in(atom.dividend) | axes_in(atom.divisor)
+                axes += axes_in(atom.dividend) + axes_in(atom.divisor)
             else:
-                axes.update(*map(axes_in, atom.options))
+                axes += [axis for item in atom.options for axis in axes_in(item)]
     return axes
 
 

@@ -141,7 +141,7 @@ def _is_of_batch(length: dims.Dim) -> bool:
 
 
 def _sorted_axes(length: dims.Dim) -> list[AxisLength]:
-    return sorted(dims.axes_in(length), key=str)
+    return sorted({*dims.axes_in(length)}, key=str)
 
 
 def _multiple(

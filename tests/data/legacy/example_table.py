@@ -458,3 +458,93 @@ def optional_argument():
     layer = Gained(name="gained")
     y = layers.Dense(3)(layer(x) + layer(x, scale=scale))
     return keras.Model([x, scale], y)
+
+
+# What models of transformer libraries do.
+
+
+class Gated(keras.Model):
+    """Takes its tensors as arguments or in a dict, which has them in another order."""
+
+    def __init__(self):
+        super().__init__(name="gated")
+        self.dense = layers.Dense(4)
+
+    def call(self, x, also=None):
+        if isinstance(x, dict):
+            x, also = x["x"], x["also"]
+        return self.dense(x) * also
+
+
+@case("calls", [spec(6, 4), spec(6, 4)])
+def dict_or_arguments():
+    """A model that was called on a dict before: its first function takes that."""
+    model = Gated()
+    model({"x": tf.ones((2, 3, 4)), "also": tf.ones((2, 3, 4))})
+    x, also = entry([spec(6, 4), spec(6, 4)])
+    return keras.Model([x, also], layers.Dense(2)(model(x, also=also)))
+
+
+class Block(layers.Layer):
+    def __init__(self, number):
+        super().__init__(name="block_._%d" % number)
+        self.dense = layers.Dense(4, name="dense.%d" % number)
+
+    def call(self, x):
+        return self.dense(x) + x
+
+
+@case("names", SEQUENCE)
+def names_with_points():
+    """torch has no modules with a point in their names."""
+    x = start = entry(SEQUENCE)
+    for number in range(2):
+        x = Block(number)(x)
+    return keras.Model(start, layers.Dense(2, name="head.0")(x))
+
+
+class FoldedHeads(layers.Layer):
+    """Attention that folds its heads into the batch, by the batch of two tensors."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.query, self.key = layers.Dense(4), layers.Dense(4)
+
+    def call(self, x):
+        rows, steps = tf.shape(x)[0], tf.shape(x)[1]
+
+        def heads(x):
+            x = tf.transpose(tf.reshape(x, (rows, -1, 2, 2)), (0, 2, 1, 3))
+            return tf.reshape(x, (rows * 2, -1, 2))
+
+        key = heads(self.key(x))
+        scores = tf.matmul(heads(self.query(x)), key, transpose_b=True)
+        scores = tf.reshape(scores, (rows, 2, steps, tf.shape(key)[1]))
+        scores = tf.reshape(scores, (rows * 2, steps, tf.shape(key)[1]))
+        scores = tf.matmul(tf.nn.softmax(scores), heads(x))
+        scores = tf.transpose(tf.reshape(scores, (rows, 2, steps, 2)), (0, 2, 1, 3))
+        return tf.reshape(scores, (rows, steps, 4))
+
+
+@case("shapes", ANY)
+def heads_in_batch_any():
+    return functional(FoldedHeads(), ANY, layers.Dense(2))
+
+
+class Remembers(keras.Model):
+    """Returns its states, too, but in training."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.drop = layers.Dense(4), layers.Dropout(0.5)
+        self.head = layers.Dense(2)
+
+    def call(self, x, training=False):
+        h = self.dense(x)
+        y = self.head(self.drop(h, training=training))
+        return {"end": y} if training else {"end": y, "states": (h, 2 * h)}
+
+
+@case("outputs", SEQUENCE, trains=False)
+def fewer_outputs_in_training():
+    return Remembers()

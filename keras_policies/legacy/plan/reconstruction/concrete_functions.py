@@ -19,6 +19,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.guards import limits
+from keras_policies.legacy.plan.graph import Arguments
 from keras_policies.legacy.plan.reconstruction import ir
 
 
@@ -186,21 +187,32 @@ def _name(argument: Nest) -> str:
 
 
 def for_inference(
-    traces: Sequence[ConcreteFunction], tensors: int | None = None
+    traces: Sequence[ConcreteFunction], called: Arguments | None = None
 ) -> list[ConcreteFunction]:
     """Return the traces for inference, the one with the most general shapes first.
 
-    They take `tensors` tensors, or one more, which is a mask. If `tensors` is None,
-    they take the smallest number that any trace takes.
+    They take as many tensors as the layer is called on, or one more, which is a mask;
+    those come first that nest them alike. If that is not known, they take the smallest
+    number that any trace takes.
     """
     by_count: dict[int, list[ConcreteFunction]] = {}
     for trace in traces:
         by_count.setdefault(len(specs(trace.inputs)), []).append(trace)
-    if tensors is None:
-        tensors = min(by_count.keys() - {0}, default=0)
+    if called is None:
+        called = Arguments(min(by_count.keys() - {0}, default=0), 0)
+    tensors, first = called
     masked = [t for t in by_count.get(tensors + 1, ()) if takes_mask(t)]
-    fitting = sorted(by_count.get(tensors) or masked, key=_rank, reverse=True)
+    taken = by_count.get(tensors) or masked
+    alike = [trace for trace in taken if _first(trace) == first]
+    fitting = sorted(alike or taken, key=_rank, reverse=True)
     return [trace for trace in fitting if _rank(trace)[:2] == _rank(fitting[0])[:2]]
+
+
+def _first(trace: ConcreteFunction) -> int | list[str]:
+    """Return the tensors in the first argument of a trace, the keys of a dict."""
+    args, _ = trace.inputs
+    first = args[0] if args else None
+    return sorted(first) if isinstance(first, dict) else len(specs(first))
 
 
 def takes_mask(trace: ConcreteFunction) -> bool:

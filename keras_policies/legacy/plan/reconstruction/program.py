@@ -137,7 +137,7 @@ class Names:
     def take(self, wanted: str) -> str:
         """Return the name, with a number if it has been given out."""
         start = wanted[: 2 * limits.NAME_CHARACTERS]
-        plain = re.sub(r"[^A-Za-z0-9_.-]+", "_", start).strip("_.") or "op"
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "_", start).strip("_") or "op"
         name = start = plain[: limits.NAME_CHARACTERS]
         while name in self._last_numbers:
             self._last_numbers[start] += 1

@@ -16,6 +16,7 @@ from keras_policies.legacy.base.model import LegacyModel, Vocabulary
 from keras_policies.legacy.base.traced_functions import ConcreteFunction, TracedLayer
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
+from keras_policies.legacy.plan.graph import Arguments
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
     in_training,
@@ -111,27 +112,27 @@ class Reconstructor:
         return dataclasses.replace(options, vocabularies=vocabularies)
 
     def try_reconstruct(
-        self, written: Config, number: int, path: str, tensors: int | None
+        self, written: Config, number: int, path: str, called: Arguments | None
     ) -> Converted | None:
         """Return the same as `reconstruct`, but None if anything is missing."""
         with attempt(LegacyModelError):
-            result = self.reconstruct(written, number, path, tensors)
+            result = self.reconstruct(written, number, path, called)
             if result and not (result[1].is_lacking or result[1].without_vocabulary):
                 return result
         return None
 
     def reconstruct(
-        self, written: Config, number: int, path: str, tensors: int | None
+        self, written: Config, number: int, path: str, called: Arguments | None
     ) -> Converted | None:
         """Return the program that a layer becomes; `path` is "" for the model.
 
-        It is None if the file has no traced function of the layer. `tensors` is the
-        number of tensors that the layer is called on, None if that is not known.
+        It is None if the file has no traced function of the layer. `called` is what
+        the layer is called on, None if that is not known.
         """
         if number in self._around:
             return None
         layer = self.traced.layers[number]
-        traces = concrete_functions.for_inference(layer.traces, tensors)
+        traces = concrete_functions.for_inference(layer.traces, called)
         if self.options.signature is not None and not path:
             layer = dataclasses.replace(layer, traces_with_losses=())
             traces = [self.traced.signatures[self.options.signature]]
@@ -142,9 +143,7 @@ class Reconstructor:
                 f"the layer {path!r} takes or returns complex numbers, which Keras 3 "
                 "cannot pass from one layer to another."
             )
-        with_losses = concrete_functions.for_inference(
-            layer.traces_with_losses, tensors
-        )
+        with_losses = concrete_functions.for_inference(layer.traces_with_losses, called)
         saved = self._around, self._paths
         self._around, self._paths = [*self._around, number], [*self._paths, path]
         try:
