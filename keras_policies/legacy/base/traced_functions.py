@@ -29,6 +29,7 @@ PASSING = {
     *("PlaceholderWithDefault", "ReadVariableOp", "Snapshot"),
 }
 
+SERVING = "serving_default"  # the signature that tf.keras writes
 NO_CLASS = "Signature"  # of the model in a file without Keras metadata
 
 # Of `TensorSpec`s, `Composite`s and plain values.

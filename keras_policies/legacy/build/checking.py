@@ -10,6 +10,7 @@ import functools
 import inspect
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,10 +19,11 @@ import numpy as np
 
 from keras_policies import float16_products, keras_internals
 from keras_policies.backends.running import backend
-from keras_policies.legacy.base import hints
+from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import (
+    SERVING,
     ConcreteFunction,
     Nest,
     TensorSpec,
@@ -31,6 +33,7 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.build import explanations, own_classes
 from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.ops import op_layers
+from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
@@ -146,7 +149,8 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
     size = paths.size(plan.legacy.path)
     try:
         with budget.anew(size), keras_internals.texts_as_inputs():
-            return _Comparison(model, traced, trace, tolerance, size).check()
+            served = _served(plan) if signature is None else None
+            return _Comparison(model, traced, trace, served, tolerance, size).check()
     except LimitError:
         return Check(None, "its graph is too large")
     except (NotInterpretedError, _UnsuitableError) as error:
@@ -166,6 +170,24 @@ def _trace(traced: TracedFunctions, signature: str | None) -> ConcreteFunction |
     return next(iter(concrete_functions.for_inference([*named])), None)
 
 
+def _served(plan: Plan) -> ConcreteFunction | None:
+    """Return the signature that tf.keras itself traced, of a model with lost layers.
+
+    It names the outputs after their layers, `head` and `head_1` if one has several. A
+    signature of the user's own may do something else.
+    """
+    traced, config = plan.legacy.traced, plan.legacy.config
+    if not (traced and plan.reconstruction.layers and configs.is_graph(config)):
+        return None
+    signature = traced.signatures.get(SERVING)
+    if signature is None or isinstance(config["config"], list):
+        return None
+    layers = graph.output_layers(config["config"])
+    names = {spec.name for spec in concrete_functions.specs(signature.outputs)}
+    others = {re.sub(r"_\d+$", "", name) for name in names - layers}
+    return signature if others <= layers else None
+
+
 @dataclasses.dataclass(frozen=True)
 class _Comparison:
     """The comparison of a model with the graph in its own file."""
@@ -173,6 +195,7 @@ class _Comparison:
     model: keras.Model
     traced: TracedFunctions
     trace: ConcreteFunction
+    served: ConcreteFunction | None  # what must give the same
     tolerance: float
     size: int  # of the file, in bytes
 
@@ -184,6 +207,7 @@ class _Comparison:
                 inputs, expected = _run(
                     interpreter, self.trace, self._specs, bound, self._with_losses
                 )
+                self._check_signature(inputs, expected)
                 return self._compared(interpreter, inputs, expected)
             except _NotCalledError as error:
                 problems.append(error)
@@ -192,6 +216,37 @@ class _Comparison:
         if has_texts and keras.backend.backend() != "tensorflow":
             raise _UnsuitableError(f"{keras.backend.backend()} has no texts")
         raise problems[0].reason from problems[0].__cause__
+
+    def _check_signature(self, inputs: list[Array], expected: list[Array]) -> None:
+        """Raise an error if the signature does something else than the functions.
+
+        tf.keras traced it by calling the model, but the functions layer by layer, where
+        tensors have no `_keras_mask`: a layer that reads it has no mask there.
+        """
+        if self.served is None:
+            return
+        names = [spec.name for spec in concrete_functions.specs(self.trace.inputs)]
+        by_name = dict(zip(names, inputs, strict=True))
+        taken = [spec.name for spec in concrete_functions.specs(self.served.inputs)]
+        if len(inputs) > 1 and {*taken} != {*names}:
+            return
+        ordered = [by_name[name] for name in taken] if len(inputs) > 1 else inputs
+        try:
+            with budget.anew(self.size):
+                outputs = Interpreter(self.traced).run(self.served, ordered)
+        except (NotInterpretedError, LimitError, ValueError):
+            return
+        for each in expected:
+            alike = [np.asarray(x) for x in outputs if np.shape(x) == np.shape(each)]
+            share = min((_share(x, np.asarray(each)) for x in alike), default=0.0)
+            if not share <= self.tolerance:
+                raise LegacyModelError(
+                    f"its signature {SERVING!r} gives other numbers than the functions "
+                    f"of its layers (by {share:.1g} of the largest). Most likely a "
+                    "layer reads the mask of its input, which they do not have.",
+                    f"Pass signature={SERVING!r} for what it does, or the classes as "
+                    "custom_objects; verify=False opens it as its functions are.",
+                )
 
     @property
     def _specs(self) -> list[TensorSpec]:
@@ -356,13 +411,13 @@ class _Comparison:
         interpreter = Interpreter(self.traced, keeps_calls=True)
         with budget.anew(self.size), contextlib.suppress(LimitError):
             interpreter.run(self.trace, inputs)
-        graph: dict[str, Sequence[Any]] = {}
+        outputs_in_graph: dict[str, Sequence[Any]] = {}
         for call in interpreter.calls:
-            graph.setdefault(call.scope, call.outputs)
+            outputs_in_graph.setdefault(call.scope, call.outputs)
         first = {path: (layer, output) for path, layer, output in reversed(calls)}
         for path, (layer, outputs) in reversed(first.items()):
             arrays = map(keras.ops.convert_to_numpy, keras.tree.flatten(outputs))
-            pairs = zip(arrays, graph.get(path, ()), strict=False)
+            pairs = zip(arrays, outputs_in_graph.get(path, ()), strict=False)
             if path and any(
                 isinstance(wanted, np.ndarray) and self._problem(array, wanted)
                 for array, wanted in pairs
@@ -486,6 +541,8 @@ def _inputs(
             drawn[-1, -len(PADDING) :] = np.reshape(
                 PADDING, (-1, *[1] * (len(shape) - 2))
             )
+        if "int" in spec.dtype and len(shape) == 2 and shape[1] > 1:
+            drawn[-1, -1] = 0  # a word that often is padding
         if keys.get(spec.dtype) and (bound is None or spec.dtype == "string"):
             chosen = random.choice(np.array(keys[spec.dtype], drawn.dtype), shape)
             drawn = np.where(random.random(shape) < SHARE_OF_KEYS, chosen, drawn)

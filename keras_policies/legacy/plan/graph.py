@@ -79,6 +79,13 @@ def after(config: Config, first: set[str]) -> set[str]:
     return found
 
 
+def output_layers(config: Config) -> set[str]:
+    """Return the layers whose outputs a model returns."""
+    if "output_layers" not in config:
+        return {name_of(layer) for layer in config["layers"][-1:]}
+    return {name for name, _ in _Graph(config).calls(config["output_layers"])}
+
+
 def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     """Return `layers`, `input_layers` and `output_layers` of a Keras 3 Functional.
 
@@ -88,7 +95,7 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
     graph = _Graph(config)
     pairs = zip(config["layers"], layers, strict=True)
     graph.nested -= {name_of(legacy) for legacy, item in pairs if is_program(item)}
-    ends = {name for name, _ in graph.calls(config["output_layers"])}
+    ends = output_layers(config)
     connected = []
     for legacy, converted in zip(config["layers"], layers, strict=True):
         if not converted:

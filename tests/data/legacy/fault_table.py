@@ -519,3 +519,23 @@ def name_of_a_second_call():
     """The name of `gain_1` is that of the scope of a second call of `gain`."""
     x = entry(spec(4, 4, 1))
     return keras.Model(x, [Gain(name="gain")(x), Turn(name="gain_1")(x)])
+
+
+# What the functions of layers do not show.
+
+
+class SumOfWords(layers.Layer):
+    """It reads the mask of its input itself, as the layers of KerasNLP do."""
+
+    def call(self, x):
+        mask = getattr(x, "_keras_mask", None)
+        if mask is not None:
+            x *= tf.cast(mask, x.dtype)[..., tf.newaxis]
+        return tf.reduce_sum(x, 1)
+
+
+@case("mask", ids(5), trains=False)
+def mask_read_from_a_tensor():
+    x = entry(ids(5))
+    words = layers.Embedding(6, 3, mask_zero=True)(x)
+    return keras.Model(x, layers.Dense(2)(SumOfWords()(words)))

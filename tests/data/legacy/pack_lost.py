@@ -49,8 +49,8 @@ beam_search chunks_any derivatives dilated_computed_kernels_any mask_emitted
 mask_handed_on tied_in_lost_layer tied_logits tied_logits-mixed_float16 yolo_head
 """,
     "2.4.4-faults": """
-decoder_mask_square keywords_and_a_number monte_carlo own_layer_normalization
-own_orthogonal_kernel own_rms_normalization_inside padding_mask
+decoder_mask_square keywords_and_a_number mask_read_from_a_tensor monte_carlo
+own_layer_normalization own_orthogonal_kernel own_rms_normalization_inside padding_mask
 sequential_of_numbers siamese_of_keywords unsorted_outputs
 """,
     "2.4.4-idioms": """

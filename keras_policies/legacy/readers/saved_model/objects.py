@@ -29,7 +29,7 @@ VARIABLES = "variables/variables"
 SCHEMA_VERSION = 1
 KERAS_OBJECT = "_tf_keras_"
 SERVE = "serve"  # tag of a graph
-SIGNATURES, SERVING, CALL = "signatures", "serving_default", "__call__"
+SIGNATURES, CALL = "signatures", "__call__"
 # What stands for the JSON of a root that is no Keras object, but has a function.
 SIGNATURE: Config = {"class_name": "Signature", "name": "signature"}
 

@@ -20,7 +20,7 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
     LegacyWeight,
 )
-from keras_policies.legacy.base.traced_functions import NO_CLASS
+from keras_policies.legacy.base.traced_functions import NO_CLASS, SERVING
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
@@ -41,7 +41,7 @@ WITHOUT_POLICIES = "1.", "2.0."
 def _inputs(meta_graph: Message) -> Inputs:
     """Return `{name: (shape, dtype)}` of the serving signature."""
     for named in meta_graph.signature_def:
-        if named.key == objects.SERVING:
+        if named.key == SERVING:
             specs = functions.specs(named.value.inputs)
             return {
                 name: (spec.shape or (), spec.dtype) for name, spec in specs.items()

@@ -16,6 +16,7 @@ import numpy as np
 from keras_policies.legacy.base.errors import LegacyModelError, attempt
 from keras_policies.legacy.base.traced_functions import (
     NO_CLASS,
+    SERVING,
     ConcreteFunction,
     Function,
     Output,
@@ -28,7 +29,6 @@ from keras_policies.legacy.readers.saved_model import functions, subgraphs
 from keras_policies.legacy.readers.saved_model.library import Lazy, Library
 from keras_policies.legacy.readers.saved_model.objects import (
     MODEL_FILE,
-    SERVING,
     SIGNATURE,
 )
 from keras_policies.legacy.readers.saved_model.session_state import State

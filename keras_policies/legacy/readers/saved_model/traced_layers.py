@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator
 
 from keras_policies.legacy.base.model import Config, LegacyWeight
 from keras_policies.legacy.base.traced_functions import (
+    SERVING,
     ConcreteFunction,
     TracedFunctions,
     TracedLayer,
@@ -23,7 +24,6 @@ from keras_policies.legacy.readers.saved_model.library import Lazy
 from keras_policies.legacy.readers.saved_model.objects import (
     CALL,
     MODEL_FILE,
-    SERVING,
     SIGNATURES,
     SavedObjects,
     functions_of,
