@@ -125,7 +125,7 @@ class _Call(keras_internals.LayerCall):
         inputs = keras.tree.flatten(args)
         masks = [keras_internals.mask_of(x) for x in inputs]
         if isinstance(self.layer, OVER_TIME):
-            if "initial_state" in kwargs and masks[0] is not None:
+            if masks[0] is not None:  # Keras 3.16 records none that it fills in
                 kwargs.setdefault("mask", masks[0])
             elif "initial_state" in kwargs:  # it may come from outside of the model
                 self.layer.call = _with_mask_of_input(self.layer.call)
