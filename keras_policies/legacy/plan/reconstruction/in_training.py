@@ -105,6 +105,7 @@ def _has_steps(node: Node, body: Mapping[str, Node]) -> bool:
     waiting = [node]
     while waiting:
         node = waiting.pop()
+        budget.work(budget.ITEM)
         if node.op in STEPS:
             return True
         names = {name for name, *_ in node.inputs} - seen
