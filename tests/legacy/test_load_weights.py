@@ -157,3 +157,27 @@ def test_a_layer_that_is_also_in_a_model_beside_it_gets_its_weights(tmp_path):
     keras_policies.load_weights(model, tmp_path / "weights.h5")
     found = keras.ops.convert_to_numpy(model(np.ones((1, 2), "float32")))
     np.testing.assert_allclose(found, [[9 * 1 + 12 * 3 + 5, 9 * 2 + 12 * 4 + 6]])
+
+
+def test_layers_whose_names_differ_by_a_point_get_their_own_weights(tmp_path):
+    """torch holds no such names: only the file has them there."""
+    stored = ["a.b", "a_c"]
+    names = ["a_b" if keras.backend.backend() == "torch" else "a.b", "a_c"]
+    if keras.backend.backend() != "torch":
+        stored, names = [*stored, "a_b"], [*names, "a_b"]
+    model = keras.Sequential(
+        [keras.Input((1,)), *(keras.layers.Dense(1, name=name) for name in names)]
+    )
+    with h5py.File(tmp_path / "weights.h5", "w") as file:  # as save_weights wrote it
+        file.attrs["layer_names"] = [name.encode() for name in stored]
+        file.attrs["backend"] = b"tensorflow"
+        file.attrs["keras_version"] = b"2.15.0"
+        for number, name in enumerate(stored):
+            group = file.create_group(name)
+            group.attrs["weight_names"] = [b"kernel:0", b"bias:0"]
+            group["kernel:0"] = np.full((1, 1), number + 2.0, "float32")
+            group["bias:0"] = np.full(1, number, "float32")
+    keras_policies.load_weights(model, tmp_path / "weights.h5")
+    for number, layer in enumerate(model.layers):
+        kernel, bias = layer.get_weights()
+        assert (kernel.item(), bias.item()) == (number + 2, number)

@@ -226,14 +226,17 @@ class _Comparison:
         if self.served is None:
             return
         names = [spec.name for spec in concrete_functions.specs(self.trace.inputs)]
-        by_name = dict(zip(names, inputs, strict=True))
         taken = [spec.name for spec in concrete_functions.specs(self.served.inputs)]
-        if len(inputs) > 1 and {*taken} != {*names}:
+        if len(names) == len(taken) == 1:
+            taken = names  # 2.0 and 2.1 called it `inputs`
+        if {*taken} != {*names}:
             return
-        ordered = [by_name[name] for name in taken] if len(inputs) > 1 else inputs
+        by_name = dict(zip(names, inputs, strict=True))
         try:
             with budget.anew(self.size):
-                outputs = Interpreter(self.traced).run(self.served, ordered)
+                outputs = Interpreter(self.traced).run(
+                    self.served, [by_name[name] for name in taken]
+                )
         except (NotInterpretedError, LimitError, ValueError):
             return
         for each in expected:

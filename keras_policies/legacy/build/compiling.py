@@ -341,8 +341,8 @@ def product_of_momenta(
 
     Files of Keras 2.3, of TensorFlow up to 2.10, and SavedModels record it. For others
     it is computed: the graph of TensorFlow 2.11 to 2.15 multiplied it again for each of
-    the `updates` of a step, one for each variable. Only the i-th of n did not, counted
-    from 0, in the step after n + i - 1 others: it was taken for done.
+    the `updates` of a step, one for each of n variables. In each of the steps n to
+    2n - 1, counted from 1, it left out one of them.
     """
     if state.momenta is not None:
         return state.momenta

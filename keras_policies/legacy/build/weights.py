@@ -48,8 +48,12 @@ def pair(
     layers of Keras's own, or `"objects"`, those of other objects than the model.
     `built` are layers whose weights are known.
     """
-    stored = {layer_name(name): weights for name, weights in by_layer.items()}
-    layers = {layer_name(layer.name): layer for layer in model.layers} | {"": model}
+    layers = {layer.name: layer for layer in model.layers} | {"": model}
+    # A model written in code may have the names as they are in the file.
+    stored = {
+        name if name in layers else layer_name(name): weights
+        for name, weights in by_layer.items()
+    }
     by_name = _whole_model(model) if set(stored) == {""} else _by_layer(model)
     pairs: Pairs = []
     not_converted, problems = list[str](), list[str]()
@@ -106,8 +110,7 @@ def _by_layer(model: keras.Model) -> dict[str, list[Target]]:
     of_model = [
         target for target in targets(model) if id(target.variable) not in in_layers
     ]
-    by_name = {layer_name(layer.name): targets(layer) for layer in model.layers}
-    return {**by_name, "": of_model}
+    return {**{layer.name: targets(layer) for layer in model.layers}, "": of_model}
 
 
 def _whole_model(model: keras.Model) -> dict[str, list[Target]]:

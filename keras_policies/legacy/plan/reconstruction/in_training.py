@@ -35,8 +35,7 @@ RANDOM = {
     *("RandomTranslation", "RandomZoom"),
 }
 NOISE = {"RandomStandardNormal", "TruncatedNormal"}  # their mean is 0
-# Their gradient is 0 or none.
-STEPS = {
+PIECEWISE_CONSTANT = {  # their gradient is 0 or none
     *("ArgMax", "ArgMin", "Ceil", "Floor", "Greater", "GreaterEqual", "Less"),
     *("LessEqual", "Rint", "Round", "Sign"),
 }
@@ -63,10 +62,11 @@ def trained(
     draws = any("Random" in op or op in (*DRAWS, "TruncatedNormal") for op in ops)
     if not (draws or len(other_trace.losses) > len(trace.losses)):
         return trace, first, moves
+    if len(trees.leaves(trace.outputs)) != len(trees.leaves(other_trace.outputs)):
+        return trace, first, True
     with attempt(LegacyModelError):
-        counts = {len(trees.leaves(t.outputs)) for t in (trace, other_trace)}
         other = follow(other_trace)
-        if len(counts) == 1 and _alike(first, other):
+        if _alike(first, other):
             return other_trace, other, moves
     return trace, first, True
 
@@ -84,29 +84,29 @@ def _in_training(trace: ConcreteFunction) -> Nest:
 
 
 def has_own_gradient(traced: TracedFunctions, name: str) -> bool:
-    """Return whether a function gave a gradient to steps, which have none in Keras.
+    """Return whether a function gave a gradient to ops that have none in Keras.
 
     Binary layers do: the gradient of their `tf.sign` is that of another function. Other
-    such gradients are what Keras computes anyway: that of `tf.nn.swish`, for example.
+    gradients are those that Keras computes anyway, such as that of `tf.nn.swish`.
     """
     return any(
-        node.has_own_gradient and _has_steps(node, body)
+        node.has_own_gradient and _is_piecewise_constant(node, body)
         for body in _bodies(traced, name)
         for node in body.values()
     )
 
 
-def _has_steps(node: Node, body: Mapping[str, Node]) -> bool:
-    """Return whether the first input of a node is computed by steps from the others.
+def _is_piecewise_constant(node: Node, body: Mapping[str, Node]) -> bool:
+    """Return whether a node with its own gradient gives what no gradient goes through.
 
-    These are the result and the arguments of the function with a gradient of its own.
+    Its first input is the result of the function, the others are the arguments.
     """
     seen = {name for name, *_ in node.inputs[1:]}
     waiting = [node]
     while waiting:
         node = waiting.pop()
         budget.work(budget.ITEM)
-        if node.op in STEPS:
+        if node.op in PIECEWISE_CONSTANT:
             return True
         names = {name for name, *_ in node.inputs} - seen
         seen |= names
