@@ -116,10 +116,11 @@ def compute_dtypes(policy: PolicyLike | None) -> set[str | None]:
 
 def compute_dtype(policy: PolicyLike | None, name: str) -> str | None:
     """Return the compute dtype of the layer of a name; None if it is not known."""
+    if policy is None or isinstance(policy, str):  # Keras is not imported for a name
+        return dtypes_of(policy or "float32")[0]
     if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
         policy = policy[name]
-    (dtype,) = compute_dtypes(policy or "float32")
-    return dtype
+    return getattr(policy, "compute_dtype", None)
 
 
 def may_be_float16(policy: PolicyLike | None) -> bool:
