@@ -160,6 +160,18 @@ def inputs_of(tensor: keras.KerasTensor) -> list[keras.KerasTensor]:
 
 
 @needs(GRAPHS)
+def arguments_of(
+    tensor: keras.KerasTensor, values: Mapping[int, Any]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return what the operation that made a tensor was called on.
+
+    `values` has what takes the place of each symbolic tensor, by its id.
+    """
+    args, kwargs = _node(tensor).arguments.fill_in(values)
+    return args, kwargs
+
+
+@needs(GRAPHS)
 def output_shape(
     tensor: keras.KerasTensor, shapes: Mapping[int, Sequence[int | None]]
 ) -> tuple[int | None, ...]:
@@ -167,12 +179,11 @@ def output_shape(
 
     `shapes` has those of the inputs of the operation that made it, by their ids.
     """
-    history, node = tensor._keras_history, _node(tensor)
+    history = tensor._keras_history
     replaced = {
-        id(x): keras.KerasTensor(shapes[id(x)], x.dtype)
-        for x in node.arguments.keras_tensors
+        id(x): keras.KerasTensor(shapes[id(x)], x.dtype) for x in inputs_of(tensor)
     }
-    args, kwargs = node.arguments.fill_in(replaced)
+    args, kwargs = arguments_of(tensor, replaced)
     spec = history.operation.compute_output_spec(*args, **kwargs)
     return tuple(keras.tree.flatten(spec)[history.tensor_index].shape)
 

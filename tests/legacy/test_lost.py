@@ -41,8 +41,6 @@ NAMES = [
     for name in lost_files.names(release, file, ("", "-idioms", "-examples"))
 ]
 REFUSED = {
-    # How many rows there are is in the data.
-    "feature_interaction_of_batch": "how many are true depends on the data",
     "graph_sorted": "Segment",
     # A sequence and its padded self are not known to be one item apart.
     "skewed_any": "needs a divisor that is known",

@@ -14,7 +14,7 @@ from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.converters import DType, Lengths, Value, Values
 from keras_policies.legacy.ops.math_reductions import SEGMENTS, descending
 from keras_policies.legacy.ops.registry import OpSignature, functions, op
-from keras_policies.legacy.values import computed
+from keras_policies.legacy.values import computed, examples
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import (
     dtype_of,
@@ -166,10 +166,21 @@ def _flat_positions(
 
 @op(nodes="Where")
 def positions(condition: Value) -> Value:
-    """Return the positions where a constant is true, one in each row."""
-    if is_tensor(condition):
+    """Return the positions where a mask that does not depend on data is true, as rows.
+
+    Where the mask is the same for each example, its positions are moved on by its
+    length for each.
+    """
+    if not is_tensor(condition):
+        return np.argwhere(condition)
+    one = examples.one_of(condition)
+    if one is None:
         raise ValueError("condition: a tensor; how many are true depends on the data")
-    return np.argwhere(condition)
+    step = np.eye(1, one.ndim, dtype="int32") * len(one)
+    batch = computed.arange(0, computed.shape(condition)[0] // len(one))
+    starts = ops.multiply(computed.along(batch, 0, 3), step)
+    at = ops.add(starts, np.argwhere(one).astype("int32"))
+    return computed.reshape(at, [-1, one.ndim])
 
 
 @op("boolean_mask")

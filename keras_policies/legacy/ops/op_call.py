@@ -16,7 +16,7 @@ from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, loca
 from keras_policies.legacy.ops import helper_ops, node_def, table
 from keras_policies.legacy.ops.complex_pairs import Complex
 from keras_policies.legacy.ops.op_layers import PACKAGE
-from keras_policies.legacy.values import dims
+from keras_policies.legacy.values import dims, shapes
 from keras_policies.legacy.values.evaluator import has_dims, is_tensor
 from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
@@ -91,13 +91,17 @@ class OpCall(keras_internals.LayerCall):
 
 
 def _sources(nest: Any) -> list[Any]:
-    """Return the values in a nest, and the tensors that they are made of."""
+    """Return the values in a nest, and the tensors that they are made of.
+
+    A tensor comes with those that the lengths of its axes are read from.
+    """
     values: list[Any] = keras.tree.flatten(nest)
     for value in [*values]:
         if isinstance(value, Complex):
             values += value.sources
-        elif has_dims(value):
-            values += [axis.tensor for axis in dims.axes_in(value)]
+        for length in shapes.found(value) if is_tensor(value) else [value]:
+            if has_dims(length):
+                values += [axis.tensor for axis in dims.axes_in(length)]
     return values
 
 

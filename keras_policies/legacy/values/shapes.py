@@ -46,6 +46,12 @@ def shape_of(tensor: Tensor) -> Shape:
     return shape
 
 
+def found(tensor: Tensor) -> Shape:
+    """Return the shape of a symbolic tensor if it has been asked for; () if not."""
+    shape: Shape = getattr(tensor, KNOWN, ())
+    return shape
+
+
 def note_shape(tensor: Tensor, shape: Shape) -> Tensor:
     """Return a new tensor, whose shape is known though it cannot be traced."""
     setattr(tensor, KNOWN, shape)

@@ -932,6 +932,29 @@ class RowsOfMask(layers.Layer):
         return tf.reshape(pairs, (tf.shape(x)[0], 6))
 
 
+class SqueezedFeatures(keras.Model):
+    """Features of one item each: without axes, tf.squeeze leaves the rank unknown."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables = [layers.Embedding(5, 4), layers.Embedding(6, 4)]
+        self.pairs, self.dense = Pairs(), layers.Dense(2)
+
+    def call(self, x):
+        features = zip(self.tables, (x["one"], x["other"]))
+        return self.dense(self.pairs([tf.squeeze(t(ids)) for t, ids in features]))
+
+
+class Pairs(layers.Layer):
+    """Products of each two features, out of one matrix."""
+
+    def call(self, features):
+        x = tf.reshape(tf.concat(features, axis=-1), (tf.shape(features[0])[0], -1, 4))
+        products = tf.matmul(x, x, transpose_b=True)
+        mask = tf.linalg.band_part(tf.ones_like(products), -1, 0)
+        return tf.reshape(tf.boolean_mask(products, tf.cast(mask, tf.bool)), (-1, 3))
+
+
 class Kept(layers.Layer):
     """Columns that a mask of constants keeps; the others are zeros."""
 
@@ -951,6 +974,11 @@ def feature_interaction():
 @case("constant masks", spec(4, 3))
 def feature_interaction_of_batch():
     return functional(RowsOfMask(), spec(4, 3), layers.Dense(2))
+
+
+@case("constant masks", {"one": ids(high=5), "other": ids(high=6)})
+def squeezed_features():
+    return SqueezedFeatures()
 
 
 @case("constant masks", spec(None, 2, 4))

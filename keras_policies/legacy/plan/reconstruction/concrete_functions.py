@@ -148,6 +148,11 @@ def is_complex(trace: ConcreteFunction) -> bool:
     return any(str(spec.dtype).startswith("complex") for spec in every)
 
 
+def is_of_any_rank(trace: ConcreteFunction) -> bool:
+    """Return whether a trace takes a tensor whose rank is not recorded."""
+    return any(spec.shape is None for spec in specs(trace.inputs))
+
+
 def composites(nest: Nest) -> list[str]:
     """Return the types of the composite tensors in a nest, such as "ragged"."""
     return [leaf.kind for leaf in trees.leaves(nest) if isinstance(leaf, Composite)]

@@ -289,7 +289,9 @@ class Reconstructor:
         except LimitError:
             raise
         except LegacyModelError:
-            if layer.traces:
+            if layer.traces and not any(
+                map(concrete_functions.is_of_any_rank, layer.traces)
+            ):
                 raise
             return None  # what it does is in the function around it alone
         if converted is None:
