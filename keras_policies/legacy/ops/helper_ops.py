@@ -1,4 +1,4 @@
-"""Helper ops of rebuilt layers, for values that do not depend on an input.
+"""Helper ops of rebuilt layers, most for values that do not depend on an input.
 
 Every tensor of a Functional model comes from its inputs. A weight in plain arithmetic,
 and a constant on which a layer is called, have no input: they are computed from a zero
@@ -36,6 +36,18 @@ def tensor(value: Value, zero: Value) -> Value:
     dtype = "int32" if dtype == "int64" else dtype  # jax has none, positions are small
     join = ops.logical_or if dtype == "bool" else ops.add
     return join(ops.cast(value, dtype), ops.cast(zero, dtype))
+
+
+@op(nodes="_Assigned")
+def assigned(old: Value, new: Value) -> Value:
+    """Return the new value of a variable; the gradient is that of the variable.
+
+    In TensorFlow, too, none goes through an assignment.
+    """
+    if not dtype_of(new).startswith(("float", "bfloat")):
+        return new
+    unchanged = ops.subtract(old, ops.stop_gradient(old))
+    return ops.add(ops.stop_gradient(new), unchanged)
 
 
 @op(nodes="_Constant")

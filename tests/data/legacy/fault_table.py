@@ -539,3 +539,22 @@ def mask_read_from_a_tensor():
     x = entry(ids(5))
     words = layers.Embedding(6, 3, mask_zero=True)(x)
     return keras.Model(x, layers.Dense(2)(SumOfWords()(words)))
+
+
+class Recentred(layers.Layer):
+    """It reads what it has just assigned to its variables, in inference, too."""
+
+    def build(self, shape):
+        self.mean = self.add_weight("mean", (4,), trainable=False)
+        self.scale = self.add_weight("scale", (4,))
+
+    def call(self, x):
+        self.mean.assign(tf.reduce_mean(x, axis=0))
+        self.mean.assign_add(tf.ones(4))
+        self.scale.assign(tf.clip_by_value(self.scale, 0.2, 0.4))
+        return (x - self.mean) * self.scale
+
+
+@case("assignments", X)
+def assigned_before_read():
+    return functional(layers.Dense(4), X, Recentred(), layers.Dense(2))

@@ -5,9 +5,10 @@ tensorflow/core/framework/tensor.cc, `Tensor::FromProto`,
 tensorflow/core/protobuf/struct.proto.
 """
 
+import dataclasses
 import functools
 import math
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,14 @@ FIELDS = {
 FIELD_OF = {name: field for field, names in FIELDS.items() for name in names.split()}
 CONTROL = "^"
 HIDDEN = "_"  # attributes of TensorFlow's own, such as _output_shapes
+READ = "ReadVariableOp"
+# Op -> the op that computes the new value of a variable, of the old one and the
+# operand; None if that is the new value.
+ASSIGNED = {
+    "AssignVariableOp": None,
+    "AssignAddVariableOp": "AddV2",
+    "AssignSubVariableOp": "Sub",
+}
 OWN_GRADIENT = "_gradient_op_type"
 DTYPE_NAMES: dict[int, str] = {number: dtype.name for number, dtype in DTYPES.items()}
 DTYPE_NAMES |= {STRING: "string", 20: "resource", 21: "variant"}
@@ -143,6 +152,7 @@ class FunctionReader:
             raise LegacyModelError(f"{signature.name}: corrupt: two nodes of one name.")
         output = functools.partial(_output, names=names)
         nodes = {node.name: self.node(node, output) for node in parsed.node_def}
+        nodes |= self._assigned(nodes, {n.name: _controls(n) for n in parsed.node_def})
         returned = {item.key: item.value for item in parsed.ret}
         outputs = (_output(returned.get(name, ""), names) for name in results)
         return Function(signature.name, arguments, nodes, tuple(outputs))
@@ -159,6 +169,35 @@ class FunctionReader:
         has_own_gradient = any(attr.key == OWN_GRADIENT for attr in node.attr)
         outputs = tuple(map(output, inputs))
         return Node(node.name, node.op, outputs, attributes, has_own_gradient)
+
+    def _assigned(
+        self, nodes: Mapping[str, Node], controls: Mapping[str, Sequence[str]]
+    ) -> dict[str, Node]:
+        """Return the reads that wait for an assignment, as the nodes that they are.
+
+        In a graph, an assignment comes before the read that has it as a control input:
+        a pruned layer sets its kernel to the product with its mask in each call.
+        """
+        found: dict[str, Node] = {}
+        reads = [(n, controls[n.name]) for n in nodes.values() if n.op == READ]
+        while reads:
+            read, before = reads.pop()
+            self._values.spend(len(before))
+            waits_for = (nodes[name] for name in before if name in nodes)
+            of_same = (n for n in waits_for if n.inputs[:1] == read.inputs)
+            assignment = next((n for n in of_same if n.op in ASSIGNED), None)
+            if assignment is None or len(assignment.inputs) != 2:
+                continue
+            start = dataclasses.replace(read, name=f"{assignment.name}/{len(found)}")
+            found[start.name] = start
+            reads.append((start, controls[assignment.name]))
+            old, (_, value) = Output(start.name, "value", 0), assignment.inputs
+            if (op := ASSIGNED[assignment.op]) is not None:
+                changed = f"{start.name}/{op}"
+                found[changed] = Node(changed, op, (old, value), {})
+                value = Output(changed, "z", 0)
+            found[read.name] = Node(read.name, "_Assigned", (old, value), {})
+        return found
 
     def _value(self, name: str, value: Message) -> Any:
         """Return what an `AttrValue` holds, or None if nothing."""
@@ -206,6 +245,11 @@ class FunctionReader:
             case "none_value":
                 return None
         return content
+
+
+def _controls(node: Message) -> list[str]:
+    """Return the nodes that a node waits for, without taking their outputs."""
+    return [x.removeprefix(CONTROL) for x in node.input if x.startswith(CONTROL)]
 
 
 def _text(value: bytes) -> str | bytes:
