@@ -69,6 +69,8 @@ class Node:
     # its name. Without those that start with "_".
     attributes: Mapping[str, Any]
     has_own_gradient: bool = False  # as `tf.custom_gradient` gives
+    # As TensorFlow inferred it, if there is one output: None for an unknown length.
+    shape: tuple[int | None, ...] | None = None
 
 
 def branches(node: Node) -> Sequence[str]:

@@ -1267,3 +1267,36 @@ def multi_gpu_model():
     tf.config.set_soft_device_placement(True)
     inner = functional(layers.Dense(3), spec(4))
     return keras.utils.multi_gpu_model(inner, gpus=2)
+
+
+# Loops over rows that are computed: TensorFlow recorded how many there are.
+
+
+class Moves(layers.Layer):
+    """A cell of one's own: the score of the best path to each state."""
+
+    state_size = output_size = 3
+
+    def build(self, shape):
+        self.moves = self.add_weight("moves", (3, 3))
+
+    def call(self, scores, states):
+        best = tf.reduce_max(states[0][..., tf.newaxis] + self.moves, axis=1) + scores
+        return best, [best]
+
+
+class BestPath(layers.Layer):
+    """The first scores are the state before the others, as in a random field."""
+
+    def build(self, shape):
+        self.scores = layers.Dense(3)
+        self.rnn = layers.RNN(Moves(), return_sequences=True)
+
+    def call(self, x):
+        scores = self.scores(x)
+        return self.rnn(scores[:, 1:], initial_state=[scores[:, 0]])
+
+
+@case("loops", spec(5, 4))
+def best_path():
+    return functional(BestPath(), spec(5, 4), layers.Dense(2))

@@ -110,6 +110,7 @@ class OpStep:
     op: str
     attributes: Mapping[str, Any]
     inputs: tuple[Value, ...]
+    shape: tuple[int | None, ...] | None = None  # of its only output, if recorded
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

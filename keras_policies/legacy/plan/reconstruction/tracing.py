@@ -160,7 +160,8 @@ class _FunctionCall:
             for value in inputs
             if not isinstance(value, ir.TensorList | ir.UnstackedTensor)
         )
-        return self._op(ir.OpStep(node.name, node.op, node.attributes, tuple(tensors)))
+        step = node.name, node.op, node.attributes, tuple(tensors), node.shape
+        return self._op(ir.OpStep(*step))
 
     def _op(self, step: ir.OpStep) -> Callable[[Output], ir.Value]:
         """Return the outputs of an op, which is a step unless all are constants."""

@@ -38,17 +38,11 @@ def unrolled(
 def shape_of(
     value: ir.Value, steps: Sequence[ir.Step], specs: Sequence[TensorSpec]
 ) -> Sequence[int | None] | None:
-    """Return the shape of an argument, or of one that was transposed."""
+    """Return the shape of an argument, or of what an op returns; None if unknown."""
     if isinstance(value, ir.Argument):
         return specs[value.number].shape
     step = ir.op_of(value, steps)
-    if step is None or step.op not in ("Cast", "Transpose"):
-        return None
-    sizes = shape_of(step.inputs[0], steps, specs)
-    if sizes is None or step.op == "Cast":
-        return sizes
-    order = ir.constant(step.inputs[1])
-    return None if order is None else [sizes[int(axis)] for axis in order]
+    return None if step is None else step.shape
 
 
 def of_list(node: Node, inputs: Sequence[ir.Value], steps: ir.Steps) -> ir.Value | None:

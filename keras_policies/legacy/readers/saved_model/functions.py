@@ -47,7 +47,7 @@ FIELDS = {
 }
 FIELD_OF = {name: field for field, names in FIELDS.items() for name in names.split()}
 CONTROL = "^"
-HIDDEN = "_"  # attributes of TensorFlow's own, such as _output_shapes
+HIDDEN = "_"  # attributes of TensorFlow's own start with it
 READ = "ReadVariableOp"
 # Op -> the op that computes the new value of a variable, of the old one and the
 # operand; None if that is the new value.
@@ -56,6 +56,7 @@ ASSIGNED = {
     "AssignAddVariableOp": "AddV2",
     "AssignSubVariableOp": "Sub",
 }
+OUTPUT_SHAPES = "_output_shapes"
 OWN_GRADIENT = "_gradient_op_type"
 DTYPE_NAMES: dict[int, str] = {number: dtype.name for number, dtype in DTYPES.items()}
 DTYPE_NAMES |= {STRING: "string", 20: "resource", 21: "variant"}
@@ -166,9 +167,16 @@ class FunctionReader:
             for attr in node.attr
             if not attr.key.startswith(HIDDEN)
         }
-        has_own_gradient = any(attr.key == OWN_GRADIENT for attr in node.attr)
-        outputs = tuple(map(output, inputs))
-        return Node(node.name, node.op, outputs, attributes, has_own_gradient)
+        hidden = {a.key: a.value for a in node.attr if a.key.startswith(HIDDEN)}
+        shapes = hidden[OUTPUT_SHAPES].list.shape if OUTPUT_SHAPES in hidden else []
+        return Node(
+            node.name,
+            node.op,
+            tuple(map(output, inputs)),
+            attributes,
+            OWN_GRADIENT in hidden,
+            shape(shapes[0]) if len(shapes) == 1 else None,
+        )
 
     def _assigned(
         self, nodes: Mapping[str, Node], controls: Mapping[str, Sequence[str]]
