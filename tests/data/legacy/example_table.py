@@ -548,3 +548,15 @@ class Remembers(keras.Model):
 @case("outputs", SEQUENCE, trains=False)
 def fewer_outputs_in_training():
     return Remembers()
+
+
+class HardSigmoid(layers.Layer):
+    """The activation of a layer of Keras, which is then lost, too."""
+
+    def call(self, x):
+        return tf.nn.relu6(x + 3.0) / 6.0
+
+
+@case("activations", X)
+def lost_layer_as_activation():
+    return functional(layers.Dense(5, activation=HardSigmoid()), X, layers.Dense(2))
