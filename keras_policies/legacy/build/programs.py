@@ -14,6 +14,7 @@ from keras_policies.annotations import Config, Tensor
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.build import masks
 from keras_policies.legacy.ops.op_call import OpCall, as_output
 from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.reconstruction import ir
@@ -90,6 +91,7 @@ class _Run:
         self.layers: dict[str, keras.Layer] = {}
         self.results: list[list[Any]] = []
         self._zero: Tensor | None = None
+        self._chosen: dict[tuple[int, int], Tensor] = {}  # see `masks.chosen`
         self._names = Names()
         for step in program.steps:
             self._names.take(step.name)
@@ -149,6 +151,13 @@ class _Run:
         first = ir.mapped(self._tensor, step.argument)
         kwargs = ir.mapped(self._tensor, dict(step.kwargs))
         first, kwargs = graph.call(spec.class_name, spec.config, first, kwargs)
+        mask = kwargs.get("attention_mask")
+        if keras.backend.is_keras_tensor(mask):
+            axes = layer.get_config()["attention_axes"] or (-1,)
+            key = id(mask), len(axes)
+            if key not in self._chosen:  # layers share it
+                self._chosen[key] = masks.chosen(mask, len(axes))
+            kwargs["attention_mask"] = self._chosen[key]
         return layer(first, **kwargs)
 
     def _value(self, value: ir.Value) -> Any:

@@ -560,3 +560,22 @@ class HardSigmoid(layers.Layer):
 @case("activations", X)
 def lost_layer_as_activation():
     return functional(layers.Dense(5, activation=HardSigmoid()), X, layers.Dense(2))
+
+
+class Padded(layers.Layer):
+    """Attention whose mask is numbers, as in BERT of the TensorFlow Model Garden."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.attention = layers.MultiHeadAttention(2, 3)
+
+    def call(self, x, words):
+        words = tf.cast(words, x.dtype)[:, tf.newaxis]
+        return self.attention(x, x, attention_mask=tf.ones_like(x[..., :1]) * words)
+
+
+@case("masks", [SEQUENCE, ids(6)], since=(2, 4))
+def mask_of_numbers():
+    """The largest numbers of a row are chosen, not all that are more than 0."""
+    x, words = inputs = entry([SEQUENCE, ids(6)])
+    return keras.Model(inputs, layers.Dense(2)(Padded()(x, words)))
