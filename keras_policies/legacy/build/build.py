@@ -15,7 +15,9 @@ import keras
 from keras_policies import keras_internals, origins
 from keras_policies.annotations import Config, PolicyLike
 from keras_policies.backends.running import backend
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
+from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.build import (
     compiling,
     explanations,
@@ -31,7 +33,7 @@ from keras_policies.legacy.build.targets import Pairs, assign, restore_states, s
 from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.bytecode import lambda_call  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.plan import policies
+from keras_policies.legacy.plan import classes, policies
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.policy import Policy
 
@@ -137,7 +139,8 @@ def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
             tensors = [keras.KerasTensor(shape, dtype=dtype) for shape, dtype in inputs]
             with own_classes.scope(plan.policy):
                 model(tensors[0] if len(tensors) == 1 else tensors)
-    except LegacyModelError:
+    except LegacyModelError as error:
+        error.hint = error.hint or _hint_about(error.layer, plan)
         raise
     except Exception as error:  # whatever a layer raises for a config not its own
         problem = "the model could not be built from its config"
@@ -145,6 +148,14 @@ def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
     if not isinstance(model, keras.Model):
         raise LegacyModelError(f"it holds a {type(model).__name__}, expected a model.")
     return model, built
+
+
+def _hint_about(layer: str | None, plan: Plan) -> str:
+    """Return the hint to pass the class of a layer that was rebuilt, or nothing."""
+    name = plan.reconstruction.layers.get(layer or "", NO_CLASS)
+    is_lost = name not in (NO_CLASS, *classes.GRAPHS)
+    is_lost &= not classes.is_in("keras.layers", name)
+    return hints.pass_custom_object(name) if is_lost else ""
 
 
 def _of_config(

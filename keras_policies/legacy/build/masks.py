@@ -8,6 +8,7 @@ Keras 3 does otherwise, without a word:
 - Multiply, Maximum and Minimum also compute other numbers for padding.
 - A recurrent layer called with `initial_state` does not see the mask of its input.
 - MultiHeadAttention takes the masks of its inputs; in tf.keras, from 2.10 on.
+- It takes numbers as booleans. tf.keras added `(mask - 1) * 1e9` to the scores.
 - Softmax takes the mask of its input; in tf.keras, from 2.4 on.
 - Identity and Rescaling propagate masks; ReLU did so from 2.5 on.
 - Bidirectional gives zeros at padding. Before TensorFlow 2.1 it gave the last numbers
@@ -182,3 +183,23 @@ def _joined(
         return functools.reduce(ops.logical_and, masks)
     rows = [ops.any(ops.ones_like(x, "bool"), -1) if m is None else m for x, m in pairs]
     return ops.hstack(rows)  # a name that no layer has, unlike `ops.concatenate`
+
+
+def chosen(mask: Tensor, rank: int) -> Tensor:
+    """Return the booleans that do what a mask of numbers did in MultiHeadAttention.
+
+    The largest of its numbers over the last `rank` axes are chosen. If all are the
+    same, but not 1, that is none: the scores were lost in rounding.
+    """
+    tensor = mask
+    while keras.backend.standardize_dtype(tensor.dtype) != "bool":
+        before = keras_internals.inputs_of(tensor)
+        if len(before) != 1:
+            break
+        (tensor,) = before
+    else:
+        return mask
+    axes = [*range(-rank, 0)]
+    most, least = (f(mask, axes, keepdims=True) for f in (ops.max, ops.min))
+    is_choice = ops.logical_or(ops.greater(most, least), ops.equal(most, 1))
+    return ops.logical_and(ops.equal(mask, most), is_choice)

@@ -14,11 +14,14 @@ from keras_policies.annotations import Config, Tensor
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.build import masks
 from keras_policies.legacy.ops.op_call import OpCall, as_output
 from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.program import Names, Program
 from keras_policies.legacy.values.evaluator import is_tensor
+
+CONVOLUTIONS = "Conv1D", "Conv2D", "Conv3D"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +93,7 @@ class _Run:
         self.layers: dict[str, keras.Layer] = {}
         self.results: list[list[Any]] = []
         self._zero: Tensor | None = None
+        self._chosen: dict[tuple[int, int], Tensor] = {}  # see `masks.chosen`
         self._names = Names()
         for step in program.steps:
             self._names.take(step.name)
@@ -110,7 +114,9 @@ class _Run:
             output = self._op(step) if isinstance(step, ir.OpStep) else self._call(step)
             is_nest = isinstance(output, tuple | list | dict)
             self.results.append(keras.tree.flatten(output) if is_nest else [output])
-        ends = ir.mapped(lambda value: as_output(self._value(value)), program.ends)
+        ends = ir.mapped(
+            lambda value: as_output(self._value(value), self.inputs), program.ends
+        )
         model = keras.Model(
             _unwrapped(ir.mapped(self._value, program.starts)),
             _unwrapped(ends),
@@ -126,9 +132,12 @@ class _Run:
         noted = ((self.layers[name], weights[name]) for name in names if weights[name])
         self.built.weights.extend(noted)
 
-    def _layer(self, name: str) -> keras.Layer:
+    def _layer(self, name: str, more: Config | None = None) -> keras.Layer:
+        """Return the layer of a name; `more` are settings that its config lacks."""
         if name not in self.layers:
             config = self.configs[name]
+            if more:
+                config = {**config, "config": {**config["config"], **more}}
             self.layers[name] = keras.saving.deserialize_keras_object(config)
         return self.layers[name]
 
@@ -145,11 +154,27 @@ class _Run:
 
     def _call(self, step: ir.CallStep) -> Any:
         spec: ir.LayerSpec = step.spec
-        layer = self._layer(step.name)
         first = ir.mapped(self._tensor, step.argument)
+        layer = self._layer(step.name, self._groups(spec, step.name, first))
         kwargs = ir.mapped(self._tensor, dict(step.kwargs))
         first, kwargs = graph.call(spec.class_name, spec.config, first, kwargs)
+        mask = kwargs.get("attention_mask")
+        if keras.backend.is_keras_tensor(mask):
+            axes = layer.get_config()["attention_axes"] or (-1,)
+            key = id(mask), len(axes)
+            if key not in self._chosen:  # layers share it
+                self._chosen[key] = masks.chosen(mask, len(axes))
+            kwargs["attention_mask"] = self._chosen[key]
         return layer(first, **kwargs)
+
+    def _groups(self, spec: ir.LayerSpec, name: str, first: Any) -> Config:
+        """Return the groups of channels that the kernel of a convolution tells."""
+        if spec.number is not None or spec.class_name not in CONVOLUTIONS:
+            return {}
+        axis = 1 if spec.config["data_format"] == "channels_first" else -1
+        channels = first.shape[axis] or 0
+        depth = next(w.shape[-2] for w in self.program.weights[name])
+        return {"groups": channels // depth} if channels > depth > 0 else {}
 
     def _value(self, value: ir.Value) -> Any:
         if isinstance(value, ir.Argument):

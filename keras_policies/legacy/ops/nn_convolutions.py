@@ -66,6 +66,9 @@ def _convolved(
 ) -> Any:
     """Call a convolution of `keras.ops`."""
     rank = computed.rank(x) - 2
+    for kernel in filters:
+        if None in kernel.shape:
+            raise ValueError(f"filters: expected known sizes, found {kernel.shape}")
     return evaluate(
         name,
         x,

@@ -24,7 +24,7 @@ KINDS: dict[str, Any] = {
     "ints": tuple[int, ...],
 }
 EMPTY = inspect.Parameter.empty
-ORDERS = "greater", "greater_equal", "less", "less_equal"
+COMPARED = "equal", "greater", "greater_equal", "less", "less_equal", "not_equal"
 
 # Parameters that say how TensorFlow computes and never change the result.
 WITHOUT_EFFECT = {
@@ -231,17 +231,32 @@ def _function(
 
 
 def _evaluate(name: str, *values: Any, **settings: Any) -> Any:
-    if name in ORDERS and any(map(_is_drawn, values)):
+    if name in COMPARED and any(map(_is_drawn, values)):
         raise ValueError("a mask of random numbers, which Keras draws in training only")
     return evaluate(name, *values, **settings)
 
 
 def _is_drawn(x: Any) -> bool:
-    """Return whether an operand is random numbers, put through functions or not."""
-    if is_tensor(x):
-        for operation, inputs, _ in keras_internals.calls_before(x):
-            if isinstance(operation, keras.layers.GaussianNoise):
-                return True
-            if len(inputs) != 1:
-                break
-    return False
+    """Return whether an operand is computed of random numbers and sizes alone."""
+    is_drawn, seen, waiting = False, set(), [x] if is_tensor(x) else []
+    while waiting:
+        tensor = waiting.pop()
+        if id(tensor) in seen:
+            continue
+        seen.add(id(tensor))
+        maker = keras_internals.maker_of(tensor)
+        if isinstance(maker, keras.layers.InputLayer):
+            return False
+        if isinstance(maker, keras.layers.GaussianNoise):
+            is_drawn = True
+        elif not isinstance(maker, _of_sizes()):
+            waiting += keras_internals.inputs_of(tensor)
+    return is_drawn
+
+
+@functools.cache
+def _of_sizes() -> tuple[type, ...]:
+    """Return the classes of operations that take no more of a tensor than its shape."""
+    x = keras.KerasTensor((2,))
+    makers = keras.ops.ones_like(x), keras.ops.zeros_like(x)
+    return tuple(type(keras_internals.maker_of(made)) for made in makers)

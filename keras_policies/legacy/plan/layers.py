@@ -449,6 +449,8 @@ def _argument(
         return value
     is_activation = key.endswith("activation")
     if is_activation and not classes.is_in("keras.layers", value["class_name"]):
+        if not classes.is_registered(value) and value["class_name"] != "function":
+            yield Report(missing=((value["class_name"], path),))
         return value
     if key in INNER_LAYERS or is_activation:
         inner = yield from _keras_layer(value, options, f"{path}/")

@@ -548,3 +548,75 @@ class Remembers(keras.Model):
 @case("outputs", SEQUENCE, trains=False)
 def fewer_outputs_in_training():
     return Remembers()
+
+
+class HardSigmoid(layers.Layer):
+    """The activation of a layer of Keras, which is then lost, too."""
+
+    def call(self, x):
+        return tf.nn.relu6(x + 3.0) / 6.0
+
+
+@case("activations", X)
+def lost_layer_as_activation():
+    return functional(layers.Dense(5, activation=HardSigmoid()), X, layers.Dense(2))
+
+
+class Padded(layers.Layer):
+    """Attention whose mask is numbers, as in BERT of the TensorFlow Model Garden."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.attention = layers.MultiHeadAttention(2, 3)
+
+    def call(self, x, words):
+        words = tf.cast(words, x.dtype)[:, tf.newaxis]
+        return self.attention(x, x, attention_mask=tf.ones_like(x[..., :1]) * words)
+
+
+@case("masks", [SEQUENCE, ids(6)], since=(2, 4))
+def mask_of_numbers():
+    """The largest numbers of a row are chosen, not all that are more than 0."""
+    x, words = inputs = entry([SEQUENCE, ids(6)])
+    return keras.Model(inputs, layers.Dense(2)(Padded()(x, words)))
+
+
+class Positions1D(layers.Layer):
+    """It takes no more of its input than its length, which is known."""
+
+    def call(self, x):
+        rows = tf.range(x.shape[1], dtype=x.dtype)[:, tf.newaxis]
+        return tf.sin(rows * [[0.1, 0.2, 0.3, 0.4]])
+
+
+@case("shapes", SEQUENCE)
+def output_of_a_layer_is_constant():
+    x = entry(SEQUENCE)
+    return keras.Model(x, layers.Dense(2)(x + Positions1D()(x)))
+
+
+class SpectralNormalization(layers.Wrapper):
+    """Keras 3 has a class of this name, with other weights, and a Dense in it."""
+
+    def build(self, shape):
+        self.layer.build(shape)
+        self.w = self.layer.kernel
+        self.u = self.add_weight("u", (1, 3), trainable=False)
+        super().build(shape)
+
+    def call(self, x):
+        return self.layer(x) * tf.reduce_mean(self.u)
+
+
+@case("names", X)
+def namesake_around_a_dense():
+    return functional(SpectralNormalization(layers.Dense(3)), X, layers.Dense(2))
+
+
+class Grouped(layers.Conv2D):
+    """The kernel tells of how many groups the channels are."""
+
+
+@case("layers", spec(5, 5, 4), since=(2, 15), trains=False)
+def groups_of_channels():
+    return functional(Grouped(6, 3, groups=2), spec(5, 5, 4), layers.Flatten())

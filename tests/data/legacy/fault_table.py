@@ -558,3 +558,17 @@ class Recentred(layers.Layer):
 @case("assignments", X)
 def assigned_before_read():
     return functional(layers.Dense(4), X, Recentred(), layers.Dense(2))
+
+
+class Flipped(layers.Layer):
+    """It flips at random, also in inference, as the layers of KerasCV do."""
+
+    def call(self, x):
+        chance = tf.ones(tf.shape(x)) * tf.random.uniform((tf.shape(x)[0], 1))
+        return tf.where(chance > 0.5, tf.reverse(x, [1]), x)
+
+
+@case("random", X, since=(2, 15), trains=False)
+def mask_of_random_numbers():
+    """The mean of the numbers says nothing of a choice by them."""
+    return functional(Flipped(), X, layers.Dense(2))

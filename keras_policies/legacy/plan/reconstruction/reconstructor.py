@@ -327,7 +327,9 @@ class Reconstructor:
             converted = self._convert_traced(spec.number, prefix, name)
         else:
             vocabularies = {prefix + name: Vocabulary()}  # it is in the config
-            options = dataclasses.replace(self.options, vocabularies=vocabularies)
+            options = dataclasses.replace(  # a rule made it of an op: it is Keras's own
+                self.options, vocabularies=vocabularies, namesakes=frozenset()
+            )
             config = {**spec.config, "name": name}
             written = {"class_name": spec.class_name, "name": name, "config": config}
             converted = self._convert(written, options, None, prefix)
