@@ -16,7 +16,7 @@ from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, loca
 from keras_policies.legacy.ops import helper_ops, node_def, table
 from keras_policies.legacy.ops.complex_pairs import Complex
 from keras_policies.legacy.ops.op_layers import PACKAGE
-from keras_policies.legacy.values import dims
+from keras_policies.legacy.values import dims, shapes
 from keras_policies.legacy.values.evaluator import has_dims, is_tensor
 from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
@@ -91,14 +91,14 @@ class OpCall(keras_internals.LayerCall):
 
 
 def _sources(nest: Any) -> list[Any]:
-    """Return the values in a nest, and the tensors that they are made of."""
+    """Return the values in a nest, and the tensors that they or their sizes are of."""
     values: list[Any] = keras.tree.flatten(nest)
-    for value in [*values]:
-        if isinstance(value, Complex):
-            values += value.sources
-        elif has_dims(value):
-            values += [axis.tensor for axis in dims.axes_in(value)]
-    return values
+    values += [
+        x for value in values if isinstance(value, Complex) for x in value.sources
+    ]
+    sizes = [value for value in values if has_dims(value)]
+    sizes += [size for value in values for size in shapes.known_shape(value)]
+    return values + [axis.tensor for size in sizes for axis in dims.axes_in(size)]
 
 
 def as_output(value: Any, sources: Sequence[Any] = ()) -> Tensor:
