@@ -324,8 +324,11 @@ class Reconstructor:
         if spec.number is not None:
             converted = self._convert_traced(spec.number, prefix, name)
         else:
-            vocabularies = {prefix + name: Vocabulary()}  # it is in the config
-            options = dataclasses.replace(self.options, vocabularies=vocabularies)
+            options = dataclasses.replace(
+                self.options,
+                vocabularies={prefix + name: Vocabulary()},  # it is in the config
+                namesakes=frozenset(),  # a rule says that it is Keras's own
+            )
             config = {**spec.config, "name": name}
             written = {"class_name": spec.class_name, "name": name, "config": config}
             converted = self._convert(written, options, None, prefix)
