@@ -740,3 +740,31 @@ def namesakes_and_masks():
     x = MultiHeadAttention(2)(x)
     x = layers.Dense(4, activation=gelu)(x)
     return keras.Model(tokens, layers.Dense(2)(x))
+
+
+class Scales(layers.Layer):
+    def build(self, input_shape):
+        self.scale = self.add_weight("scale", (4,))
+
+    def call(self, x):
+        return x * self.scale
+
+
+class Hidden(layers.Layer):
+    """Gives a weight the name of the layer that is its attribute."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.shift = Scales()
+
+    def build(self, input_shape):
+        self.offset = self.add_weight("shift", (4,))
+        self.shift.build(input_shape)
+
+    def call(self, x):
+        return x * self.shift.scale + self.offset
+
+
+@case("own weights", X)
+def weight_that_no_attribute_leads_to():
+    return functional(Hidden(), X, layers.Dense(2))
