@@ -213,7 +213,7 @@ def rebuild(
                     first = first or error
                 if is_final:
                     waiting, has_function = [], False
-                elif suspects and not attempt.by_function:
+                elif suspects:
                     namesakes = attempt.namesakes | suspects
                     waiting.append(dataclasses.replace(attempt, namesakes=namesakes))
                 elif has_function:

@@ -75,6 +75,7 @@ TRAINED = [
         (
             "_by_ops",
             "_inside",
+            "_a_switch",
             "_hand",
             "_only",
             "_twice",
@@ -114,6 +115,7 @@ def test_a_step_with_its_losses_moves_each_weight_as_tensorflow_did(folder, name
 
 # Case -> the layers that draw, with their rate and the shape of the draws.
 DRAWN = {
+    "bernoulli_dropout_and_a_switch": {("Dropout", 0.25, None)},
     "drop_path_by_ops": {("Dropout", 0.3, (None, 1, 1))},
     "dropout_by_ops": {("Dropout", 0.4, None)},
     "dropout_inside": {("Dropout", 0.5, None)},

@@ -224,6 +224,14 @@ def where(condition: Value, x: Value, y: Value) -> Value:
     return ops.where(condition, x, y)
 
 
+@op(nodes="_Choice")
+def choice(condition: Value, x: Value, y: Value) -> Value:
+    """Return the result of one branch of a condition; their shapes may differ."""
+    if isinstance(condition, np.ndarray) and not condition.ndim:
+        return promoted([x, y])[not condition]
+    return ops.where(condition, x, y)
+
+
 @op(nodes="Select")
 def select(condition: Value, x: Value, y: Value) -> Value:
     """Choose between two tensors: whole rows, if the condition is a vector."""

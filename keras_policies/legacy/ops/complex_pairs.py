@@ -191,5 +191,7 @@ RULES: dict[str, Callable[[Function, Arguments], Any]] = {
     "math.real": _of_one(lambda z: z.real),
     "math.sqrt": _of_one(_sqrt),
     "math.square": _of_one(_square),
-    "shape": lambda function, arguments: function(_part(arguments["input"], "real")),
+    "shape": lambda function, arguments: function(
+        **{key: _part(value, "real") for key, value in arguments.items()}
+    ),
 }

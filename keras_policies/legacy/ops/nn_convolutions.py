@@ -64,20 +64,27 @@ def _convolved(
     data_format: str,
     dilations: Setting,
 ) -> Any:
-    """Call a convolution of `keras.ops`."""
+    """Call a convolution of `keras.ops`, once for each group of channels."""
     rank = computed.rank(x) - 2
     for kernel in filters:
         if None in kernel.shape:
             raise ValueError(f"filters: expected known sizes, found {kernel.shape}")
-    return evaluate(
+    call = functools.partial(
+        evaluate,
         name,
-        x,
-        *filters,
         strides=scalar_if_equal(spatial(strides, rank, data_format)),
         padding=padding,
         data_format=data_format,
         dilation_rate=scalar_if_equal(spatial(dilations, rank, data_format)),
     )
+    axis = rank + 1 if data_format == LAST else 1
+    groups = computed.shape(x)[axis] // computed.shape(filters[0])[-2]
+    if name != "conv" or not isinstance(groups, int) or groups < 2:
+        return call(x, *filters)
+    budget.work(budget.OP * groups)
+    kernels = ops.split(filters[0], groups, axis=-1)
+    parts = zip(ops.split(x, groups, axis=axis), kernels, strict=True)
+    return ops.concatenate([call(*part) for part in parts], axis=axis)
 
 
 functions(

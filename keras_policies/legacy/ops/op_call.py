@@ -91,18 +91,14 @@ class OpCall(keras_internals.LayerCall):
 
 
 def _sources(nest: Any) -> list[Any]:
-    """Return the values in a nest, and the tensors that they are made of.
-
-    A tensor comes with those that the lengths of its axes are read from.
-    """
+    """Return the values in a nest, and the tensors that they or their sizes are of."""
     values: list[Any] = keras.tree.flatten(nest)
-    for value in [*values]:
-        if isinstance(value, Complex):
-            values += value.sources
-        for length in shapes.found(value) if is_tensor(value) else [value]:
-            if has_dims(length):
-                values += [axis.tensor for axis in dims.axes_in(length)]
-    return values
+    values += [
+        x for value in values if isinstance(value, Complex) for x in value.sources
+    ]
+    sizes = [value for value in values if has_dims(value)]
+    sizes += [size for value in values for size in shapes.known_shape(value)]
+    return values + [axis.tensor for size in sizes for axis in dims.axes_in(size)]
 
 
 def as_output(value: Any, sources: Sequence[Any] = ()) -> Tensor:

@@ -1,10 +1,11 @@
 """Replaces idioms of many nodes in a traced function by a node each.
 
-Dropout, so that it becomes the layer; the second form is stochastic depth. Source:
-tensorflow/python/ops/nn_ops.py, `_dropout`.
+Dropout, so that it becomes the layer; the second form is stochastic depth, the third
+one draws from Bernoulli. Source: tensorflow/python/ops/nn_ops.py, `_dropout`.
 
     Mul(x, 1 / (1 - rate)), RandomUniform >= rate, SelectV2 or Mul of both
     RealDiv(x, keep), Floor(keep + RandomUniform), Mul of both
+    SelectV2(1 - (RandomUniform < keep), 0, x), Mul of it and 1 / keep
         -> _Dropout(x), with the rate and the shape of the draws as attributes
 
 Draws of a `tf.random.Generator`, which are like those without one. Before TensorFlow
@@ -64,6 +65,8 @@ def dropout(node: Node, nodes: Mapping[str, Node]) -> Node | None:
             return _scaled(node, scaled, nodes.get(mask.inputs[0].node), nodes)
         if mask is not None and mask.op == "Floor":
             return _floored(node, scaled, nodes.get(mask.inputs[0].node), nodes)
+        if scaled is not None and scaled.op == "SelectV2":
+            return _selected(node, scaled, mask, nodes)
     return None
 
 
@@ -100,13 +103,47 @@ def _floored(
     return None
 
 
+def _selected(
+    node: Node, chosen: Node, factor: Node | None, nodes: Mapping[str, Node]
+) -> Node | None:
+    """Return a dropout that puts 0 where a sample of Bernoulli is not 1."""
+    mask, zero, x = chosen.inputs
+    is_inverted, shape, sample = False, None, nodes.get(mask.node)
+    while sample is not None and sample.op in ("Cast", "Reshape", "Sub"):
+        first, *others = sample.inputs
+        if sample.op == "Sub":
+            if is_inverted or _constant(nodes.get(first.node), nodes) != 1:
+                return None
+            is_inverted, (first,) = True, others
+        elif sample.op == "Reshape":
+            lengths = nodes.get(others[0].node)
+            is_joined = lengths is not None and lengths.op == "ConcatV2"
+            shape = lengths.inputs[0] if lengths is not None and is_joined else None
+        sample = nodes.get(first.node)
+    if sample is None or sample.op != "Less" or not is_inverted or shape is None:
+        return None
+    keep = _constant(nodes.get(sample.inputs[1].node), nodes)
+    scale = _constant(factor, nodes)
+    if not keep or scale is None or not np.isclose(scale, 1 / keep, rtol=1e-2):
+        return None
+    if _constant(nodes.get(zero.node), nodes) != 0:
+        return None
+    return _dropout_node(node, x, 1 - keep, sample.inputs[0], nodes, shape)
+
+
 def _dropout_node(
-    node: Node, x: Output, rate: float, draw: Output, nodes: Mapping[str, Node]
+    node: Node,
+    x: Output,
+    rate: float,
+    draw: Output,
+    nodes: Mapping[str, Node],
+    shape_of_draws: Output | None = None,
 ) -> Node | None:
     uniform = _uniform(draw, nodes)
     if uniform is None:
         return None
-    shape = _noise_shape(nodes.get(uniform.inputs[0].node), nodes)
+    shape_of_draws = shape_of_draws or uniform.inputs[0]
+    shape = _noise_shape(nodes.get(shape_of_draws.node), nodes)
     return Node(
         node.name, DROPOUT, (x,), {"rate": round(rate, 6), "noise_shape": shape}
     )

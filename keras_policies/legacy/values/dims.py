@@ -37,10 +37,11 @@ class UndecidedError(ValueError):
 class AxisLength:
     """The length of an axis of a tensor, at least 1.
 
-    All axes that are the model's batch have the key `BATCH`, and so are one atom.
+    All axes that are the model's batch have the key `BATCH`, and so are one atom; those
+    that others are broadcast to have the set of the keys of these.
     """
 
-    key: str | tuple[int, int]
+    key: str | tuple[int, int] | frozenset[Any]
     tensor: Tensor = dataclasses.field(compare=False, repr=False)
     axis: int = dataclasses.field(compare=False, repr=False)
     low = 1
@@ -245,6 +246,20 @@ def axis_length(tensor: Tensor, axis: int) -> Dim:
     return Dim({(AxisLength((id(tensor), axis), tensor, axis),): 1})
 
 
+def meeting(keys: Iterable[Any], tensor: Tensor, axis: int) -> Dim:
+    """Return the length of an axis to which axes of these keys are broadcast."""
+    every = frozenset(
+        each for key in keys for each in (key if isinstance(key, frozenset) else (key,))
+    )
+    return Dim({(AxisLength(every, tensor, axis),): 1})
+
+
+def is_axis(length: Dim) -> bool:
+    """Return whether a dimension is the length of one axis, and nothing else."""
+    ((atoms, count), *rest) = length.terms.items()
+    return not rest and count == 1 == len(atoms) and isinstance(atoms[0], AxisLength)
+
+
 def batch(tensor: Tensor) -> Dim:
     """Return the batch size of the model, as the length of a tensor's first axis."""
     return Dim({(AxisLength(BATCH, tensor, 0),): 1})
@@ -273,10 +288,10 @@ def read_from(tensor: Tensor, axis: int, length: DimLike | None) -> DimLike:
     """
     if length is None:
         return axis_length(tensor, axis)
-    ((atoms, count), *rest) = _terms(length).items()
-    if rest or count != 1 or len(atoms) != 1 or not isinstance(atoms[0], AxisLength):
+    if not isinstance(length, Dim) or not is_axis(length):
         return length
-    return Dim({(dataclasses.replace(atoms[0], tensor=tensor, axis=axis),): 1})
+    (atom,) = axes_in(length)
+    return Dim({(dataclasses.replace(atom, tensor=tensor, axis=axis),): 1})
 
 
 def is_integer(value: object) -> bool:

@@ -8,7 +8,7 @@ input axes each time is that; any other is a dimension of its own.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_policies.annotations import Tensor
@@ -46,9 +46,9 @@ def shape_of(tensor: Tensor) -> Shape:
     return shape
 
 
-def found(tensor: Tensor) -> Shape:
-    """Return the shape of a symbolic tensor if it has been asked for; () if not."""
-    shape: Shape = getattr(tensor, KNOWN, ())
+def known_shape(value: Any) -> Shape:
+    """Return the shape of a tensor that `shape_of` was asked for, () otherwise."""
+    shape: Shape = getattr(value, KNOWN, ())
     return shape
 
 
@@ -98,8 +98,10 @@ def _keeps_batch(operation: "keras.Operation") -> bool:
 def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
     """Return the axes that are multiples of axes of the inputs, as such.
 
-    Where the operation refuses lengths that are all different, all but the batch get
-    the same one, and multiples of the batch alone are told apart.
+    Where the operation refuses lengths that are all different, those that meet get the
+    same one, as in a sum. Else all but the batch do, and multiples of the batch alone
+    are told. Else an axis that meets a known length, as of a table of positions, has
+    that or is 1.
     """
     shapes = {id(x): shape_of(x) for x in inputs}
     lengths = [n for shape in shapes.values() for n in shape]
@@ -107,19 +109,58 @@ def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
     axes = [*dict.fromkeys(axis for n in symbolic for axis in _sorted_axes(n))]
     single = (dims.Dim({(axis,): 1}) for axis in axes)
     symbolic = [*dict.fromkeys([*symbolic, *single])]  # a Reshape may divide 2*batch
-    for is_distinct in (True, False):
+    classes, known = _meeting(tensor, shapes.values())
+    others = [axis.key for axis in axes if axis.key != dims.BATCH]
+    ways: Sequence[Sequence[tuple[Sequence[int], Mapping[Any, Any]]]] = (
+        [(primes, {}) for primes in PRIMES],
+        [(primes, classes) for primes in PRIMES if classes],
+        [(primes, dict.fromkeys(others, primes[1])) for primes in PRIMES],
+        [(p, n) for p in PRIMES for n in (known, dict.fromkeys(known, 1)) if known],
+    )
+    for settings in filter(None, ways):
         try:
-            probes = [_probe(tensor, shapes, axes, p, is_distinct) for p in PRIMES]
+            probes = [_probe(tensor, shapes, axes, *setting) for setting in settings]
         except UNEXPECTED:
             continue
-        told = [n for n in symbolic if is_distinct or _is_of_batch(n)]
+        set_keys = {key for _, fixed in settings for key in fixed}
+        told = [n for n in symbolic if set_keys.isdisjoint(_keys(n))]
         rows = [[dims.evaluate(n, sizes) for n in told] for sizes, _ in probes]
-        multiples = {}
+        found: dict[int, DimLike] = {}
         for axis in (i for i, length in enumerate(tensor.shape) if length is None):
             multiple = _multiple([output[axis] for _, output in probes], told, rows)
-            multiples.update({} if multiple is None else {axis: multiple})
-        return multiples
+            if multiple is not None:
+                found[axis] = multiple
+            elif settings[0][1] is classes:
+                for key, keys in classes.items():
+                    if all(sizes[key] == output[axis] for sizes, output in probes):
+                        found[axis] = dims.meeting(keys, tensor, axis)
+        return found
     return {}
+
+
+def _meeting(
+    tensor: Tensor, shapes: Iterable[Shape]
+) -> tuple[dict[Any, frozenset[Any]], dict[Any, int]]:
+    """Return the axes of inputs that meet each other, and those that meet a number.
+
+    These are `{key: keys of all that meet there}`, and `{key: known length}`.
+    """
+    classes: dict[Any, frozenset[Any]] = {}
+    known: dict[Any, int] = {}
+    columns = itertools.zip_longest(*map(reversed, [tensor.shape, *shapes]))
+    for length, *meeting in columns:
+        keys = {key for n in meeting if _is_axis(n) for key in _keys(n)}
+        if length is not None:
+            known |= dict.fromkeys(keys, length)
+        elif len(keys) > 1 and dims.BATCH not in keys:
+            classes |= dict.fromkeys(keys, frozenset(keys))
+    if any(classes[key] != each for each in classes.values() for key in each):
+        classes = {}  # an axis meets others at two places
+    return classes, known
+
+
+def _is_axis(length: DimLike | None) -> bool:
+    return isinstance(length, dims.Dim) and dims.is_axis(length)
 
 
 def _probe(
@@ -127,14 +168,20 @@ def _probe(
     shapes: Mapping[int, Shape],
     axes: Sequence[AxisLength],
     primes: Sequence[int],
-    is_distinct: bool,
+    fixed: Mapping[Any, Any],
 ) -> tuple[dict[Any, int], tuple[int | None, ...]]:
-    """Return lengths for the axes, and the output shape that follows from them."""
+    """Return lengths for the axes, and the output shape that follows from them.
+
+    `fixed` has lengths of axes by their keys, or with which others they are equal.
+    """
     keys = [axis.key for axis in axes]
     if len(keys) >= len(primes):
         raise ValueError(f"{len(keys)} axes of unknown lengths")
-    others = iter(primes[1:] if is_distinct else [primes[1]] * len(keys))
+    others = iter(primes[1:])
     lengths = {key: primes[0] if key == dims.BATCH else next(others) for key in keys}
+    for key, length in fixed.items():
+        is_number = isinstance(length, int)
+        lengths[key] = length if is_number else max(lengths[each] for each in length)
     numbers = {
         key: tuple(dims.evaluate(length, lengths) for length in shape)
         for key, shape in shapes.items()
@@ -142,8 +189,8 @@ def _probe(
     return lengths, keras_internals.output_shape(tensor, numbers)
 
 
-def _is_of_batch(length: dims.Dim) -> bool:
-    return all(axis.key == dims.BATCH for axis in dims.axes_in(length))
+def _keys(length: DimLike) -> set[Any]:
+    return {axis.key for axis in dims.axes_in(length)}
 
 
 def _sorted_axes(length: dims.Dim) -> list[AxisLength]:

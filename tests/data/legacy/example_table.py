@@ -620,3 +620,223 @@ class Grouped(layers.Conv2D):
 @case("layers", spec(5, 5, 4), since=(2, 15), trains=False)
 def groups_of_channels():
     return functional(Grouped(6, 3, groups=2), spec(5, 5, 4), layers.Flatten())
+
+
+class Positioned(layers.Layer):
+    """Adds a table to what has no length of its own: the sum has that of the table."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = layers.Dense(4)
+
+    def build(self, input_shape):
+        self.table = self.add_weight("table", (6, 4))
+
+    def call(self, inputs):
+        x, other = inputs
+        x = self.dense(tf.nn.relu(x) + self.table)
+        x = tf.reshape(x, (tf.shape(other)[0], -1, 2, 2))
+        return tf.reduce_sum(x, axis=(1, 2))[:, None] * other[..., :2]
+
+
+@case("shapes", [SEQUENCE, ANY])
+def sum_with_known_length_any():
+    """Cross-attention to an encoder whose positions are a table of a known length."""
+    x, other = entry([ANY, ANY])
+    return keras.Model([x, other], layers.Dense(2)(Positioned()([x, other])))
+
+
+class UnfoldedHeads(layers.Layer):
+    """Infers the batch from heads that are folded into it."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.first, self.last = layers.Dense(4), layers.Dense(4)
+
+    def call(self, x):
+        x = self.first(x)
+        x = tf.reshape(x, (tf.shape(x)[0], tf.shape(x)[1], 2, 2))
+        x = tf.transpose(x, (0, 2, 1, 3))
+        x = tf.reshape(x, (-1, tf.shape(x)[2], 2))
+        x = tf.matmul(tf.matmul(x, x, transpose_b=True), x)
+        x = tf.transpose(tf.reshape(x, (-1, 2, tf.shape(x)[1], 2)), (0, 2, 1, 3))
+        return self.last(tf.reshape(x, (tf.shape(x)[0], tf.shape(x)[1], 4)))
+
+
+@case("shapes", ANY)
+def batch_from_heads_any():
+    """Ones as long as the batch come from a tensor far before."""
+    return functional(UnfoldedHeads(), ANY, layers.Dense(2))
+
+
+class Turned(layers.Layer):
+    """Turns queries and keys by the positions, which another tensor has."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.query, self.key = layers.Dense(4), layers.Dense(4)
+
+    def call(self, inputs):
+        x, positions = inputs
+        angles = tf.cast(positions, x.dtype)[..., None]
+        query = self.query(x) * tf.cos(angles)
+        key = self.key(x) * tf.cos(angles)
+        queries, keys = tf.shape(query)[1], tf.shape(key)[1]
+        causal = tf.linalg.band_part(tf.ones((9, 9)), -1, 0)
+        causal = causal[keys - queries : keys, :keys]
+        scores = tf.matmul(query, key, transpose_b=True) * causal
+        return tf.matmul(scores, x)
+
+
+@case("shapes", [ANY, ids(None)])
+def lengths_that_meet_any():
+    """Sums with one more tensor have the length of both, in each place."""
+    x, positions = entry([ANY, ids(None)])
+    return keras.Model([x, positions], layers.Dense(2)(Turned()([x, positions])))
+
+
+class WeightNorm(layers.Layer):
+    """A convolution in two groups, whose kernel is computed."""
+
+    def build(self, input_shape):
+        self.direction = self.add_weight("direction", (3, 2, 6))
+        self.length = self.add_weight("length", (1, 1, 6))
+
+    def call(self, x):
+        kernel = tf.nn.l2_normalize(self.direction, axis=(0, 1)) * self.length
+        return tf.nn.conv1d(x, kernel, 1, "SAME")
+
+
+@case("ops", SEQUENCE, trains=False)  # TensorFlow has no gradient of it on a CPU
+def grouped_computed_kernel():
+    return functional(WeightNorm(), SEQUENCE, layers.Dense(2))
+
+
+class Mixing(layers.Layer):
+    """Has a layer of its own name, which it calls on an image made of a sequence."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.conv = layers.Conv2D(4, 3, padding="same", name="mixing")
+
+    def call(self, x):
+        x = tf.reshape(tf.transpose(x, (0, 2, 1)), (-1, 4, 2, 3))
+        x = self.conv(tf.transpose(x, (0, 2, 3, 1)))
+        return tf.reshape(x, (-1, 6, 4))
+
+
+class Around(layers.Layer):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.mixing, self.dense = Mixing(name="mixing"), layers.Dense(4)
+
+    def call(self, x):
+        return self.dense(x) + self.mixing(x)
+
+
+@case("names", spec(6, 4))
+def name_of_the_layer_inside():
+    return functional(Around(), spec(6, 4), layers.Dense(2))
+
+
+class Padded(layers.Layer):
+    """Pads an image if it is too small: one branch has another shape."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.conv = layers.Conv2D(3, 2)
+
+    def call(self, x):
+        x = self.conv(x)
+        is_odd = tf.math.floormod(tf.shape(x)[1], 2) > 0
+        larger = tf.pad(x, ((0, 0), (0, 1), (0, 1), (0, 0)))
+        x = tf.cond(is_odd, lambda: larger, lambda: x)
+        return tf.reshape(x, (-1, 4, 4, 3)) * 2.0
+
+
+@case("conditions", spec(4, 4, 2))
+def condition_of_a_known_size():
+    return functional(Padded(), spec(4, 4, 2), layers.Dense(2))
+
+
+class Spectrum(layers.Layer):
+    """Reads the shape of complex numbers."""
+
+    def call(self, x):
+        z = tf.signal.rfft(tf.transpose(x, (0, 2, 1)))
+        rows = tf.shape(z)[0]
+        return tf.abs(tf.reshape(z, (rows, 16)))
+
+
+@case("ops", SEQUENCE)
+def shape_of_complex_numbers():
+    return functional(Spectrum(), SEQUENCE, layers.Dense(2))
+
+
+class MultiHeadAttention(layers.Layer):
+    """Has the name of one of Keras, and reads its mask."""
+
+    def __init__(self, head_num, **kwargs):
+        super().__init__(**kwargs)
+        self.head_num, self.supports_masking = head_num, True
+        self.dense = layers.Dense(4)
+
+    def get_config(self):
+        return dict(super().get_config(), head_num=self.head_num)
+
+    def call(self, x, mask=None):
+        scores = tf.matmul(self.dense(x), x, transpose_b=True)
+        if mask is not None:
+            scores -= 9.0 * (1 - tf.cast(mask, x.dtype)[:, None])
+        return tf.matmul(tf.nn.softmax(scores), x)
+
+
+class Marked(layers.Layer):
+    def compute_mask(self, tokens, mask=None):
+        return tf.not_equal(tokens, 0)
+
+    def call(self, tokens):
+        return tf.one_hot(tf.cast(tokens, "int32"), 6)
+
+
+def gelu(x):
+    """The usual approximation, under the name of Keras's function."""
+    return 0.5 * x * (1 + tf.tanh(0.8 * x * (1 + 0.1 * x * x)))
+
+
+@case("masks", ids(6))
+def namesakes_and_masks():
+    """Of its layers, none is that of Keras: one by its config, one by its numbers."""
+    tokens = entry(ids(6))
+    x = layers.Dense(4, name="embedding")(Marked()(tokens))
+    x = MultiHeadAttention(2)(x)
+    x = layers.Dense(4, activation=gelu)(x)
+    return keras.Model(tokens, layers.Dense(2)(x))
+
+
+class Scales(layers.Layer):
+    def build(self, input_shape):
+        self.scale = self.add_weight("scale", (4,))
+
+    def call(self, x):
+        return x * self.scale
+
+
+class Hidden(layers.Layer):
+    """Gives a weight the name of the layer that is its attribute."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.shift = Scales()
+
+    def build(self, input_shape):
+        self.offset = self.add_weight("shift", (4,))
+        self.shift.build(input_shape)
+
+    def call(self, x):
+        return x * self.shift.scale + self.offset
+
+
+@case("own weights", X)
+def weight_that_no_attribute_leads_to():
+    return functional(Hidden(), X, layers.Dense(2))

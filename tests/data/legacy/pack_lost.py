@@ -45,8 +45,9 @@ lambda_stack_of_filled layer_linspace_of_constants multi_gpu_model pyramid_any
 tensordot_two_any
 """,
     "2.4.4-examples": """
-beam_search chunks_any derivatives dilated_computed_kernels_any mask_emitted
-mask_handed_on tied_in_lost_layer tied_logits tied_logits-mixed_float16 yolo_head
+batch_from_heads_any beam_search chunks_any derivatives dilated_computed_kernels_any
+lengths_that_meet_any mask_emitted mask_handed_on name_of_the_layer_inside
+namesakes_and_masks tied_in_lost_layer tied_logits tied_logits-mixed_float16 yolo_head
 """,
     "2.4.4-faults": """
 decoder_mask_square keywords_and_a_number mask_read_from_a_tensor monte_carlo

@@ -511,3 +511,32 @@ def drawn(shape, dtype=None):
 def function_as_initializer():
     dense = layers.Dense(3, kernel_initializer=drawn, kernel_constraint=tf.nn.relu)
     return functional(dense, X)
+
+
+class Bernoulli(layers.Layer):
+    """Dropout by samples of Bernoulli, with the gradient it has anyway."""
+
+    @tf.custom_gradient
+    def dropped(self, x):
+        shape = tf.concat([tf.shape(x), tf.constant([], "int32")], 0)
+        draws = tf.random.uniform([tf.reduce_prod(shape)]) < 0.75
+        kept = tf.reshape(tf.cast(draws, "int32"), tf.concat([tf.shape(x), []], 0))
+        mask = tf.cast(1 - kept, "bool")
+        zero, scale = tf.constant(0.0), tf.constant(1 / 0.75)
+
+        def gradient(upstream):
+            return tf.where(mask, zero, upstream) * scale
+
+        return tf.where(mask, zero, x) * scale, gradient
+
+    def call(self, x, doubled=True, training=False):
+        x = 2 * x if doubled else x
+        return self.dropped(x) if training else x
+
+
+@case("dropout", LONG, trains=False)
+def bernoulli_dropout_and_a_switch():
+    """Its other switch is True in inference, too."""
+    x = keras.Input((20,))
+    y = Bernoulli()(layers.Dense(20)(x), doubled=True)
+    return keras.Model(x, layers.Dense(20)(y))

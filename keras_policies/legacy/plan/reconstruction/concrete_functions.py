@@ -209,8 +209,26 @@ def for_inference(
     masked = [t for t in by_count.get(tensors + 1, ()) if takes_mask(t)]
     taken = by_count.get(tensors) or masked
     alike = [trace for trace in taken if _first(trace) == first]
-    fitting = sorted(alike or taken, key=_rank, reverse=True)
+    inferring = [t for t in alike or taken if not any(trains(t, o) for o in traces)]
+    fitting = sorted(inferring or alike or taken, key=_rank, reverse=True)
     return [trace for trace in fitting if _rank(trace)[:2] == _rank(fitting[0])[:2]]
+
+
+def trains(trace: ConcreteFunction, other: ConcreteFunction) -> bool:
+    """Return whether two traces differ by one argument alone, `training` of the first.
+
+    Keras traces each call with both; another argument may be True in both.
+    """
+    if len(trees.leaves(trace.inputs)) != len(trees.leaves(other.inputs)):
+        return False
+    pairs = zip(trees.leaves(trace.inputs), trees.leaves(other.inputs), strict=True)
+    different = [pair for pair in pairs if pair[0] != pair[1]]
+    return different == [(True, False)] and _masked(trace) == _masked(other)
+
+
+def _masked(trace: ConcreteFunction) -> Nest:
+    """Return the arguments of a trace, without the values of switches."""
+    return trees.mapped(lambda x: bool if isinstance(x, bool) else x, trace.inputs)
 
 
 def _first(trace: ConcreteFunction) -> int | list[str]:

@@ -19,14 +19,14 @@ from keras_policies.legacy.base.traced_functions import (
     CASES,
     CONDITIONS,
     ConcreteFunction,
-    Nest,
     Node,
     TracedFunctions,
     TracedLayer,
     branches,
 )
 from keras_policies.legacy.guards import budget, limits
-from keras_policies.legacy.plan.reconstruction import ir
+from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
+from keras_policies.legacy.programs import idioms
 from keras_policies.legacy.programs.idioms import DRAWS, DROPOUT
 
 # Layers that do nothing in inference, as in tf.keras.
@@ -73,14 +73,10 @@ def trained(
 
 def twin(layer: TracedLayer, trace: ConcreteFunction) -> ConcreteFunction | None:
     """Return the trace whose arguments differ from another's by `training` alone."""
-    traces = layer.traces_with_losses or layer.traces
-    wanted = _in_training(trace)
-    twins = (t for t in traces if t.inputs != trace.inputs)
-    return next((t for t in twins if _in_training(t) == wanted), None)
-
-
-def _in_training(trace: ConcreteFunction) -> Nest:
-    return trees.mapped(lambda leaf: True if leaf is False else leaf, trace.inputs)
+    traces = (*layer.traces_with_losses, *layer.traces)
+    twins = [t for t in traces if concrete_functions.trains(t, trace)]
+    # Without losses, the last one: it calls inner layers as the other function does.
+    return next((t for t in twins if t.losses), twins[-1] if twins else None)
 
 
 def has_own_gradient(traced: TracedFunctions, name: str) -> bool:
@@ -118,8 +114,10 @@ def _bodies(traced: TracedFunctions, name: str) -> list[Mapping[str, Node]]:
     """Return the nodes of a function, and of each that it calls."""
     waiting, seen, bodies = [name], {name}, list[Mapping[str, Node]]()
     while waiting:
-        function = traced.functions.get(waiting.pop())
-        body: Mapping[str, Node] = {} if function is None else function.nodes
+        name = waiting.pop()
+        body: Mapping[str, Node] = {}
+        if name in traced.functions:
+            body = idioms.function(traced, name).nodes
         budget.work(budget.ITEM * len(body))
         bodies.append(body)
         called = {name for node in body.values() for name in _functions(node)}

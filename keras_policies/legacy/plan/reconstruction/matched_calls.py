@@ -183,9 +183,14 @@ def matched_calls(
             for name in members
             if graph.nodes[name].op in CALLS and name.count("/") == scope.count("/") + 1
         ]
-        for number in layers.named(scope, frozenset(reads[scope]), called):
-            spec, layer = spec_of(number), layers.traced.layers[number]
-            if spec is None:
+        numbers = layers.named(scope, frozenset(reads[scope]), called)
+        traced = layers.traced.layers
+        within = {child for n in numbers for child in traced[n].children.values()}
+        for number in numbers:
+            spec, layer = spec_of(number), traced[number]
+            # The scope of a layer inside one of the same name is inside, too.
+            is_inner = number in within and f"{scope}/{layer.name}" in inside
+            if spec is None or is_inner:
                 continue
             calls = _calls_in(scope, members, graph, layer)
             if spec.tensors is not None:  # its ops are followed

@@ -326,9 +326,10 @@ class Reconstructor:
         if spec.number is not None:
             converted = self._convert_traced(spec.number, prefix, name)
         else:
-            vocabularies = {prefix + name: Vocabulary()}  # it is in the config
-            options = dataclasses.replace(  # a rule made it of an op: it is Keras's own
-                self.options, vocabularies=vocabularies, namesakes=frozenset()
+            options = dataclasses.replace(
+                self.options,
+                vocabularies={prefix + name: Vocabulary()},  # it is in the config
+                namesakes=frozenset(),  # a rule says that it is Keras's own
             )
             config = {**spec.config, "name": name}
             written = {"class_name": spec.class_name, "name": name, "config": config}

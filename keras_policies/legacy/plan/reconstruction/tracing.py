@@ -217,7 +217,7 @@ class _FunctionCall:
             if node.op in CASES:
                 is_one = add("Equal", condition, ir.Constant(np.int32(number)))
             pairs = zip(one, limit, strict=True)
-            limit = [add("SelectV2", is_one, *pair) for pair in pairs]
+            limit = [add("_Choice", is_one, *pair) for pair in pairs]
         return limit
 
     def _loop(self, node: Node, inputs: Sequence[ir.Value]) -> Loop:

@@ -120,7 +120,8 @@ class ObjectGraph:
         """Return `{variable: LegacyWeight}` of a layer, in the order of its weights.
 
         A path is made of attribute names; a layer of a nested Sequential or
-        Functional model goes by its own name instead.
+        Functional model goes by its own name instead. A weight that the layer lists
+        but that no attribute leads to is under its name.
         """
         weights: dict[int, LegacyWeight] = {}
         for path, child in self.walk(node, self._named_first, self.variables):
@@ -131,5 +132,11 @@ class ObjectGraph:
         listed = self.children[node].get("variables")
         order = [] if listed is None else self.children[listed].values()
         self._steps.spend(len(order))
+        for child in order:
+            if child in self.variables and child not in weights:
+                weight = self.variables[child]
+                weights[child] = dataclasses.replace(
+                    weight, path=weight.name, number=child
+                )
         in_order = dict.fromkeys((*order, *weights))
         return {child: weights[child] for child in in_order if child in weights}
