@@ -35,7 +35,7 @@ bitcast erosion2d linalg_qr linalg_svd math_bessel_i0 math_cumulative_logsumexp
 math_digamma math_lgamma math_ndtri ragged_to_tensor unique
 """
 DRAWS = """
-k_random_normal random_flip random_noise random_uniform vae_sampling vae_with_losses
+k_random_normal random_noise random_uniform vae_sampling vae_with_losses
 """
 UNKNOWN = {
     "2.3.4": "",
@@ -53,8 +53,8 @@ complex math_bincount pad_by_shape
 """
 REFUSED = {
     "2.3.4": """
-boolean_mask k_dropout nn_dropout repeat_each signal_rfft slice_mask sparse_to_dense
-sparse_values where_indices
+boolean_mask k_dropout nn_dropout random_flip repeat_each signal_rfft slice_mask
+sparse_to_dense sparse_values where_indices
 """,
     "2.15.1": """
 boolean_mask causal_attention einsum einsum_constant einsum_ellipsis einsum_one

@@ -24,7 +24,12 @@ KINDS: dict[str, Any] = {
     "ints": tuple[int, ...],
 }
 EMPTY = inspect.Parameter.empty
-COMPARED = "equal", "greater", "greater_equal", "less", "less_equal", "not_equal"
+# Functions whose result is a choice by numbers, by their last names in TensorFlow.
+CHOICES = {
+    *("argmax", "argmin", "argsort", "ceil", "equal", "floor", "greater"),
+    *("greater_equal", "less", "less_equal", "not_equal", "rint", "round", "sign"),
+    *("sort", "top_k"),
+}
 
 # Parameters that say how TensorFlow computes and never change the result.
 WITHOUT_EFFECT = {
@@ -62,6 +67,10 @@ class Op:
                 checked[name] = self.checks[name](value)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
+        is_choice = self.name.rpartition(".")[2] in CHOICES
+        if is_choice and any(map(_is_drawn, checked.values())):
+            reason = "a choice by random numbers, which Keras draws in training only"
+            raise ValueError(reason)
         return self.function(**checked)
 
     def _of_real(self, **kwargs: object) -> Any:
@@ -215,7 +224,7 @@ def _function(
 ) -> Callable[..., Any]:
     """Return a function that has the signature."""
     if isinstance(called, str):
-        called = functools.partial(_evaluate, called)
+        called = functools.partial(evaluate, called)
 
     def function(**arguments: Any) -> Any:
         bound = signature.bind(**arguments)
@@ -228,12 +237,6 @@ def _function(
     parameters = signature.parameters.values()
     function.__annotations__ = {each.name: each.annotation for each in parameters}
     return function
-
-
-def _evaluate(name: str, *values: Any, **settings: Any) -> Any:
-    if name in COMPARED and any(map(_is_drawn, values)):
-        raise ValueError("a mask of random numbers, which Keras draws in training only")
-    return evaluate(name, *values, **settings)
 
 
 def _is_drawn(x: Any) -> bool:

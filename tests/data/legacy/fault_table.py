@@ -572,3 +572,16 @@ class Flipped(layers.Layer):
 def mask_of_random_numbers():
     """The mean of the numbers says nothing of a choice by them."""
     return functional(Flipped(), X, layers.Dense(2))
+
+
+class Kept(layers.Layer):
+    """It keeps steps at random, also in inference, as masked autoencoders do."""
+
+    def call(self, x):
+        order = tf.argsort(tf.random.uniform(tf.shape(x)[:2]), axis=1)
+        return tf.gather(x, order[:, :2], batch_dims=1)
+
+
+@case("random", SQUARE, since=(2, 15), trains=False)
+def order_of_random_numbers():
+    return functional(Kept(), SQUARE, layers.Dense(2))
