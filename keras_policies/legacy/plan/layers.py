@@ -449,8 +449,10 @@ def _argument(
         return value
     is_activation = key.endswith("activation")
     if is_activation and not classes.is_in("keras.layers", value["class_name"]):
-        if not classes.is_registered(value) and value["class_name"] != "function":
-            yield Report(missing=((value["class_name"], path),))
+        name = str(value["class_name"])
+        is_class = name != "function" and not name.startswith("__")  # as "__lambda__"
+        if is_class and not classes.is_registered(value):
+            yield Report(missing=((name, path),))
         return value
     if key in INNER_LAYERS or is_activation:
         inner = yield from _keras_layer(value, options, f"{path}/")

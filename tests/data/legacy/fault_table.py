@@ -568,7 +568,7 @@ class Flipped(layers.Layer):
         return tf.where(chance > 0.5, tf.reverse(x, [1]), x)
 
 
-@case("random", X, since=(2, 15), trains=False)
+@case("random", X, since=(2, 15), random=(0,), trains=False)
 def mask_of_random_numbers():
     """The mean of the numbers says nothing of a choice by them."""
     return functional(Flipped(), X, layers.Dense(2))
@@ -582,6 +582,6 @@ class Kept(layers.Layer):
         return tf.gather(x, order[:, :2], batch_dims=1)
 
 
-@case("random", SQUARE, since=(2, 15), trains=False)
+@case("random", SQUARE, since=(2, 15), random=(0,), trains=False)
 def order_of_random_numbers():
     return functional(Kept(), SQUARE, layers.Dense(2))

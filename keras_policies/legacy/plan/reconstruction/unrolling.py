@@ -38,11 +38,17 @@ def unrolled(
 def shape_of(
     value: ir.Value, steps: Sequence[ir.Step], specs: Sequence[TensorSpec]
 ) -> Sequence[int | None] | None:
-    """Return the shape of an argument, or of what an op returns; None if unknown."""
+    """Return the shape of a tensor; None if it is not recorded and cannot be told."""
     if isinstance(value, ir.Argument):
         return specs[value.number].shape
     step = ir.op_of(value, steps)
-    return None if step is None else step.shape
+    if step is None or step.shape or step.op not in ("Cast", "Transpose"):
+        return None if step is None else step.shape
+    sizes = shape_of(step.inputs[0], steps, specs)  # TensorFlow 1 recorded no shapes
+    if sizes is None or step.op == "Cast":
+        return sizes
+    order = ir.constant(step.inputs[1])
+    return None if order is None else [sizes[int(axis)] for axis in order]
 
 
 def of_list(node: Node, inputs: Sequence[ir.Value], steps: ir.Steps) -> ir.Value | None:
