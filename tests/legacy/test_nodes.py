@@ -226,3 +226,18 @@ def test_boxes_that_are_not_padded_are_refused():
     constants = {"2": 3, "3": 0.5, "4": 0.1}
     with pytest.raises(ValueError, match="depends on the data: pad them"):
         node_def.call(node, [BOXES, keras.Input(())], constants)
+
+
+@pytest.mark.parametrize(
+    "name", ["math.sign", "argsort", "math.argmax", "math.greater"]
+)
+def test_a_choice_by_random_numbers_is_refused_but_not_by_noisy_data(name):
+    x = keras.Input((4,))
+    others = [np.float32(0.5)] if name == "math.greater" else []
+    drawn = table.call("random.uniform", [table.call("shape", [x], {})], {})
+    with pytest.raises(ValueError, match="a choice by random numbers"):
+        table.call(name, [drawn + 1, *others], {})
+    noisy = keras.layers.GaussianNoise(0.1)(x)
+    for values in (noisy, x + drawn):
+        found = table.call(name, [values, *others], {})
+        assert isinstance(found, keras.KerasTensor)

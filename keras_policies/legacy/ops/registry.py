@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from keras_policies.late import keras, keras_internals
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import complex_pairs, converters
 from keras_policies.legacy.values.evaluator import evaluate, is_tensor
 
@@ -250,10 +251,12 @@ def _is_drawn(x: Any) -> bool:
         maker = keras_internals.maker_of(tensor)
         if isinstance(maker, keras.layers.InputLayer):
             return False
-        if isinstance(maker, keras.layers.GaussianNoise):
-            is_drawn = True
-        elif not isinstance(maker, _of_sizes()):
+        is_drawn |= isinstance(
+            maker, keras.layers.GaussianNoise
+        )  # of zeros, or of data
+        if not isinstance(maker, _of_sizes()):
             waiting += keras_internals.inputs_of(tensor)
+    budget.work(budget.ITEM * len(seen))
     return is_drawn
 
 
