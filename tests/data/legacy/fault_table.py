@@ -560,6 +560,24 @@ def assigned_before_read():
     return functional(layers.Dense(4), X, Recentred(), layers.Dense(2))
 
 
+class Rescaled(layers.Layer):
+    """It looks words up in a table that it has just assigned."""
+
+    def build(self, shape):
+        self.table = self.add_weight("table", (6, 3))
+        self.scaled = self.add_weight("scaled", (6, 3), trainable=False)
+
+    def call(self, words):
+        scale = tf.reduce_mean(tf.cast(words, tf.float32))
+        self.scaled.assign(self.table * scale)
+        return tf.nn.embedding_lookup(self.scaled, words)
+
+
+@case("assignments", ids(5, high=6), since=(2, 15), trains=False)
+def assigned_before_lookup():
+    return functional(Rescaled(), ids(5, high=6), layers.Dense(2))
+
+
 class Flipped(layers.Layer):
     """It flips at random, also in inference, as the layers of KerasCV do."""
 

@@ -48,7 +48,7 @@ FIELDS = {
 FIELD_OF = {name: field for field, names in FIELDS.items() for name in names.split()}
 CONTROL = "^"
 HIDDEN = "_"  # attributes of TensorFlow's own start with it
-READ = "ReadVariableOp"
+READS = "ReadVariableOp", "ResourceGather", "ResourceGatherNd"
 # Op -> the op that computes the new value of a variable, of the old one and the
 # operand; None if that is the new value.
 ASSIGNED = {
@@ -187,24 +187,27 @@ class FunctionReader:
         a pruned layer sets its kernel to the product with its mask in each call.
         """
         found: dict[str, Node] = {}
-        reads = [(n, controls[n.name]) for n in nodes.values() if n.op == READ]
+        reads = [(n, controls[n.name]) for n in nodes.values() if n.op in READS]
         while reads:
             read, before = reads.pop()
             self._values.spend(len(before))
             waits_for = (nodes[name] for name in before if name in nodes)
-            of_same = (n for n in waits_for if n.inputs[:1] == read.inputs)
+            of_same = (n for n in waits_for if n.inputs[:1] == read.inputs[:1])
             assignment = next((n for n in of_same if n.op in ASSIGNED), None)
             if assignment is None or len(assignment.inputs) != 2:
                 continue
-            start = dataclasses.replace(read, name=f"{assignment.name}/{len(found)}")
-            found[start.name] = start
-            reads.append((start, controls[assignment.name]))
-            old, (_, value) = Output(start.name, "value", 0), assignment.inputs
+            name, (_, value) = f"{assignment.name}/{len(found)}", assignment.inputs
+            found[name] = Node(name, READS[0], read.inputs[:1], {})
+            reads.append((found[name], controls[assignment.name]))
+            old = Output(name, "value", 0)
             if (op := ASSIGNED[assignment.op]) is not None:
-                changed = f"{start.name}/{op}"
-                found[changed] = Node(changed, op, (old, value), {})
-                value = Output(changed, "z", 0)
-            found[read.name] = Node(read.name, "_Assigned", (old, value), {})
+                found[f"{name}/{op}"] = Node(f"{name}/{op}", op, (old, value), {})
+                value = Output(f"{name}/{op}", "z", 0)
+            new = Node(f"{name}/new", "_Assigned", (old, value), {})
+            found[new.name] = new
+            inputs = Output(new.name, "", 0), *read.inputs[1:]
+            op = "Identity" if read.op == READS[0] else read.op
+            found[read.name] = dataclasses.replace(read, op=op, inputs=inputs)
         return found
 
     def _value(self, name: str, value: Message) -> Any:
