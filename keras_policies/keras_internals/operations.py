@@ -18,8 +18,6 @@ from keras_policies.keras_internals.wrapping import Function, instead_of
 
 # The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
 OPS = "exp", "log", "log_softmax", "softmax"
-# An operation, and the symbolic tensors that one call took and made.
-Call = tuple[keras.Operation, list[keras.KerasTensor], list[keras.KerasTensor]]
 # Takes the shape of each symbolic tensor before it is made.
 Check = Callable[[Sequence[int | None]], None]
 
@@ -114,22 +112,23 @@ def _node(tensor: keras.KerasTensor) -> Any:
 
 
 @needs(GRAPHS)
-def calls_before(tensor: keras.KerasTensor, stops: Collection[int] = ()) -> list[Call]:
-    """Return the calls that led to a symbolic tensor, the last one first.
+def operations_before(
+    tensor: keras.KerasTensor, stops: Collection[int] = ()
+) -> list[keras.Operation]:
+    """Return the operations that led to a symbolic tensor, the last one first.
 
     `stops` has the ids of tensors at which to stop, as at the outputs of InputLayers.
     """
-    calls: dict[int, Call] = {}
+    operations: dict[int, keras.Operation] = {}  # by the calls of them
     waiting = [tensor]
     while waiting:
         tensor = waiting.pop(0)
         node = _node(tensor)
-        if id(tensor) in stops or id(node) in calls:
+        if id(tensor) in stops or id(node) in operations:
             continue
-        inputs = node.arguments.keras_tensors
-        calls[id(node)] = tensor._keras_history.operation, inputs, node.outputs
-        waiting += inputs
-    return list(calls.values())
+        operations[id(node)] = tensor._keras_history.operation
+        waiting += node.arguments.keras_tensors
+    return list(operations.values())
 
 
 @needs(GRAPHS)

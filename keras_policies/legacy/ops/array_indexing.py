@@ -166,10 +166,10 @@ def _flat_positions(
 
 @op(nodes="Where")
 def positions(condition: Value) -> Value:
-    """Return the positions where a mask that does not depend on data is true, as rows.
+    """Return the positions of the trues of a mask, one in each row.
 
-    Where the mask is the same for each example, its positions are moved on by its
-    length for each.
+    The mask may be a constant, or the same for each example, whatever the data: then
+    those of the next example follow, moved on by the length of the mask.
     """
     if not is_tensor(condition):
         return np.argwhere(condition)

@@ -82,7 +82,7 @@ class OpCall(keras_internals.LayerCall):
             id(operation): operation
             for tensor in parts
             if is_tensor(tensor)
-            for operation, _, _ in keras_internals.calls_before(tensor, before)
+            for operation in keras_internals.operations_before(tensor, before)
         }
         call = f".call_{self.calls}" if self.calls else ""
         for number, operation in enumerate(operations.values()):
@@ -91,7 +91,10 @@ class OpCall(keras_internals.LayerCall):
 
 
 def _sources(nest: Any) -> list[Any]:
-    """Return the values in a nest, and the tensors that they or their sizes are of."""
+    """Return the values in a nest, and the tensors that they are computed from.
+
+    A tensor comes with those that the lengths of its axes are read from.
+    """
     values: list[Any] = keras.tree.flatten(nest)
     values += [
         x for value in values if isinstance(value, Complex) for x in value.sources

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 from keras_policies.late import keras, keras_internals
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import complex_pairs, converters
+from keras_policies.legacy.values import examples
 from keras_policies.legacy.values.evaluator import evaluate, is_tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -254,15 +255,7 @@ def _is_drawn(x: Any) -> bool:
         is_drawn |= isinstance(
             maker, keras.layers.GaussianNoise
         )  # of zeros, or of data
-        if not isinstance(maker, _of_sizes()):
+        if type(maker).__name__ not in examples.FILLS:  # they take a shape alone
             waiting += keras_internals.inputs_of(tensor)
     budget.work(budget.ITEM * len(seen))
     return is_drawn
-
-
-@functools.cache
-def _of_sizes() -> tuple[type, ...]:
-    """Return the classes of operations that take no more of a tensor than its shape."""
-    x = keras.KerasTensor((2,))
-    makers = keras.ops.ones_like(x), keras.ops.zeros_like(x)
-    return tuple(type(keras_internals.maker_of(made)) for made in makers)

@@ -37,8 +37,8 @@ class UndecidedError(ValueError):
 class AxisLength:
     """The length of an axis of a tensor, at least 1.
 
-    All axes that are the model's batch have the key `BATCH`, and so are one atom; those
-    that others are broadcast to have the set of the keys of these.
+    All axes that are the model's batch have the key `BATCH`, and so are one atom. An
+    axis that several others are broadcast to has the set of their keys.
     """
 
     key: str | tuple[int, int] | frozenset[Any]

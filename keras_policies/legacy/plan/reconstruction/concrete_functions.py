@@ -18,7 +18,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
     TracedLayer,
 )
-from keras_policies.legacy.guards import limits
+from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan.graph import Arguments
 from keras_policies.legacy.plan.reconstruction import ir
 
@@ -209,6 +209,7 @@ def for_inference(
     masked = [t for t in by_count.get(tensors + 1, ()) if takes_mask(t)]
     taken = by_count.get(tensors) or masked
     alike = [trace for trace in taken if _first(trace) == first]
+    budget.work(budget.ITEM * len(taken) * len(traces))
     inferring = [t for t in alike or taken if not any(trains(t, o) for o in traces)]
     fitting = sorted(inferring or alike or taken, key=_rank, reverse=True)
     return [trace for trace in fitting if _rank(trace)[:2] == _rank(fitting[0])[:2]]

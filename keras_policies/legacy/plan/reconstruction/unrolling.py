@@ -42,8 +42,10 @@ def shape_of(
     if isinstance(value, ir.Argument):
         return specs[value.number].shape
     step = ir.op_of(value, steps)
-    if step is None or step.shape or step.op not in ("Cast", "Transpose"):
-        return None if step is None else step.shape
+    if step is None:
+        return None
+    if step.shape is not None or step.op not in ("Cast", "Transpose"):
+        return step.shape
     sizes = shape_of(step.inputs[0], steps, specs)  # TensorFlow 1 recorded no shapes
     if sizes is None or step.op == "Cast":
         return sizes

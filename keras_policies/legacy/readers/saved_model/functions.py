@@ -181,10 +181,10 @@ class FunctionReader:
     def _assigned(
         self, nodes: Mapping[str, Node], controls: Mapping[str, Sequence[str]]
     ) -> dict[str, Node]:
-        """Return the reads that wait for an assignment, as the nodes that they are.
+        """Return the nodes that replace reads of variables that were just assigned.
 
-        In a graph, an assignment comes before the read that has it as a control input:
-        a pruned layer sets its kernel to the product with its mask in each call.
+        Such a read has the assignment as a control input, so it gives the new value. A
+        pruned layer multiplies its kernel by its mask so, in each call.
         """
         found: dict[str, Node] = {}
         reads = [(n, controls[n.name]) for n in nodes.values() if n.op in READS]
