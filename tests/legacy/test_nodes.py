@@ -241,3 +241,16 @@ def test_a_choice_by_random_numbers_is_refused_but_not_by_noisy_data(name):
     for values in (noisy, x + drawn):
         found = table.call(name, [values, *others], {})
         assert isinstance(found, keras.KerasTensor)
+
+
+def test_no_gradient_goes_through_an_assignment():
+    """The variable trains by that of its new value, as in TensorFlow."""
+    h = keras.Input((1,))
+    new = node_def.call({"op": "_Assigned"}, [h, 2 * h], {})
+    dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")
+    model = keras.Sequential([keras.Input((1,)), dense, keras.Model(h, new)])
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    np.testing.assert_allclose(model.predict(np.ones((1, 1)), verbose=0), [[2.0]])
+    model.fit(np.ones((1, 1)), np.zeros((1, 1)), verbose=0)
+    # 0.1 times the gradient of mse at 2, which is 4; through `2 * h` it would be 8.
+    np.testing.assert_allclose(dense.get_weights()[0], [[0.6]], rtol=1e-6)
