@@ -8,19 +8,18 @@ because importing Keras takes seconds.
 import importlib as _importlib
 import typing as _typing
 
-from keras_policies import starting as _starting
+from keras_policies.cli import startup as _starting
 from keras_policies.version import __version__
 
 if _typing.TYPE_CHECKING or not _starting.is_command():
-    from keras_policies import backend_missing as _first  # noqa: F401
-    from keras_policies import experimental
-    from keras_policies.installed import (
+    from keras_policies._installed import (
         DynamicLossScale,
         FixedLossScale,
         LossScale,
         LossScaleLogger,
         LossScaleOptimizer,
         Policy,
+        experimental,
         global_policy,
         policy_scope,
         set_global_policy,
@@ -28,6 +27,8 @@ if _typing.TYPE_CHECKING or not _starting.is_command():
     )
 
 if _typing.TYPE_CHECKING:
+    from keras_policies.diagnostics.plots import plot_gradients, plot_loss_scale
+    from keras_policies.diagnostics.summary import summary
     from keras_policies.legacy.base.errors import LegacyModelError
     from keras_policies.legacy.conversion import Converted, convert_model
     from keras_policies.legacy.inspection import (
@@ -36,8 +37,6 @@ if _typing.TYPE_CHECKING:
         inspect_model,
     )
     from keras_policies.legacy.loading import load_model, load_weights
-    from keras_policies.plots import plot_gradients, plot_loss_scale
-    from keras_policies.summaries import summary
 
 # Imported when first used: training needs neither readers nor tables.
 _LATER = {
@@ -49,9 +48,9 @@ _LATER = {
     "inspect_model": "legacy.inspection",
     "load_model": "legacy.loading",
     "load_weights": "legacy.loading",
-    "plot_gradients": "plots",
-    "plot_loss_scale": "plots",
-    "summary": "summaries",
+    "plot_gradients": "diagnostics.plots",
+    "plot_loss_scale": "diagnostics.plots",
+    "summary": "diagnostics.summary",
 }
 
 # Names of tf.keras -> what replaces them.
@@ -100,6 +99,6 @@ def __getattr__(name: str) -> _typing.Any:
         )
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = _LATER.get(name, "installed")
+    place = _LATER.get(name, "_installed")
     module = _importlib.import_module(f"keras_policies.{place}")
     return getattr(module, name)

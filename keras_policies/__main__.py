@@ -2,6 +2,6 @@
 
 import sys
 
-from keras_policies.cli import main
+from keras_policies.cli.main import main
 
 sys.exit(main())

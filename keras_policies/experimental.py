@@ -11,10 +11,14 @@ Example:
 
 import keras
 
-from keras_policies.global_policy import global_policy, set_policy
-from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
-from keras_policies.loss_scale_optimizer import LossScaleOptimizer
-from keras_policies.policy import Policy
+from keras_policies.loss_scaling.loss_scale import (
+    DynamicLossScale,
+    FixedLossScale,
+    LossScale,
+)
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
+from keras_policies.policies.global_policy import global_policy, set_policy
+from keras_policies.policies.policy import Policy
 
 set_global_policy = set_policy
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from jax.experimental.sparse import JAXSparse
 from keras import ops
 
-from keras_policies.annotations import Tensor
+from keras_policies._common.types import Tensor
 from keras_policies.backends.protocol import (
     Backend,
     Floats,

@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 from keras import ops
 
-from keras_policies import aligned
-from keras_policies.annotations import Tensor
+from keras_policies._common import memory as aligned
+from keras_policies._common.types import Tensor
 
 SMALL = 1024  # elements: an operation on fewer takes longer than their arithmetic
 Tensors: TypeAlias = Sequence[Tensor]

@@ -4,7 +4,7 @@ import importlib
 
 import keras
 
-from keras_policies.annotations import Tensor
+from keras_policies._common.types import Tensor
 from keras_policies.backends import NAMES
 from keras_policies.backends.protocol import Backend, Floats, ScalarFunction
 

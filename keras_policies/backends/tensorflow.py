@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_policies.annotations import Tensor
+from keras_policies._common.types import Tensor
 from keras_policies.backends.protocol import (
     Backend,
     Floats,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from keras_policies import keras_internals
-from keras_policies.annotations import Tensor
+from keras_policies._common.types import Tensor
 from keras_policies.backends.protocol import (
     Backend,
     Floats,

@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from keras_policies.annotations import Path
+from keras_policies._common.types import Path
 from keras_policies.legacy.base.errors import LegacyModelError, located
 
 ENDING = ".keras"

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.annotations import Config, CustomObjects, Path, PolicyLike
+from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike
 from keras_policies.legacy import atomic_file, inspection, loading, verification
 from keras_policies.legacy.base.errors import Keras3ModelError, located
 from keras_policies.legacy.build import explanations, made_in_code

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from keras_policies.annotations import Config, Path
+from keras_policies._common.types import Config, Path
 from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.configs import LOOKUPS, policy_name
 from keras_policies.legacy.base.errors import corrupt
@@ -12,7 +12,7 @@ from keras_policies.legacy.base.model import is_unknown
 from keras_policies.legacy.plan import classes, layers, plan, policies, training
 from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers import readers, sources
-from keras_policies.loss_scale import LossScale
+from keras_policies.loss_scaling.loss_scale import LossScale
 
 REBUILT = "rebuilt from its traced function"  # what a layer becomes
 # Layers that Keras 3 cannot make where TensorFlow is not installed.
@@ -106,13 +106,13 @@ class ModelDescription:
 
     def __str__(self) -> str:
         """Return lines about the model, and a table of its layers."""
-        from keras_policies import reports  # which imports this module
+        from keras_policies.cli import reports  # which imports this module
 
         return reports.description_text(self)
 
     def _repr_html_(self) -> str:
         """Return the same for a notebook."""
-        from keras_policies import reports
+        from keras_policies.cli import reports
 
         return reports.description_html(self)
 

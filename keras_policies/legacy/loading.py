@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import keras
 
-from keras_policies import keras_internals, warn
-from keras_policies.annotations import CustomObjects, Path, PolicyLike
+from keras_policies import keras_internals
+from keras_policies._common import warnings as warn
+from keras_policies._common.types import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import configs, errors
 from keras_policies.legacy.base.errors import LegacyModelError
@@ -20,7 +21,7 @@ from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import Options
 from keras_policies.legacy.readers import readers, sources, weights_only
-from keras_policies.loss_scale_optimizer import LossScaleOptimizer
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
 
 # What happens to layers whose classes are missing.
 LOST = "rebuild", "numbers", "refuse"

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_policies import float16_products, keras_internals
-from keras_policies.annotations import Path
+from keras_policies import keras_internals
+from keras_policies._common.types import Path
+from keras_policies.diagnostics import hardware
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.build import explanations
@@ -125,7 +126,7 @@ def compare(
 
 def _machine_at_fault(share: float) -> str:
     """Return the sentence on a machine that computes the model's float16 wrongly."""
-    problem = float16_products.problem() if share == TOLERANCES["float16"] else ""
+    problem = hardware.problem() if share == TOLERANCES["float16"] else ""
     return f"The machine may be at fault: {problem}." if problem else ""
 
 

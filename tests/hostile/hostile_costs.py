@@ -147,7 +147,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import keras
 
-    import keras_policies.installed
+    import keras_policies._installed
     import keras_policies.legacy.conversion
     import keras_policies.legacy.readers.hdf5
     import keras_policies.legacy.readers.keras_archive

@@ -12,15 +12,10 @@ import legacy_files
 import numpy as np
 import pytest
 
-from keras_policies import (
-    LegacyModelError,
-    cli,
-    commands,
-    inspect_model,
-    load_model,
-    load_weights,
-    warn,
-)
+from keras_policies import LegacyModelError, inspect_model, load_model, load_weights
+from keras_policies._common import warnings as warn
+from keras_policies.cli import commands
+from keras_policies.cli import main as cli
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.guards import budget, hdf5_bytes

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError, convert_model, load_model
-from keras_policies.cli import main
+from keras_policies.cli.main import main
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,

@@ -6,7 +6,7 @@ import pytest
 
 import keras_policies
 from keras_policies import LegacyModelError
-from keras_policies.legacy import folders
+from keras_policies.cli import folders
 
 
 @pytest.fixture

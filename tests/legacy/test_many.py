@@ -7,7 +7,7 @@ import keras
 import legacy_files
 import pytest
 
-from keras_policies.legacy import many, tasks
+from keras_policies.cli import many, tasks
 
 MODELS = legacy_files.CORPUS / "2.4.4"
 GOOD = str(MODELS / "func_multi_io" / "model.h5")

@@ -30,7 +30,7 @@ from keras_policies import (
     load_model,
     load_weights,
 )
-from keras_policies.cli import main
+from keras_policies.cli.main import main
 from keras_policies.legacy.guards import limits
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from keras import layers
 
-from keras_policies import float16_products
-from keras_policies.summaries import rows_of
+from keras_policies.diagnostics import hardware
+from keras_policies.diagnostics.summary import rows_of
 
 BACKEND = keras.backend.backend()
 NARROW = ["float16", "bfloat16", "mixed_float16"]
@@ -74,20 +74,20 @@ def test_attention_that_cannot_be_computed_is_named_before(name, policy):
 
 def test_the_backend_is_asked_once(monkeypatch):
     asked = []
-    for problem in float16_products.attention_problem, float16_products.wrong_products:
+    for problem in hardware.attention_problem, hardware.wrong_products:
         problem.cache_clear()
-    monkeypatch.setattr(float16_products, "_fails", lambda compute: asked.append(1))
+    monkeypatch.setattr(hardware, "_fails", lambda compute: asked.append(1))
     for _ in range(3):
-        assert float16_products.attention_problem() == ""
+        assert hardware.attention_problem() == ""
     assert asked == [1]
-    float16_products.attention_problem.cache_clear()
+    hardware.attention_problem.cache_clear()
 
 
 def test_what_fails_is_said_with_its_remedy(monkeypatch):
-    monkeypatch.setattr(float16_products, "_fails", lambda compute: True)
+    monkeypatch.setattr(hardware, "_fails", lambda compute: True)
     problems = (
-        float16_products.attention_problem.__wrapped__(),
-        float16_products.orthogonal_problem.__wrapped__("bfloat16"),
+        hardware.attention_problem.__wrapped__(),
+        hardware.orthogonal_problem.__wrapped__("bfloat16"),
     )
     assert problems == (
         f"{BACKEND} cannot compute attention in float16 here; use bfloat16 or float32",

@@ -8,23 +8,24 @@ import keras
 import numpy as np
 import pytest
 
-from keras_policies import LegacyModelError, float16_products
+from keras_policies import LegacyModelError
+from keras_policies.diagnostics import hardware
+from keras_policies.diagnostics.summary import risks
 from keras_policies.legacy import verification
-from keras_policies.summaries import risks
 
 
 @pytest.fixture(autouse=True)
 def _forgotten():
     """Let each test compute the products anew."""
-    float16_products.wrong_products.cache_clear()
+    hardware.wrong_products.cache_clear()
     yield
-    float16_products.wrong_products.cache_clear()
+    hardware.wrong_products.cache_clear()
 
 
 def test_this_machine_computes_float16_products_as_numpy_does():
     """The suite depends on it: where TensorFlow does not, conftest turns oneDNN off."""
-    assert float16_products.wrong_products() == ()
-    assert float16_products.problem() == ""
+    assert hardware.wrong_products() == ()
+    assert hardware.problem() == ""
 
 
 @pytest.mark.parametrize(
@@ -40,15 +41,15 @@ def test_this_machine_computes_float16_products_as_numpy_does():
     ],
 )
 def test_a_product_that_differs_from_numpy_is_named(monkeypatch, broken, expected):
-    monkeypatch.setitem(float16_products.PRODUCTS, "einsum", broken)
-    assert float16_products.wrong_products() == expected
+    monkeypatch.setitem(hardware.PRODUCTS, "einsum", broken)
+    assert hardware.wrong_products() == expected
 
 
 def test_the_problem_names_the_product_and_what_helps(monkeypatch):
     monkeypatch.setitem(
-        float16_products.PRODUCTS, "einsum", lambda x, y: keras.ops.matmul(x, y) * 2
+        hardware.PRODUCTS, "einsum", lambda x, y: keras.ops.matmul(x, y) * 2
     )
-    problem = float16_products.problem()
+    problem = hardware.problem()
     assert f"{keras.backend.backend()} computes einsum of float16 wrongly" in problem
     helps = "TF_ENABLE_ONEDNN_OPTS=0" in problem
     assert helps == (keras.backend.backend() == "tensorflow")
@@ -88,7 +89,7 @@ def _wrong_einsum(monkeypatch):
     def broken(x, y):
         return keras.ops.matmul(x, y) * 2
 
-    monkeypatch.setitem(float16_products.PRODUCTS, "einsum", broken)
+    monkeypatch.setitem(hardware.PRODUCTS, "einsum", broken)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from keras import layers
 
 import keras_policies as mp
 from keras_policies.backends.running import EagerBackend
-from keras_policies.plots import figures, gradients
+from keras_policies.diagnostics.plots import figures, gradients
 
 ONE = np.ones((1, 1), "float32")
 

@@ -8,7 +8,9 @@ import pytest
 from keras import layers
 
 import keras_policies as mp
-from keras_policies import origins, scaling, summaries
+from keras_policies.diagnostics import summary as summaries
+from keras_policies.loss_scaling import status
+from keras_policies.policies import origins
 
 FLOAT32 = "; give the layer dtype='float32'"
 SOFTMAX = "softmax in float16" + FLOAT32
@@ -45,7 +47,7 @@ def test_the_model_comes_first_and_then_its_layers():
     dense = layers.Dense(4, name="hidden")
     model = sequential(dense, layers.Dense(1, dtype="float32", name="out"))
     model.compile("sgd", "mse")
-    scale = scaling.Scaling(mp.FixedLossScale(128), 128.0, is_compiled=True)
+    scale = status.Scaling(mp.FixedLossScale(128), 128.0, is_compiled=True)
     common = {"depth": 1, "class_name": "Dense", "loss_scale": scale, "risks": ()}
     first, *others = summaries.rows_of(model)
     assert (first.path, first.name, first.class_name) == ("", model.name, "Sequential")
@@ -332,9 +334,9 @@ def test_a_loss_scale_that_has_moved_is_told():
     model = sequential(layers.Dense(1))
     model.compile("sgd", "mse")
     model.train_on_batch(np.ones((1, 8)), np.ones((1, 1)))
-    assert str(scaling.scaling_of(model)) == "dynamic, 32"
+    assert str(status.scaling_of(model)) == "dynamic, 32"
     expected = "Halving, 2"
-    assert str(scaling.Scaling(Halving(), 2.0, True)) == expected
+    assert str(status.Scaling(Halving(), 2.0, True)) == expected
 
 
 class Halving(mp.LossScale):
@@ -535,7 +537,7 @@ class Subclassed(keras.Model):
 def test_a_subclassed_model_needs_not_be_built():
     mp.set_policy(mp.Policy("mixed_float16", None))
     model = Subclassed()
-    nothing = scaling.Scaling(None, None, is_compiled=False)
+    nothing = status.Scaling(None, None, is_compiled=False)
     assert columns(model, "compute_dtype", "loss_scale", "risks") == [
         ("", "float16", nothing, ()),
         ("dense", "float16", None, ()),

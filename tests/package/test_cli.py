@@ -16,15 +16,9 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies import (
-    LegacyModelError,
-    commands,
-    convert_model,
-    inspect_model,
-    starting,
-)
-from keras_policies.cli import main
-from keras_policies.legacy import folders, many, tasks
+from keras_policies import LegacyModelError, convert_model, inspect_model
+from keras_policies.cli import commands, folders, many, startup, tasks
+from keras_policies.cli.main import main
 
 SOURCE = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
 MODEL = str(SOURCE / "saved_model")
@@ -331,7 +325,7 @@ H5 = str(SOURCE / "model.h5")
 )
 def test_what_takes_seconds_is_not_imported_to_look(arguments, not_needed):
     process, imported = run_command(*arguments, KERAS_BACKEND="not_installed")
-    assert "keras_policies.cli" in imported
+    assert "keras_policies.cli.main" in imported
     assert imported & (HEAVY | not_needed) == set()
     assert process.returncode == (2 if arguments[0] == "convert" else 0)
 
@@ -371,7 +365,7 @@ def test_a_backend_that_is_not_installed_is_named_once(zoo, capsys, monkeypatch)
         raise ValueError("Keras is set to the backend 'torch', which is not installed.")
 
     monkeypatch.setenv("KERAS_BACKEND", "torch")
-    monkeypatch.setattr(starting, "is_installed", lambda name: name != "torch")
+    monkeypatch.setattr(startup, "is_installed", lambda name: name != "torch")
     monkeypatch.setattr(commands, "_import_keras", missing)
     convert = "convert", "zoo", "--recursive", "--output-dir", "new", "--jobs", "2"
     assert main(convert) == 1

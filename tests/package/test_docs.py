@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies import backends, cli
+from keras_policies import backends
+from keras_policies.cli import main as cli
 from keras_policies.legacy.guards import limits
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "build": {"build", "plan", "programs", "bytecode", "ops", "values", *SHARED},
 }
 WITHOUT_KERAS = "base", "readers"
-KERAS = "keras.", "keras_policies.late."
+KERAS = "keras.", "keras_policies._common.lazy_keras."
 # Modules that are imported to build.
 MAKERS = "legacy/bytecode/lambda_call.py", "legacy/ops/op_call.py"
 
@@ -140,7 +140,9 @@ def test_packages_beside_each_other_do_not_import_one_another(package, above):
         ),
         pytest.param("base", "import keras", id="base-of-keras"),
         pytest.param(
-            "readers", "from keras_policies.late import keras", id="reader-of-late"
+            "readers",
+            "from keras_policies._common.lazy_keras import keras",
+            id="reader-of-late",
         ),
         pytest.param(
             "ops",

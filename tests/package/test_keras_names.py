@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_policies import keras_names
+from keras_policies._common import keras_names
 from keras_policies.legacy.plan import training
 
 FOLDER = keras_names._folder()

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from keras_policies import keras_names, starting
+from keras_policies._common import keras_names
+from keras_policies.cli import startup
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_only_the_command_line_imports_keras_late(
 ):
     monkeypatch.setattr(sys, "argv", argv)
     monkeypatch.setattr(sys, "orig_argv", original)
-    assert starting.is_command() == expected
+    assert startup.is_command() == expected
 
 
 @pytest.fixture
@@ -62,15 +63,15 @@ def backends(monkeypatch):
 )
 def test_the_lightest_backend_that_is_installed_is_chosen(backends, installed, chosen):
     backends(*installed)
-    assert starting.choose_backend() == chosen
+    assert startup.choose_backend() == chosen
     assert os.environ.get("KERAS_BACKEND") == chosen
 
 
 def test_a_backend_that_is_set_or_runs_is_never_changed(backends, monkeypatch):
     backends("jax")
     monkeypatch.setattr(keras_names, "is_imported", lambda: True)
-    assert starting.choose_backend() is None
+    assert startup.choose_backend() is None
     monkeypatch.setattr(keras_names, "is_imported", lambda: False)
     monkeypatch.setenv("KERAS_BACKEND", "torch")
-    assert starting.choose_backend() is None
+    assert startup.choose_backend() is None
     assert os.environ["KERAS_BACKEND"] == "torch"

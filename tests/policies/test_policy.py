@@ -10,7 +10,7 @@ import pytest
 from semantics import SEMANTICS
 
 from keras_policies import DynamicLossScale, FixedLossScale, Policy
-from keras_policies.loss_scale import get
+from keras_policies.loss_scaling.loss_scale import get
 
 TF20 = SEMANTICS["2.0.0"]["policy_names"]
 TF24 = SEMANTICS["2.4.4"]["policy_names"]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_policies import DynamicLossScale, LossScaleOptimizer, aligned
+from keras_policies import DynamicLossScale, LossScaleOptimizer
+from keras_policies._common import memory as aligned
 from keras_policies.backends import NAMES
 from keras_policies.backends.protocol import Backend
 from keras_policies.backends.running import backend

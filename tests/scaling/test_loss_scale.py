@@ -10,7 +10,7 @@ from keras_policies import (
     LossScale,
     LossScaleOptimizer,
 )
-from keras_policies.loss_scale import FLOAT32_MAX, get, in_short
+from keras_policies.loss_scaling.loss_scale import FLOAT32_MAX, get, in_short
 
 ROWS = [row for version in SEMANTICS.values() for row in version["rows"]]
 # What tf.keras took and we refuse: a scale that overflow would raise, no period.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 
 LOOKUPS = "StringLookup", "IntegerLookup", "TextVectorization"
 # Groups in a `.keras` file of Keras 2, where a layer goes by its class and a counter.

@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from keras_policies.printable import printable
+from keras_policies._common.text import printable
 
 # What Python, h5py and numpy raise for values of an unexpected kind.
 UNEXPECTED = (

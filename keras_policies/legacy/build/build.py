@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_policies import keras_internals, origins
-from keras_policies.annotations import Config, PolicyLike
+from keras_policies import keras_internals
+from keras_policies._common.types import Config, PolicyLike
 from keras_policies.backends.running import backend
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
@@ -35,7 +35,8 @@ from keras_policies.legacy.bytecode import lambda_call  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.legacy.plan.plan import Plan
-from keras_policies.policy import Policy
+from keras_policies.policies import origins
+from keras_policies.policies.policy import Policy
 
 
 class Built(NamedTuple):

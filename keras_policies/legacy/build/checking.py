@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_policies import float16_products, keras_internals
+from keras_policies import keras_internals
 from keras_policies.backends.running import backend
+from keras_policies.diagnostics import hardware
 from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.model import Array
@@ -281,7 +282,7 @@ class _Comparison:
             problems = {
                 i: p for i, p in problems.items() if _share(*pairs[i]) > rounded[i]
             }
-        if problems and self.is_half and (fault := float16_products.problem()):
+        if problems and self.is_half and (fault := hardware.problem()):
             return Check(None, fault)
         for number, problem in problems.items():
             first = self._first_difference(inputs, nest)

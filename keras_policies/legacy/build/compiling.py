@@ -24,7 +24,7 @@ from keras_policies.legacy.build.targets import Pairs, fits, value_for
 from keras_policies.legacy.guards import limits, trust
 from keras_policies.legacy.plan import graph, training
 from keras_policies.legacy.plan.plan import Plan
-from keras_policies.loss_scale_optimizer import LossScaleOptimizer
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
 
 COMPARES_LARGEST = 2, 2  # the first TensorFlow whose `accuracy` does, whatever the loss
 CLIPS = 2, 2  # the first whose `fit` obeys clipnorm and clipvalue

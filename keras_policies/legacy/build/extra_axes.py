@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.configs import keras_object
 
 OF_WRAPPER = "name", "dtype", "activity_regularizer"

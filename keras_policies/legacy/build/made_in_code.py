@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Mapping
 
 import keras
 
-from keras_policies import keras_internals, origins
-from keras_policies.annotations import PolicyLike
+from keras_policies import keras_internals
+from keras_policies._common.types import PolicyLike
 from keras_policies.legacy.base.configs import LOOKUPS, layer_name, special_tokens
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.own_classes import is_stock
 from keras_policies.legacy.plan import preprocessing
+from keras_policies.policies import origins
 
 CLASSES = tuple(getattr(keras.layers, name) for name in LOOKUPS)
 

@@ -32,7 +32,7 @@ import keras
 from keras import ops
 
 from keras_policies import keras_internals
-from keras_policies.annotations import Config, Tensor
+from keras_policies._common.types import Config, Tensor
 
 Release = tuple[int, int]
 OVER_TIME = keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed

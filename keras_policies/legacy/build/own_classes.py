@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.annotations import Config, PolicyLike
-from keras_policies.global_policy import policy_scope
+from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.build import (
     explanations,
@@ -24,6 +23,7 @@ from keras_policies.legacy.build import (
     programs,
     whole_numbers,
 )
+from keras_policies.policies.global_policy import policy_scope
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.annotations import Config, Tensor
+from keras_policies._common.types import Config, Tensor
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.model import LegacyWeight

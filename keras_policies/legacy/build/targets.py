@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 import keras
 import numpy as np
 
-from keras_policies import keras_internals, rnn_states
-from keras_policies.annotations import Tensor
+from keras_policies import keras_internals
+from keras_policies._common.types import Tensor
 from keras_policies.backends.running import backend
+from keras_policies.legacy import rnn_states
 from keras_policies.legacy.base.configs import numbered
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import LayerWeights, LegacyWeight

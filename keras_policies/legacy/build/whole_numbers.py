@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from keras_policies import keras_internals
-from keras_policies.annotations import Config, Tensor
+from keras_policies._common.types import Config, Tensor
 from keras_policies.legacy.plan.arguments import OF_FLOATS
 
 

@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from keras_policies import keras_internals
-from keras_policies.annotations import Config, PolicyLike, Tensor
+from keras_policies._common.types import Config, PolicyLike, Tensor
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.bytecode import program as programs
 from keras_policies.legacy.bytecode.values import PACKAGE, Program

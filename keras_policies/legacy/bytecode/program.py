@@ -6,7 +6,7 @@ module that everybody calls so.
 
 from typing import Any
 
-from keras_policies import keras_names
+from keras_policies._common import keras_names
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
 from keras_policies.legacy.bytecode import python_ops, values
 from keras_policies.legacy.bytecode.values import Call, Given, Name, Program, Ref, plain

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from keras_policies.annotations import Config, PolicyLike
+from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base.configs import keras_object, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import budget, limits

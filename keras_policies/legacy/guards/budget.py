@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.configs import inner_layers, is_program
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.guards import limits

@@ -7,8 +7,8 @@ so every config passes here before Keras sees it.
 
 from typing import Any
 
-from keras_policies import keras_names
-from keras_policies.annotations import Config
+from keras_policies._common import keras_names
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
 

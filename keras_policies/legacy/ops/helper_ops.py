@@ -5,7 +5,7 @@ and a constant on which a layer is called, have no input: they are computed from
 that is made of one. No NaN of the input gets through.
 """
 
-from keras_policies.late import keras_internals
+from keras_policies._common.lazy_keras import keras_internals
 from keras_policies.legacy.ops.converters import DType, Lengths, Value
 from keras_policies.legacy.ops.registry import OpSignature, op
 from keras_policies.legacy.values import computed, dims

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.late import keras
+from keras_policies._common.lazy_keras import keras
 from keras_policies.legacy.ops import (  # noqa: F401 (each enters its functions)
     array_indexing,
     array_shapes,

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from keras_policies.late import keras
+from keras_policies._common.lazy_keras import keras
 from keras_policies.legacy.ops.converters import Axes, DType, Length, Value
 from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.annotations import Config, Tensor
+from keras_policies._common.types import Config, Tensor
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, located
 from keras_policies.legacy.ops import helper_ops, node_def, table
 from keras_policies.legacy.ops.complex_pairs import Complex

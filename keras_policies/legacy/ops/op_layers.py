@@ -5,7 +5,7 @@ model: TensorFlowOpLayer (2.0 to 2.3, with a NodeDef), TFOpLambda, SlicingOpLamb
 ClassMethod, InstanceMethod, InstanceProperty (2.4 on, with the function's name).
 """
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.configs import keras_object, layer_name
 
 GRAPH_OP = "TensorFlowOpLayer"

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.late import keras
+from keras_policies._common.lazy_keras import keras
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import philox
 from keras_policies.legacy.ops.converters import DType, Lengths, Value

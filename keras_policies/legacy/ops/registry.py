@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from keras_policies.late import keras, keras_internals
+from keras_policies._common.lazy_keras import keras, keras_internals
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import complex_pairs, converters
 from keras_policies.legacy.values import examples

@@ -3,9 +3,9 @@
 import functools
 from collections.abc import Iterable
 
-from keras_policies import keras_names
-from keras_policies.annotations import Config
-from keras_policies.late import keras
+from keras_policies._common import keras_names
+from keras_policies._common.lazy_keras import keras
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.configs import keras_function, keras_object
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import arguments, classes

@@ -8,7 +8,7 @@ values that Keras 3 uses without being told; any other value is an error that na
 from collections.abc import Container
 from typing import Any, TypeAlias
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan.report import Converting, Report

@@ -3,8 +3,8 @@
 from collections.abc import Container
 from typing import Any, NamedTuple
 
-from keras_policies import keras_names
-from keras_policies.annotations import Config, CustomObjects
+from keras_policies._common import keras_names
+from keras_policies._common.types import Config, CustomObjects
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import keras_object, without_package
 from keras_policies.legacy.base.errors import LegacyModelError

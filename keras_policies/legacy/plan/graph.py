@@ -16,7 +16,7 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.configs import (
     inner_layers,
     is_program,

@@ -7,7 +7,7 @@ unknown size: its mean has that size. Keras 3 asks for it.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.model import LayerWeights, LegacyWeight
 from keras_policies.legacy.plan import graph

@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_policies import keras_names
-from keras_policies.annotations import Config
-from keras_policies.late import keras
+from keras_policies._common import keras_names
+from keras_policies._common.lazy_keras import keras
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError, attempt

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from keras_policies.annotations import Config, PolicyLike
+from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_policies.annotations import Config, PolicyLike, Tensor
-from keras_policies.late import keras
+from keras_policies._common.lazy_keras import keras
+from keras_policies._common.types import Config, PolicyLike, Tensor
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.bytecode.values import Call, Given, Program, Ref

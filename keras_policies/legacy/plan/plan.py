@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from keras_policies.annotations import Config, PolicyLike
-from keras_policies.late import keras, keras_internals
+from keras_policies._common.lazy_keras import keras, keras_internals
+from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import is_graph, layer_name, policy_name
 from keras_policies.legacy.base.errors import (
@@ -34,7 +34,7 @@ from keras_policies.legacy.plan.reconstruction.reconstructor import Reconstructo
 from keras_policies.legacy.plan.reconstruction.summary import ReconstructionSummary
 from keras_policies.legacy.plan.report import Options, Report
 from keras_policies.legacy.plan.training import Training, training_of
-from keras_policies.loss_scale import LossScale
+from keras_policies.loss_scaling.loss_scale import LossScale
 
 
 @dataclasses.dataclass(frozen=True)

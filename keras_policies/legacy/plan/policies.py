@@ -11,16 +11,17 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from keras_policies import keras_names, policy_names
-from keras_policies import loss_scale as loss_scales
-from keras_policies.annotations import PolicyLike
-from keras_policies.late import keras
+from keras_policies._common import keras_names
+from keras_policies._common.lazy_keras import keras
+from keras_policies._common.types import PolicyLike
 from keras_policies.legacy.base.configs import policy_name
 from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.loss_scale import LossScale
+from keras_policies.loss_scaling import loss_scale as loss_scales
+from keras_policies.loss_scaling.loss_scale import LossScale
+from keras_policies.policies import names as policy_names
 
 if TYPE_CHECKING:
-    from keras_policies.policy import Policy
+    from keras_policies.policies.policy import Policy
 
 MIXED = "mixed_float16", "mixed_bfloat16"
 
@@ -59,7 +60,7 @@ def _deferred(name: str) -> PolicyLike:
 
 def _policy_class() -> "type[Policy]":
     """Return the class `Policy`, whose module imports Keras."""
-    cls: type[Policy] = importlib.import_module("keras_policies.policy").Policy
+    cls: type[Policy] = importlib.import_module("keras_policies.policies.policy").Policy
     return cls
 
 

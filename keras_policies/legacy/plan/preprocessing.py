@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.configs import (
     LOOKUPS,
     keras_function,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from keras_policies.annotations import Config, PolicyLike
+from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import policy_name
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError

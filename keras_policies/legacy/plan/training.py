@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from keras_policies import keras_names
-from keras_policies import loss_scale as loss_scales
-from keras_policies.annotations import Config
-from keras_policies.late import keras
+from keras_policies._common import keras_names
+from keras_policies._common.lazy_keras import keras
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.configs import (
     keras_object,
@@ -20,7 +19,12 @@ from keras_policies.legacy.base.configs import (
     without_package,
 )
 from keras_policies.legacy.plan import classes, policies
-from keras_policies.loss_scale import DynamicLossScale, FixedLossScale, LossScale
+from keras_policies.loss_scaling import loss_scale as loss_scales
+from keras_policies.loss_scaling.loss_scale import (
+    DynamicLossScale,
+    FixedLossScale,
+    LossScale,
+)
 
 # Wrappers that tf.keras wrote where the user had named a function.
 FUNCTION_WRAPPERS = "MeanMetricWrapper", "LossFunctionWrapper", "SumOverBatchSizeMetric"

@@ -16,7 +16,7 @@ import h5py
 import ml_dtypes
 import numpy as np
 
-from keras_policies import aligned
+from keras_policies._common import memory as aligned
 from keras_policies.legacy.base import errors, hints
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import (

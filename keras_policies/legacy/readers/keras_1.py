@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.model import Array, LayerWeights, LegacyWeight
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import optree
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import LAYER_GROUPS, layer_paths
 from keras_policies.legacy.base.model import LayerWeights, LegacyWeight

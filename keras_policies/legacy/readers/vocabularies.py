@@ -9,7 +9,7 @@ import collections
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import beginnings, without_package
 from keras_policies.legacy.base.model import LayerWeights, LegacyWeight, Vocabulary

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_policies.annotations import Tensor
-from keras_policies.late import keras
-from keras_policies.late import ops as keras_ops
+from keras_policies._common.lazy_keras import keras
+from keras_policies._common.lazy_keras import ops as keras_ops
+from keras_policies._common.types import Tensor
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.values import dims
 from keras_policies.legacy.values.dims import Dim, DimLike

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_policies.annotations import Tensor
-from keras_policies.late import ops
+from keras_policies._common.lazy_keras import ops
+from keras_policies._common.types import Tensor
 from keras_policies.legacy.guards import budget, limits
 
 BATCH = "batch"

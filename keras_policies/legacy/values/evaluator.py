@@ -19,9 +19,9 @@ import ml_dtypes  # noqa: F401 (numpy knows bfloat16 by it)
 import numpy as np
 import numpy.typing as npt
 
-from keras_policies.annotations import Tensor
-from keras_policies.late import keras
-from keras_policies.late import ops as keras_ops
+from keras_policies._common.lazy_keras import keras
+from keras_policies._common.lazy_keras import ops as keras_ops
+from keras_policies._common.types import Tensor
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.values import costs, dims, numpy_ops

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_policies.annotations import Tensor
-from keras_policies.late import keras, keras_internals
+from keras_policies._common.lazy_keras import keras, keras_internals
+from keras_policies._common.types import Tensor
 from keras_policies.legacy.values import computed, dims
 from keras_policies.legacy.values.evaluator import evaluate
 from keras_policies.legacy.values.shapes import shape_of

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from keras_policies.annotations import Tensor
-from keras_policies.late import keras, keras_internals
+from keras_policies._common.lazy_keras import keras, keras_internals
+from keras_policies._common.types import Tensor
 from keras_policies.legacy.base.errors import UNEXPECTED
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.values import dims

@@ -6,7 +6,7 @@ import pytest
 from peer import BACKEND, documented, minimize, numbers, stands_for, tensor
 
 from keras_policies import DynamicLossScale, FixedLossScale, LossScaleOptimizer
-from keras_policies.loss_scale import get
+from keras_policies.loss_scaling.loss_scale import get
 
 FLOAT32_MAX = float(np.finfo("float32").max)
 hand_made = pytest.mark.filterwarnings("ignore:LossScaleOptimizer divides")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import UNEXPECTED, attempt
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.guards import budget

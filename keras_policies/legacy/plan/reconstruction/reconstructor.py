@@ -4,7 +4,7 @@ import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from keras_policies.annotations import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.errors import (
     LegacyModelError,

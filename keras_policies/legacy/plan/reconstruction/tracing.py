@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies import late
+from keras_policies._common import lazy_keras
 from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, attempt
 from keras_policies.legacy.base.traced_functions import (
@@ -198,7 +198,7 @@ class _FunctionCall:
             return None
         constants = {str(i): value for i, value in enumerate(values)}
         node = {"op": step.op, "attr": step.attributes}
-        builds = late.refused() if any(map(has_dims, values)) else nullcontext()
+        builds = lazy_keras.refused() if any(map(has_dims, values)) else nullcontext()
         with attempt(*UNEXPECTED), builds:
             result = node_def.call(node, (), constants)
             return [*result] if isinstance(result, tuple) else [result]

@@ -21,7 +21,7 @@ import google_crc32c
 import ml_dtypes
 import numpy as np
 
-from keras_policies import aligned
+from keras_policies._common import memory as aligned
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
 from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.guards import limits

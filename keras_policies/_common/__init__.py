@@ -1,0 +1,1 @@
+"""Helpers that every package may import: types, texts, warnings, Keras when needed."""

@@ -1,0 +1,32 @@
+"""Warnings that point at the user's line."""
+
+import os
+import sys
+import warnings
+
+from keras_policies._common.text import printable
+from keras_policies.backends import NAMES
+
+# Packages whose code is never the user's.
+INNER = "keras_policies", "keras", *NAMES
+# TensorFlow writes a copy of what `tf.function` compiles to such a file.
+GENERATED = "__autograph_generated_file"
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the first caller outside this package, Keras and its backend.
+
+    Args:
+        message: what is wrong, and what to do about it.
+        category: class of the warning.
+    """
+    paths = [getattr(sys.modules.get(name), "__file__", None) for name in INNER]
+    folders = tuple(f"{os.path.dirname(path)}{os.sep}" for path in paths if path)
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_inner(frame.f_code.co_filename, folders):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(printable(message), category, stacklevel=level)
+
+
+def _is_inner(file: str, folders: tuple[str, ...]) -> bool:
+    return file.startswith(folders) or os.path.basename(file).startswith(GENERATED)

@@ -1,0 +1,30 @@
+"""Makes Keras obey this package, and holds the public names that need Keras for it."""
+
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
+from keras_policies._common import backend_missing  # isort: skip (says what Keras cannot)
+from keras_policies import experimental
+from keras_policies.legacy import rnn_states
+from keras_policies.loss_scaling import compile, optimizer
+from keras_policies.loss_scaling.callbacks import LossScaleLogger
+from keras_policies.loss_scaling.loss_scale import (
+    DynamicLossScale,
+    FixedLossScale,
+    LossScale,
+)
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
+from keras_policies.policies import deferred, origins, serialization
+from keras_policies.policies.global_policy import (
+    global_policy,
+    policy_scope,
+    set_policy,
+)
+from keras_policies.policies.global_policy import (
+    set_policy as set_global_policy,  # in TF 2.4
+)
+from keras_policies.policies.policy import Policy
+
+INSTALLED = (deferred, compile, serialization, origins, optimizer, rnn_states)
+for module in INSTALLED:
+    module.install()

@@ -1,0 +1,280 @@
+"""What `keras-policies inspect`, `convert` and `verify` do.
+
+Somebody waits for each command, so each imports what it needs itself, and `inspect`
+imports no Keras. What can be known without Keras is told before it is imported.
+"""
+
+import argparse
+import functools
+import importlib
+import json
+import os
+import pathlib
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from keras_policies._common.text import printable
+from keras_policies.cli import startup
+
+if TYPE_CHECKING:
+    from keras_policies.cli.tasks import Conversion, Outcome, Task
+
+OK, FAILED, WRONG, PARTLY = 0, 1, 2, 3  # exit codes
+
+
+class CommandLineError(ValueError):
+    """The command line was wrong; the message names the argument."""
+
+
+def _custom_objects(texts: Sequence[str]) -> dict[str, Any]:
+    """Return `{name: object}` for a list of `module:name` and `layer=module:name`."""
+    if texts and os.getcwd() not in sys.path:  # the command's folder is, not the user's
+        sys.path.insert(0, os.getcwd())
+    return dict(map(_custom_object, texts))
+
+
+def _parsed(text: str) -> tuple[str, str, str]:
+    """Return the name in the file, the module, and the name in the module."""
+    known_as, equals, place = text.rpartition("=")
+    module, colon, name = place.partition(":")
+    if not colon or not name or not module or (equals and not known_as):
+        raise CommandLineError(
+            f"--custom-objects {text!r}: expected module:name, such as "
+            "my_layers:Attention, or layer=module:name."
+        )
+    return known_as or name, module, name
+
+
+def _custom_object(text: str) -> tuple[str, Any]:
+    known_as, module, name = _parsed(text)
+    try:
+        loaded = getattr(importlib.import_module(module), name)
+    except Exception as error:  # a module of the user's may raise anything
+        raise CommandLineError(
+            f"--custom-objects {text!r}: {type(error).__name__}: {error}."
+        ) from error
+    if not callable(loaded):
+        raise CommandLineError(
+            f"--custom-objects {text!r}: expected a class or a function, found "
+            f"{loaded!r}."
+        )
+    return known_as, loaded
+
+
+def inspect(arguments: argparse.Namespace) -> int:
+    """Describe one model, or many in a table; return the exit code."""
+    from keras_policies.cli import folders, tasks
+    from keras_policies.legacy import inspection
+
+    paths = folders.models(arguments.paths, arguments.recursive)
+    is_one = paths == arguments.paths
+    if is_one and len(paths) == 1 and not (arguments.json or arguments.quiet):
+        description = inspection.inspect_model(paths[0])
+        _reports().print_description(description)
+        return PARTLY if description.missing else OK
+    todo = [tasks.Inspection(path) for path in paths]
+    columns = "written_by", "policy", "parameters"
+    return _run(arguments, todo, "Inspecting", columns, is_one)
+
+
+def convert(arguments: argparse.Namespace) -> int:
+    """Convert one model, or many; return the exit code."""
+    _check_convert(arguments)
+    options = {**_options(arguments), "overwrite": arguments.overwrite}
+    if arguments.output_dir is None:
+        return _convert_one(arguments, options)
+    from keras_policies.cli import folders
+
+    sources = folders.models(arguments.paths, arguments.recursive)
+    base = arguments.base or folders.common_folder(arguments.paths)
+    output = pathlib.Path(arguments.output_dir)
+    pairs = zip(sources, folders.destinations(base, sources, output), strict=True)
+    todo = [_conversion(arguments, *pair, options) for pair in pairs]
+    columns = ("destination",) if arguments.dry_run else ()
+    return _run(arguments, todo, "Converting", columns)
+
+
+def _convert_one(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
+    """Convert a model, and print what is in it and what is left out."""
+    source, destination = arguments.paths
+    options["verify"] = arguments.verify
+    task = _conversion(arguments, source, pathlib.Path(destination), options)
+    is_silent = arguments.json or arguments.quiet
+    if is_silent or arguments.dry_run or task.check():
+        return _run(arguments, [task], "Converting", ("destination",), is_one=True)
+    _prepare(arguments, 1)
+    converted = task.convert()
+    _reports().print_conversion(converted, arguments.verify)
+    return PARTLY if arguments.strict and converted.left_out else OK
+
+
+def verify(arguments: argparse.Namespace) -> int:
+    """Compare models with recorded outputs; return the exit code."""
+    from keras_policies.cli import folders, tasks
+
+    options = _options(arguments)
+    sources = folders.models(arguments.paths, arguments.recursive)
+    outputs = [pathlib.Path(arguments.outputs)] * len(sources)
+    if os.path.isdir(arguments.outputs):
+        base = folders.common_folder(arguments.paths)
+        outputs = folders.destinations(base, sources, outputs[0], ".npz")
+    objects = functools.partial(_custom_objects, arguments.custom_objects)
+    pairs = zip(sources, outputs, strict=True)
+    todo = [tasks.Verification(*pair, options, objects) for pair in pairs]
+    columns = "largest_difference", "allowed_difference"
+    return _run(arguments, todo, "Verifying", columns)
+
+
+def _check_convert(arguments: argparse.Namespace) -> None:
+    """Raise if the command line is wrong, before Keras is imported for it."""
+    from keras_policies.legacy import atomic_file
+
+    many, paths = arguments.output_dir is not None, arguments.paths
+    if not many and len(paths) != 2:
+        raise CommandLineError(
+            f"convert takes a SOURCE and a DEST.keras, received {paths}. "
+            "--output-dir DIR converts any number of models."
+        )
+    if many and arguments.verify is not None:
+        raise CommandLineError(
+            "--verify is for one SOURCE, without --output-dir. Afterwards, "
+            "keras-policies verify compares a folder."
+        )
+    if not many and arguments.base is not None:
+        raise CommandLineError("--base is for --output-dir.")
+    if many and os.path.exists(arguments.output_dir):
+        if not os.path.isdir(arguments.output_dir):
+            reason = "expected a folder, found a file."
+            raise CommandLineError(f"--output-dir {arguments.output_dir!r}: {reason}")
+    elif not many:
+        _as_command_line_error(lambda: atomic_file.check_ending(paths[1]))
+
+
+def _as_command_line_error(check: Callable[[], object]) -> None:
+    try:
+        check()
+    except ValueError as error:
+        raise CommandLineError(str(error)) from error
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of opening a model, checked without Keras."""
+    from keras_policies.policies import names as policy_names
+
+    if arguments.jobs < 1:
+        raise CommandLineError(f"--jobs {arguments.jobs}: expected 1 or more.")
+    policy, _ = arguments.policy, [*map(_parsed, arguments.custom_objects)]
+    if policy is not None:
+        _as_command_line_error(
+            lambda: policy_names.dtypes_of(policy_names.full_name(policy))
+        )
+    return {
+        "dtype_policy": policy,
+        "safe_mode": not arguments.unsafe,
+        "lost": arguments.lost,
+        "signature": arguments.signature,
+    }
+
+
+def _conversion(
+    arguments: argparse.Namespace,
+    source: str,
+    target: pathlib.Path,
+    options: dict[str, Any],
+) -> "Conversion":
+    from keras_policies.cli import tasks
+
+    objects = functools.partial(_custom_objects, arguments.custom_objects)
+    many, skips = arguments.output_dir is not None, arguments.skip_existing
+    values = source, target, options, objects, many, skips
+    if arguments.dry_run:
+        names = frozenset(_parsed(text)[0] for text in arguments.custom_objects)
+        return tasks.Rehearsal(*values, names)
+    return tasks.Conversion(*values)
+
+
+def _run(
+    arguments: argparse.Namespace,
+    todo: Sequence["Task"],
+    doing: str,
+    columns: Sequence[str],
+    is_one: bool = False,
+) -> int:
+    """Run tasks, those first that need no Keras; return the exit code."""
+    from keras_policies.cli import many
+    from keras_policies.legacy import progress
+
+    if arguments.quiet:
+        progress.show_none()
+    outcomes = {task.path: outcome for task in todo if (outcome := task.check())}
+    remaining = [task for task in todo if task.path not in outcomes]
+    processes = 1
+    if remaining and remaining[0].builds:
+        processes = min(arguments.jobs, len(remaining))
+        _prepare(arguments, processes)
+    outcomes |= {
+        outcome.path: outcome for outcome in many.run(remaining, processes, doing)
+    }
+    return _ended(arguments, [outcomes[task.path] for task in todo], columns, is_one)
+
+
+def _ended(
+    arguments: argparse.Namespace,
+    outcomes: Sequence["Outcome"],
+    columns: Sequence[str],
+    is_one: bool,
+) -> int:
+    """Print outcomes, each error to stderr, and the total; return the exit code.
+
+    A model of Keras 3 is an error where it `is_one` that was named.
+    """
+    from keras_policies.cli import tasks
+
+    if arguments.json:
+        for outcome in outcomes:
+            print(json.dumps(outcome.as_dict()))
+    elif not arguments.quiet and (len(outcomes) > 1 or not outcomes[0].error):
+        _reports().print_outcomes(outcomes, columns)
+    errors = [outcome.error for outcome in outcomes if outcome.has_failed or is_one]
+    sys.stdout.flush()
+    for error in filter(None, errors):
+        print(f"keras-policies: {printable(error)}", file=sys.stderr)
+    if len(outcomes) > 1 and not (arguments.json or arguments.quiet):
+        _reports().print_lines([_reports().total(outcomes)])
+    is_strict = vars(arguments).get("strict")
+    is_partly = any(
+        outcome.status == tasks.MISSING
+        or (is_strict and outcome.details.get("left_out"))
+        for outcome in outcomes
+    )
+    return FAILED if any(errors) else PARTLY if is_partly else OK
+
+
+def _prepare(arguments: argparse.Namespace, processes: int) -> None:
+    """Choose the backend that builds, and raise if something is not installed."""
+    # Code in a file was written for tf.keras, and often calls TensorFlow.
+    preferred = ("tensorflow",) if arguments.unsafe else ()
+    backend = startup.choose_backend((*preferred, *startup.LIGHTEST_FIRST))
+    if backend and not arguments.quiet:
+        chosen = f"backend: {backend} ({startup.VARIABLE} chooses another)"
+        print(chosen, file=sys.stderr)
+    # What is not installed is said once, and not by each process.
+    is_here = startup.is_installed(os.environ.get(startup.VARIABLE, "tensorflow"))
+    if processes < 2 or arguments.custom_objects or not is_here:
+        _import_keras()
+        _custom_objects(arguments.custom_objects)  # raises before the work begins
+
+
+def _import_keras() -> None:
+    """Import Keras and make it obey this package, or say what is not installed."""
+    try:
+        importlib.import_module("keras_policies._installed")
+    except ModuleNotFoundError as error:
+        raise ValueError(str(error)) from error
+
+
+def _reports() -> types.ModuleType:
+    """Return the module that prints texts and tables, with rich."""
+    return importlib.import_module("keras_policies.cli.reports")

@@ -1,0 +1,79 @@
+"""Runs tasks on many files, in several processes, going on past those that fail."""
+
+import contextlib
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import BaseContext
+
+from keras_policies.cli.tasks import PRELOADED, Outcome, Task
+from keras_policies.legacy import progress
+from keras_policies.legacy.base import hints
+
+ENDED = "the process that worked on it ended; was there too little memory?"
+
+
+def run(tasks: Sequence[Task], processes: int, doing: str) -> list[Outcome]:
+    """Return the outcome of each task, in their order.
+
+    Args:
+        tasks: what to do. No two have the same path.
+        processes: int, how many tasks to run at the same time, each in a process of its
+            own; 1 for all in this process.
+        doing: str, the text beside the progress bar.
+    """
+    with progress.bar(doing, len(tasks), is_bytes=False) as advance:
+        if processes < 2:
+            return list(_counted((task.run() for task in tasks), advance))
+        outcomes = _counted(_in_processes(tasks, processes), advance)
+        by_path = {outcome.path: outcome for outcome in outcomes}
+    return [by_path[task.path] for task in tasks]
+
+
+def _counted(
+    outcomes: Iterable[Outcome], advance: Callable[[int], None]
+) -> Iterator[Outcome]:
+    for outcome in outcomes:
+        advance(1)
+        yield outcome
+
+
+def _in_processes(tasks: Sequence[Task], processes: int) -> Iterator[Outcome]:
+    """Yield outcomes as they come; a process that ends takes nothing else with it."""
+    unfinished = []
+    again = {item.path: item.again() for item in tasks}  # before anything is written
+    with _pool(processes) as pool:
+        futures = {pool.submit(item.run): item for item in tasks}
+        for future in as_completed(futures):
+            try:
+                yield future.result()
+            except BrokenProcessPool:  # ended all that the pool had not finished
+                unfinished.append(again[futures[future].path])
+    for item in unfinished:
+        with _pool(1) as pool, contextlib.suppress(BrokenProcessPool):
+            yield pool.submit(item.run).result()
+            continue
+        yield item.failed(f"{item.path}: {ENDED}")
+
+
+def _pool(processes: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(processes, _context(), _start)
+
+
+def _start() -> None:
+    """Prepare a process: its errors and its progress are shown by the one above it."""
+    progress.show_none()
+    hints.name_options()
+
+
+def _context() -> BaseContext:
+    """Return how processes start: forked from one that has imported Keras, if it can.
+
+    The process of the user is never forked: backends may have started threads in it.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context

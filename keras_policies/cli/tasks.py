@@ -1,0 +1,219 @@
+"""What a command does with one file, and the row that it gives in a table or in JSON.
+
+A task is pickled to the process that runs it, so it holds plain values.
+"""
+
+import dataclasses
+import gc
+import importlib
+import pathlib
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from keras_policies._common.types import Config, CustomObjects
+from keras_policies.legacy import atomic_file, inspection
+from keras_policies.legacy.base.errors import Keras3ModelError, LegacyModelError
+from keras_policies.legacy.readers import readers
+
+if TYPE_CHECKING:
+    from keras_policies.legacy.conversion import Converted
+
+from keras_policies.legacy.base import hints
+
+# What building needs, in this order; imported once where processes can be forked.
+PRELOADED = ["keras_policies._installed", "keras_policies.legacy.conversion"]
+LARGE = 10_000_000  # parameters
+OPENS, MISSING = "opens", "missing"  # of inspect
+CONVERTED, PLANNED, SKIPPED = "converted", "planned", "skipped"  # of convert
+VERIFIED = "verified"
+KERAS_3, FAILED = "keras_3", "failed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What became of a file."""
+
+    path: str
+    status: str  # one of the constants above
+    # Plain values, with the same keys for each file of a command; None for no value.
+    details: Config
+    error: str | None = None  # why nothing was found or done
+
+    @property
+    def has_failed(self) -> bool:
+        """bool, whether the file could not be described, converted or verified."""
+        return self.status == FAILED
+
+    def as_dict(self) -> Config:
+        """Return plain values for JSON."""
+        return {
+            "path": self.path,
+            "status": self.status,
+            "error": self.error,
+            **{name: value for name, value in self.details.items() if name != "path"},
+        }
+
+
+class Task:
+    """What a command does with one file. Every exception becomes an outcome."""
+
+    path: str
+    KEYS: ClassVar[tuple[str, ...]]  # of what is found
+    builds: ClassVar[bool] = False  # whether it needs Keras
+
+    def check(self) -> Outcome | None:
+        """Return the outcome if it is known without Keras, or None."""
+        return None
+
+    def run(self) -> Outcome:
+        """Do it."""
+        return self._outcome(self._run)
+
+    def again(self) -> "Task":
+        """Return the outcome to report if the process dies during this task."""
+        return self
+
+    def failed(self, error: str) -> Outcome:
+        """Return the outcome of a failure."""
+        return Outcome(self.path, FAILED, dict.fromkeys(self.KEYS), error)
+
+    def _run(self) -> tuple[str, Config]:
+        """Return the status and the details."""
+        raise NotImplementedError
+
+    def _outcome(self, action: Callable[[], tuple[str, Config]]) -> Outcome:
+        try:
+            return Outcome(self.path, *action())
+        except Keras3ModelError as error:
+            return dataclasses.replace(self.failed(str(error)), status=KERAS_3)
+        except LegacyModelError as error:
+            return self.failed(str(error))
+        except Exception as error:  # whatever Keras or a class of the user's raises
+            return self.failed(f"{self.path}: {type(error).__name__}: {error}")
+
+
+def _names(cls: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cls))
+
+
+@dataclasses.dataclass(frozen=True)
+class Inspection(Task):
+    """A file to describe."""
+
+    path: str
+    KEYS = _names(inspection.ModelDescription)
+
+    def _run(self) -> tuple[str, Config]:
+        description = inspection.inspect_model(self.path)
+        return (MISSING if description.missing else OPENS), description.as_dict()
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversion(Task):
+    """A file to convert, where to, and the arguments of `convert_model`."""
+
+    path: str
+    destination: pathlib.Path
+    options: Mapping[str, Any]
+    # Returns the custom objects; called in the process that converts.
+    custom_objects: Callable[[], CustomObjects]
+    makes_folder: bool = False  # that the destination is in
+    skips_existing: bool = False
+    builds = True
+    KEYS = (
+        *("destination", "left_out", "largest_difference", "allowed_difference"),
+        *("graph_difference", "not_checked"),
+    )
+
+    def check(self) -> Outcome | None:
+        if self.skips_existing and self.destination.exists():
+            return Outcome(self.path, SKIPPED, self._empty())
+        outcome = self._outcome(self._check)
+        return None if outcome.status == PLANNED else outcome
+
+    def _empty(self) -> Config:
+        return dict.fromkeys(self.KEYS) | {"destination": str(self.destination)}
+
+    def _check(self) -> tuple[str, Config]:
+        readers.check(self.path)
+        overwrite = self.options["overwrite"]
+        atomic_file.check(self.destination, overwrite, self.makes_folder)
+        return PLANNED, self._empty()
+
+    def again(self) -> "Conversion":
+        """Return the same; a file that was not there before may be written again."""
+        if self.destination.exists():
+            return self
+        return dataclasses.replace(self, options={**self.options, "overwrite": True})
+
+    def convert(self) -> "Converted":
+        """Convert the file; raise if it fails."""
+        objects = self.custom_objects()
+        conversion = _imported()
+        if self.makes_folder:
+            self.destination.parent.mkdir(parents=True, exist_ok=True)
+        converted: Converted = conversion.convert_model(
+            self.path, self.destination, objects, **self.options
+        )
+        return converted
+
+    def _run(self) -> tuple[str, Config]:
+        converted = self.convert()
+        if converted.source.parameters > LARGE:
+            gc.collect()  # a model refers to itself, so it would stay for a while
+        return CONVERTED, converted.as_dict()
+
+
+@dataclasses.dataclass(frozen=True)
+class Rehearsal(Conversion):
+    """A file that would be converted: it is described, and nothing is written."""
+
+    given: frozenset[str] = frozenset()  # the names of the custom objects
+    builds = False
+
+    def _run(self) -> tuple[str, Config]:
+        missing = {*inspection.inspect_model(self.path).missing} - self.given
+        if missing:
+            reason = f"missing: {', '.join(sorted(missing))}."
+            hint = hints.pass_custom_object(min(missing))
+            raise LegacyModelError(reason, hint, path=self.path)
+        return PLANNED, self._empty()
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification(Task):
+    """A file to compare with recorded outputs, and the arguments of `verify_model`."""
+
+    path: str
+    outputs: pathlib.Path
+    options: Mapping[str, Any]
+    custom_objects: Callable[[], CustomObjects]
+    builds = True
+    KEYS = "outputs", "largest_difference", "allowed_difference"
+
+    def check(self) -> Outcome | None:
+        outcome = self._outcome(self._check)
+        return outcome if outcome.has_failed else None
+
+    def _check(self) -> tuple[str, Config]:
+        if not self.outputs.is_file():
+            reason = f"there are no recorded outputs {str(self.outputs)!r}."
+            raise LegacyModelError(reason, path=self.path)
+        readers.check(self.path)
+        return VERIFIED, {}
+
+    def _run(self) -> tuple[str, Config]:
+        conversion = _imported()
+        objects = self.custom_objects()
+        compared = conversion.verify_model(
+            self.path, self.outputs, objects, **self.options
+        )
+        values = str(self.outputs), *compared
+        return VERIFIED, dict(zip(self.KEYS, values, strict=True))
+
+
+def _imported() -> ModuleType:
+    """Return the module `conversion`, and make Keras obey this package."""
+    *_, conversion = map(importlib.import_module, PRELOADED)
+    return conversion

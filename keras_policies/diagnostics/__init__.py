@@ -1,0 +1,1 @@
+"""Tables and pictures of the policies and the gradients of a model."""

@@ -1,0 +1,175 @@
+"""`summary`, which prints the policies of a model: a table, then a list of risks.
+
+The text fits 80 columns.
+"""
+
+import io
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import keras
+import rich.box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from keras_policies._common import terminal
+from keras_policies._common.terminal import escape
+from keras_policies._common.types import Arrays
+from keras_policies.diagnostics.summary.overflow import first_overflow
+from keras_policies.diagnostics.summary.rows import Row, rows_of
+
+NAMED = 3  # layers named in a line of the list, before "and 7 more"
+WIDE = 110  # characters that all columns need, if no name is long
+
+
+def summary(
+    model: keras.Model,
+    print_fn: Callable[[str], object] | None = None,
+    x: Arrays = None,
+) -> None:
+    """Print the policies of a model, layer by layer, and where numbers are at risk.
+
+    The column "from" says where a policy came from: `own` (given as `dtype=`), `parent`
+    (it has the dtypes of the layer that it is part of), `global`, `set later`, `config`
+    (a file or a clone, which do not say more), or `unknown` (the layer was made before
+    `import keras_policies`). All layers have the same loss scale: that of the model's
+    optimizer.
+
+    Numbers in the last column refer to the lines below the table, which say what is at
+    risk, in which layers, and what helps. With a batch `x` the last line names the
+    first layer whose outputs leave the range of float16. Without one the model is not
+    run. A summary says nothing about
+
+    - losses, metrics and regularizers of your own;
+    - the code of Lambda layers, and of layers of your own;
+    - what a subclassed model computes and returns;
+    - gradients (for these, `plot_gradients`).
+
+    `summaries.rows_of` and `summaries.first_overflow` return the same as values.
+
+    Args:
+        model: `keras.Model`, built or not, compiled or not. The outputs and weights of
+            a model that is not built are not known yet.
+        print_fn: callable that takes the whole text as one str, as in
+            `keras.Model.summary`; None for the terminal or the notebook. Text that is
+            passed to `print_fn` or piped is as wide as the environment variable COLUMNS
+            says, or 160 characters.
+        x: array, or a structure of arrays, one batch of inputs for the model to
+            predict, or None.
+
+    Raises:
+        TypeError: if `model` is not a model.
+
+    Example:
+        >>> with policy_scope("mixed_float16"):
+        ...     layers = [keras.Input((2,)), keras.layers.Dense(1, name="last")]
+        ...     model = keras.Sequential(layers)
+        >>> tables = []
+        >>> summary(model, print_fn=tables.append)
+        >>> "output of last in float16" in tables[0]
+        True
+    """
+    if not isinstance(model, keras.Model):
+        raise TypeError(
+            f"summary takes a keras.Model, but got: {model!r}. Put a layer into a "
+            "keras.Sequential."
+        )
+    text = io.StringIO()
+    # Otherwise rich would show a notebook the text itself, or colour it.
+    console = terminal.console()
+    if print_fn is not None:
+        console = terminal.console(file=text, force_jupyter=False, force_terminal=False)
+    lines = [*_renderables(rows_of(model), model.built, console.width)]
+    if x is not None:
+        within = "On this batch, all outputs are within float16's range."
+        lines.append(Text(str(first_overflow(model, x) or within)))
+    console.print(*lines, sep="\n")
+    if print_fn is not None:
+        print_fn(text.getvalue())
+
+
+class Column(NamedTuple):
+    """The cell of a row in a column of the table, and whether it may be folded."""
+
+    cell: Callable[[Row], str]
+    can_fold: bool = True
+
+
+def _indented(row: Row) -> str:
+    return "  " * (row.depth - 1) + row.name if row.depth else "(the model)"
+
+
+COLUMNS = {
+    "layer": Column(_indented),
+    "class": Column(lambda row: row.class_name),
+    "policy": Column(lambda row: row.policy, can_fold=False),
+    "from": Column(lambda row: row.origin),
+    "compute": Column(lambda row: row.compute_dtype or "-", can_fold=False),
+    "weights": Column(lambda row: row.variable_dtype or "-", can_fold=False),
+    "loss scale": Column(lambda row: str(row.loss_scale or "-")),
+}
+# Where there is no room for these columns, lines above the table say the same once.
+ONLY_WIDE = {"compute", "weights", "loss scale"}
+
+
+def _renderables(
+    rows: list[Row], is_built: bool, width: int
+) -> Iterator[RenderableType]:
+    """Yield the parts of a summary, `width` characters wide, for rich to print."""
+    model = rows[0]
+    yield Text(f"{model.class_name} {model.name!r}", style="bold")
+    if not is_built:
+        yield Text("not built: outputs and weights are not known yet")
+    headings = [name for name in COLUMNS if width >= WIDE or name not in ONLY_WIDE]
+    if width < WIDE:
+        yield Text(f"loss scale: {model.loss_scale}")
+        yield from map(Text, dict.fromkeys(filter(None, map(_dtypes, rows))))
+    places = _risky_places(rows)
+    yield _table(rows, headings, list(places))
+    if places:
+        yield _list(places)
+
+
+def _risky_places(rows: list[Row]) -> dict[str, list[str]]:
+    """Return `{risk: [path of each layer that has it]}`, in the order of the rows."""
+    places: dict[str, list[str]] = {}
+    for row in rows:
+        for risk in row.risks:
+            places.setdefault(risk, []).append(row.path or "the model")
+    return places
+
+
+def _table(rows: list[Row], headings: list[str], risks: list[str]) -> Table:
+    """Return a rich table; its last column has the numbers of risks in the list."""
+    table = Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        no_wrap = not COLUMNS[heading].can_fold
+        table.add_column(heading, overflow="fold", no_wrap=no_wrap)
+    table.add_column("at risk", overflow="fold")
+    for row in rows:
+        cells = [COLUMNS[heading].cell(row) for heading in headings]
+        numbers = ", ".join(str(risks.index(risk) + 1) for risk in row.risks)
+        table.add_row(*map(escape, [*cells, numbers or "-"]))
+    return table
+
+
+def _dtypes(row: Row) -> str | None:
+    """Return the dtypes that a row's policy stands for, or None if its name says it."""
+    if row.compute_dtype in (None, row.variable_dtype):
+        return None
+    return (
+        f"{row.policy}: computes in {row.compute_dtype}, weights {row.variable_dtype}"
+    )
+
+
+def _list(places: dict[str, list[str]]) -> Table:
+    """Return a rich grid whose lines number the risks and name their layers."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for number, (risk, paths) in enumerate(places.items(), 1):
+        named = paths if len(paths) <= NAMED + 1 else paths[:NAMED]
+        more = f" and {len(paths) - NAMED} more" if named is not paths else ""
+        grid.add_row(f"{number}.", escape(f"{', '.join(named)}{more}: {risk}"))
+    return grid

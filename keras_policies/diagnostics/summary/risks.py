@@ -1,0 +1,186 @@
+"""Warnings about layers and models whose numerics are at risk, for `summary`.
+
+Each is given only for what is known without running the model: a layer of your own that
+calls `keras.ops.softmax`, or the outputs of a subclassed model, cannot be seen. The
+remedy follows a semicolon.
+"""
+
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+
+from keras_policies import keras_internals
+from keras_policies.diagnostics import hardware
+from keras_policies.loss_scaling import loss_scale as loss_scales
+from keras_policies.loss_scaling.loss_scale import LossScale
+from keras_policies.policies import origins
+from keras_policies.policies.names import auto
+from keras_policies.policies.policy import Policy
+
+NARROW = {"float16", "bfloat16"}
+# A smaller update, as a fraction of its weight, is rounded away: half of the last of
+# 11 bits in float16, of 8 in bfloat16.
+LOST = {"float16": "1/4096", "bfloat16": "1/512"}
+OUTPUT = {
+    "float16": "nothing above 65504, about 3 decimal digits",
+    "bfloat16": "2 to 3 decimal digits",
+}
+# Layers that multiply by einsum, themselves or in their parts.
+EINSUM = keras.layers.EinsumDense, keras.layers.MultiHeadAttention
+ATTENTION = keras.layers.Attention, keras.layers.AdditiveAttention
+HEADED = keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention
+# Their exponentials overflow, and their sums lose small terms.
+ACTIVATIONS = {
+    "softmax": keras.activations.softmax,
+    "log_softmax": keras.activations.log_softmax,
+    "exponential": keras.activations.exponential,
+}
+USE_FLOAT32 = "give the layer dtype='float32'"
+
+
+def of_layer(
+    layer: keras.Layer, parent: keras.Layer, scale: LossScale | None
+) -> tuple[str, ...]:
+    """Return the warnings about a layer in `parent`, under the model's loss scale."""
+    policy = keras_internals.own_policy(layer)
+    dtype = policy.compute_dtype
+    if dtype is None:
+        return ("waits for its first input",)
+    warnings = []
+    if dtype in NARROW:
+        place = f"{dtype}{_condition(parent)}"
+        warnings = [f"{name} in {place}; {USE_FLOAT32}" for name in _activations(layer)]
+    if dtype == "float16" and isinstance(layer, EINSUM):
+        warnings += filter(None, [hardware.problem()])
+    warnings += [*filter(None, _failing(layer)), *_ops(layer), *_weights(layer)]
+    origin = origins.origin_of(layer, parent)
+    if dtype == "float16" and _is_ignored(policy, origin, scale):
+        warnings.append(
+            f"its policy's {policy.loss_scale!r} is not used: the optimizer's counts"
+        )
+    return tuple(warnings)
+
+
+def _failing(layer: keras.Layer) -> Iterator[str]:
+    """Yield what the backend cannot compute in a layer's dtypes; `""` if it can."""
+    policy = keras_internals.own_policy(layer)
+    if policy.compute_dtype == "float16" and _is_computed_whole(layer):
+        yield hardware.attention_problem()
+    orthogonal = keras.initializers.Orthogonal
+    has_one = any(isinstance(value, orthogonal) for value in vars(layer).values())
+    if policy.variable_dtype in NARROW and has_one and not layer.built:
+        yield hardware.orthogonal_problem(policy.variable_dtype)
+
+
+def _is_computed_whole(layer: keras.Layer) -> bool:
+    """Return whether the backend computes attention for a layer, in one operation.
+
+    Keras does so without a dropout, for inputs of three dimensions.
+    """
+    if not isinstance(layer, HEADED) or layer.dropout:
+        return False
+    built_for = (layer.get_build_config() or {}).get("shapes_dict", {})
+    return len(built_for.get("query_shape", "bsf")) == 3
+
+
+def _activations(layer: keras.Layer) -> list[str]:
+    """Return the names of the activations of a layer that need the range of float32."""
+    if isinstance(layer, (keras.layers.Softmax, *ATTENTION)):
+        return ["softmax"]
+    # Under any attribute. (An LSTM's `activation` is a property, its cell's attribute.)
+    values = {id(value) for value in vars(layer).values()}
+    return [name for name, item in ACTIVATIONS.items() if id(item) in values]
+
+
+def _condition(parent: keras.Layer) -> str:
+    """Return when a part of a layer computes its softmax, if it does not always do so.
+
+    A layer of attention heads calls its Softmax only if it is asked for scores, or has
+    a dropout; otherwise the backend computes attention, with a softmax in float32.
+    Keras: src/layers/attention/multi_head_attention.py.
+    """
+    always = not isinstance(parent, HEADED) or parent.dropout
+    return "" if always else ", where scores are asked for"
+
+
+def _ops(model: keras.Layer) -> Iterator[str]:
+    """Yield a warning for each risky call of `keras.ops` in a functional model."""
+    for function, name, dtype in keras_internals.op_calls(model):
+        if dtype in NARROW:
+            yield f"ops.{function} {name!r} in {dtype}; cast what it takes to float32"
+
+
+def _weights(layer: keras.Layer) -> list[str]:
+    """Return a warning for each narrow dtype among a layer's trainable weights."""
+    dtypes = {v.dtype for v in keras_internals.own_variables(layer) if v.trainable}
+    return [
+        f"{dtype} weights: an update under {LOST[dtype]} of a weight is lost; "
+        f"use 'mixed_{dtype}'"
+        for dtype in sorted(dtypes & NARROW)
+    ]
+
+
+def _is_ignored(
+    policy: keras.DTypePolicy, origin: str, scale: LossScale | None
+) -> bool:
+    """Return whether a user gave a layer a loss scale that does not apply."""
+    rule = policy.loss_scale if isinstance(policy, Policy) else None
+    is_users = origin.startswith("own") and rule != loss_scales.get(auto(policy.name))
+    return is_users and rule not in (None, scale)
+
+
+def of_model(
+    model: keras.Model, computes: set[str | None], scale: LossScale | None
+) -> tuple[str, ...]:
+    """Return the warnings about a model as a whole.
+
+    `computes` are the compute dtypes of its layers that have weights.
+    """
+    warnings = [*_ops(model), *_outputs(model), *_losses(model)]
+    if "float16" in computes and scale is None:
+        warnings.append(
+            "float16 without a loss scale: small gradients become zero; "
+            "set_policy('mixed_float16') before the model is made or read, or compile "
+            "with a LossScaleOptimizer"
+        )
+    return (*warnings, *_epsilon(model))
+
+
+def _outputs(model: keras.Model) -> Iterator[str]:
+    """Yield a warning for each symbolic output of a narrow dtype."""
+    for tensor in keras.tree.flatten(getattr(model, "outputs", None) or []):
+        dtype = keras.backend.standardize_dtype(tensor.dtype)
+        if dtype in NARROW:
+            maker = keras_internals.maker_of(tensor)
+            by = f" of {maker.name}" if maker is not None else ""
+            is_layer = isinstance(maker, keras.Layer)
+            hint = USE_FLOAT32 if is_layer else "cast it to float32"
+            yield f"output{by} in {dtype}: {OUTPUT[dtype]}; {hint}"
+
+
+def _losses(model: keras.Model) -> Iterator[str]:
+    """Yield a warning for each narrow dtype in which a model's losses are computed."""
+    losses = keras.tree.flatten(getattr(model, "loss", None))
+    floatx = keras.config.floatx()
+    dtypes = {
+        getattr(loss, "dtype", None) or floatx for loss in losses if loss is not None
+    }
+    for dtype in sorted(dtypes & NARROW):
+        yield f"loss computed in {dtype}; give the loss dtype='float32'"
+
+
+def _epsilon(model: keras.Model) -> Iterator[str]:
+    """Yield a warning if the epsilon of an optimizer is zero in float16.
+
+    An optimizer adds it to its divisors, in the dtype of the weights.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    epsilon = getattr(optimizer, "epsilon", None)
+    is_narrow = any(v.dtype == "float16" for v in model.trainable_variables)
+    if epsilon is not None and is_narrow and np.float16(epsilon) == 0:
+        yield (
+            f"{type(optimizer).__name__}'s epsilon {epsilon:g} is zero in float16: its "
+            "updates divide by zero; give it epsilon=1e-4"
+        )

@@ -1,0 +1,76 @@
+"""From the gradients that an optimizer is given to those that its step applies."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import keras
+from keras import ops
+
+from keras_policies._common.types import Tensor
+from keras_policies.backends.protocol import StepGradients
+from keras_policies.backends.running import backend
+
+
+@contextlib.contextmanager
+def unscaled_in_step(
+    grads: Sequence[Tensor],
+    variables: Sequence[keras.Variable],
+    are_scaled: Sequence[bool],
+    scale: Tensor,
+    check: bool,
+) -> Iterator[StepGradients]:
+    """Divide the scaled ones of some gradients for the length of a training step.
+
+    Args:
+        grads: list of tensors or None.
+        variables: as many variables.
+        are_scaled: as many bools; other gradients are applied as they are.
+        scale: float32 scalar, the loss scale.
+        check: whether to check that all gradients are finite.
+    """
+    pairs = list(zip(grads, are_scaled, strict=True))
+    others = [grad for grad, is_scaled in pairs if grad is not None and not is_scaled]
+    scaled = list(itertools.compress(grads, are_scaled))
+    theirs = list(itertools.compress(variables, are_scaled))
+    with backend.unscaled_in_step(scaled, theirs, scale, check) as divided:
+        # In a graph, scaled and other gradients must come from the same branch.
+        quotients_now = divided.make() if others else None
+
+        def make() -> list[Tensor]:
+            quotients = iter(quotients_now or divided.make())
+            return [next(quotients) if is_scaled else grad for grad, is_scaled in pairs]
+
+        finite = divided.finite
+        if check and others:
+            checked = backend.all_finite(others)
+            finite = checked if finite is None else ops.logical_and(finite, checked)
+        yield StepGradients(make, finite)
+
+
+def unscaled_by(
+    unscale: Callable[[list[Tensor]], Sequence[Tensor]],
+    grads: Sequence[Tensor],
+    are_scaled: Sequence[bool],
+) -> list[Tensor]:
+    """Return gradients of which `unscale` has divided the scaled ones."""
+    unscaled = iter(unscale(list(itertools.compress(grads, are_scaled))))
+    pairs = zip(grads, are_scaled, strict=True)
+    return [next(unscaled) if is_scaled else grad for grad, is_scaled in pairs]
+
+
+def in_dtypes_of(
+    variables: Sequence[keras.Variable], grads: Sequence[Tensor]
+) -> list[Tensor]:
+    """Return gradients in the dtypes of their variables.
+
+    Keras accumulates gradients in variables of these dtypes, and does not cast what it
+    adds to them.
+    """
+    dtypes = [variable.dtype for variable in variables]
+    return [
+        grad
+        if grad is None or keras.backend.standardize_dtype(grad.dtype) == dtype
+        else ops.cast(grad, dtype)
+        for grad, dtype in zip(grads, dtypes, strict=True)
+    ]

@@ -1,0 +1,427 @@
+"""`LossScaleOptimizer`: the variables of a loss scale, and the training step."""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_policies import keras_internals
+from keras_policies._common.types import Config, CustomObjects, Tensor
+from keras_policies.backends.protocol import StepGradients
+from keras_policies.backends.running import backend
+from keras_policies.loss_scaling import arguments as optimizer_arguments
+from keras_policies.loss_scaling import checkpointing, hyperparameters, loop_state
+from keras_policies.loss_scaling import gradients as step_gradients
+from keras_policies.loss_scaling.loss_scale import (
+    DynamicLossScale,
+    LossScale,
+    LossScaleLike,
+    choose,
+)
+
+# What TF 2.4 called the experimental class, and what 2.11 and later call the class.
+LATER_NAMES = "LossScaleOptimizerV1", "LossScaleOptimizerV3"
+
+
+class LossScaleOptimizer(
+    hyperparameters.InnerHyperparameters, checkpointing.SavedAsStock
+):
+    """An optimizer that scales the loss, by any `LossScale`.
+
+    `scale_loss`, `apply`, `apply_gradients` and `stateless_apply` are those of
+    Keras 3: they take the gradients of the *scaled* loss. `get_scaled_loss` and
+    `get_unscaled_gradients` are those of tf.keras 2: after the latter,
+    `apply_gradients` takes *unscaled* gradients, clipped or not. An optimizer
+    that has been asked for unscaled gradients expects them until `scale_loss` is
+    called again; a gradient that was itself passed to `get_unscaled_gradients`
+    still counts as scaled. A subclass may override both, also for `fit`.
+
+    A step with a NaN or infinite gradient changes nothing but the loss scale. What the
+    forward pass has already changed (the statistics of batch normalization, the seeds
+    of dropout) stays changed, as in tf.keras.
+
+    Args:
+        inner_optimizer: `keras.optimizers.Optimizer` that makes the updates.
+        loss_scale: as for `Policy`, except that None and `"auto"` are errors. A bool
+            is `dynamic`, which came second in TF 2.4.
+        name: str or None, the optimizer's name. A number after a bool is
+            `initial_scale`.
+        dynamic_growth_steps: int, deprecated: `increment_period` of the scale. The
+            attribute is None for a fixed scale.
+        dynamic: bool, deprecated, in place of `loss_scale`: whether the loss
+            scale is dynamic.
+        initial_scale: float, deprecated: the first, or the fixed, loss scale.
+
+    Raises:
+        TypeError: if `inner_optimizer` is not an optimizer (also a ValueError), or is
+            itself a `LossScaleOptimizer`.
+        ValueError: if the loss scale is not understood, or given twice; if
+            `inner_optimizer` is already wrapped.
+
+    Example:
+    >>> optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), 128)
+    >>> w = keras.Variable([1.0])
+    >>> iterations = optimizer.apply_gradients([(ops.convert_to_tensor([256.0]), w)])
+    >>> w.numpy()
+    array([0.], dtype=float32)
+    """
+
+    @keras_internals.needs(keras_internals.LOSS_SCALING)
+    def __init__(
+        self,
+        inner_optimizer: keras.optimizers.Optimizer,
+        loss_scale: LossScaleLike = "dynamic",
+        name: str | float | None = None,
+        dynamic_growth_steps: int | None = None,
+        *,
+        dynamic: bool | None = None,
+        initial_scale: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        optimizer_arguments.check_inner(inner_optimizer)
+        optimizer_arguments.check_others(kwargs)
+        loss_scale, name, dynamic, initial_scale = optimizer_arguments.of_tf_24(
+            loss_scale, name, dynamic, initial_scale
+        )
+        rule = optimizer_arguments.rule(
+            loss_scale, dynamic, initial_scale, dynamic_growth_steps
+        )
+        optimizer_arguments.drop_loss_scale_factor(inner_optimizer, rule)
+        loop_state.warn_if_bypassed(inner_optimizer)
+        super().__init__(
+            inner_optimizer,
+            initial_scale=rule.initial_loss_scale,
+            dynamic_growth_steps=rule.increment_period or optimizer_arguments.NEVER,
+            name=name,
+        )
+        self.rule: LossScale = rule
+        self._scaled = loop_state.ScaledGradients()
+        self.is_wrapping = True
+        optimizer_arguments.wrapped.add(inner_optimizer)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        loop_state.record_overrides(cls, LossScaleOptimizer)
+
+    @classmethod
+    def for_policy(
+        cls, inner_optimizer: keras.optimizers.Optimizer, loss_scale: LossScale
+    ) -> "LossScaleOptimizer":
+        """Return the optimizer that `Model.compile` puts around the user's own.
+
+        It is saved as if it were the inner optimizer, without a loss scale.
+        """
+        optimizer_arguments.wrapped.discard(inner_optimizer)
+        optimizer = cls(inner_optimizer, loss_scale, name="loss_scale_optimizer")
+        optimizer_arguments.wrapped.discard(inner_optimizer)
+        optimizer.saved_as_inner = True
+        return optimizer
+
+    @property
+    def dynamic(self) -> bool:
+        """bool, whether steps with non-finite gradients are skipped."""
+        return self.rule.skips_nonfinite
+
+    @property
+    def dynamic_growth_steps(self) -> int | None:
+        """int, the finite steps before the scale grows; None if it has no such number.
+
+        To change it, wrap the inner optimizer of a file or of `compile` again.
+        """
+        return self.rule.increment_period
+
+    @dynamic_growth_steps.setter
+    def dynamic_growth_steps(self, steps: int) -> None:
+        if self.is_wrapping:  # Keras's constructor sets it
+            raise AttributeError(
+                "dynamic_growth_steps cannot be set. Pass "
+                f"DynamicLossScale(increment_period={steps!r}) to LossScaleOptimizer."
+            )
+
+    @property
+    def dynamic_counter(self) -> keras.Variable | Tensor | None:
+        """integer scalar variable, the finite steps since the scale last changed.
+
+        A tensor of 0 until the optimizer is built; None for a fixed scale.
+        """
+        if not self.dynamic:
+            return None
+        return self.step_counter if self.built else ops.zeros((), dtype="int32")
+
+    @property
+    def iterations(self) -> Tensor:
+        """integer scalar, the updates that the inner optimizer has made."""
+        return self.inner_optimizer.iterations
+
+    @property
+    def lr(self) -> Tensor:
+        """float scalar, `learning_rate`: tf.keras 2 had both names."""
+        return self.learning_rate
+
+    @lr.setter
+    def lr(self, learning_rate: Any) -> None:
+        self.learning_rate = learning_rate
+
+    @property
+    def loss_scale(self) -> Tensor:
+        """float32 scalar tensor, the current loss scale."""
+        self._scaled.is_asked = True
+        return self._current_scale()
+
+    @property
+    def dynamic_scale(self) -> keras.Variable:
+        """float32 scalar variable, the current loss scale of a built optimizer."""
+        if not self.built:
+            raise AttributeError("dynamic_scale is not built yet; use loss_scale")
+        self._scaled.is_asked = True
+        return vars(self)["dynamic_scale"]
+
+    @dynamic_scale.setter
+    def dynamic_scale(self, variable: keras.Variable) -> None:
+        self.__dict__["dynamic_scale"] = variable
+
+    def _current_scale(self) -> Tensor:
+        scale = vars(self)["dynamic_scale"] if self.built else self.initial_scale
+        return _value(ops.convert_to_tensor(scale, dtype="float32"))
+
+    @property
+    def skipped_steps(self) -> Tensor:
+        """integer scalar tensor, the steps skipped since the optimizer was made."""
+        # Stock Keras leaves this variable at zero: it counts in the inner optimizer's.
+        return _value(keras_internals.step_count(self))
+
+    @property
+    def applied_steps(self) -> Tensor:
+        """integer scalar tensor, the steps not skipped (accumulating ones too)."""
+        return _value(keras_internals.step_count(self.inner_optimizer))
+
+    def build(self, var_list: list[keras.Variable]) -> None:
+        # As stock, but what is already built keeps its state.
+        if self.built:
+            return
+        self.step_counter = self.add_variable(
+            shape=(), dtype="int", initializer="zeros", name="step_counter"
+        )
+        self.dynamic_scale = self.add_variable(
+            shape=(),
+            dtype="float32",
+            initializer=keras.initializers.Constant(self.initial_scale),
+            name="dynamic_scale",
+        )
+        if not self.inner_optimizer.built:
+            self.inner_optimizer.build(var_list)
+        with hyperparameters.of_the_wrapper(self):
+            keras.optimizers.Optimizer.build(self, var_list)
+
+    def scale_loss(self, loss: Tensor) -> Tensor:
+        """Return `loss` times the loss scale, in float32 if `loss` is narrower."""
+        self._scaled.expect_scaled()
+        if self._overrides("get_scaled_loss"):
+            return self.get_scaled_loss(loss)
+        return ops.multiply(loss, self._scale_for(loss, "scale_loss"))
+
+    def get_scaled_loss(self, loss: Tensor) -> Tensor:
+        """Return `loss` times the loss scale, in the dtype of `loss`.
+
+        Args:
+            loss: float tensor, or a callable that returns one.
+
+        Returns:
+            A tensor, or a callable where `loss` is one.
+        """
+        if callable(loss):
+            return lambda: self.get_scaled_loss(loss())
+        loss = ops.convert_to_tensor(loss)
+        scale = self._scale_for(loss, "get_scaled_loss")
+        return loss * ops.cast(scale, loss.dtype)
+
+    def get_unscaled_gradients(self, grads: Iterable[Tensor]) -> list[Tensor]:
+        """Return gradients of the scaled loss, divided by the loss scale.
+
+        Args:
+            grads: iterable of tensors, of any floating dtype, or None.
+
+        Returns:
+            A list of tensors of the same dtypes, with None for None.
+        """
+        grads = list(grads)
+        present = [g for g in grads if g is not None]
+        self._scaled.expect_unscaled(present)
+        if not present:
+            return grads
+        scale = self._scale_for(present[0], "get_unscaled_gradients")
+        divided = iter(backend.unscale(present, scale))
+        return [None if g is None else ops.cast(next(divided), g.dtype) for g in grads]
+
+    def apply(
+        self,
+        grads: Iterable[Tensor],
+        trainable_variables: Iterable[keras.Variable] | None = None,
+    ) -> None:
+        """Update the variables, unless a gradient is not finite.
+
+        Args:
+            grads: list of tensors or None, the gradients of the scaled loss (for
+                unscaled ones see `get_unscaled_gradients`).
+            trainable_variables: list of `keras.Variable`, as many as gradients;
+                may be left out once the optimizer is built.
+        """
+        grads = list(grads)
+        targets = None if trainable_variables is None else list(trainable_variables)
+        if not self.built and targets is not None:
+            self.build(targets)
+        if self.updates_stand_ins and targets is not None:
+            self.take_for_stand_ins(targets)
+        variables = (
+            keras_internals.updated_variables(self) if targets is None else targets
+        )
+        if not self.built or len(grads) != len(variables):
+            # Keras says what is wrong.
+            self.inner_optimizer.apply(grads, targets)
+            return
+        are_scaled = self._scaled.are_scaled(grads, variables)
+        scaled = [*itertools.compress(grads, are_scaled)]
+        self._scaled.warn_if_not_asked(scaled, self.rule)
+        if any(are_scaled) and self._overrides("get_unscaled_gradients"):
+            with self._scaled.unchanged():
+                unscale = self.get_unscaled_gradients
+                grads = step_gradients.unscaled_by(unscale, grads, are_scaled)
+            are_scaled = [False] * len(grads)
+        scale = self._current_scale()
+        with step_gradients.unscaled_in_step(
+            grads, variables, are_scaled, scale, self.rule.skips_nonfinite
+        ) as gradients:
+            self._step(gradients, variables, targets)
+
+    def apply_gradients(
+        self, grads_and_vars: Iterable[tuple[Tensor, keras.Variable]]
+    ) -> Tensor:
+        """Apply pairs of gradients and variables; return `iterations`."""
+        super().apply_gradients(grads_and_vars)
+        return self.iterations
+
+    def stateless_apply(
+        self,
+        optimizer_variables: list[Tensor],
+        grads: list[Tensor],
+        trainable_variables: list[Tensor],
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        # Stock has a second copy of the step here; ours calls `apply`.
+        applied: tuple[list[Tensor], list[Tensor]]
+        applied = keras.optimizers.Optimizer.stateless_apply(
+            self, optimizer_variables, grads, trainable_variables
+        )
+        return applied
+
+    def _overrides(self, method: str) -> bool:
+        """Return whether to call the method of a subclass, unless it calls us."""
+        own, base = getattr(type(self), method), getattr(LossScaleOptimizer, method)
+        return own is not base and not self._scaled.is_in_override
+
+    def _scale_for(self, loss: Tensor, method: str) -> Tensor:
+        """Return the loss scale for a loss, or for one of its gradients."""
+        if self.dynamic:
+            scale = self.dynamic_scale if self.built else None
+            loop_state.warn_if_constant(scale, loss, method)
+        return self.loss_scale
+
+    def _step(
+        self,
+        gradients: StepGradients,
+        variables: list[keras.Variable],
+        targets: list[keras.Variable] | None,
+    ) -> None:
+        """Apply gradients if they are finite, or if that is not checked."""
+        inner = self.inner_optimizer
+
+        def written() -> list[keras.Variable]:
+            return [*inner.variables, *keras_internals.updated_variables(inner)]
+
+        def step() -> None:
+            with backend.read_once(lambda: keras_internals.shared_variables(inner)):
+                unscaled = gradients.make()
+                if inner.gradient_accumulation_steps:
+                    unscaled = step_gradients.in_dtypes_of(variables, unscaled)
+                inner.apply(unscaled, targets)
+
+        if gradients.finite is None:
+            step()
+        else:
+            self._after_step(backend.run_if(gradients.finite, step, written))
+
+    def _after_step(self, finite: Tensor) -> None:
+        def moved(scale: Tensor, good_steps: Tensor, skipped: Tensor) -> list[Tensor]:
+            counted = choose(finite, lambda: (skipped,), lambda: (skipped + 1,))
+            return [*self.rule.after_step(scale, good_steps, finite), *counted]
+
+        skipped = keras_internals.step_count(self)
+        scale = vars(self)["dynamic_scale"]
+        backend.update([scale, self.step_counter, skipped], moved)
+
+    def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
+        # Until a step is applied, the averages of the weights are zeros. After `fit`
+        # failed on jax there are no values, and its error is the one to be seen.
+        applied = keras_internals.step_count(self.inner_optimizer)
+        if keras_internals.raw_value(applied) is not None and int(self.applied_steps):
+            super().finalize_variable_values(var_list)
+
+    @keras_internals.needs(keras_internals.SAVING)
+    def get_config(self) -> Config:
+        """Return the config of a stock `keras.optimizers.LossScaleOptimizer`.
+
+        A fixed scale becomes one that never grows. Of a rule's settings, only the
+        initial scale and the growth period are kept.
+        """
+        config: Config = super().get_config()
+        steps = self.rule.increment_period or optimizer_arguments.NEVER
+        config["dynamic_growth_steps"] = steps  # stock Keras has no None
+        return optimizer_arguments.without_inner(config)
+
+    @classmethod
+    def from_config(
+        cls, config: Config, custom_objects: CustomObjects = None
+    ) -> keras.optimizers.LossScaleOptimizer:
+        config = optimizer_arguments.of_tf_keras(config, custom_objects)
+        # Stock pops from the caller's dict.
+        settings = optimizer_arguments.fixed_if_it_never_grows(dict(config))
+        optimizer = super().from_config(settings, custom_objects)
+        optimizer_arguments.wrapped.discard(optimizer.inner_optimizer)
+        return optimizer
+
+    def __repr__(self) -> str:
+        inner = type(self.inner_optimizer).__name__
+        return f"<{type(self).__name__} of {inner}, {self.rule!r}>"
+
+
+class _CreatedAsStock(LossScaleOptimizer):
+    """Takes the arguments of stock Keras's class, and becomes one of ours."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Before Keras's constructor has run, attributes cannot be set otherwise.
+        object.__setattr__(self, "__class__", LossScaleOptimizer)
+        arguments = optimizer_arguments.of_stock(args, kwargs)
+        optimizer_arguments.wrapped.discard(arguments.get("inner_optimizer"))
+        LossScaleOptimizer.__init__(self, **arguments)
+        optimizer_arguments.wrapped.discard(self.inner_optimizer)
+
+
+@keras_internals.installs(keras_internals.LOSS_SCALING)
+def install() -> None:
+    """Let Keras create ours where it wraps, or reads, its own `LossScaleOptimizer`."""
+    stock = keras.optimizers.LossScaleOptimizer
+    keras_internals.create_instead(stock, _CreatedAsStock)
+    keras_internals.read_class_as(LATER_NAMES, stock)
+
+
+def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:
+    """Return the rule of a `LossScaleOptimizer`, ours or that of stock Keras."""
+    if isinstance(optimizer, LossScaleOptimizer):
+        return optimizer.rule
+    return DynamicLossScale(optimizer.initial_scale, optimizer.dynamic_growth_steps)
+
+
+def _value(variable: keras.Variable) -> Tensor:
+    """Return a variable's value; on TensorFlow, a variable can pass for a tensor."""
+    return ops.stop_gradient(ops.convert_to_tensor(variable))

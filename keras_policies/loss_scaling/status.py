@@ -1,0 +1,83 @@
+"""The loss scale that applies to a model, and which of its weights are not finite."""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from keras_policies import keras_internals
+from keras_policies.loss_scaling import loss_scale as loss_scales
+from keras_policies.loss_scaling.loss_scale import FixedLossScale, LossScale
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, rule_of
+from keras_policies.policies.names import auto
+from keras_policies.policies.policy import Policy
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaling:
+    """What the loss of a model is multiplied by."""
+
+    rule: LossScale | None  # how the scale moves; None if the loss is not scaled
+    value: float | None  # the scale of the next step (unitless)
+    is_compiled: bool  # if the model is not, `compile` will scale so
+    is_stock: bool = False  # stock Keras scales, and not our `LossScaleOptimizer`
+
+    def __str__(self) -> str:
+        if self.rule is None or self.value is None:
+            return "none"
+        minimum = None if self.is_stock else self.rule.minimum  # stock Keras has none
+        is_lowest = minimum is not None and self.value <= minimum
+        notes = [" (stock Keras)"] if self.is_stock else []
+        notes += [" (at its minimum)"] if is_lowest else []
+        notes += [] if self.is_compiled else [", once compiled"]
+        return loss_scales.in_short(self.rule, self.value) + "".join(notes)
+
+
+def scaling_of(model: keras.Model) -> Scaling:
+    """Return the `Scaling` of a model's loss: now, or once it is compiled.
+
+    Example:
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile(LossScaleOptimizer(keras.optimizers.SGD(), 128))
+        >>> str(scaling_of(model))
+        'fixed, 128'
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        return _by_policy(keras_internals.held_policy(model))
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        is_stock = not isinstance(optimizer, LossScaleOptimizer)
+        # Not by the property: who reads that has asked for the scale.
+        scale = vars(optimizer).get("dynamic_scale")
+        value = optimizer.initial_scale if scale is None else scale
+        return Scaling(
+            rule_of(optimizer), float(value), is_compiled=True, is_stock=is_stock
+        )
+    factor = optimizer.loss_scale_factor
+    if factor is None:
+        return Scaling(None, None, is_compiled=True)
+    return Scaling(FixedLossScale(factor), factor, is_compiled=True, is_stock=True)
+
+
+def _by_policy(policy: keras.DTypePolicy) -> Scaling:
+    """Return the `Scaling` that `compile` will give to a model with a policy."""
+    is_ours = isinstance(policy, Policy)
+    # Stock `compile` looks at the name alone.
+    rule = policy.loss_scale if is_ours else loss_scales.get(auto(policy.name))
+    if rule is None:
+        return Scaling(None, None, is_compiled=False)
+    return Scaling(rule, rule.initial_loss_scale, is_compiled=False)
+
+
+def words_on_weights(model: keras.Model) -> str:
+    """Return `"3 of 4 weights hold inf or NaN"`, or `""` if none of a model does.
+
+    Example:
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        >>> _ = model.layers[0].bias.assign([np.inf])
+        >>> words_on_weights(model)
+        '1 of 2 weights hold inf or NaN'
+    """
+    floating = [v for v in model.weights if keras.backend.is_float_dtype(v.dtype)]
+    count = sum(not bool(ops.all(ops.isfinite(v))) for v in floating)
+    return f"{count} of {len(model.weights)} weights hold inf or NaN" if count else ""

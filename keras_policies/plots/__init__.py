@@ -1,9 +1,0 @@
-"""The two pictures: a training's loss scale, and a model's gradients on a batch.
-
-matplotlib is imported when a picture is drawn; its global state is left alone.
-"""
-
-from keras_policies.plots.gradients import plot_gradients
-from keras_policies.plots.loss_scale import plot_loss_scale
-
-__all__ = ["plot_gradients", "plot_loss_scale"]

@@ -1,0 +1,123 @@
+"""How a layer with a deferred policy gets its dtype.
+
+A layer settles on a dtype once, at the first of these events:
+
+- It is called: it takes the dtype of the first tensor among the call's arguments, in
+  the order in which Keras flattens them. An integer or boolean tensor says nothing
+  about weights, so a layer that creates floating-point ones settles on `floatx`; only
+  a layer without any takes that dtype itself.
+- It creates a weight before any call, because another layer or the user builds it: it
+  takes the compute dtype of the nearest enclosing layer that has one, else `floatx`. A
+  policy that says the weights' dtype, `infer_with_float32_vars`, waits for the call.
+"""
+
+import threading
+from typing import Any
+
+import keras
+
+from keras_policies import keras_internals
+from keras_policies.policies import origins
+from keras_policies.policies.policy import Policy
+
+_called_on_integers = threading.local()
+
+
+def _is_deferred(layer: keras.Layer) -> bool:
+    return _is_deferred_policy(keras_internals.own_policy(layer))
+
+
+def _is_deferred_policy(policy: keras.DTypePolicy) -> bool:
+    return isinstance(policy, Policy) and policy.is_deferred
+
+
+def resolve(layer: keras.Layer, dtype: str) -> None:
+    """Settle a layer on a dtype name, if its policy is deferred."""
+    if _is_deferred(layer):
+        _settle(layer, dtype)
+
+
+@keras_internals.needs(keras_internals.INFER)
+def _settle(layer: keras.Layer, dtype: str) -> None:
+    policy = keras_internals.own_policy(layer)
+    keras_internals.set_own_policy(layer, policy.resolve(dtype))
+    origins.keep(layer)
+    for part in keras_internals.parts_never_called(layer):
+        resolve(part, dtype)
+
+
+def settle_on_call(
+    layer: keras.Layer, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    """Settle a layer that is about to be called."""
+    if not _is_deferred(layer):
+        return
+    dtype = keras_internals.first_dtype((args, kwargs))
+    if dtype is None:
+        return
+    if not keras.backend.is_float_dtype(dtype):
+        if not layer.built:
+            _marked().append(layer)
+            try:
+                keras_internals.build_for(layer, args, kwargs)
+            finally:
+                _marked().remove(layer)
+        if any(keras.backend.is_float_dtype(w.dtype) for w in layer.weights):
+            dtype = keras.config.floatx()
+    resolve(layer, dtype)
+
+
+def settle_on_weight(layer: keras.Layer, dtype: Any) -> None:
+    """Settle a layer that is about to create a weight, and those it is part of.
+
+    The dtype is the one asked for, a name or a backend's own; None for the layer's.
+    """
+    if not _is_deferred(layer):
+        return
+    named = None if dtype is None else keras.backend.standardize_dtype(dtype)
+    if named is None or keras.backend.is_float_dtype(named):
+        waiting, settled_dtype = _waiting_with(layer)
+        if settled_dtype is None and keras_internals.own_policy(layer).variable_dtype:
+            return
+        for candidate in waiting:
+            resolve(candidate, settled_dtype or keras.config.floatx())
+
+
+def _waiting_with(layer: keras.Layer) -> tuple[list[keras.Layer], str | None]:
+    """Return the layers that settle when a layer creates a weight, and their dtype.
+
+    The dtype is that of an enclosing layer; None if no layer has one yet.
+    """
+    waiting = []
+    for candidate in [layer, *keras_internals.enclosing_layers()]:
+        if _is_deferred(candidate):
+            waiting.append(candidate)
+            if candidate in _marked():
+                break
+            continue
+        dtype = keras_internals.own_policy(candidate).compute_dtype
+        if keras.backend.is_float_dtype(dtype):
+            return waiting, dtype
+    return waiting, None
+
+
+def keep_deferred(original: keras.Layer, clone: keras.Layer) -> None:
+    """Give the clone of a layer the same policy, if that is deferred."""
+    if _is_deferred(original):
+        clone.dtype_policy = original.dtype_policy
+        origins.keep(clone)
+
+
+def _marked() -> list[keras.Layer]:
+    """Return the layers that this thread builds because of a call on integers."""
+    marked: list[keras.Layer] = vars(_called_on_integers).setdefault("layers", [])
+    return marked
+
+
+def install() -> None:
+    """Let Keras ask this module before layers are called and weights created."""
+    keras_internals.before_layer_call(settle_on_call)
+    keras_internals.before_weight(settle_on_weight)
+    keras_internals.before_sequential_build(resolve)
+    keras_internals.after_deepcopy(keep_deferred)
+    keras_internals.keep_policies_in_memory(_is_deferred_policy)

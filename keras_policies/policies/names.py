@@ -1,0 +1,134 @@
+"""Policy names: the dtypes that each stands for, and what stock Keras calls it."""
+
+import contextlib
+from typing import NamedTuple
+
+from keras_policies._common import keras_names
+from keras_policies._common.lazy_keras import keras
+from keras_policies._common.warnings import warn
+
+WITH_FLOAT32_VARS = "_with_float32_vars"
+
+
+class Dtypes(NamedTuple):
+    """What a policy name stands for; None waits for a layer's first input."""
+
+    compute: str | None
+    variable: str | None
+
+
+# The names that do not contain a dtype's own name; `dtypes_of` reads the others.
+NAMES = {
+    "mixed_float16": Dtypes("float16", "float32"),
+    "mixed_bfloat16": Dtypes("bfloat16", "float32"),
+    "infer": Dtypes(None, None),
+    "infer_with_float32_vars": Dtypes(None, "float32"),
+}
+ALIASES = {
+    "_infer": "infer",
+    "infer_float32_vars": "infer_with_float32_vars",
+    "float32_with_float32_vars": "float32",
+}
+# dtype names of TensorFlow that Keras 3 does not know.
+DTYPE_ALIASES = {"half": "float16", "float": "float32", "double": "float64"}
+
+# Names of the loss scale that the policy's name decides; tf.keras had the second.
+AUTO = "auto", "USE_DEFAULT"
+
+
+def full_name(name: str) -> str:
+    """Return the name that an alias stands for; other names as they are."""
+    return ALIASES.get(name, name)
+
+
+def dtypes_of(name: str) -> Dtypes:
+    """Return the dtypes that a policy name stands for.
+
+    Raises:
+        ValueError: if the name is not one of a policy.
+
+    Example:
+    >>> dtypes_of("mixed_float16")
+    Dtypes(compute='float16', variable='float32')
+    >>> dtypes_of("half")
+    Dtypes(compute='float16', variable='float16')
+    """
+    if name in NAMES:
+        return NAMES[name]
+    base = name.removesuffix(WITH_FLOAT32_VARS)
+    try:
+        dtype = keras_names.standard_dtype(DTYPE_ALIASES.get(base, base))
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"Cannot convert value {name} to a mixed precision Policy. Valid "
+            "policies are 'mixed_float16', 'mixed_bfloat16', the name of any dtype "
+            "such as 'float32', and, deprecated, 'infer', "
+            "'infer_with_float32_vars' and '<dtype>_with_float32_vars' such as "
+            "'float16_with_float32_vars'."
+        ) from error
+    return Dtypes(dtype, dtype if base == name else "float32")
+
+
+def not_a_string(name: object) -> TypeError:
+    """Return the error for a policy name that is not a string."""
+    hint = "a string such as 'mixed_float16' or 'float32'"
+    if isinstance(name, keras.DTypePolicy):
+        hint = f"the policy itself where a policy is expected, or {name.name!r}"
+    else:
+        with contextlib.suppress(ValueError, TypeError):
+            hint = f"its name, {keras.backend.standardize_dtype(name)!r}"
+        if name is None:
+            hint = "the name of a dtype, such as keras.config.floatx()"
+    return TypeError(f"'name' must be a string, but got: {name!r}. Pass {hint}.")
+
+
+def auto(name: str | None) -> str | None:
+    """Return what the loss scale `"auto"` means for a policy of a name.
+
+    Example:
+        >>> auto("mixed_float16"), auto("float16")
+        ('dynamic', None)
+    """
+    return "dynamic" if name == "mixed_float16" else None
+
+
+def warn_if_deprecated(name: str) -> None:
+    """Warn about a `<dtype>_with_float32_vars` name, with a name to use instead."""
+    if not name.endswith(WITH_FLOAT32_VARS):
+        return
+    dtype = name.removesuffix(WITH_FLOAT32_VARS)
+    mixed = [f"mixed_{d}" for d in ("float16", "bfloat16") if dtype in (d, "infer")]
+    advice = " or ".join(f"'{m}'" for m in mixed)
+    warn(
+        f"The '{name}' policy is deprecated and was removed in TensorFlow 2.1."
+        + (f" Please use the {advice} policy instead." if mixed else ""),
+        DeprecationWarning,
+    )
+
+
+def source_name(name: str) -> str:
+    """Return the stock name, if there is one, of the policy before quantization.
+
+    Example:
+        >>> source_name("float16_with_float32_vars")
+        'mixed_float16'
+    """
+    try:
+        return stock_name(name, dtypes_of(name)) or name
+    except ValueError:
+        return name
+
+
+def stock_name(name: str, dtypes: Dtypes) -> str | None:
+    """Return stock Keras's name for a policy's dtypes; warn about `name` if none."""
+    if dtypes.compute is None or dtypes.compute == dtypes.variable:
+        return dtypes.compute
+    for stock in "mixed_float16", "mixed_bfloat16":
+        if dtypes == NAMES[stock]:
+            return stock
+    warn(
+        f"Stock Keras has no policy with the compute dtype {dtypes.compute} and the "
+        f"variable dtype {dtypes.variable}: {name!r} is saved as {dtypes.compute!r}, "
+        "so a model read back has weights of that dtype."
+    )
+    return dtypes.compute

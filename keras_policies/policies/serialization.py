@@ -1,0 +1,147 @@
+"""What a policy becomes in a file, and how legacy policies in files are read.
+
+| in memory | in the file |
+|---|---|
+| `Policy("mixed_float16", loss_scale=anything)` | `{"name": "mixed_float16"}` |
+| an infer policy settled on float16 | `{"name": "float16"}` |
+| an unsettled infer policy | `{"name": None}`: the global policy, once read |
+| `float16_with_float32_vars` | `{"name": "mixed_float16"}` |
+| another `<dtype>_with_float32_vars` | `{"name": "<dtype>"}`, with a warning |
+
+`Policy.get_config` gives the second column. The class written is
+`keras.DTypePolicy`, so no file names this package.
+"""
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from keras_policies import keras_internals
+from keras_policies._common.types import Config, Path, Tensor
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
+from keras_policies.policies import names as policy_names
+from keras_policies.policies.policy import Policy, plain_config
+
+
+class LegacyPolicy:
+    """Reads the `Policy` and `PolicyV1` configs of tf.keras 2.1 to 2.15."""
+
+    @staticmethod
+    def from_config(config: Config) -> keras.DTypePolicy:
+        """Return the plain policy of `{"name": str}`; a `"loss_scale"` is dropped."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            plain = plain_config(Policy(config["name"], loss_scale=None))
+        return keras.DTypePolicy.from_config(plain)
+
+
+def _unnamed_policy() -> keras.DTypePolicy | None:
+    """Return the global policy if stock Keras has no name for it."""
+    policy = keras.config.dtype_policy()
+    is_ours = isinstance(policy, Policy)
+    return policy if is_ours and plain_config(policy)["name"] != policy.name else None
+
+
+def hard_sigmoid(x: Tensor) -> Tensor:
+    """Return `clip(0.2 * x + 0.5, 0, 1)`, the hard_sigmoid of tf.keras.
+
+    Keras 3 has another function of that name, `relu6(x + 3) / 6`, with which a model
+    would predict something else. So the file of a model that uses this one names it,
+    and opens only where this package is imported.
+    """
+    return keras.ops.clip(0.2 * x + 0.5, 0.0, 1.0)
+
+
+keras.saving.register_keras_serializable("keras_policies")(hard_sigmoid)
+
+
+LEGACY_POLICIES = "Policy", "PolicyV1"
+
+
+def _names_legacy_policy(config: Any) -> bool:
+    """Return whether a `dtype` anywhere in a config is a policy of tf.keras."""
+    if isinstance(config, list | tuple):
+        return any(map(_names_legacy_policy, config))
+    if not isinstance(config, dict):
+        return False
+    dtype = config.get("dtype")
+    if isinstance(dtype, dict) and dtype.get("class_name") in LEGACY_POLICIES:
+        return True
+    return any(map(_names_legacy_policy, config.values()))
+
+
+def _config_of_keras_3(class_name: str, config: Config) -> Config:
+    """Return a model's config converted to Keras 3, if it has a legacy policy."""
+    return _converted(class_name, config) if _names_legacy_policy(config) else config
+
+
+@keras_internals.needs(keras_internals.READING)
+def _converted(class_name: str, config: Config) -> Config:
+    from keras_policies.legacy.base.errors import located
+    from keras_policies.legacy.plan import layers
+    from keras_policies.legacy.plan.report import Options
+
+    written = {"class_name": class_name, "config": config}
+    source = f"the config of a {class_name}"
+    with located(source):
+        converted, report = layers.keras_model(written, Options())
+        report.raise_if_missing(source)
+    keras_config: Config = converted["config"]
+    return keras_config
+
+
+def _load_from_hdf5(
+    stock: Callable[..., keras.Model], filepath: Path, **options: Any
+) -> keras.Model:
+    """Load an HDF5 file: ourselves if it has a legacy policy, else by stock Keras."""
+    from keras_policies.legacy import loading
+    from keras_policies.legacy.readers import hdf5
+
+    if isinstance(filepath, str | os.PathLike) and hdf5.is_mixed(filepath):
+        return loading.load_model(filepath, **options)
+    return stock(filepath, **options)
+
+
+def _hint(filepath: Any) -> str | None:
+    """Return what opens a path that Keras refuses, if this package does."""
+    is_path = isinstance(filepath, str | os.PathLike) and os.path.exists(filepath)
+    if is_path and _is_for_us(filepath):
+        opening = f"keras_policies.load_model({str(filepath)!r})"
+        return f"To open it as an ordinary Keras 3 model, use `{opening}`."
+    return None
+
+
+def _is_for_us(path: Path) -> bool:
+    """Return whether Keras never opens what is at a path, and this package may.
+
+    Keras reads legacy HDF5 files by itself, so what it says about them is of use.
+    """
+    from keras_policies.legacy import inspection
+    from keras_policies.legacy.base.errors import LegacyModelError
+    from keras_policies.legacy.readers import sources
+
+    try:
+        opens = sources.is_saved_model(path) or inspection.inspect_model(path)
+    except LegacyModelError:
+        return False
+    return opens is True or opens.format != "H5"
+
+
+def install() -> None:
+    """Let Keras write our classes as its own, and read legacy policies."""
+    keras_internals.save_class_as(Policy, "keras.DTypePolicy")
+    keras_internals.save_class_as(
+        LossScaleOptimizer, "keras.optimizers.LossScaleOptimizer"
+    )
+    keras_internals.keep_names_in_maps(Policy)
+    keras_internals.read_unnamed_policy(_unnamed_policy)
+    keras_internals.read_quantized_name(policy_names.source_name)
+    modules = "keras.mixed_precision", "keras.dtype_policies"
+    for class_name in LEGACY_POLICIES:
+        keras_internals.read_policy_class(class_name, modules, LegacyPolicy)
+    keras_internals.before_model_from_config(_config_of_keras_3)
+    keras_internals.around_load_from_hdf5(_load_from_hdf5)
+    keras_internals.explain_refused(_hint)
