@@ -15,6 +15,7 @@ import warnings
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 
+import _helpers  # noqa: F401 - finds them
 import keras
 import legacy_files
 import numpy as np

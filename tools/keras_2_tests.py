@@ -20,6 +20,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import _helpers  # noqa: F401 - finds them
 import keras
 import numpy as np
 from legacy_files import arrays

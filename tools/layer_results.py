@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 
+import _helpers  # noqa: F401 - finds them
 import readme_table
 
 README = pathlib.Path(__file__).parents[1] / "tests" / "README.md"

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import _helpers  # noqa: F401 - finds them
 import readme_table
 from all_backends import BACKENDS
 

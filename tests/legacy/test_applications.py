@@ -6,7 +6,7 @@ checked by `python tools/legacy_applications.py OUTDIR`.
 
 import pathlib
 
-import legacy_applications
+import applications
 import legacy_files
 import pytest
 
@@ -27,5 +27,5 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("case", CASES)
 def test_an_application_predicts_what_was_recorded(case, folder):
-    found, limit = legacy_applications.error(folder / case)
+    found, limit = applications.error(folder / case)
     assert found <= limit

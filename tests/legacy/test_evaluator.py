@@ -17,7 +17,7 @@ import keras
 import legacy_files
 import numpy as np
 import pytest
-import test_nodes
+import recorded_nodes
 
 import keras_policies
 from keras_policies.legacy.ops import registry, table
@@ -204,7 +204,7 @@ def difference(case, wanted, *args, **kwargs):
             # jax has no dtypes of 64 bits
             names = [x.dtype.name.replace("64", "32") for x in (one, other)]
             assert names[0] == names[1]
-            limit = test_nodes.TOLERANCE.get(names[0], 2e-5)
+            limit = recorded_nodes.TOLERANCE.get(names[0], 2e-5)
             one, other = one.astype("float64"), other.astype("float64")
             np.testing.assert_allclose(one, other, limit, limit)
     except Exception as error:
@@ -235,8 +235,8 @@ def cases(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setattr(registry.Op, "call", recording)
-        for case in test_nodes.CASES.values():
-            test_nodes.model_of(case)
+        for case in recorded_nodes.CASES.values():
+            recorded_nodes.model_of(case)
         for path in sorted(folder.glob("*/*/model.h5")):
             with contextlib.suppress(keras_policies.LegacyModelError):
                 keras_policies.load_model(path, compile=False)

@@ -14,6 +14,7 @@ import keras
 import legacy_files
 import numpy as np
 import pytest
+from graphs import change_graph, tensors
 
 from keras_policies import LegacyModelError, inspect_model, load_model
 from keras_policies.legacy.base.model import Vocabulary
@@ -212,28 +213,6 @@ def test_a_vocabulary_in_a_newer_table_than_its_layer(tmp_path):
     path = with_assets(tmp_path, source, lambda content: b"-1\ntwo")
     with pytest.raises(LegacyModelError, match="'layer': the token b'two': invalid"):
         load_model(path)
-
-
-def change_graph(path, change):
-    """Apply `change(meta_graph, graph)` to a SavedModel, in place."""
-    file = path / "saved_model.pb"
-    parsed = protos.parse("SavedModel", file.read_bytes())
-    meta_graph = parsed.meta_graphs[0]
-    graph = protos.parse("Graph", meta_graph.graph_def)
-    change(meta_graph, graph)
-    meta_graph.graph_def = graph.SerializeToString()
-    file.write_bytes(parsed.SerializeToString())
-
-
-def tensors(graph):
-    """Return `{name: Tensor}` of the constants that fill the table."""
-    return {
-        node.name: attr.value.tensor
-        for node in graph.node
-        if node.op == "Const"
-        for attr in node.attr
-        if attr.key == "value"
-    }
 
 
 def fewer_strings(meta_graph, graph):

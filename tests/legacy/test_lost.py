@@ -8,6 +8,7 @@ import lost_files
 import numpy as np
 import pytest
 from legacy_files import once
+from models import assert_close, assert_moved, layers_in
 
 import keras_policies
 from keras_policies import inspect_model, keras_internals, load_model
@@ -89,12 +90,6 @@ def outputs(model, x, training=False):
     return [keras.ops.convert_to_numpy(y) for y in found]
 
 
-def assert_close(found, expected, tolerance):
-    assert found.shape == expected.shape
-    largest = max(float(np.max(np.abs(expected), initial=0)), 1e-6)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * largest)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_without_its_code_does_what_tensorflow_did(
     of, name, plain_keras, tmp_path
@@ -155,10 +150,6 @@ def assert_a_training_step_moves_each_weight_as_it_did(case, model):
         assert_moved(own - 0.1 * gradient, expected, tolerance * max(moved, 1e-3))
 
 
-def assert_moved(found, expected, allowed):
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=allowed)
-
-
 def assert_plain_keras_predicts_the_same(case, model, plain_keras, folder):
     model.save(folder / "model.keras")
     for x, y in case.batches():
@@ -181,12 +172,6 @@ def test_the_slots_of_the_optimizer_belong_to_the_same_weights(of, name):
             slot = keras_internals.slots(optimizer, key)[id(variable)]
             found = keras.ops.convert_to_numpy(slot.value).ravel()
             np.testing.assert_allclose(found, expected[number].ravel(), rtol=1e-6)
-
-
-def layers_in(model):
-    """Return `{class}` of all stock layers in a model, without inputs."""
-    found = {type(layer).__name__ for layer in keras_internals.sublayers(model)}
-    return found - {"InputLayer", "Functional"}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import keras
 import legacy_files
 import numpy as np
 import pytest
-from test_lost import assert_close
+from models import assert_close
 
 from keras_policies import LegacyModelError, keras_internals, load_model
 from keras_policies.legacy.base.model import LegacyWeight

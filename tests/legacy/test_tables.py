@@ -11,7 +11,8 @@ import keras
 import legacy_files
 import numpy as np
 import pytest
-from test_lookups import change_graph, tensors
+from graphs import change_graph, tensors
+from models import called_by_name
 
 from keras_policies import LegacyModelError, keras_internals, load_model
 from keras_policies.legacy import loading
@@ -65,15 +66,6 @@ def stored(path):
     return x, {key[2:]: value for key, value in arrays.items() if key.startswith("y/")}
 
 
-def called(model, x):
-    """Return the outputs of a model by name, as arrays."""
-    with keras_internals.texts_as_inputs():
-        inputs = x if len(x) > 1 else next(iter(x.values()))
-        flat = legacy_files.called(model, inputs)
-    found = keras.tree.pack_sequence_as(model.output, flat)
-    return found if isinstance(found, dict) else {"": found}
-
-
 def lookups(model):
     """Return the lookup layers of a model, by name."""
     classes = keras.layers.StringLookup, keras.layers.IntegerLookup
@@ -87,7 +79,7 @@ def test_it_predicts_what_tensorflow_did(name, folder):
     x, y = stored(path)
     text = None if IS_TENSORFLOW else TEXT_OUTPUTS.get(path.parent.name)
     model = load_model(path, lost="numbers" if text else "rebuild")
-    found = called(model, x)
+    found = called_by_name(model, x)
     if len(y) == 1:  # a signature's only output has no name in a model
         found = dict.fromkeys(y, *found.values())
     assert sorted(found) == sorted(y)

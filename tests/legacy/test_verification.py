@@ -3,11 +3,11 @@
 import importlib.util
 import re
 
+import inner_classes
 import keras
 import legacy_files
 import numpy as np
 import pytest
-import test_inner_policies
 
 from keras_policies import LegacyModelError, convert_model
 
@@ -127,7 +127,7 @@ class Tower(keras.Model):
     def __init__(self):
         super().__init__()
         self.head = keras.layers.Dense(4)
-        self.blocks = [test_inner_policies.Block(4)]
+        self.blocks = [inner_classes.Block(4)]
 
     def call(self, inputs):
         return self.blocks[0](self.head(inputs))
@@ -140,7 +140,7 @@ def test_a_model_that_cannot_be_opened_again_is_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-class Renamed(test_inner_policies.Tower):
+class Renamed(inner_classes.Tower):
     """Goes by another name in the program than in the file."""
 
 

@@ -1,11 +1,13 @@
 """The messages of PORTING.md are raised as its table says."""
 
+import pathlib
+
 import keras
 import pytest
-from test_the_peers import PORTING
 
 import keras_policies as mp
 
+PORTING = pathlib.Path(__file__).parents[3].joinpath("PORTING.md").read_text("utf8")
 SECTION = PORTING.split("## Error messages\n")[1].split("\n## ")[0]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]

@@ -25,7 +25,7 @@ once_for_all_keras = pytest.mark.skipif(
     keras.backend.backend() != "jax" or IS_LOWEST_KERAS,
     reason="neither backend nor Keras matters here: run with jax and a newer Keras",
 )
-FOLDER = pathlib.Path(__file__).parents[1] / "tests" / "data" / "legacy"
+FOLDER = pathlib.Path(__file__).parents[1] / "data" / "legacy"
 CORPUS, MORE = FOLDER / "corpus", FOLDER / "more"
 TOLERANCE = {"float16": 5e-3, "bfloat16": 3e-2}
 FORMS = "saved_model", "model.h5", "model.keras"
