@@ -19,12 +19,12 @@ if _typing.TYPE_CHECKING or not _starting.is_command():
         LossScaleLogger,
         LossScaleOptimizer,
         Policy,
-        experimental,
         global_policy,
         policy_scope,
         set_global_policy,
         set_policy,
     )
+    from keras_policies import experimental  # isort: skip (needs what is above)
 
 if _typing.TYPE_CHECKING:
     from keras_policies.diagnostics.plots import plot_gradients, plot_loss_scale
