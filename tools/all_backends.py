@@ -6,8 +6,6 @@ import sys
 import tempfile
 
 BACKENDS = "jax", "tensorflow", "torch"
-# XLA takes less time without optimizations, which what is called once does not need.
-XLA_FLAGS = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 # The check of a user who is strict about their own code: without our settings.
 STRICT = (
     "--strict",
@@ -44,9 +42,7 @@ def main():
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         }
         for backend in BACKENDS:
-            # What else .ci/run runs on jax is compiled with optimizations.
-            flags = {"XLA_FLAGS": XLA_FLAGS} if backend == "jax" else {}
-            results[backend] = run(*PYTEST, KERAS_BACKEND=backend, **flags, **shared)
+            results[backend] = run(*PYTEST, KERAS_BACKEND=backend, **shared)
     for name, passed in results.items():
         print(f"{name:12} {'PASS' if passed else 'FAIL'}")
     sys.exit(not all(results.values()))

@@ -14,8 +14,6 @@ import subprocess
 import sys
 import traceback
 
-from all_backends import XLA_FLAGS
-
 
 class Process:
     """The process; its call returns `(outputs, losses)`, lists of arrays of a model.
@@ -47,7 +45,7 @@ class Process:
                 [sys.executable, "-W", "ignore", __file__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env={**os.environ, "XLA_FLAGS": XLA_FLAGS, **self._environment},
+                env={**os.environ, **self._environment},
             )
         pickle.dump((str(path), inputs), self._process.stdin)
         self._process.stdin.flush()
