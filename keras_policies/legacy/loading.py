@@ -15,7 +15,14 @@ from keras_policies._common.types import CustomObjects, Path, PolicyLike
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import configs, errors
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.build import build, checking, compiling, targets, weights
+from keras_policies.legacy.build import (
+    build,
+    checking,
+    checkpoint_objects,
+    compiling,
+    targets,
+    weights,
+)
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
@@ -252,7 +259,7 @@ def _named_for_keras(path: Path) -> Iterator[pathlib.Path]:
         yield link
 
 
-def load_weights(model: keras.Model, path: Path) -> None:
+def load_weights(model: keras.Model, path: Path, *, root: str | None = None) -> None:
     """Load all weights of a legacy file into a model, or none.
 
     A checkpoint of a compiled model has the state of its optimizer, too: slots,
@@ -264,10 +271,14 @@ def load_weights(model: keras.Model, path: Path) -> None:
             a checkpoint (`save_weights(save_format="tf")`, `tf.train.Checkpoint`), or
             a SavedModel folder; or an archive, a folder or an `"hf://user/model"` with
             one of them, as `load_model` takes it.
+        root: str, the object of a checkpoint that has the weights, by the name that it
+            was tracked under: `"generator"` of `Checkpoint(generator=..., ...)`. None
+            takes the one that fits the model.
 
     Raises:
         LegacyModelError: if the file cannot be read, or its weights do not fit; the
-            message names those, with both shapes. The model is unchanged.
+            message names those, with both shapes. If no object of a checkpoint fits
+            the model, or several do, it lists them. The model is unchanged.
 
     Example:
         >>> model = load_model("model_of_2020", compile=False)
@@ -280,9 +291,17 @@ def load_weights(model: keras.Model, path: Path) -> None:
             path=path,
         )
     sources.check_meant(path, weights=True)
-    with weights_only.read(path) as (by_layer, state), errors.corrupt(path):
-        by_name = weights.by_model_names(model, by_layer)
-        pairs, not_loaded = weights.pair(model, by_name, "objects")
+    with weights_only.read(path, root) as candidates, errors.corrupt(path):
+        objects = {name: each.by_layer for name, each in candidates.weights.items()}
+
+        def fit(by_layer: weights.ByLayer) -> checkpoint_objects.Fitted:
+            by_name = weights.by_model_names(model, by_layer)
+            named = checkpoint_objects.with_layer_names(model, by_name)
+            return weights.pair(model, named, "objects")
+
+        fitting = checkpoint_objects.fitting(objects, candidates.meant, fit)
+        name, (pairs, not_loaded) = fitting
+        state = candidates.weights[name].optimizer
         # Read, with checksums, before anything is changed.
         arrays = [targets.value_for(*pair) for pair in pairs]
         restores = state.iterations is not None and getattr(model, "optimizer", None)

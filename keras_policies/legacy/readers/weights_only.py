@@ -9,7 +9,7 @@ import contextlib
 import pathlib
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, corrupt
@@ -34,6 +34,13 @@ class Weights(NamedTuple):
     optimizer: LegacyOptimizerState = LegacyOptimizerState()
 
 
+class Candidates(NamedTuple):
+    """The objects of a file that may be the model, by name; `""` is the file itself."""
+
+    weights: Mapping[str, Weights]
+    meant: str | None  # the one whose error says most if none fits; None: several
+
+
 def _graph(checkpoint: Checkpoint, nodes: Sequence[Message]) -> ObjectGraph:
     if not nodes:
         raise LegacyModelError(
@@ -45,33 +52,66 @@ def _graph(checkpoint: Checkpoint, nodes: Sequence[Message]) -> ObjectGraph:
     return ObjectGraph(object_graph.children_of(nodes), variables, {})
 
 
-def _model_node(graph: ObjectGraph) -> int:
-    """Return the node of the model: the root, or the one that it tracks."""
-    edges = graph.children[0]
-    if "model" in edges:
-        return edges["model"]
-    if _has_layers(edges):
-        return 0
-    tracked = [node for edge, node in edges.items() if edge not in NO_MODEL]
-    models = [node for node in tracked if _has_layers(graph.children[node])]
-    if len(models) > 1:
-        raise LegacyModelError(
-            f"the checkpoint tracks several models, {sorted(edges)}.",
-            "Restore it in TensorFlow, and save the weights of the one you want.",
-        )
-    return models[0] if models else 0
-
-
 def _has_layers(edges: Edges) -> bool:
     return any(edge.startswith(NUMBERED) for edge in edges)
 
 
-def _of_checkpoint(prefix: pathlib.Path) -> Weights:
-    """Return the weights by layer, layers numbered where they have no name."""
+def _roots(graph: ObjectGraph) -> Edges:
+    """Return the objects that the root tracks and that hold variables."""
+    return {
+        edge: node
+        for edge, node in graph.attributes(0).items()
+        if edge not in NO_MODEL
+        and not edge.startswith(object_graph.LAYER)
+        and node
+        and node not in graph.variables
+        and graph.weights(node)
+    }
+
+
+def _at(graph: ObjectGraph, root: str) -> int:
+    """Return the object at a path of attributes, or raise an error with all roots."""
+    node = 0
+    for edge in root.split("/"):
+        if edge not in graph.children[node]:
+            raise LegacyModelError(
+                f"there is no object {root!r} in the checkpoint; it tracks "
+                f"{sorted(_roots(graph))}."
+            )
+        node = graph.children[node][edge]
+    return node
+
+
+def _meant(graph: ObjectGraph, roots: Edges) -> str | None:
+    """Return the object that is most likely the model, or None if there are several."""
+    models = [edge for edge, node in roots.items() if _has_layers(graph.children[node])]
+    if "model" in roots:
+        return "model"
+    if _has_layers(graph.children[0]) or not models:
+        return ""
+    return models[0] if len(models) == 1 else None
+
+
+def _of_checkpoint(prefix: pathlib.Path, root: str | None) -> Candidates:
+    """Return the weights of the object at `root`, or of all that may be the model."""
     checkpoint = Checkpoint(prefix)
     nodes = checkpoint.nodes()
     graph = _graph(checkpoint, nodes)
-    model = _model_node(graph)
+    if root is not None:
+        found = _of_object(checkpoint, nodes, graph, _at(graph, root))
+        return Candidates({root: found}, root)
+    roots = _roots(graph)
+    weights = {
+        edge: _of_object(checkpoint, nodes, graph, node)
+        for edge, node in {"": 0, **roots}.items()
+    }
+    return Candidates(weights, _meant(graph, roots))
+
+
+def _of_object(
+    checkpoint: Checkpoint, nodes: Sequence[Message], graph: ObjectGraph, model: int
+) -> Weights:
+    """Return the weights by layer, layers numbered where they have no name."""
     layers = {
         int(edge.removeprefix(NUMBERED)): node
         for edge, node in graph.children[model].items()
@@ -90,29 +130,30 @@ def _of_checkpoint(prefix: pathlib.Path) -> Weights:
 
 
 @contextlib.contextmanager
-def read(path: FilePath) -> Iterator[Weights]:
-    """Yield `Weights`, which can be read in this context.
+def read(path: FilePath, root: str | None = None) -> Iterator[Candidates]:
+    """Yield `Candidates`, whose weights can be read in this context.
 
     The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder; or one
-    that `sources.local` takes.
+    that `sources.local` takes. `root` names the object of a checkpoint that is meant.
     """
     with contextlib.ExitStack() as stack:
         here = stack.enter_context(sources.local(path, weights=True))
         stack.enter_context(paths.unchanged(here))
         with corrupt(here):
-            weights = stack.enter_context(_read(here))
+            weights = stack.enter_context(_read(here, root))
         yield weights
 
 
 @contextlib.contextmanager
-def _read(path: pathlib.Path) -> Iterator[Weights]:
+def _read(path: pathlib.Path, root: str | None) -> Iterator[Candidates]:
     if path.is_dir():
         sources.check_folder(path)
         path = path / objects.VARIABLES
     elif path.exists():
         paths.check_regular(path)
     if sources.is_prefix(path) or not path.is_file():
-        yield _of_checkpoint(path.with_name(path.name.removesuffix(".index")))
+        prefix = path.with_name(path.name.removesuffix(".index"))
+        yield _of_checkpoint(prefix, root)
         return
     if zipfile.is_zipfile(path):
         hint = "Open it with keras_policies.load_model, and take that model's weights."
@@ -124,4 +165,7 @@ def _read(path: pathlib.Path) -> Iterator[Weights]:
             raise LegacyModelError(reason)
         by_layer = hdf5.weights_by_layer(group)
         hdf5.check_total(path, by_layer, ())
-        yield Weights(by_layer)
+        if root is not None:
+            reason = f"an HDF5 file has no objects; received root={root!r}."
+            raise LegacyModelError(reason)
+        yield Candidates({"": Weights(by_layer)}, "")

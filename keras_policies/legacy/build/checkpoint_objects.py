@@ -1,0 +1,86 @@
+"""Finds the object of a checkpoint that is the model, and the layers in its paths."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import keras
+
+from keras_policies import keras_internals
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.build import targets
+from keras_policies.legacy.build.targets import Pairs
+from keras_policies.legacy.build.weights import ByLayer
+
+NUMBER = "layer-"  # of a layer in its Sequential or Functional model
+Fitted = tuple[Pairs, list[str]]  # and what of the file is not loaded
+
+
+def fitting(
+    objects: Mapping[str, ByLayer],
+    meant: str | None,
+    fit: Callable[[ByLayer], Fitted],
+) -> tuple[str, Fitted]:
+    """Return the name of the one object that fits the model, and its pairs.
+
+    Args:
+        objects: the weights of each object that may be the model, by its name.
+        meant: the object whose error is raised if none fits; None lists them all.
+        fit: pairs weights with the variables of the model, or raises.
+    """
+    fitted: dict[frozenset[int], tuple[str, Fitted]] = {}
+    problems: dict[str, LegacyModelError] = {}
+    for name, by_layer in objects.items():
+        try:
+            pairs, rest = fit(by_layer)
+        except LimitError:
+            raise
+        except LegacyModelError as error:
+            problems[name] = error
+        else:  # the root and an object in it may lead to the same variables
+            numbers = frozenset(w.number for _, w in pairs if w.number is not None)
+            fitted.setdefault(numbers, (name, (pairs, rest)))
+    if len(fitted) == 1:
+        return next(iter(fitted.values()))
+    if meant is not None and not fitted:
+        raise problems[meant]
+    names = [name for name, _ in fitted.values()] or sorted(filter(None, objects))
+    reason = f"several objects of the checkpoint fit the model: {names}."
+    if not fitted:
+        reason = f"no object of the checkpoint fits the model: {names}."
+    raise LegacyModelError(reason, f"Pass the one you mean, as root={names[-1]!r}.")
+
+
+def with_layer_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
+    """Return weights whose paths have the names of layers in place of their numbers.
+
+    A checkpoint has no names for the layers of a Sequential or Functional model inside
+    another object: `towers/layer-1/embeddings` becomes `towers/embedding/embeddings`.
+    """
+    layers = {layer.name: layer for layer in model.layers} | {"": model}
+    return {
+        name: tuple(_named(layers[name], weights)) if name in layers else weights
+        for name, weights in by_layer.items()
+    }
+
+
+def _named(
+    layer: keras.Layer, weights: Sequence[LegacyWeight]
+) -> Iterator[LegacyWeight]:
+    models = {
+        place.path: place.layer.layers
+        for place in targets.layers(layer)
+        if isinstance(place.layer, keras.Sequential)
+        or keras_internals.is_functional(place.layer)
+    }
+    for weight in weights:
+        path = ""
+        for part in weight.path.split("/"):
+            inner, number = models.get(path, ()), part.removeprefix(NUMBER)
+            is_number = part != number and number.isdecimal()
+            if is_number and int(number) < len(inner):
+                name = inner[int(number)].name
+            else:
+                name = part.lstrip("_")
+            path = f"{path}/{name}" if path else name
+        yield dataclasses.replace(weight, path=path)
