@@ -21,6 +21,21 @@ collect_ignore = ["data"]
 NOBODY = 65534  # the id of a user without any rights
 
 
+def pytest_collection_modifyitems(items):
+    """Skip tests marked `once` on all backends but one.
+
+    That is torch, which compiles nothing, if the mark names no other. The lowest Keras
+    is tried on jax alone; it runs them there unless they need no Keras.
+    """
+    backend, is_lowest = keras.backend.backend(), keras.__version__.startswith("3.8.")
+    for item in items:
+        for mark in item.iter_markers("once"):
+            chosen = "jax" if is_lowest else mark.kwargs.get("backend", "torch")
+            if backend != chosen or (is_lowest and mark.kwargs.get("for_all_keras")):
+                reason = f"once is enough, on {chosen}: {mark.args[0]}"
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
 def pytest_report_header():
     return float16_cpu.report()
 

@@ -21,6 +21,7 @@ NAME = "keras_policies"
 # In the repository, but not in the sdist.
 NOT_RELEASED = (".ci/", ".github/")
 OF_THE_WHEEL = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
+PINNED = "-c", str(ROOT / "constraints.txt")
 # Run in addition to tools/rescue.py: policies, and how they are saved.
 USED = "policies/test_policy.py", "policies/test_global_policy.py"
 
@@ -71,7 +72,7 @@ def use(wheel, backend, folder):
     home = folder / f"with-{backend}"  # a folder "jax" would be imported
     venv.create(home, with_pip=True)
     python = home / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", f"{wheel}[{backend}]", "pytest")
+    run(python, "-m", "pip", "install", "-q", *PINNED, f"{wheel}[{backend}]", "pytest")
     options = {
         "cwd": folder,
         "env": {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": ""},

@@ -3,6 +3,7 @@
 import functools
 import json
 import pathlib
+import re
 import tarfile
 
 import keras
@@ -14,17 +15,10 @@ from keras_policies.backends.running import backend
 # Each backend and the lowest Keras open this release; torch opens all releases, in a
 # fifth of the time of jax, which compiles each model.
 NEWEST = "2.15.1"
+NEWEST_KERAS = re.compile(r"2\.15\.1/|keras-")  # and what Keras 3 exports
 IS_LOWEST_KERAS = keras.__version__.startswith("3.8.")
 IS_THOROUGH = keras.backend.backend() == "torch" and not IS_LOWEST_KERAS
-# For tests that use no backend, or the same one whichever is set.
-once = pytest.mark.skipif(
-    keras.backend.backend() != "jax", reason="no backend matters here: run with jax"
-)
-# For tests that do not use Keras either: the lowest Keras does not run them again.
-once_for_all_keras = pytest.mark.skipif(
-    keras.backend.backend() != "jax" or IS_LOWEST_KERAS,
-    reason="neither backend nor Keras matters here: run with jax and a newer Keras",
-)
+once = pytest.mark.once("no backend matters here")
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "legacy"
 CORPUS, MORE = FOLDER / "corpus", FOLDER / "more"
 TOLERANCE = {"float16": 5e-3, "bfloat16": 3e-2}
@@ -80,6 +74,15 @@ def artifacts(folder):
         if case.name != "no_metadata"
         for path in (case / form for form in FORMS)
         if path.exists()
+    ]
+
+
+def by_release(names):
+    """Return parameters for names that begin with a release; old ones are slow."""
+    slow = pytest.mark.slow("files of older releases")
+    return [
+        pytest.param(name, id=name, marks=() if NEWEST_KERAS.match(name) else slow)
+        for name in names
     ]
 
 

@@ -13,7 +13,6 @@ import hostile_folds
 import hostile_sessions
 import hostile_sizes
 import hostile_worker
-import legacy_files
 import pytest
 
 from keras_policies.legacy.plan import graph
@@ -26,14 +25,15 @@ def server():
     started.close()
 
 
+# A file is described without Keras.
+INSPECTED = pytest.mark.once("no Keras", for_all_keras=True)
 CASES = [
     pytest.param(
         action,
         make,
         match,
         id=f"{name}-{action}",
-        # A file is described without Keras.
-        marks=legacy_files.once_for_all_keras if action == "inspect" else (),
+        marks=INSPECTED if action == "inspect" else (),
     )
     for name, (actions, make, match) in {
         **hostile_sizes.COSTS,
@@ -49,7 +49,8 @@ def files_of(make):
     return make()
 
 
-@legacy_files.once
+@pytest.mark.slow("236 processes")
+@pytest.mark.once("a process on numpy")
 @pytest.mark.parametrize(("action", "make", "match"), CASES)
 def test_a_file_costs_what_its_size_explains(server, tmp_path, action, make, match):
     files, folder = files_of(make), tmp_path / "input"
@@ -90,7 +91,7 @@ TRIES = {
 }
 
 
-@legacy_files.once_for_all_keras
+@pytest.mark.once("no Keras", for_all_keras=True)
 @pytest.mark.parametrize("name", TRIES)
 def test_the_calls_that_keras_tries_in_vain_are_charged(name, monkeypatch):
     calls, expected = TRIES[name]

@@ -1,5 +1,6 @@
 """Files from strangers end in the model that was saved, or in an error of ours."""
 
+import contextlib
 import importlib.util
 import struct
 
@@ -8,7 +9,6 @@ import hostile_exploits
 import hostile_sizes
 import hostile_worker
 import keras
-import legacy_files
 import numpy as np
 import pytest
 
@@ -18,7 +18,7 @@ from keras_policies.cli import commands
 from keras_policies.cli import main as cli
 from keras_policies.legacy.base.errors import LimitError
 from keras_policies.legacy.base.model import LegacyWeight
-from keras_policies.legacy.guards import budget, hdf5_bytes
+from keras_policies.legacy.guards import budget, hdf5_bytes, limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.ops import array_values
 from keras_policies.legacy.readers.slots import SlotNames
@@ -39,7 +39,8 @@ def worker():
     started.close()
 
 
-@legacy_files.once
+@pytest.mark.slow("six seeds of each mutation, and TensorFlow")
+@pytest.mark.once("a process on numpy")
 @pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None,
     reason="some of the originals are lookups, which Keras makes with TensorFlow",
@@ -99,6 +100,7 @@ def small():
     return keras.Model(inputs, keras.layers.Dense(2)(hidden))
 
 
+@pytest.mark.once("refused before a model is built")
 @pytest.mark.parametrize("name", hostile_exploits.EXPLOITS)
 def test_what_got_past_the_readers_once_is_refused(beside, name):
     kind, make, match = hostile_exploits.EXPLOITS[name]
@@ -203,6 +205,23 @@ def test_a_count_that_is_negative_or_not_finite_is_refused_and_frees_nothing(cou
             budget.spend(count, 1)
         with pytest.raises(LimitError, match="an array of 104857600 bytes, more than"):
             budget.spend(100 * 2**20, 1)
+
+
+@pytest.mark.parametrize("is_limited", [True, False])
+@pytest.mark.parametrize("cost", [-1, float("nan"), -float("inf")])
+def test_work_that_is_negative_or_no_number_is_refused_and_frees_none(cost, is_limited):
+    with budget.anew(0) if is_limited else contextlib.nullcontext():
+        with pytest.raises(LimitError, match="asks for more work than the size"):
+            budget.work(cost)
+        if is_limited:
+            budget.work(limits.SMALL_WORK)
+            with pytest.raises(LimitError, match="asks for more work than the size"):
+                budget.work(1)
+
+
+def test_an_array_whose_computing_costs_nan_is_refused():
+    with budget.of(0), pytest.raises(LimitError, match="asks for more work than"):
+        budget.spend(1, computed=float("nan"))
 
 
 def test_a_size_of_ten_thousand_digits_is_refused_without_writing_it_out():

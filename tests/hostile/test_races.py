@@ -20,7 +20,7 @@ from keras_policies import (
 from keras_policies.legacy.build import weights
 from keras_policies.legacy.plan import plan
 
-pytestmark = legacy_files.once
+pytestmark = pytest.mark.once("processes on numpy")
 SOURCES = legacy_files.MORE / "2.15.1" / "amsgrad"
 FORMS = "model.h5", "model.keras", "saved_model", "checkpoint"
 CHANGED = "it was changed while it was read. Open it again when no other program"

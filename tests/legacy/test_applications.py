@@ -18,6 +18,7 @@ CASES = (
     "2.15.1/mobilenet-float32/model.keras",
     "2.15.1/transfer_efficientnet_b0-mixed_float16/saved_model",
 )
+SMALLEST = "2.15.1/mobilenet-float32/model.keras"
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +26,15 @@ def folder(tmp_path_factory):
     return legacy_files.unpacked(tmp_path_factory.mktemp("applications"), [ARCHIVE])
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.slow("up to 430 layers"))
+        if case != SMALLEST
+        else case
+        for case in CASES
+    ],
+)
 def test_an_application_predicts_what_was_recorded(case, folder):
     found, limit = applications.error(folder / case)
     assert found <= limit

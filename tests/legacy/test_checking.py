@@ -55,12 +55,12 @@ NOT_RUN = {
 
 @pytest.mark.parametrize(
     "name",
-    [
+    legacy_files.by_release(
         f"{release}/{name}"
         for release in RELEASES
         for name in lost_files.names(release)
         if not name.startswith(SIGNATURES) and name not in NOT_RUN
-    ],
+    ),
 )
 def test_the_interpreter_computes_what_tensorflow_did(folder, name):
     case = lost_files.of(folder, name)

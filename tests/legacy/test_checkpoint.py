@@ -20,7 +20,7 @@ from keras_policies.legacy.readers.checkpoint import sorted_table
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.protos import CorruptError
 
-pytestmark = legacy_files.once_for_all_keras
+pytestmark = pytest.mark.once("readers use numpy", for_all_keras=True)
 # LEGACY_CORPUS adds a folder of more of them.
 FOLDERS = [legacy_files.FOLDER, *filter(None, [os.environ.get("LEGACY_CORPUS")])]
 PREFIXES = sorted(

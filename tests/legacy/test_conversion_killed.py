@@ -18,7 +18,7 @@ import pytest
 
 from keras_policies import LegacyModelError, convert_model
 
-pytestmark = legacy_files.once
+pytestmark = pytest.mark.once("processes on numpy")
 # KILLS=100 for the long form.
 KILLS = int(os.environ.get("KILLS", "12"))
 SOURCE = legacy_files.MORE / "2.15.1" / "amsgrad"

@@ -249,6 +249,7 @@ def subsets(count):
         yield from itertools.combinations(range(count), size)
 
 
+@pytest.mark.slow("every op at several sizes")
 def test_constants_give_what_tensors_give(cases):
     failed = []
     for case in cases:
@@ -259,6 +260,7 @@ def test_constants_give_what_tensors_give(cases):
     assert not failed, "\n".join(failed)
 
 
+@pytest.mark.slow("every op at several sizes")
 def test_unknown_sizes_give_what_known_ones_give(cases):
     failed, refused = [], set()
     for case in cases:

@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
     return legacy_files.unpacked(tmp_path_factory.mktemp("layers"), ARCHIVES)
 
 
-@pytest.mark.parametrize("name", artifacts())
+@pytest.mark.parametrize("name", legacy_files.by_release(artifacts()))
 # Of jax without x64, of what is left out, and of what layers say of their settings.
 @pytest.mark.filterwarnings("ignore")
 def test_every_layer_class_predicts_what_was_recorded(name, folder):

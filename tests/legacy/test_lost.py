@@ -7,7 +7,6 @@ import legacy_files
 import lost_files
 import numpy as np
 import pytest
-from legacy_files import once
 from models import assert_close, assert_moved, layers_in
 
 import keras_policies
@@ -90,7 +89,7 @@ def outputs(model, x, training=False):
     return [keras.ops.convert_to_numpy(y) for y in found]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", legacy_files.by_release(NAMES))
 def test_a_model_without_its_code_does_what_tensorflow_did(
     of, name, plain_keras, tmp_path
 ):
@@ -265,7 +264,7 @@ def test_a_signature_that_is_not_there_is_refused(of):
         load_model(path, signature="x")
 
 
-@once
+@pytest.mark.once("errors and plans, before a model is built")
 def test_the_error_of_a_loop_says_what_to_do(of):
     found = Report(missing_ops=(("While", "rnn/while"),))
     with pytest.raises(LegacyModelError, match="how many rounds a While has") as caught:
@@ -276,7 +275,7 @@ def test_the_error_of_a_loop_says_what_to_do(of):
         load_model(of("2.15.1/own_cell").model, lost="refuse")
 
 
-@once
+@pytest.mark.once("errors and plans, before a model is built")
 def test_a_layer_that_two_lost_layers_share_is_named_as_copied(of):
     with readers.read(of("2.15.1/subclassed_blocks").model) as legacy:
         assert plan.make(legacy).reconstruction.copied == ()
@@ -292,7 +291,7 @@ def test_a_layer_that_two_lost_layers_share_is_named_as_copied(of):
     assert "Copied, since several of these layers shared them" in str(lost)
 
 
-@once
+@pytest.mark.once("errors and plans, before a model is built")
 def test_inspect_names_what_is_rebuilt(of):
     found = inspect_model(of("2.15.1/nested").model)
     described = {
@@ -303,7 +302,7 @@ def test_inspect_names_what_is_rebuilt(of):
     assert "keras.ops" not in {becomes for _, becomes in described.values()}
 
 
-@once
+@pytest.mark.once("errors and plans, before a model is built")
 def test_convert_lists_what_is_rebuilt(of, tmp_path):
     path = of("2.15.1/nested").model
     converted = keras_policies.convert_model(path, tmp_path / "new.keras")
@@ -410,7 +409,7 @@ def build_with(path, functions, **changed):
         return build.build(plan.make(legacy)).model
 
 
-@once
+@pytest.mark.once("errors and plans, before a model is built")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_function_is_one_error(of, name):
     functions, match = HOSTILE[name]
@@ -418,7 +417,7 @@ def test_a_hostile_function_is_one_error(of, name):
         build_with(of("2.15.1/affine_with_config").model, functions, function="f0")
 
 
-@once
+@pytest.mark.once("errors and plans, before a model is built")
 def test_noise_of_a_known_size_is_drawn_in_training_alone(of):
     nodes = [
         node("product", "MatMul", "x", "w"),
@@ -438,7 +437,7 @@ def test_noise_of_a_known_size_is_drawn_in_training_alone(of):
     assert np.all(drawn != 0)
 
 
-@once
+@pytest.mark.once("errors and plans, before a model is built")
 def test_lost_layers_that_call_each_other_twice_are_one_error(of):
     with readers.read(of("2.15.1/affine_with_config").model) as legacy:
         recorded = legacy.traced
@@ -466,7 +465,7 @@ def test_lost_layers_that_call_each_other_twice_are_one_error(of):
             plan.make(dataclasses.replace(legacy, traced=recorded))
 
 
-@once
+@pytest.mark.once("errors and plans, before a model is built")
 def test_a_function_of_sparse_tensors_is_refused(of):
     sparse = ((Composite("SparseTensorSpec"),), {})
     with pytest.raises(LegacyModelError, match="takes a SparseTensorSpec, and Keras 3"):

@@ -65,6 +65,9 @@ gather_nd linalg_einsum op_equal op_not_equal slice_mask where_indices
 OLD_KERAS = "this Keras has no keras.ops", "which this Keras cannot read from a config"
 
 
+SLOW = pytest.mark.slow("files of an older release")
+
+
 @functools.cache
 def names(release):
     with tarfile.open(ARCHIVES / f"{release}.tar.xz") as archive:
@@ -74,7 +77,11 @@ def names(release):
 
 def cases():
     return [
-        pytest.param(release, name, id=f"{release}/{name}")
+        pytest.param(
+            *(release, name),
+            id=f"{release}/{name}",
+            marks=() if release == legacy_files.NEWEST else SLOW,
+        )
         for release in RELEASES
         if release == legacy_files.NEWEST or legacy_files.IS_THOROUGH
         for name in names(release)

@@ -13,7 +13,7 @@ from keras_policies.legacy.readers import readers
 from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.saved_model import functions
 
-pytestmark = legacy_files.once
+pytestmark = pytest.mark.once("readers use numpy")
 LOST = legacy_files.FOLDER / "lost"
 
 

@@ -108,7 +108,9 @@ def recurrent_layers(model):
     ]
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if not n.endswith(REFUSED)])
+@pytest.mark.parametrize(
+    "name", legacy_files.by_release(n for n in NAMES if not n.endswith(REFUSED))
+)
 def test_it_predicts_what_tensorflow_did_at_any_size_and_length(name, folder):
     case = name.partition("/")[2]
     model = load_model(folder / name / "model")
@@ -258,7 +260,7 @@ def found(*others, cond=(LENGTH,), start=0, zero=0.0, rows=None, length=None):
     return recurrent.results(Loop(loop, values, recorded, steps, specs)), steps
 
 
-@legacy_files.once
+@pytest.mark.once("steps of a function, without a model")
 def test_a_loop_is_the_layer_whose_formula_its_body_computes():
     left, steps = found()
     step = steps[5]
@@ -275,13 +277,13 @@ def test_a_loop_is_the_layer_whose_formula_its_body_computes():
     assert steps[6].op == "Transpose"
 
 
-@legacy_files.once
+@pytest.mark.once("steps of a function, without a model")
 def test_a_loop_over_a_known_number_of_rows_is_the_layer():
     left, _ = found(length=5, rows=5)
     assert left[3] == StepOutput(5, 1)
 
 
-@legacy_files.once
+@pytest.mark.once("steps of a function, without a model")
 def test_a_state_that_is_not_zero_is_passed():
     _, steps = found(zero=0.5)
     assert steps[5].inputs == (
@@ -293,7 +295,7 @@ def test_a_state_that_is_not_zero_is_passed():
     )
 
 
-@legacy_files.once
+@pytest.mark.once("steps of a function, without a model")
 @pytest.mark.parametrize(
     ("others", "options"),
     [

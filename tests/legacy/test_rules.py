@@ -65,6 +65,7 @@ class Rule(NamedTuple):
     expected: list[tuple[str, dict[str, Any]]]
     dtype: str = "float32"
     others: tuple[str, ...] = ()  # further inputs of this shape
+    frozen: tuple[str, ...] = ()  # variables that the layer does not train
 
 
 RULES = {
@@ -125,6 +126,32 @@ RULES = {
             node("end", "Mul", "sum", "b"),
         ],
         [("PReLU", {}), ("Dense", {"use_bias": False})],
+    ),
+    "a vector that does not train is no bias of a product that does": Rule(
+        (None, 4),
+        {"w": (4, 3), "b": (3,)},
+        [
+            node("product", "MatMul", "x", "w", **PRODUCT),
+            node("sum", "AddV2", "product", "b"),
+        ],
+        [
+            ("PReLU", {"trainable": False}),
+            ("Dense", {"use_bias": False, "trainable": True}),
+        ],
+        frozen=("b",),
+    ),
+    "a vector that trains is no bias of a product that does not": Rule(
+        (None, 4),
+        {"w": (4, 3), "b": (3,)},
+        [
+            node("product", "MatMul", "x", "w", **PRODUCT),
+            node("sum", "AddV2", "product", "b"),
+        ],
+        [
+            ("PReLU", {"trainable": True}),
+            ("Dense", {"use_bias": False, "trainable": False}),
+        ],
+        frozen=("w",),
     ),
     "a convolution of images is a Conv2D": Rule(
         (None, 6, 6, 3),
@@ -231,7 +258,7 @@ def legacy(rule):
         name="lost",
         children={name: n for n, name in enumerate(rule.variables, 1)},
         variables=(*variables,),
-        trainable=(*variables,),
+        trainable=tuple(n for n, w in variables.items() if w.name not in rule.frozen),
         traces=(trace,),
     )
     return LegacyModel(

@@ -257,6 +257,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.once("unpacking knows no backend")
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_archive_is_refused(tmp_path, monkeypatch, case):
     write, arguments, problem = HOSTILE[case]
@@ -367,7 +368,7 @@ def write_cache(cache):
     (snapshot / "README.md").write_text("a model card")
 
 
-@legacy_files.once
+@pytest.mark.once("where a file comes from")
 def test_a_model_of_the_hub_opens_from_the_cache(tmp_path):
     write_cache(tmp_path)
     done = run(OPEN, "hf://user/old", HF_HUB_CACHE=str(tmp_path), HF_HUB_OFFLINE="1")
@@ -424,7 +425,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@legacy_files.once
+@pytest.mark.once("where a file comes from")
 def test_a_model_of_the_hub_is_downloaded(tmp_path):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -108,7 +108,7 @@ def test_its_own_graph_is_interpreted_and_agrees(name, folder):
         assert built.check.difference < 1e-6
 
 
-@legacy_files.once
+@pytest.mark.once("readers use numpy")
 @pytest.mark.parametrize(
     "name", [name for name in NAMES if name.rpartition("/")[2] not in HASHED]
 )

@@ -171,7 +171,7 @@ def test_its_own_graph_is_interpreted_and_agrees(name, folder):
     assert built.check.difference < 1e-5
 
 
-@legacy_files.once
+@pytest.mark.once("readers and the interpreter use numpy")
 @pytest.mark.parametrize("name", [*NAMES, *WITH_TABLES])
 def test_the_interpreter_computes_what_tensorflow_did(name, folder):
     case = folder / name
@@ -234,7 +234,7 @@ def test_numbers_written_as_texts_are_refused_with_what_to_do(folder):
         load_model(path, signature="predict/features")
 
 
-@legacy_files.once
+@pytest.mark.once("readers and the interpreter use numpy")
 def test_serialized_examples_are_refused_with_what_comes_after(folder):
     path = folder / "1.15.5" / "estimator_parsed" / "model"
     message = (
@@ -261,7 +261,7 @@ def sparse(meta_graph, graph):
     count.value.i = 1
 
 
-@legacy_files.once
+@pytest.mark.once("readers and the interpreter use numpy")
 def test_what_comes_after_the_other_parser_opens_and_sparse_features_do_not(
     folder, tmp_path
 ):
@@ -274,7 +274,7 @@ def test_what_comes_after_the_other_parser_opens_and_sparse_features_do_not(
         load_model(path, **opens)
 
 
-@legacy_files.once
+@pytest.mark.once("readers and the interpreter use numpy")
 def test_inspect_describes_a_signature(folder):
     found = inspect_model(folder / "1.4.1" / "dense" / "model")
     assert found.written_by == "TensorFlow 1.4.1"
@@ -375,7 +375,7 @@ REFUSED = {
 }
 
 
-@legacy_files.once
+@pytest.mark.once("readers and the interpreter use numpy")
 @pytest.mark.parametrize("change", REFUSED, ids=lambda change: change.__name__)
 def test_what_is_no_function_is_refused_by_name(change, folder, tmp_path):
     name, message = REFUSED[change]
@@ -384,7 +384,7 @@ def test_what_is_no_function_is_refused_by_name(change, folder, tmp_path):
         load_model(path)
 
 
-@legacy_files.once
+@pytest.mark.once("readers and the interpreter use numpy")
 def test_a_signature_that_is_refused_leaves_the_others(folder, tmp_path):
     def unfed(meta_graph, graph):
         node(graph, "x").name = "other"
@@ -398,7 +398,7 @@ def test_a_signature_that_is_refused_leaves_the_others(folder, tmp_path):
     assert load_model(path, signature="head").input_shape == (None, 5)
 
 
-@legacy_files.once
+@pytest.mark.once("readers and the interpreter use numpy")
 def test_the_graph_for_serving_is_taken(folder, tmp_path):
     path = tmp_path / "model"
     shutil.copytree(folder / "1.15.5" / "dense" / "model", path)
@@ -413,7 +413,7 @@ def test_the_graph_for_serving_is_taken(folder, tmp_path):
     assert load_model(path).output_shape == (None, 3)
 
 
-@legacy_files.once
+@pytest.mark.once("readers and the interpreter use numpy")
 def test_a_condition_and_a_loop_are_functions(folder):
     with readers.read(folder / "1.15.5" / "condition" / "model") as legacy:
         trace = legacy.traced.signatures["serving_default"]
@@ -430,7 +430,7 @@ def test_a_condition_and_a_loop_are_functions(folder):
     assert len(body.arguments) == len(body.outputs) == 3  # with the kernel
 
 
-@legacy_files.once
+@pytest.mark.once("readers and the interpreter use numpy")
 def test_parts_of_a_variable_are_read_together(folder):
     with readers.read(folder / "1.15.5" / "partitioned" / "model") as legacy:
         found = {w.name: w.read() for w in legacy.traced.variables.values()}

@@ -76,7 +76,7 @@ def paths(tmp_path_factory):
     return [str(p.parent if p.suffix == ".pb" else p) for p in found]
 
 
-@legacy_files.once
+@pytest.mark.once("without Keras")
 def test_a_description_is_the_same_where_importing_keras_raises(paths):
     found, wanted = described(paths, REFUSE), described(paths, "import keras")
     assert len(found) > 1900

@@ -25,6 +25,7 @@ print("opened", len(sys.argv) - 1, "on", model.optimizer.__module__)
 """
 
 
+@pytest.mark.slow("a process that opens every format")
 @pytest.mark.skipif(
     keras.backend.backend() == "tensorflow", reason="Keras itself imports TensorFlow"
 )

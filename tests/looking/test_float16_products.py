@@ -55,6 +55,7 @@ def test_the_problem_names_the_product_and_what_helps(monkeypatch):
     assert helps == (keras.backend.backend() == "tensorflow")
 
 
+@pytest.mark.slow("a suite of its own, on TensorFlow")
 @pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed"
 )

@@ -276,7 +276,7 @@ def test_a_wrong_command_line_ends_with_2(capsys):
     assert "keras-policies convert model_of_2020 model.keras" in capsys.readouterr().out
 
 
-@legacy_files.once
+@pytest.mark.once("a process of its own, or no backend at all")
 def test_the_module_is_the_command():
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "keras_policies", "inspect", MODEL],
@@ -310,7 +310,7 @@ HEAVY = {"keras", "jax", "tensorflow", "torch", "matplotlib", "sklearn"}
 H5 = str(SOURCE / "model.h5")
 
 
-@legacy_files.once
+@pytest.mark.once("a process of its own, or no backend at all")
 @pytest.mark.parametrize(
     ("arguments", "not_needed"),
     [
@@ -338,7 +338,7 @@ def unpacked_models():
     return found
 
 
-@legacy_files.once
+@pytest.mark.once("a process of its own, or no backend at all")
 def test_descriptions_made_without_keras_are_those_made_with_it():
     paths = unpacked_models()
     process, imported = run_command("inspect", "--json", *paths)
@@ -350,7 +350,7 @@ def test_descriptions_made_without_keras_are_those_made_with_it():
     assert found == json.loads(json.dumps(with_keras))
 
 
-@legacy_files.once
+@pytest.mark.once("a process of its own, or no backend at all")
 def test_a_process_that_can_choose_takes_the_lightest_backend_and_says_so(tmp_path):
     new = tmp_path / "new.keras"
     process, imported = run_command("convert", MODEL, str(new), KERAS_BACKEND="")
@@ -577,7 +577,7 @@ def test_a_folder_of_folders_asks_for_recursive(zoo, capsys):
     assert problem in capsys.readouterr().err
 
 
-@legacy_files.once
+@pytest.mark.once("a process of its own, or no backend at all")
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -10,7 +10,7 @@ import pytest
 
 import keras_policies
 
-pytestmark = legacy_files.once_for_all_keras
+pytestmark = pytest.mark.once("it reads the sources", for_all_keras=True)
 
 PACKAGE = pathlib.Path(keras_policies.__file__).parent
 SHARED = {"base", "guards"}

@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import keras
-import legacy_files
 import pytest
 
 import keras_policies
@@ -21,7 +20,7 @@ def test_the_version_is_three_numbers():
     assert re.fullmatch(r"\d+\.\d+\.\d+", keras_policies.__version__)
 
 
-@legacy_files.once
+@pytest.mark.once("a process of its own")
 def test_dir_lists_the_public_names_and_no_others():
     code = "import keras_policies; print(dir(keras_policies))"
     done = subprocess.run(
@@ -105,7 +104,7 @@ def test_importing_twice_changes_nothing():
     ).shape == (1, 2)
 
 
-@legacy_files.once
+@pytest.mark.once("a process of its own")
 def test_works_on_the_numpy_backend():
     code = (
         "import keras, keras_policies as mp, numpy as np\n"
@@ -156,7 +155,7 @@ import keras_policies
     assert "another exception" not in done.stderr
 
 
-@legacy_files.once
+@pytest.mark.once("a process of its own")
 def test_the_benchmarks_start():
     """From the root, as README runs them: `.ci/run` does so after all tests."""
     root = PACKAGE.parent

@@ -256,6 +256,7 @@ def ten_steps(jit_compile):
 HEADER = Path(sysconfig.get_path("include"), "Python.h")
 
 
+@pytest.mark.slow("torch.compile calls g++")
 @pytest.mark.skipif(
     BACKEND != "torch" or not shutil.which("g++") or not HEADER.exists(),
     reason="torch.compile calls g++, with Python's headers",

@@ -127,6 +127,7 @@ def test_mirrored_replicas_train_as_one_device(tmp_path):
     assert "merge_call" in stock["without merging"]
 
 
+@pytest.mark.slow("processes that train")
 @only_on("torch")
 def test_ddp_processes_train_as_one_device(tmp_path):
     for results in printed_by_two(tmp_path, "torch_ddp.py"):

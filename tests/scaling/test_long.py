@@ -31,6 +31,7 @@ def truth():
     return finite, scales, counts
 
 
+@pytest.mark.slow("a million steps")
 def test_a_million_steps_on_the_host(truth):
     finite, scales, counts = truth
     rule = DynamicLossScale(**RULE)
@@ -97,6 +98,7 @@ def resident():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
+@pytest.mark.slow("2,000 steps")
 def test_two_thousand_steps_with_an_overflow_every_fifty_need_no_more_memory():
     x = np.ones((2000, 8), "float32")
     x[49::50] = np.inf

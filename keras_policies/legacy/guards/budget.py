@@ -98,7 +98,7 @@ def spend(count: float, itemsize: int = 4, computed: float = 0) -> None:
         )
     if remaining < math.inf:
         _left.set(remaining - size)
-    work(max(count, computed) * NUMBER)
+    work(max(computed, count) * NUMBER)  # in this order, NaN is the larger one
 
 
 def check_rank(shape: Sequence[int | None]) -> None:

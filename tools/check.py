@@ -1,0 +1,56 @@
+"""Check the package on one backend: lint, types, and the tests that are not slow.
+
+    python tools/check.py
+
+README's second command. The backend is torch, which compiles nothing, unless
+`KERAS_BACKEND` names another. `tools/all_backends.py` runs the other tests, too.
+"""
+
+import os
+import subprocess
+import sys
+
+# The check of a user who is strict about their own code: without our settings.
+STRICT = (
+    "--strict",
+    "--config-file=",
+    "--ignore-missing-imports",
+    "--follow-imports=silent",
+)
+
+
+def run(*command, **env):
+    """Run a module of Python; return whether it ended well."""
+    print("$", *(f"{k}={v}" for k, v in env.items()), *command, flush=True)
+    done = subprocess.run([sys.executable, "-m", *command], env={**os.environ, **env})
+    return done.returncode == 0
+
+
+def tests(backend, *options, **env):
+    """Run the tests on a backend, on all cores; return whether they passed."""
+    # Neighbours run in one process, so that what a module sets up is set up once.
+    on_all_cores = "-n", "auto", "--dist", "worksteal"
+    return run("pytest", "-q", *on_all_cores, *options, KERAS_BACKEND=backend, **env)
+
+
+def check():
+    """Return `{what was checked: whether it passed}`."""
+    backend = os.environ.get("KERAS_BACKEND", "torch")
+    return {
+        "ruff check": run("ruff", "check", "."),
+        "ruff format": run("ruff", "format", "--check", "."),
+        "mypy": run("mypy"),
+        "public types": run("mypy", *STRICT, "tests/package/typed_use.py"),
+        backend: tests(backend, "-m", "not slow"),
+    }
+
+
+def report(results):
+    """Print `{what was checked: whether it passed}`; exit with 1 if one did not."""
+    for name, passed in results.items():
+        print(f"{name:12} {'PASS' if passed else 'FAIL'}")
+    sys.exit(not all(results.values()))
+
+
+if __name__ == "__main__":
+    report(check())

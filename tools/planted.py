@@ -1,0 +1,340 @@
+"""Plant faults in a copy of the package, one at a time, and print which tests fail.
+
+    KERAS_BACKEND=torch python tools/planted.py [--only WORDS] [--first] [--slow]
+
+A suite is worth what it catches. Each fault is a change of a line or two that a person
+could make; most of them raise nothing and compute something else. The tests that are
+likely to notice are run first; if they pass, all tests that `tools/check.py` runs.
+`--first` stops at the first test that fails, `--slow` also runs tests marked `slow`,
+`--only WORDS` takes the faults whose names contain WORDS. The exit status is 1 if a
+fault is not caught. A fault whose text is not found exactly once stops the program
+before anything is run: the package has changed, and the fault with it.
+"""
+
+import argparse
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SHOWN = 3  # names of tests for each fault
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """A change of the package that a test should notice.
+
+    Args:
+        name: str, what is wrong then.
+        path: str, the file in `keras_policies/`.
+        old: str, a text that is in the file exactly once.
+        new: str, what takes its place.
+        likely: str, files and folders in `tests/` that are run first.
+    """
+
+    name: str
+    path: str
+    old: str
+    new: str
+    likely: str
+
+
+FAULTS = (
+    Fault(
+        "a period off by one",
+        "loss_scaling/loss_scale.py",
+        "full = counted >= self.increment_period",
+        "full = counted > self.increment_period",
+        "scaling/test_loss_scale.py",
+    ),
+    Fault(
+        "the scale grown to infinity",
+        "loss_scaling/loss_scale.py",
+        "ops.where(ops.isfinite(grown), ops.minimum(grown, self.maximum), scale)",
+        "grown",
+        "scaling/test_loss_scale.py",
+    ),
+    Fault(
+        "gradients not cast",
+        "loss_scaling/gradients.py",
+        "else ops.cast(grad, dtype)",
+        "else grad",
+        "scaling/test_optimizer.py scaling/test_oracle.py scaling/test_no_trace.py",
+    ),
+    Fault(
+        "an integer policy that casts",
+        "policies/policy.py",
+        "return super().convert_input(x, autocast and casts, dtype)",
+        "return super().convert_input(x, autocast, dtype)",
+        "policies/test_policy.py policies/test_infer.py",
+    ),
+    Fault(
+        "infer of integers",
+        "policies/deferred.py",
+        "            dtype = keras.config.floatx()\n    resolve(layer, dtype)",
+        "            pass\n    resolve(layer, dtype)",
+        "policies/test_infer.py",
+    ),
+    Fault(
+        "mask `or` for `and` in Concatenate",
+        "legacy/build/masks.py",
+        "return functools.reduce(ops.logical_and, masks)",
+        "return functools.reduce(ops.logical_or, masks)",
+        "legacy/test_masks.py",
+    ),
+    Fault(
+        "MultiHeadAttention's release for masks",
+        "legacy/build/masks.py",
+        '"MultiHeadAttention": (2, 10),',
+        '"MultiHeadAttention": (2, 4),',
+        "legacy/test_masks.py",
+    ),
+    Fault(
+        "`time_major=True` accepted",
+        "legacy/plan/arguments.py",
+        '"time_major": (False,),',
+        '"time_major": (False, True),',
+        "legacy/test_layer_rows.py legacy/test_layers.py",
+    ),
+    Fault(
+        "the axis of bincount",
+        "legacy/ops/math_reductions.py",
+        "return ops.sum(counts, axis=-2)",
+        "return ops.sum(counts, axis=0)",
+        "legacy/test_nodes.py legacy/test_ops.py",
+    ),
+    Fault(
+        "the minimum of an empty segment of integers",
+        "legacy/ops/math_reductions.py",
+        "turn = -1 if is_integer_dtype(dtype_of(data)) else 0",
+        "turn = 0",
+        "legacy/test_nodes.py",
+    ),
+    Fault(
+        "a bound of the interpreter",
+        "legacy/programs/reference.py",
+        "np.all((indices >= 0) & (indices < np.array(lengths)))",
+        "np.all((indices >= 0) & (indices <= np.array(lengths)))",
+        "legacy/test_checking.py legacy/test_lost_faults.py",
+    ),
+    Fault(
+        "a `.grad` of torch that overlaps",
+        "backends/torch.py",
+        "any(start + size > following for (start, size), (following, _) in pairs)",
+        "any(start > following for (start, size), (following, _) in pairs)",
+        "scaling/test_backends.py",
+    ),
+    Fault(
+        "a checksum of a checkpoint not compared",
+        "legacy/readers/checkpoint/checkpoint.py",
+        "if sorted_table.mask(crc) != entry.crc32c:",
+        "if not entry.key:",
+        "legacy/test_checkpoint.py hostile/test_hostile.py",
+    ),
+    Fault(
+        "a budget that takes NaN or negative charges",
+        "legacy/guards/budget.py",
+        "if not 0 <= cost <= remaining:",
+        "if cost > remaining:",
+        "hostile/test_hostile.py",
+    ),
+    Fault(
+        "a bias paired by `trainable`",
+        "legacy/plan/reconstruction/weight_layers.py",
+        "candidate = read.shape, read.is_cast, read.variable in trainable",
+        "candidate = read.shape, read.is_cast, expected[2]",
+        "legacy/test_rules.py",
+    ),
+    # The issue named those above; for these, no test was looked for beforehand.
+    Fault(
+        "a fixed scale that skips steps",
+        "loss_scaling/loss_scale.py",
+        "    skips_nonfinite = False\n",
+        "    skips_nonfinite = True\n",
+        "scaling/test_loss_scale.py scaling/test_optimizer.py",
+    ),
+    Fault(
+        "policies equal but for their loss scales",
+        "policies/policy.py",
+        "((type(p), p.name, p.loss_scale) for p in (self, other))",
+        "((type(p), p.name) for p in (self, other))",
+        "policies/test_policy.py",
+    ),
+    Fault(
+        "averages of weights written before any step",
+        "loss_scaling/optimizer.py",
+        "is not None and int(self.applied_steps):",
+        "is not None:",
+        "scaling/test_optimizer.py scaling/test_compile.py",
+    ),
+    Fault(
+        "a limit that does not add up",
+        "legacy/guards/budget.py",
+        "        self._left -= count\n",
+        "        del count\n",
+        "hostile/test_hostile.py legacy/test_lost.py",
+    ),
+    Fault(
+        "an array's size that is NaN",
+        "legacy/guards/budget.py",
+        "if not 0 <= size < math.inf:  # NaN is neither",
+        "if size == math.inf:",
+        "hostile/test_hostile.py",
+    ),
+    Fault(
+        "a key twice in a table of a checkpoint",
+        "legacy/readers/checkpoint/sorted_table.py",
+        "if last is not None and key <= last:",
+        "if last is not None and key < last:",
+        "legacy/test_checkpoint.py",
+    ),
+    Fault(
+        "no slot of amsgrad in Keras 2.3",
+        "legacy/readers/slots.py",
+        'kinds += ("vhat",)',
+        "kinds += ()",
+        "legacy/test_keras_2.py",
+    ),
+    Fault(
+        "the rate of stochastic depth turned round",
+        "legacy/programs/idioms.py",
+        "return _dropout_node(node, x, 1 - keep, uniform, nodes)",
+        "return _dropout_node(node, x, keep, uniform, nodes)",
+        "legacy/test_lost_training.py",
+    ),
+    Fault(
+        "the zeros around a dilated convolution",
+        "legacy/plan/reconstruction/layer_rules.py",
+        "same = [rate * (size - 1) // 2 for",
+        "same = [rate * size // 2 for",
+        "legacy/test_suite.py legacy/test_rules.py",
+    ),
+    Fault(
+        "a swish that ignores beta",
+        "legacy/ops/nn.py",
+        "    if beta == 1:\n",
+        "    if beta:\n",
+        "legacy/test_nodes.py legacy/test_ops.py",
+    ),
+    Fault(
+        "a number on a boundary in another bucket",
+        "legacy/ops/math_reductions.py",
+        "ops.cast(ops.greater_equal(number, boundaries), ",
+        "ops.cast(ops.greater(number, boundaries), ",
+        "legacy/test_nodes.py legacy/test_ops.py",
+    ),
+    Fault(
+        "division in Python 2 of an integer by a float",
+        "legacy/bytecode/python_ops.py",
+        '"//" if _is_integer(x) and _is_integer(y) else "/"',
+        '"//" if _is_integer(x) or _is_integer(y) else "/"',
+        "legacy/test_lambdas.py",
+    ),
+    Fault(
+        "the lower bound of a quotient",
+        "legacy/values/dims.py",
+        "        return 0 if low >= 0 else low\n",
+        "        return low\n",
+        "legacy/test_dims.py",
+    ),
+    Fault(
+        "zeros at padding in Bidirectional of TensorFlow 2.0",
+        "legacy/build/masks.py",
+        "ZEROS_AT_PADDING = 2, 1 ",
+        "ZEROS_AT_PADDING = 2, 0 ",
+        "legacy/test_masks.py legacy/test_keras_2.py",
+    ),
+    Fault(
+        "a mask of ones that chooses nothing",
+        "legacy/build/masks.py",
+        "ops.logical_or(ops.greater(most, least), ops.equal(most, 1))",
+        "ops.greater(most, least)",
+        "legacy/test_masks.py legacy/test_lost.py",
+    ),
+)
+
+
+def check_anchors(faults):
+    """Exit, with their names, if some faults do not fit the package."""
+    wrong = []
+    for fault in faults:
+        count = (
+            (ROOT / "keras_policies" / fault.path).read_text("utf8").count(fault.old)
+        )
+        if count != 1:
+            wrong.append(f"{fault.name}: its text is in {fault.path} {count} times")
+        wrong += [
+            f"{fault.name}: there is no tests/{path}"
+            for path in fault.likely.split()
+            if not (ROOT / "tests" / path).exists()
+        ]
+    if wrong:
+        raise SystemExit("\n".join(wrong))
+
+
+def copied(folder):
+    """Copy the files of the repository to a folder, and return it."""
+    listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def failing(folder, paths, arguments):
+    """Run some tests of a copy, and return the names of those that fail."""
+    options = ["-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
+    options += ["-x"] * arguments.first + ["-m", "not slow"] * (not arguments.slow)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *paths],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    names = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    if done.returncode not in (0, 1) and not names:
+        raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
+    return names
+
+
+def caught_by(fault, folder, arguments):
+    """Return the names of the tests that fail with a fault in the copy."""
+    path = folder / "keras_policies" / fault.path
+    text = path.read_text("utf8")
+    path.write_text(text.replace(fault.old, fault.new), "utf8")
+    try:
+        likely = [f"tests/{each}" for each in fault.likely.split()]
+        return failing(folder, likely, arguments) or failing(folder, (), arguments)
+    finally:
+        path.write_text(text, "utf8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", help="faults whose names contain this")
+    parser.add_argument("--first", action="store_true", help="stop at the first test")
+    parser.add_argument("--slow", action="store_true", help="run slow tests as well")
+    arguments = parser.parse_args()
+    check_anchors(FAULTS)
+    missed = []
+    with tempfile.TemporaryDirectory() as folder:
+        copy = copied(pathlib.Path(folder))
+        for fault in (fault for fault in FAULTS if arguments.only in fault.name):
+            tests = caught_by(fault, copy, arguments)
+            rest = f" and {len(tests) - SHOWN} more" if len(tests) > SHOWN else ""
+            told = ", ".join(tests[:SHOWN]) + rest if tests else "NOT CAUGHT"
+            print(f"{fault.name}: {told}", flush=True)
+            missed += [] if tests else [fault.name]
+    print(f"{len(missed)} not caught", *missed, sep="\n  ")
+    sys.exit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()
