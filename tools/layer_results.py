@@ -1,4 +1,4 @@
-"""Write the table of every layer class into tests/README.md.
+"""Write the table of every layer class into docs/tested.md.
 
     python tools/layer_results.py OUTDIR
 
@@ -17,7 +17,7 @@ import sys
 import _helpers  # noqa: F401 - finds them
 import readme_table
 
-README = pathlib.Path(__file__).parents[1] / "tests" / "README.md"
+PAGE = pathlib.Path(__file__).parents[1] / "docs" / "tested.md"
 FORMS = {"saved_model": "SavedModel", "model.h5": "H5", "model.keras": ".keras"}
 BACKENDS = "jax", "tensorflow"
 
@@ -91,9 +91,9 @@ def table(results):
 
 
 def main(outdir):
-    """Write the table between its marks in tests/README.md."""
+    """Write the table between its marks in docs/tested.md."""
     lines = list(table(list(_results(outdir))))
-    readme_table.write(README, "python tools/layer_results.py", lines)
+    readme_table.write(PAGE, "python tools/layer_results.py", lines)
     print("\n".join(line for line in lines if "UNEXPLAINED" in line) or "all explained")
 
 

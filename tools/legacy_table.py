@@ -2,7 +2,7 @@
 
     python tools/legacy_table.py [CORPUS ...]
 
-Without CORPUS, it takes the one in tests/data/legacy. The table is in tests/README.md.
+Without CORPUS, it takes the one in tests/data/legacy. The table is in docs/tested.md.
 """
 
 import json
@@ -16,7 +16,7 @@ import readme_table
 from all_backends import BACKENDS
 
 TESTS = Path(__file__).parents[1] / "tests"
-README = TESTS / "README.md"
+PAGE = TESTS.parent / "docs" / "tested.md"
 
 
 def check(path):
@@ -111,7 +111,7 @@ def main(corpora):
     corpora = corpora or [str(TESTS / "data" / "legacy" / "corpus")]
     results = {backend: _run(backend, corpora) for backend in BACKENDS}
     lines = table(results)
-    readme_table.write(README, "python tools/legacy_table.py", lines)
+    readme_table.write(PAGE, "python tools/legacy_table.py", lines)
     print(lines[0])
 
 

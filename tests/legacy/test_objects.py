@@ -11,7 +11,7 @@ from keras_policies import LegacyModelError
 
 ARCHIVE = legacy_files.FOLDER / "objects.tar.xz"
 RELEASES = "2.4.4", "2.15.1"
-pytestmark = legacy_files.once
+pytestmark = pytest.mark.once("readers use numpy")
 
 
 def generator(units=8):

@@ -121,7 +121,7 @@ def test_mirrored_replicas_train_as_one_device(tmp_path):
     two = "Model.fit", "loop", "eager loop", "legacy loop", "loop without merging"
     two = *two, "loop that compiles each replica"
     check(results, {way: {2} for way in two} | {"Model.fit on one replica, XLA": {1}})
-    # If one of these changes, look, and mend what tests/README.md says of it.
+    # If one of these changes, look, and mend what docs/tested.md says of it.
     assert stock["overflow on the second replica"] == -np.inf
     assert "located in device" in stock["XLA on two devices"]
     assert "merge_call" in stock["without merging"]
