@@ -23,6 +23,7 @@ from keras_policies.legacy.plan import (
     report,
 )
 from keras_policies.legacy.plan.classes import KerasClass
+from keras_policies.legacy.plan.rebuilder import Rebuilder
 from keras_policies.legacy.plan.report import (
     Converted,
     Converting,
@@ -42,24 +43,30 @@ INNER_MODULES = {
 SHORT_NAMES = "normal", "one", "uniform", "zero"  # of initializers, in Keras 3, too
 
 
-def keras_model(written: Config, options: Options) -> tuple[Config, Report]:
+def keras_model(
+    written: Config, options: Options, rebuilder: Rebuilder | None = None
+) -> tuple[Config, Report]:
     """Return the config, or raise LegacyModelError if a layer cannot be converted."""
     budget.runs(written)
-    number = None if options.reconstructor is None else 0
-    converting = _converted_layer(written, options, number, is_root=True)
+    number = None if rebuilder is None else 0
+    converting = _converted_layer(written, options, rebuilder, number, is_root=True)
     converted, reported = report.collected(converting)
     budget.runs(converted)
     return converted, reported
 
 
 def traced_layer(
-    written: Config, options: Options, number: int | None, prefix: str
+    written: Config,
+    options: Options,
+    rebuilder: Rebuilder,
+    number: int | None,
+    prefix: str,
 ) -> tuple[Config, Report] | None:
     """Return the config of a layer inside a rebuilt one, None if there is none.
 
     `number` is that of the traced layer; None if the layer was found in a function.
     """
-    converting = _converted_layer(written, options, number, prefix)
+    converting = _converted_layer(written, options, rebuilder, number, prefix)
     converted, reported = report.collected(converting)
     return None if reported.is_lacking and number is not None else (converted, reported)
 
@@ -67,6 +74,7 @@ def traced_layer(
 def _converted_layer(
     written: Any,
     options: Options,
+    rebuilder: Rebuilder | None,
     number: int | None,
     prefix: str = "",
     is_root: bool = False,
@@ -77,19 +85,18 @@ def _converted_layer(
     `number` is that of the traced layer, if any. `called` is what the layer is called
     on, None if that is not known.
     """
-    reconstructor = options.reconstructor
-    if reconstructor is None or number is None:
+    if rebuilder is None or number is None:
         return (yield from _keras_layer(written, options, prefix, is_root))
     path = "" if is_root else budget.layer_path(prefix, configs.name_of(written))
     is_replaced = is_root and (options.by_function or options.signature is not None)
     is_custom = classes.is_registered(written)
-    options = reconstructor.with_vocabulary(options, number, path)
+    options = rebuilder.with_vocabulary(options, number, path)
     problem: LegacyModelError | None = None
     converted: Config = {}
     reported = Report()
     try:
         if not is_replaced:
-            layer = _keras_layer(written, options, prefix, is_root, number)
+            layer = _keras_layer(written, options, prefix, is_root, rebuilder, number)
             converted, reported = report.collected(layer)
     except LimitError:
         raise
@@ -99,9 +106,7 @@ def _converted_layer(
     if problem or is_replaced or reported.is_lacking or not has_config:
         # A list of layers makes a better error message than the model's function.
         is_listed = configs.is_graph(written) and not (is_custom or is_replaced)
-        rebuild = (
-            reconstructor.try_reconstruct if is_listed else reconstructor.reconstruct
-        )
+        rebuild = rebuilder.try_reconstruct if is_listed else rebuilder.reconstruct
         rebuilt = rebuild(written, number, path, called)
         if rebuilt is not None:
             converted, reported = rebuilt
@@ -116,6 +121,7 @@ def _keras_layer(
     options: Options,
     prefix: str = "",
     is_root: bool = False,
+    rebuilder: Rebuilder | None = None,
     number: int | None = None,
 ) -> Converted:
     """Return the Keras 3 config of a legacy layer or model.
@@ -133,10 +139,12 @@ def _keras_layer(
     with located(layer=None if is_root else path):
         if configs.is_graph(written):
             below = "" if is_root else f"{path}/"
-            model = _model(class_name, config, options, path, below, number)
-            return (yield from model)
-        if options.reconstructor is not None and number is not None:
-            yield Report(elsewhere=options.reconstructor.variables(number))
+            converting = _model(
+                class_name, config, options, path, below, rebuilder, number
+            )
+            return (yield from converting)
+        if rebuilder is not None and number is not None:
+            yield Report(elsewhere=rebuilder.variables(number))
         if is_op(class_name):
             if not op_layers.is_known(class_name, config):
                 op = op_layers.name_of_op(class_name, config)
@@ -161,6 +169,7 @@ def _model(
     options: Options,
     path: str,
     below: str,
+    rebuilder: Rebuilder | None,
     number: int | None,
 ) -> Converted:
     """Return the config of a Sequential or Functional model, or a subclass of one."""
@@ -169,29 +178,32 @@ def _model(
         yield Report(models=(path,))
     numbers: list[int | None] = [None] * len(config["layers"])
     called_on: Shapes = []
-    reconstructor = options.reconstructor
-    if reconstructor is not None and number is not None:
-        numbers = reconstructor.inner(number, config["layers"])
-        called_on = reconstructor.called_on(number)
-        named = [*map(reconstructor.with_name, config["layers"], numbers)]
+    if rebuilder is not None and number is not None:
+        numbers = rebuilder.inner(number, config["layers"])
+        called_on = rebuilder.called_on(number)
+        named = [*map(rebuilder.with_name, config["layers"], numbers)]
         config = {**config, "layers": named}
     if config.get("trainable") is False:
         config = {**config, "layers": [*map(_frozen, config["layers"])]}
     is_functional = "input_layers" in config
     loss_only = graph.only_for_losses(config) if is_functional else ()
-    arguments = graph.arguments(config)
-    for layer, child, called in zip(config["layers"], numbers, arguments, strict=True):
+    called_with = graph.arguments(config)
+    for layer, child, called in zip(
+        config["layers"], numbers, called_with, strict=True
+    ):
         child_name = configs.name_of(layer) if loss_only else None
         if child_name in loss_only and layer["class_name"] not in graph.ADDED:
             yield Report(loss_only=(f"{below}{child_name}",))
             layers.append({})
         else:
-            converting = _converted_layer(layer, options, child, below, called=called)
+            converting = _converted_layer(
+                layer, options, rebuilder, child, below, called=called
+            )
             layers.append((yield from converting))
     is_lost = class_name not in classes.GRAPHS and not classes.registered_name(
         class_name
     )
-    if reconstructor is not None and number is not None and is_functional and is_lost:
+    if rebuilder is not None and number is not None and is_functional and is_lost:
         entry = Reconstruction(class_name, ())
         yield Report(reconstructions={path if below else "": entry})
         class_name = "Functional"

@@ -181,8 +181,8 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
             f"there is no signature {options.signature!r} in it; there are "
             f"{sorted(traced.signatures)}."
         )
-    options = Reconstructor(legacy, options, layers.traced_layer).options
-    config, report = layers.keras_model(_with_sizes(legacy), options)
+    rebuilder = Reconstructor(legacy, options, layers.traced_layer)
+    config, report = layers.keras_model(_with_sizes(legacy), options, rebuilder)
     if not report.reconstructions:
         _written(legacy)  # raises where nothing says of which layers it consists
     return config, report

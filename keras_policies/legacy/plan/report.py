@@ -9,7 +9,7 @@ another one holds:
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import hints
@@ -18,9 +18,6 @@ from keras_policies.legacy.base.errors import FilePath, LegacyModelError
 from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import policies
-
-if TYPE_CHECKING:
-    from keras_policies.legacy.plan.reconstruction.reconstructor import Reconstructor
 
 LOOPS, LIST, AS_TEXT = {"StatelessWhile", "While"}, "TensorList", "AsString"
 Result = TypeVar("Result")
@@ -39,8 +36,6 @@ class Options:
     # Whether a look-up of texts by numbers gives texts; otherwise it gives the numbers.
     keeps_texts: bool = True
     signature: str | None = None  # the function that the model itself becomes
-    # Rebuilds layers whose classes are missing from their traced functions.
-    reconstructor: "Reconstructor | None" = None
     # Classes that are not Keras's in this file, though their names are.
     namesakes: frozenset[str] = frozenset()
     by_function: bool = False  # whether the model becomes its function, not its config

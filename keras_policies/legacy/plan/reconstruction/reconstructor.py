@@ -17,6 +17,7 @@ from keras_policies.legacy.base.traced_functions import ConcreteFunction, Traced
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.plan.graph import Arguments
+from keras_policies.legacy.plan.rebuilder import Rebuilder
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
     in_training,
@@ -37,8 +38,9 @@ FUNCTIONAL = "Functional"
 OF_ONE_OP = "Conv1D", "Conv2D", "Conv2DTranspose", "Dense", "EinsumDense", "Embedding"
 Converted = tuple[Config, Report]
 # Returns the config of a layer; None if its class is missing and it cannot be rebuilt.
-# It is given the options, the layer's number, and the path of the model around it.
-Convert = Callable[[Config, Options, int | None, str], Converted | None]
+# It is given the options, the rebuilder, the layer's number, and the path of the model
+# around it.
+Convert = Callable[[Config, Options, Rebuilder, int | None, str], Converted | None]
 
 
 class Reconstructor:
@@ -46,7 +48,7 @@ class Reconstructor:
 
     Args:
         legacy: a file with `traced` functions.
-        options: of the conversion. `self.options` are the same, with this in them.
+        options: of the conversion.
         convert: converts any layer.
     """
 
@@ -54,7 +56,7 @@ class Reconstructor:
         traced = legacy.traced
         if traced is None:
             raise ValueError("a file without traced functions")
-        self.options = dataclasses.replace(options, reconstructor=self)
+        self._options = options
         self._convert = convert
         self._frozen = Frozen(traced)
         self.traced = dataclasses.replace(traced, variables=self._frozen.variables)
@@ -133,9 +135,9 @@ class Reconstructor:
             return None
         layer = self.traced.layers[number]
         traces = concrete_functions.for_inference(layer.traces, called)
-        if self.options.signature is not None and not path:
+        if self._options.signature is not None and not path:
             layer = dataclasses.replace(layer, traces_with_losses=())
-            traces = [self.traced.signatures[self.options.signature]]
+            traces = [self.traced.signatures[self._options.signature]]
         if not traces:
             return None
         if path and concrete_functions.is_complex(traces[0]):
@@ -318,7 +320,9 @@ class Reconstructor:
             layer = self.traced.layers[number]
             config = {**layer.config, "name": name} if layer.has_config else None
             written = {"class_name": layer.class_name, "name": name, "config": config}
-            self._converted[key] = self._convert(written, self.options, number, prefix)
+            self._converted[key] = self._convert(
+                written, self._options, self, number, prefix
+            )
         return self._converted[key]
 
     def _convert_spec(self, spec: ir.LayerSpec, prefix: str, name: str) -> Converted:
@@ -327,13 +331,13 @@ class Reconstructor:
             converted = self._convert_traced(spec.number, prefix, name)
         else:
             options = dataclasses.replace(
-                self.options,
+                self._options,
                 vocabularies={prefix + name: Vocabulary()},  # it is in the config
                 namesakes=frozenset(),  # a rule says that it is Keras's own
             )
             config = {**spec.config, "name": name}
             written = {"class_name": spec.class_name, "name": name, "config": config}
-            converted = self._convert(written, options, None, prefix)
+            converted = self._convert(written, options, self, None, prefix)
         if converted is None:
             raise LegacyModelError(f"the layer {name!r} in it cannot be rebuilt.")
         variables = tuple(number for _, number, _ in spec.weights)
