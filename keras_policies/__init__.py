@@ -31,19 +31,16 @@ if _typing.TYPE_CHECKING:
     from keras_policies.diagnostics.summary import summary
     from keras_policies.legacy.base.errors import LegacyModelError
     from keras_policies.legacy.conversion import Converted, convert_model
-    from keras_policies.legacy.inspection import (
-        LayerDescription,
-        ModelDescription,
-        inspect_model,
-    )
+    from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
+    from keras_policies.legacy.inspection import inspect_model
     from keras_policies.legacy.loading import load_model, load_weights
 
 # Imported when first used: training needs neither readers nor tables.
 _LATER = {
     "Converted": "legacy.conversion",
-    "LayerDescription": "legacy.inspection",
+    "LayerDescription": "legacy.descriptions",
     "LegacyModelError": "legacy.base.errors",
-    "ModelDescription": "legacy.inspection",
+    "ModelDescription": "legacy.descriptions",
     "convert_model": "legacy.conversion",
     "inspect_model": "legacy.inspection",
     "load_model": "legacy.loading",

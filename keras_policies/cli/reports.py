@@ -1,24 +1,20 @@
 """What the command line prints of descriptions and conversions: lines and tables."""
 
 import collections
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import rich.box
-from rich.console import RenderableType
 from rich.table import Table
 
 from keras_policies._common import terminal
 from keras_policies._common.terminal import escape
 from keras_policies._common.text import printable
 from keras_policies.cli import folders, tasks
-from keras_policies.loss_scaling.loss_scale import in_short
+from keras_policies.legacy import descriptions
 
 if TYPE_CHECKING:
-    from keras_policies.cli.tasks import Outcome
     from keras_policies.legacy.conversion import Converted
-    from keras_policies.legacy.inspection import ModelDescription
 
 # Widths in characters. In a pipe without COLUMNS, paths are never cut.
 UNLIMITED, LEAST = 10_000, 12
@@ -42,32 +38,10 @@ def print_lines(lines: Iterable[str]) -> None:
         console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
-def print_description(description: "ModelDescription") -> None:
+def print_description(description: descriptions.ModelDescription) -> None:
     """Print lines about a model, and a table of its layers."""
-    print_lines(summary(description))
-    terminal.console().print(_layers(description))
-
-
-def description_text(description: "ModelDescription") -> str:
-    """Return what `print_description` prints, as wide as the screen."""
-    text = io.StringIO()
-    width = terminal.console().width
-    plain = terminal.console(width, file=text, force_jupyter=False)
-    plain.print(_layers(description))
-    return "\n".join([*summary(description), text.getvalue().rstrip("\n")])
-
-
-def description_html(description: "ModelDescription") -> str:
-    """Return the same for a notebook: its names are escaped, not its own."""
-    from html import escape
-
-    def row(cells: Iterable[str], tag: str) -> str:
-        tags = (f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
-        return f"<tr>{''.join(tags)}</tr>"
-
-    lines = "<br>".join(map(escape, summary(description)))
-    rows = [row(LAYER_HEADINGS, "th"), *(row(c, "td") for c in layer_rows(description))]
-    return f"<p>{lines}</p><table>{''.join(rows)}</table>"
+    print_lines(descriptions.summary(description))
+    terminal.console().print(descriptions.layer_table(description))
 
 
 def print_conversion(converted: "Converted", verified_by: str | None) -> None:
@@ -79,10 +53,10 @@ def print_conversion(converted: "Converted", verified_by: str | None) -> None:
             f"{converted.allowed_difference:.3g}, from {verified_by}"
         )
     lines += [converted.check, f"written: {converted.destination}"]
-    print_lines((*summary(converted.source), *lines))
+    print_lines((*descriptions.summary(converted.source), *lines))
 
 
-def print_outcomes(outcomes: Sequence["Outcome"], columns: Sequence[str]) -> None:
+def print_outcomes(outcomes: Sequence[tasks.Outcome], columns: Sequence[str]) -> None:
     """Print a table with a line for each file, and below it what was left out.
 
     Args:
@@ -100,7 +74,7 @@ def print_outcomes(outcomes: Sequence["Outcome"], columns: Sequence[str]) -> Non
     print_lines(line for outcome in outcomes for line in _notes(outcome))
 
 
-def _cell(outcome: "Outcome", column: str) -> str:
+def _cell(outcome: tasks.Outcome, column: str) -> str:
     value = outcome.details[column]
     if value is None:
         return "-" if column == "policy" and outcome.error is None else ""
@@ -111,14 +85,14 @@ def _cell(outcome: "Outcome", column: str) -> str:
     return str(value).replace("TensorFlow ", "TF ")
 
 
-def _result(outcome: "Outcome") -> str:
+def _result(outcome: tasks.Outcome) -> str:
     not_converted = len(outcome.details.get("left_out") or ())
     return STATUSES[outcome.status][0] + (
         f", {not_converted} left out" if not_converted else ""
     )
 
 
-def _notes(outcome: "Outcome") -> Iterator[str]:
+def _notes(outcome: tasks.Outcome) -> Iterator[str]:
     """Yield the lines below the table that belong to a row."""
     details = outcome.details
     if details.get("missing"):
@@ -129,7 +103,7 @@ def _notes(outcome: "Outcome") -> Iterator[str]:
         yield f"{outcome.path}: left out: {reason}"
 
 
-def total(outcomes: Sequence["Outcome"]) -> str:
+def total(outcomes: Sequence[tasks.Outcome]) -> str:
     """Return how many files ended how, in one line.
 
     Example:
@@ -183,60 +157,3 @@ def _cut(text: str, width: int) -> str:
         return text
     head = (width - 1) * 2 // 5
     return f"{text[:head]}…{text[head + 1 - width :]}"
-
-
-LAYER_HEADINGS = "layer", "class", "policy", "dtypes", "parameters", "becomes"
-
-
-def layer_rows(description: "ModelDescription") -> Iterator[tuple[str, ...]]:
-    """Yield the cells of each layer in the table of a model."""
-    for layer in description.layers:
-        dtypes = dict.fromkeys((layer.compute_dtype, layer.variable_dtype))
-        yield (
-            layer.path,
-            layer.class_name,
-            layer.policy or "-",
-            ", ".join(dtype or "-" for dtype in dtypes),
-            f"{layer.parameters:,}",
-            layer.becomes or "missing",
-        )
-
-
-def _layers(description: "ModelDescription") -> RenderableType:
-    """Return a table of the layers."""
-    if not description.layers:
-        return "subclassed: its layers come from your code"
-    table = Table(title=escape(f"{description.class_name} {description.name!r}"))
-    for heading in LAYER_HEADINGS:
-        justify = "right" if heading in NUMBERS else "left"
-        table.add_column(heading, justify=justify, overflow="fold")
-    for row in layer_rows(description):
-        table.add_row(*map(escape, row))
-    return table
-
-
-def summary(description: "ModelDescription") -> Iterator[str]:
-    """Yield lines about the model as a whole."""
-    yield f"{description.path}: {description.format}, {description.written_by}"
-    if not description.records_policies:
-        yield "policy: not recorded: this release wrote only the dtypes of variables"
-    else:
-        policy = description.policy or "none recorded"
-        becomes = description.becomes_policy or "the global one"
-        yield f"policy: {policy}, becomes {becomes}"
-    if description.optimizer is None:
-        yield "optimizer: none in the file"
-    elif not description.iterations and not description.slots:
-        yield f"optimizer: {description.optimizer}, not trained, or without its state"
-    else:
-        yield (
-            f"optimizer: {description.optimizer}, {description.slots} slots, "
-            f"{description.iterations} iterations"
-        )
-    if description.loss_scale is not None:
-        kept = "kept" if description.keeps_loss_scale else "the policy's: dropped"
-        yield f"loss scale: {in_short(description.loss_scale)} ({kept})"
-    yield f"parameters: {description.parameters:,}"
-    if description.missing:
-        yield f"missing: {', '.join(description.missing)} (pass --custom-objects)"
-    yield from (f"note: {note}" for note in description.notes)

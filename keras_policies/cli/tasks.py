@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from keras_policies._common.types import Config, CustomObjects
-from keras_policies.legacy import atomic_file, inspection
+from keras_policies.legacy import atomic_file, descriptions, inspection
 from keras_policies.legacy.base.errors import Keras3ModelError, LegacyModelError
 from keras_policies.legacy.readers import readers
 
@@ -102,7 +102,7 @@ class Inspection(Task):
     """A file to describe."""
 
     path: str
-    KEYS = _names(inspection.ModelDescription)
+    KEYS = _names(descriptions.ModelDescription)
 
     def _run(self) -> tuple[str, Config]:
         description = inspection.inspect_model(self.path)

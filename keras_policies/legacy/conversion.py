@@ -14,6 +14,7 @@ from keras_policies.legacy.build import explanations, made_in_code
 from keras_policies.legacy.build.build import Built
 from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.own_classes import is_stock
+from keras_policies.legacy.descriptions import ModelDescription
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
 
@@ -42,7 +43,7 @@ class Converted:
     """
 
     destination: str
-    source: inspection.ModelDescription
+    source: ModelDescription
     left_out: tuple[str, ...]
     largest_difference: float | None
     allowed_difference: float | None = None

@@ -1,6 +1,5 @@
 """`inspect_model`: describes a legacy file without building anything from it."""
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,123 +8,14 @@ from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.configs import LOOKUPS, policy_name
 from keras_policies.legacy.base.errors import corrupt
 from keras_policies.legacy.base.model import is_unknown
+from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
 from keras_policies.legacy.plan import classes, layers, plan, policies, training
 from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers import readers, sources
-from keras_policies.loss_scaling.loss_scale import LossScale
 
 REBUILT = "rebuilt from its traced function"  # what a layer becomes
 # Layers that Keras 3 cannot make where TensorFlow is not installed.
 NEED_TENSORFLOW = "HashedCrossing", "Hashing", *LOOKUPS
-
-
-@dataclasses.dataclass(frozen=True)
-class LayerDescription:
-    """A layer of a legacy model.
-
-    Args:
-        path: its name, after those of the models around it.
-        class_name: as written.
-        policy: as written; None where no policy is recorded.
-        loss_scale: the one that the policy brings.
-        compute_dtype: None for a deferred policy.
-        variable_dtype: None for a deferred policy.
-        parameters: the number of values in its weights.
-        becomes: the class in Keras 3, `"keras.ops"` for a function that was called on a
-            tensor, `REBUILT` if its class is missing and its function was traced,
-            `"rebuilt from its bytecode"` for a Lambda layer whose code was followed,
-            or None if nothing replaces it.
-
-    Example:
-        >>> layer = inspect_model("model_of_2020").layers[1]
-        >>> layer.path, layer.class_name, layer.parameters
-        ('conv_a', 'Conv2D', 168)
-    """
-
-    path: str
-    class_name: str
-    policy: str | None
-    loss_scale: LossScale | None
-    compute_dtype: str | None
-    variable_dtype: str | None
-    parameters: int
-    becomes: str | None
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelDescription:
-    """What `inspect_model` found. Printed, or shown by a notebook, it is a table.
-
-    Args:
-        path: the file or folder.
-        format: `"SavedModel"`, `"H5"` or `"Keras 2 .keras"`.
-        written_by: the release, such as `"TensorFlow 2.4.4"`.
-        class_name: that of the model, as written.
-        name: that of the model, as written.
-        policy: the model's own policy as recorded, or as its layers and its optimizer
-            suggest; None where nothing suggests one.
-        records_policies: TensorFlow 2.0 and older did not.
-        becomes_policy: the name of the policy in Keras 3.
-        optimizer: the class of the inner optimizer.
-        loss_scale: that of the policy or of the optimizer.
-        keeps_loss_scale: the loss scale that a policy brought is dropped.
-        iterations: the number of training steps; None if it is not recorded.
-        slots: the number of tensors in the optimizer's slots.
-        layers: a `LayerDescription` for each layer, those of nested models too.
-        parameters: the number of values in all weights.
-        missing: the classes and functions that Keras 3 does not have and
-            `custom_objects` has to give: layers, losses, metrics, and Lambda layers by
-            their names if their code cannot run here.
-        notes: what else the model needs, or cannot have.
-
-    Example:
-        >>> found = inspect_model("model_of_2020")
-        >>> print(found)
-        model_of_2020: SavedModel, TensorFlow 2.4.4
-        policy: mixed_float16, becomes mixed_float16
-        ...
-    """
-
-    path: str
-    format: str
-    written_by: str
-    class_name: str
-    name: str
-    policy: str | None
-    records_policies: bool
-    becomes_policy: str | None
-    optimizer: str | None
-    loss_scale: LossScale | None
-    keeps_loss_scale: bool
-    iterations: int | None
-    slots: int
-    layers: tuple[LayerDescription, ...]
-    parameters: int
-    missing: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """Return lines about the model, and a table of its layers."""
-        from keras_policies.cli import reports  # which imports this module
-
-        return reports.description_text(self)
-
-    def _repr_html_(self) -> str:
-        """Return the same for a notebook."""
-        from keras_policies.cli import reports
-
-        return reports.description_html(self)
-
-    def as_dict(self) -> Config:
-        """Return it as plain dicts, lists and values for JSON; loss scales as texts."""
-        values = dataclasses.asdict(self) | {"loss_scale": _text(self.loss_scale)}
-        for plain, layer in zip(values["layers"], self.layers, strict=True):
-            plain["loss_scale"] = _text(layer.loss_scale)
-        return values
-
-
-def _text(rule: LossScale | None) -> str | None:
-    return None if rule is None else repr(rule)
 
 
 def _described(

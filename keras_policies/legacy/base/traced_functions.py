@@ -30,6 +30,7 @@ PASSING = {
 }
 
 SERVING = "serving_default"  # the signature that tf.keras writes
+FLOATS = "bfloat16", "float16", "float32", "float64"  # of weights that can train
 NO_CLASS = "Signature"  # of the model in a file without Keras metadata
 
 # Of `TensorSpec`s, `Composite`s and plain values.

@@ -24,6 +24,7 @@ from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import (
+    FLOATS,
     SERVING,
     ConcreteFunction,
     Nest,
@@ -541,7 +542,7 @@ def _inputs(
         shape = [EXAMPLES if batch is None else batch, *shape] if spec.shape else []
         budget.spend(float(np.prod(np.asarray(shape, "float64"))))
         drawn = _random(random, spec.dtype, shape, bound)
-        if spec.dtype in ir.FLOATS and len(shape) > 2 and shape[0] > 1 and shape[1] > 2:
+        if spec.dtype in FLOATS and len(shape) > 2 and shape[0] > 1 and shape[1] > 2:
             drawn[-1, -len(PADDING) :] = np.reshape(
                 PADDING, (-1, *[1] * (len(shape) - 2))
             )

@@ -6,19 +6,41 @@ Source: CPython, Python/ceval.c and Python/bytecodes.c.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from keras_policies.legacy.bytecode import program, values
 from keras_policies.legacy.bytecode.instructions import Instruction, decoded
-from keras_policies.legacy.bytecode.values import VERSIONS, Cell, Code, Function, Name
+from keras_policies.legacy.bytecode.values import (
+    VERSIONS,
+    Cell,
+    Code,
+    Function,
+    Given,
+    Name,
+)
 from keras_policies.legacy.guards import limits
-
-if TYPE_CHECKING:
-    from keras_policies.legacy.bytecode.follow import Follower
 
 NULL = object()  # what Python 3.11 puts below a function that is called
 OLD = "2.7", "3.5"
 CONSTANTS = {"True": True, "False": False, "None": None}  # names in Python 2
+
+
+class Follower(Protocol):
+    """What the frames of all functions share: `follow.Follower`."""
+
+    def step(self) -> None:
+        """Count an instruction."""
+
+    def emit(self, function: str | Given, *args: Any, **kwargs: Any) -> Any:
+        """Emit a call; return a plain value, or a `Ref` to the new call."""
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        """Return `owner.name`."""
+
+    def call(
+        self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Return what a call returns."""
 
 
 class Frame:

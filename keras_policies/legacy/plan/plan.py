@@ -28,11 +28,10 @@ from keras_policies.legacy.plan import (
     input_sizes,
     layers,
     policies,
+    summary,
 )
-from keras_policies.legacy.plan.reconstruction import concrete_functions, summary
-from keras_policies.legacy.plan.reconstruction.reconstructor import Reconstructor
-from keras_policies.legacy.plan.reconstruction.summary import ReconstructionSummary
 from keras_policies.legacy.plan.report import Options, Report
+from keras_policies.legacy.plan.summary import ReconstructionSummary
 from keras_policies.legacy.plan.training import Training, training_of
 from keras_policies.loss_scaling.loss_scale import LossScale
 
@@ -78,6 +77,8 @@ class Plan:
         lost = {path.partition("/")[0] for path in self.reconstruction.layers} - {""}
         if traced is None or not lost or not is_graph(self.legacy.config):
             return False
+        from keras_policies.legacy.plan.reconstruction import concrete_functions
+
         by_name = concrete_functions.by_name(traced, 0)
         later = graph.after(self.legacy.config["config"], lost & by_name.keys())
         after = (traced.layers[by_name[name]] for name in later & by_name.keys())
@@ -181,6 +182,9 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
             f"there is no signature {options.signature!r} in it; there are "
             f"{sorted(traced.signatures)}."
         )
+    # Imported here: most models need none of its modules.
+    from keras_policies.legacy.plan.reconstruction.reconstructor import Reconstructor
+
     rebuilder = Reconstructor(legacy, options, layers.traced_layer)
     config, report = layers.keras_model(_with_sizes(legacy), options, rebuilder)
     if not report.reconstructions:

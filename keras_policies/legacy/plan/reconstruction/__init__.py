@@ -16,6 +16,5 @@ The modules, in the order in which a layer goes through them:
     program                       makes the program, and the config that holds it
 
 `reconstructor` and `program` call them for each layer. `normalizations` comes before:
-batch normalization that was written by hand is one layer. `summary` tells the user how
-the layer differs now.
+batch normalization that was written by hand is one layer.
 """

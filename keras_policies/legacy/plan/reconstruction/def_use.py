@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from keras_policies.legacy.base.model import Config, LegacyWeight
+from keras_policies.legacy.base.traced_functions import FLOATS
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.reconstruction import ir
@@ -30,7 +31,7 @@ class Owner:
     def mixed(self) -> str | None:
         """str, the compute dtype of a mixed policy, None for any other policy."""
         compute, variable = policies.dtypes_of(self.dtype)
-        return compute if compute != variable and compute in ir.FLOATS else None
+        return compute if compute != variable and compute in FLOATS else None
 
     def config(self, dtype: Any, **variables: int) -> Config:
         """Return the arguments of a layer that holds variables under these names."""

@@ -15,7 +15,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from keras_policies.legacy.base.model import Array, LegacyWeight
-from keras_policies.legacy.base.traced_functions import NO_CLASS, TracedFunctions
+from keras_policies.legacy.base.traced_functions import (
+    FLOATS,
+    NO_CLASS,
+    TracedFunctions,
+)
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.layer_rules import ADDITIONS, layer_for
 
@@ -48,7 +52,7 @@ class Frozen:
     ) -> ir.Value:
         value = step.inputs[position]
         array = ir.constant(value)
-        if array is None or str(array.dtype) not in ir.FLOATS:
+        if array is None or str(array.dtype) not in FLOATS:
             return value
         is_kernel = layer_for(step, position, array.shape) is not None
         if not is_kernel and not (array.ndim == 1 and _adds_to_a_layer(steps, step)):
@@ -81,7 +85,7 @@ class Frozen:
         floats = {
             i: array
             for i, array in arrays.items()
-            if array is not None and str(array.dtype) in ir.FLOATS and array.any()
+            if array is not None and str(array.dtype) in FLOATS and array.any()
         }
         rows = {i: array for i, array in floats.items() if array.ndim == 1}
         if len(rows) == 2 and len({array.shape for array in rows.values()}) == 1:

@@ -12,7 +12,6 @@ import numpy as np
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.model import Array, Config
 
-FLOATS = "bfloat16", "float16", "float32", "float64"  # of weights that can train
 Nest: TypeAlias = trees.Tree  # lists and dicts of values
 
 

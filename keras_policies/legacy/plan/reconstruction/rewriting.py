@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_policies.legacy.base.traced_functions import FLOATS
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.reconstruction import def_use, ir, weight_layers
 from keras_policies.legacy.plan.reconstruction.def_use import Owner, name_of_dtype
@@ -64,7 +65,7 @@ class _Rewriting:
     def _cast(self, step: ir.OpStep) -> ir.Value:
         """Return a tensor in the compute dtype of the layer's policy."""
         value = self._value(step.inputs[0])
-        if name_of_dtype(step, "SrcT") not in ir.FLOATS:
+        if name_of_dtype(step, "SrcT") not in FLOATS:
             variable = policies.variable_dtype(self.owner.dtype)
             value = self.steps.op(step.name, "Cast", value, DstT=variable)
         return self._identity(step.name, value)
@@ -104,7 +105,7 @@ class _Rewriting:
         """Return the value of a variable, by a layer that holds it."""
         weight = self.owner.variables[variable]
         name, dtype = self.owner.label(variable), str(weight.dtype)
-        if dtype not in ir.FLOATS:
+        if dtype not in FLOATS:
             return ir.Constant(weight.read())
         if variable in self.tables:
             indices = ir.Constant(np.arange(weight.shape[0], dtype="int32"))

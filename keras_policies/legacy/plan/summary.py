@@ -5,10 +5,13 @@ import dataclasses
 from collections.abc import Mapping
 
 from keras_policies.legacy.base import hints
-from keras_policies.legacy.base.traced_functions import NO_CLASS, TracedFunctions
+from keras_policies.legacy.base.traced_functions import (
+    FLOATS,
+    NO_CLASS,
+    TracedFunctions,
+)
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import classes
-from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.report import Report
 
 
@@ -75,7 +78,7 @@ def summary(report: Report, traced: TracedFunctions | None) -> ReconstructionSum
     count = collections.Counter(report.in_programs + report.elsewhere)
     variables, names = traced.layers[0].variables, traced.variables
     # Read as constants.
-    read = {n for n in variables if str(names[n].dtype) not in ir.FLOATS}
+    read = {n for n in variables if names[n].dtype.name not in FLOATS}
     return ReconstructionSummary(
         layers={path: layer.class_name for path, layer in rebuilt.items()},
         unused=tuple(names[n].name for n in variables if n not in {*count, *read}),

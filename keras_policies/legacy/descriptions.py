@@ -1,0 +1,189 @@
+"""`ModelDescription`: what `inspect_model` finds, as lines, a table, HTML or JSON."""
+
+import dataclasses
+import html
+import io
+from collections.abc import Iterable, Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+
+from keras_policies._common import terminal
+from keras_policies._common.types import Config
+from keras_policies.loss_scaling.loss_scale import LossScale, in_short
+
+LAYER_HEADINGS = "layer", "class", "policy", "dtypes", "parameters", "becomes"
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerDescription:
+    """A layer of a legacy model.
+
+    Args:
+        path: its name, after those of the models around it.
+        class_name: as written.
+        policy: as written; None where no policy is recorded.
+        loss_scale: the one that the policy brings.
+        compute_dtype: None for a deferred policy.
+        variable_dtype: None for a deferred policy.
+        parameters: the number of values in its weights.
+        becomes: the class in Keras 3, `"keras.ops"` for a function that was called on a
+            tensor, `REBUILT` if its class is missing and its function was traced,
+            `"rebuilt from its bytecode"` for a Lambda layer whose code was followed,
+            or None if nothing replaces it.
+
+    Example:
+        >>> layer = inspect_model("model_of_2020").layers[1]
+        >>> layer.path, layer.class_name, layer.parameters
+        ('conv_a', 'Conv2D', 168)
+    """
+
+    path: str
+    class_name: str
+    policy: str | None
+    loss_scale: LossScale | None
+    compute_dtype: str | None
+    variable_dtype: str | None
+    parameters: int
+    becomes: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelDescription:
+    """What `inspect_model` found. Printed, or shown by a notebook, it is a table.
+
+    Args:
+        path: the file or folder.
+        format: `"SavedModel"`, `"H5"` or `"Keras 2 .keras"`.
+        written_by: the release, such as `"TensorFlow 2.4.4"`.
+        class_name: that of the model, as written.
+        name: that of the model, as written.
+        policy: the model's own policy as recorded, or as its layers and its optimizer
+            suggest; None where nothing suggests one.
+        records_policies: TensorFlow 2.0 and older did not.
+        becomes_policy: the name of the policy in Keras 3.
+        optimizer: the class of the inner optimizer.
+        loss_scale: that of the policy or of the optimizer.
+        keeps_loss_scale: the loss scale that a policy brought is dropped.
+        iterations: the number of training steps; None if it is not recorded.
+        slots: the number of tensors in the optimizer's slots.
+        layers: a `LayerDescription` for each layer, those of nested models too.
+        parameters: the number of values in all weights.
+        missing: the classes and functions that Keras 3 does not have and
+            `custom_objects` has to give: layers, losses, metrics, and Lambda layers by
+            their names if their code cannot run here.
+        notes: what else the model needs, or cannot have.
+
+    Example:
+        >>> found = inspect_model("model_of_2020")
+        >>> print(found)
+        model_of_2020: SavedModel, TensorFlow 2.4.4
+        policy: mixed_float16, becomes mixed_float16
+        ...
+    """
+
+    path: str
+    format: str
+    written_by: str
+    class_name: str
+    name: str
+    policy: str | None
+    records_policies: bool
+    becomes_policy: str | None
+    optimizer: str | None
+    loss_scale: LossScale | None
+    keeps_loss_scale: bool
+    iterations: int | None
+    slots: int
+    layers: tuple[LayerDescription, ...]
+    parameters: int
+    missing: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return lines about the model, and a table of its layers."""
+        text = io.StringIO()
+        width = terminal.console().width
+        plain = terminal.console(width, file=text, force_jupyter=False)
+        plain.print(layer_table(self))
+        return "\n".join([*summary(self), text.getvalue().rstrip("\n")])
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook: its names are escaped, not its own."""
+        rows = [_html_row(LAYER_HEADINGS, "th")]
+        rows += [_html_row(cells, "td") for cells in _layer_rows(self)]
+        lines = "<br>".join(map(html.escape, summary(self)))
+        return f"<p>{lines}</p><table>{''.join(rows)}</table>"
+
+    def as_dict(self) -> Config:
+        """Return it as plain dicts, lists and values for JSON; loss scales as texts."""
+        values = dataclasses.asdict(self) | {"loss_scale": _text(self.loss_scale)}
+        for plain, layer in zip(values["layers"], self.layers, strict=True):
+            plain["loss_scale"] = _text(layer.loss_scale)
+        return values
+
+
+def _text(rule: LossScale | None) -> str | None:
+    return None if rule is None else repr(rule)
+
+
+def _html_row(cells: Iterable[str], tag: str) -> str:
+    return (
+        f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+    )
+
+
+def _layer_rows(description: ModelDescription) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each layer in the table of a model."""
+    for layer in description.layers:
+        dtypes = dict.fromkeys((layer.compute_dtype, layer.variable_dtype))
+        yield (
+            layer.path,
+            layer.class_name,
+            layer.policy or "-",
+            ", ".join(dtype or "-" for dtype in dtypes),
+            f"{layer.parameters:,}",
+            layer.becomes or "missing",
+        )
+
+
+def layer_table(description: ModelDescription) -> RenderableType:
+    """Return a table of the layers."""
+    if not description.layers:
+        return "subclassed: its layers come from your code"
+    table = Table(
+        title=terminal.escape(f"{description.class_name} {description.name!r}")
+    )
+    for heading in LAYER_HEADINGS:
+        justify = "right" if heading == "parameters" else "left"
+        table.add_column(heading, justify=justify, overflow="fold")
+    for row in _layer_rows(description):
+        table.add_row(*map(terminal.escape, row))
+    return table
+
+
+def summary(description: ModelDescription) -> Iterator[str]:
+    """Yield lines about the model as a whole."""
+    yield f"{description.path}: {description.format}, {description.written_by}"
+    if not description.records_policies:
+        yield "policy: not recorded: this release wrote only the dtypes of variables"
+    else:
+        policy = description.policy or "none recorded"
+        becomes = description.becomes_policy or "the global one"
+        yield f"policy: {policy}, becomes {becomes}"
+    if description.optimizer is None:
+        yield "optimizer: none in the file"
+    elif not description.iterations and not description.slots:
+        yield f"optimizer: {description.optimizer}, not trained, or without its state"
+    else:
+        yield (
+            f"optimizer: {description.optimizer}, {description.slots} slots, "
+            f"{description.iterations} iterations"
+        )
+    if description.loss_scale is not None:
+        kept = "kept" if description.keeps_loss_scale else "the policy's: dropped"
+        yield f"loss scale: {in_short(description.loss_scale)} ({kept})"
+    yield f"parameters: {description.parameters:,}"
+    if description.missing:
+        yield f"missing: {', '.join(description.missing)} (pass --custom-objects)"
+    yield from (f"note: {note}" for note in description.notes)
