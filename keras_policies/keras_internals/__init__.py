@@ -17,3 +17,4 @@ from keras_policies.keras_internals.private_api import *
 from keras_policies.keras_internals.saving import *
 from keras_policies.keras_internals.trainers import *
 from keras_policies.keras_internals.variables import *
+from keras_policies.keras_internals.wrapping import Inside

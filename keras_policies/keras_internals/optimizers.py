@@ -3,52 +3,71 @@
 Keras: src/optimizers/base_optimizer.py, src/optimizers/__init__.py.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import keras
 
 from keras_policies.keras_internals.private_api import (
     AVERAGES,
     LOSS_SCALING,
+    READING,
     SLOTS,
     SLOTS_OF_OPTIMIZERS,
     UNPICKLING,
     installs,
     needs,
 )
-from keras_policies.keras_internals.wrapping import Function, instead_of
+from keras_policies.keras_internals.wrapping import Function, add_note, instead_of
+
+Config: TypeAlias = dict[str, Any]
 
 # Names of the variables that `apply` reads again for each variable that it updates.
 SHARED = {"iteration", "learning_rate"}
 
 
-def create_instead(cls: type, replacement: type) -> None:
-    """Let `cls(...)` create a `replacement`, a subclass that takes the same arguments.
+def read_refused_config(
+    cls: type, is_ours: Callable[[Config], bool], read: Callable[..., Any]
+) -> None:
+    """Let `read(config, custom_objects)` read a config that `cls.from_config` refuses.
 
-    Python then calls `replacement.__init__`. `cls.from_config` is that of the
-    replacement, too. Subclasses of `cls` stay as they are.
+    It is asked if `is_ours(config)`. If it refuses the config too, stock Keras's error
+    is raised, with a note.
     """
 
-    def __new__(created: type, *args: Any, **kwargs: Any) -> Any:
-        new_class = replacement if created is cls else created
-        return object.__new__(new_class)
-
-    cls.__new__ = __new__  # type: ignore[assignment]
-
     @instead_of(cls, "from_config")
-    def from_config(stock: Function, created: Any, *args: Any, **kwargs: Any) -> Any:
-        if created is cls:
-            return replacement.from_config(*args, **kwargs)  # type: ignore[attr-defined]
-        return stock(created, *args, **kwargs)
+    def from_config(
+        stock: Function, created: Any, config: Config, *args: Any, **kwargs: Any
+    ) -> Any:
+        written = {**config} if isinstance(config, dict) else {}  # stock pops from it
+        try:
+            return stock(created, config, *args, **kwargs)
+        except Exception as error:
+            if created is not cls or not is_ours(written):
+                raise
+            try:
+                made = read(written, *args, **kwargs)
+            except Exception as ours:
+                add_note(error, f"keras_policies cannot read it either: {ours}")
+            else:
+                config.update(written)
+                return made
+            raise
 
 
-@installs(LOSS_SCALING)
-def read_class_as(names: Iterable[str], cls: type) -> None:
-    """Let `keras.optimizers.deserialize` read further class names as those of `cls`."""
+@installs(READING)
+def read_optimizers(names: Iterable[str], reader: type) -> None:
+    """Let `keras.optimizers.deserialize` read classes that Keras has lost.
+
+    `reader.from_config(config)` takes their configs.
+    """
+    from keras.src import api_export
     from keras.src.optimizers import ALL_OBJECTS_DICT
 
-    ALL_OBJECTS_DICT.update({name.lower(): cls for name in names})
+    for name in names:
+        ALL_OBJECTS_DICT[name.lower()] = reader
+        # Also the other way: `deserialize` asks for the public name of what it found.
+        api_export.register_internal_serializable(f"keras.optimizers.{name}", reader)
 
 
 @needs(LOSS_SCALING)

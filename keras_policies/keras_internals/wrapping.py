@@ -29,6 +29,12 @@ class Inside(threading.local):
         return self.depth > 0
 
 
+def add_note(error: BaseException, text: str) -> None:
+    """Add a note to an error. Python 3.10 keeps it, but does not show it."""
+    notes = [*getattr(error, "__notes__", ()), text]
+    error.__notes__ = notes
+
+
 @contextlib.contextmanager
 def replaced(owner: Any, attribute: str, value: Any) -> Iterator[None]:
     """Replace `owner.attribute` for as long as the context is open."""

@@ -11,7 +11,7 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common import warnings as warn
-from keras_policies._common.types import CustomObjects, Path, PolicyLike
+from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import configs, errors
 from keras_policies.legacy.base.errors import LegacyModelError
@@ -27,7 +27,9 @@ from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import Options
+from keras_policies.legacy.plan.training import BY_NAME
 from keras_policies.legacy.readers import readers, sources, weights_only
+from keras_policies.loss_scaling.compile import with_our_optimizer
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
 
 # What happens to layers whose classes are missing.
@@ -139,7 +141,17 @@ def open_with_keras(
 ) -> keras.Model:
     """Open a model of Keras 3, whatever its file is called."""
     with sources.local(path) as here, _named_for_keras(here) as named:
-        return keras.models.load_model(named, custom_objects, compile, safe_mode)
+        names = {} if named.suffix == ".keras" else _short_names()
+        objects = {**names, **(custom_objects or {})}
+        with with_our_optimizer:
+            return keras.models.load_model(named, objects, compile, safe_mode)
+
+
+def _short_names() -> Config:
+    """Return `{"mse": function, ...}`, which Keras 3 writes to HDF5 and cannot read."""
+    known = {name: keras.losses.get(name) for name in BY_NAME["losses"]}
+    registered = keras.saving.get_custom_objects()
+    return {name: known[name] for name in known if name not in registered}
 
 
 def _warn_of_differences(path: Path, built: build.Built) -> None:

@@ -119,18 +119,6 @@ def of_tf_24(
     return "dynamic", None, bool(loss_scale), name
 
 
-def of_stock(positional: tuple[Any, ...], arguments: Config) -> Config:
-    """Return the arguments of stock Keras's class as keywords of ours.
-
-    `positional` are those by position; a bool as the second is `dynamic`, as in TF 2.4.
-    """
-    names = ["inner_optimizer", "initial_scale", "dynamic_growth_steps", "name"]
-    if len(positional) > 1 and isinstance(positional[1], bool):
-        names = [names[0], "dynamic", *names[1:3]]
-    by_position = dict(zip(names, positional, strict=False))
-    return fixed_if_it_never_grows({**by_position, **arguments})
-
-
 def fixed_if_it_never_grows(config: Config) -> Config:
     """Return a config of stock Keras's class; a scale that never grows is fixed."""
     steps, scale = config.get("dynamic_growth_steps"), config.get("initial_scale")
@@ -140,6 +128,11 @@ def fixed_if_it_never_grows(config: Config) -> Config:
     return {**rest, "dynamic": False}
 
 
+def is_of_tf_keras(config: Config) -> bool:
+    """Return whether tf.keras wrote the config of a `LossScaleOptimizer`."""
+    return "optimizer" in config or "dynamic" in config
+
+
 def of_tf_keras(config: Config, custom_objects: CustomObjects) -> Config:
     """Return the config of a `LossScaleOptimizer` of Keras 3.
 
@@ -147,7 +140,7 @@ def of_tf_keras(config: Config, custom_objects: CustomObjects) -> Config:
     `{"inner_optimizer", "dynamic", ...}` from 2.4 on. Its `loss_scale` is then an
     argument of ours.
     """
-    if "optimizer" not in config and "dynamic" not in config:
+    if not is_of_tf_keras(config):
         return config
     from keras_policies.legacy.plan import training
 

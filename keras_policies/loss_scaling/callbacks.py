@@ -3,9 +3,10 @@
 import keras
 import numpy as np
 
+from keras_policies import keras_internals
 from keras_policies._common.types import Config
 from keras_policies._common.warnings import warn
-from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, rule_of
 from keras_policies.loss_scaling.status import scaling_of, words_on_weights
 
 # Keys of `History.params`: the scale before the first step; lists with an item a step.
@@ -28,8 +29,9 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     skipped with the scale at its minimum; or, under a loss scale that never skips a
     step, such as a fixed one, when the loss of an epoch is not finite.
 
-    If the model's optimizer is not a `keras_policies.LossScaleOptimizer`, it says so,
-    once, and adds nothing: one script can switch precision.
+    The optimizer may be that of stock Keras, which does not count what it skips: every
+    batch of `fit` that made no update then counts as skipped. Without a loss scale, the
+    callback says so once and adds nothing, so that one script can switch precision.
 
     Args:
         every_step: bool, whether to keep the scale after each step as well, for
@@ -49,10 +51,14 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     def __init__(self, every_step: bool = False) -> None:
         super().__init__()
         self._before = (0, 0)
+        # Batches of earlier epochs of a `fit`, and of all epochs.
+        self._ended = self._batches = 0
         self._warned = False
         self._warned_of_nothing = False
-        if every_step:  # Keras asks whether there is a hook
-            self.on_train_batch_end = self._keep_step
+        self._keeps_steps = every_step
+        self.async_safe = (
+            not every_step
+        )  # counting batches need not wait for the device
 
     def on_train_begin(self, logs: Config | None = None) -> None:
         if not self._has_scale():
@@ -60,15 +66,20 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
                 self._warned_of_nothing = True
                 warn(_nothing_to_log(self.model.optimizer))
             return
+        self._ended = self._batches = 0
+        self._made_before = self._applied()
         self._before = self._steps()
         self._skipped = self._before[0]  # until the step before
         self._by_step: Config = {"loss_scale": [], "skipped_steps": [], "loss": []}
         noted = {STARTED_AT: scaling_of(self.model).value, BY_STEP: self._by_step}
         (self.params or {}).update(noted)  # of fit; its History has the same dict
 
-    def _keep_step(self, batch: int, logs: Config | None = None) -> None:
-        if not self._has_scale():
-            return
+    def on_train_batch_end(self, batch: int, logs: Config | None = None) -> None:
+        self._batches = self._ended + batch + 1
+        if self._keeps_steps and self._has_scale():
+            self._keep_step(logs)
+
+    def _keep_step(self, logs: Config | None) -> None:
         before, self._skipped = self._skipped, self._steps()[0]
         new_skipped, loss = self._skipped - before, (logs or {}).get("loss")
         values_now = scaling_of(self.model).value, new_skipped, loss
@@ -78,6 +89,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Config | None = None) -> None:
         if not self._has_scale():
             return
+        self._ended = self._batches
         skipped, applied = self._steps()
         new_skipped = skipped - self._before[0]
         new_applied = applied - self._before[1]
@@ -87,18 +99,25 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
             logs.update(loss_scale=scale, skipped_steps=new_skipped)
         if new_skipped and not new_applied:
             self._warn_if_at_minimum(epoch, scale)
-        if not self.model.optimizer.rule.skips_nonfinite:
+        if not rule_of(self.model.optimizer).skips_nonfinite:
             self._warn_if_lost(epoch, (logs or {}).get("loss", 0.0))
 
     def _has_scale(self) -> bool:
-        return isinstance(self.model.optimizer, LossScaleOptimizer)
+        return isinstance(self.model.optimizer, keras.optimizers.LossScaleOptimizer)
 
     def _steps(self) -> tuple[int, int]:
-        optimizer = self.model.optimizer
-        return int(optimizer.skipped_steps), int(optimizer.applied_steps)
+        """Return the numbers of skipped and applied steps."""
+        optimizer, applied = self.model.optimizer, self._applied()
+        if isinstance(optimizer, LossScaleOptimizer):
+            return int(optimizer.skipped_steps), applied
+        # Stock Keras does not count them.
+        return self._batches - (applied - self._made_before), applied
+
+    def _applied(self) -> int:
+        return int(keras_internals.step_count(self.model.optimizer.inner_optimizer))
 
     def _warn_if_at_minimum(self, epoch: int, scale: float) -> None:
-        minimum = self.model.optimizer.rule.minimum
+        minimum = scaling_of(self.model).minimum
         if self._warned or minimum is None or scale > minimum:
             return
         self._warned = True
@@ -128,7 +147,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         weights = words_on_weights(self.model) or "all of them are still finite"
         warn(
             f"The loss of epoch {epoch + 1} is {float(loss)}. "
-            f"{self.model.optimizer.rule!r} never skips a step, so gradients that "
+            f"{rule_of(self.model.optimizer)!r} never skips a step, so gradients that "
             f"overflow turn weights into NaN for good; now {weights}. Create or load "
             "the model again, with the loss scale 'dynamic' or a lower one."
         )
@@ -136,12 +155,9 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
 
 def _nothing_to_log(optimizer: keras.optimizers.Optimizer) -> str:
     class_name = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
-    is_wrapper = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-    inner = "model.optimizer" + (".inner_optimizer" if is_wrapper else "")
     return (
         f"LossScaleLogger has nothing to log: the model's optimizer is {class_name}, "
-        "not a "
-        "keras_policies.LossScaleOptimizer. For a loss scale, set the policy by its "
+        "not a LossScaleOptimizer. For a loss scale, set the policy by its "
         "name, with keras_policies.set_policy('mixed_float16'), before the model is "
-        f"made, or compile it with keras_policies.LossScaleOptimizer({inner})."
+        "made, or compile it with keras_policies.LossScaleOptimizer(model.optimizer)."
     )

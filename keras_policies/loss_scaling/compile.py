@@ -6,7 +6,11 @@ from keras import ops
 from keras_policies import keras_internals
 from keras_policies._common.types import Tensor
 from keras_policies._common.warnings import warn
-from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, rule_of
+from keras_policies.loss_scaling.optimizer import (
+    LossScaleOptimizer,
+    instead_of_stock,
+    rule_of,
+)
 from keras_policies.policies import origins
 from keras_policies.policies.names import auto
 from keras_policies.policies.policy import Policy
@@ -16,6 +20,9 @@ StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 # Set on a model that was compiled while a file was read, until it is trained.
 # TensorFlow does not track attributes with this prefix.
 _UNCHECKED = "_self_keras_policies_unchecked"
+
+# In it, models are compiled with our optimizer where stock Keras uses its own.
+with_our_optimizer = keras_internals.Inside()
 
 
 def compile_with_policy(
@@ -32,6 +39,8 @@ def compile_with_policy(
     """
     vars(model).pop(_UNCHECKED, None)
     _compile(model, compile_model, auto_scale_loss)
+    if with_our_optimizer and type(model.optimizer) is StockLossScaleOptimizer:
+        model.optimizer = instead_of_stock(model.optimizer)
     if isinstance(model.optimizer, LossScaleOptimizer):
         model.optimizer.belongs_to(model)
 

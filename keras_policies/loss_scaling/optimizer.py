@@ -395,31 +395,53 @@ class LossScaleOptimizer(
         return f"<{type(self).__name__} of {inner}, {self.rule!r}>"
 
 
-class _CreatedAsStock(LossScaleOptimizer):
-    """Takes the arguments of stock Keras's class, and becomes one of ours."""
+class LegacyLossScaleOptimizer:
+    """Reads the `LossScaleOptimizer` configs of tf.keras that stock Keras refuses."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Before Keras's constructor has run, attributes cannot be set otherwise.
-        object.__setattr__(self, "__class__", LossScaleOptimizer)
-        arguments = optimizer_arguments.of_stock(args, kwargs)
-        optimizer_arguments.wrapped.discard(arguments.get("inner_optimizer"))
-        LossScaleOptimizer.__init__(self, **arguments)
-        optimizer_arguments.wrapped.discard(self.inner_optimizer)
+    @staticmethod
+    def from_config(
+        config: Config, custom_objects: CustomObjects = None
+    ) -> keras.optimizers.LossScaleOptimizer:
+        """Return a `LossScaleOptimizer` of ours."""
+        return LossScaleOptimizer.from_config(config, custom_objects)
 
 
 @keras_internals.installs(keras_internals.LOSS_SCALING)
 def install() -> None:
-    """Let Keras create ours where it wraps, or reads, its own `LossScaleOptimizer`."""
-    stock = keras.optimizers.LossScaleOptimizer
-    keras_internals.create_instead(stock, _CreatedAsStock)
-    keras_internals.read_class_as(LATER_NAMES, stock)
+    """Let Keras read the configs of tf.keras that it refuses."""
+    keras_internals.read_optimizers(LATER_NAMES, LegacyLossScaleOptimizer)
+    keras_internals.read_refused_config(
+        keras.optimizers.LossScaleOptimizer,
+        optimizer_arguments.is_of_tf_keras,
+        LossScaleOptimizer.from_config,
+    )
 
 
 def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:
     """Return the rule of a `LossScaleOptimizer`, ours or that of stock Keras."""
     if isinstance(optimizer, LossScaleOptimizer):
         return optimizer.rule
-    return DynamicLossScale(optimizer.initial_scale, optimizer.dynamic_growth_steps)
+    scale, steps = optimizer.initial_scale, optimizer.dynamic_growth_steps
+    # Stock Keras takes any period. It never counts up to one of these.
+    steps = steps if 0 < steps <= optimizer_arguments.NEVER else None
+    return DynamicLossScale(
+        scale, steps or optimizer_arguments.NEVER, minimum=min(scale, 1.0)
+    )
+
+
+def instead_of_stock(
+    optimizer: keras.optimizers.LossScaleOptimizer,
+) -> LossScaleOptimizer:
+    """Return an optimizer of ours in place of a stock one that has no state yet."""
+    wrapper = {
+        "inner_optimizer": optimizer.inner_optimizer,
+        "initial_scale": optimizer.initial_scale,
+        "dynamic_growth_steps": optimizer.dynamic_growth_steps,
+        "name": optimizer.name,
+    }
+    ours = LossScaleOptimizer(**optimizer_arguments.fixed_if_it_never_grows(wrapper))
+    optimizer_arguments.wrapped.discard(ours.inner_optimizer)
+    return ours
 
 
 def _value(variable: keras.Variable) -> Tensor:

@@ -22,11 +22,15 @@ class Scaling:
     is_compiled: bool  # if the model is not, `compile` will scale so
     is_stock: bool = False  # stock Keras scales, and not our `LossScaleOptimizer`
 
+    @property
+    def minimum(self) -> float | None:
+        """float, the smallest scale that an overflow leads to; None without a limit."""
+        return None if self.rule is None or self.is_stock else self.rule.minimum
+
     def __str__(self) -> str:
         if self.rule is None or self.value is None:
             return "none"
-        minimum = None if self.is_stock else self.rule.minimum  # stock Keras has none
-        is_lowest = minimum is not None and self.value <= minimum
+        is_lowest = self.minimum is not None and self.value <= self.minimum
         notes = [" (stock Keras)"] if self.is_stock else []
         notes += [" (at its minimum)"] if is_lowest else []
         notes += [] if self.is_compiled else [", once compiled"]

@@ -15,6 +15,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import warnings
 import zipfile
 
 import keras
@@ -90,6 +91,19 @@ def packed_keras_3(folder):
 
 def test_a_packed_model_of_keras_3_is_opened_by_keras(tmp_path):
     assert load_model(packed_keras_3(tmp_path)).count_params() == 3
+
+
+@pytest.mark.parametrize("loss", ["mse", "MAE", "kld", "binary_crossentropy"])
+def test_hdf5_files_of_keras_3_open_whatever_loss_compiled_them(loss, tmp_path):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile("sgd", loss, metrics=["mse", "accuracy"])
+    x, y = np.ones((2, 4)), np.ones((2, 1))
+    expected = model.evaluate(x, y, verbose=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.save(tmp_path / "m.h5")
+    opened = load_model(tmp_path / "m.h5")
+    assert opened.evaluate(x, y, verbose=0) == pytest.approx(expected)
 
 
 def test_files_of_macos_in_a_zip_are_no_models(tmp_path):

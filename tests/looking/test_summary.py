@@ -283,7 +283,7 @@ SCALINGS = {
     "stock policy": (
         keras.DTypePolicy("mixed_float16"),
         "sgd",
-        "dynamic, 32768",
+        "dynamic, 32768 (stock Keras)",
     ),
     "at its minimum": (
         mp.Policy("mixed_float16", mp.DynamicLossScale(4, minimum=4)),

@@ -242,7 +242,8 @@ def test_models_without_our_policy_have_the_same_file(written_and_read):
     assert without_names(json.loads(json.dumps(ours))) == without_names(theirs)
 
 
-def test_explicit_loss_scale_optimizer_is_read_as_ours_with_its_state(tmp_path):
+@pytest.mark.parametrize("load", [mp.load_model, keras.models.load_model])
+def test_explicit_loss_scale_optimizer_is_read_with_its_state(load, tmp_path):
     model = small_model()
     optimizer = LossScaleOptimizer(
         keras.optimizers.SGD(momentum=0.5), DynamicLossScale(2**20, 3)
@@ -250,9 +251,13 @@ def test_explicit_loss_scale_optimizer_is_read_as_ours_with_its_state(tmp_path):
     model.compile(optimizer, keras.losses.MeanSquaredError())
     model.fit(X, Y, batch_size=8, verbose=0)
     model.save(tmp_path / "m.keras")
-    again = keras.saving.load_model(tmp_path / "m.keras")
-    assert type(again.optimizer) is LossScaleOptimizer
-    assert again.optimizer.rule == DynamicLossScale(2**20, 3)
+    again = load(tmp_path / "m.keras")
+    if load is mp.load_model:
+        assert type(again.optimizer) is LossScaleOptimizer
+        assert again.optimizer.rule == DynamicLossScale(2**20, 3)
+    else:
+        assert type(again.optimizer) is keras.optimizers.LossScaleOptimizer
+        assert again.optimizer.initial_scale == 2**20
     assert float(again.optimizer.dynamic_scale.value) == float(optimizer.loss_scale)
     assert again.optimizer.dynamic_growth_steps == 3
     assert int(again.optimizer.inner_optimizer.iterations) == int(optimizer.iterations)
@@ -316,8 +321,8 @@ def test_a_users_own_policy_class_is_never_hijacked():
     assert "Policy" not in keras.saving.get_custom_objects()
 
 
-@pytest.mark.parametrize("wrap", ["as it is", "wrapped again"])
-def test_a_fixed_scale_is_read_as_fixed_and_goes_on(wrap, tmp_path):
+@pytest.mark.parametrize("how", ["load_model", "wrapped again"])
+def test_a_fixed_scale_is_read_as_fixed_and_goes_on(how, tmp_path):
     mp.set_policy(mp.Policy("mixed_float16", loss_scale=None))
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model.compile(LossScaleOptimizer(keras.optimizers.Adam(), 128), "mse")
@@ -325,11 +330,14 @@ def test_a_fixed_scale_is_read_as_fixed_and_goes_on(wrap, tmp_path):
     for _ in range(3):
         model.train_on_batch(x, y)
     model.save(tmp_path / "model.keras")
-    read = keras.models.load_model(tmp_path / "model.keras")
+    if how == "load_model":
+        read = mp.load_model(tmp_path / "model.keras")
+    else:
+        read = keras.models.load_model(tmp_path / "model.keras")
+        assert type(read.optimizer) is keras.optimizers.LossScaleOptimizer
+        read.compile(LossScaleOptimizer(read.optimizer.inner_optimizer, 128), "mse")
     assert type(read.optimizer) is LossScaleOptimizer
     assert read.optimizer.rule == mp.FixedLossScale(128)
-    if wrap == "wrapped again":
-        read.compile(LossScaleOptimizer(read.optimizer.inner_optimizer, 128), "mse")
     for trained in model, read:
         trained.train_on_batch(x, y)
     assert int(read.optimizer.iterations) == 4

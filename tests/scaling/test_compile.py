@@ -177,15 +177,14 @@ def test_layers_warn_not_where_something_scales_or_the_user_said_no():
         keras.config.set_dtype_policy("mixed_float16")
         stock = sequential(dtype=mp.Policy("mixed_float16", 8))
         stock.compile("sgd", "mse")
-        assert type(stock.optimizer) is LossScaleOptimizer
+        assert type(stock.optimizer) is Stock
 
 
-def test_models_without_our_policy_are_scaled_by_ours_and_compiled_as_by_stock():
+def test_models_without_our_policy_are_scaled_and_compiled_by_stock():
     keras.config.set_dtype_policy("mixed_float16")
     model = sequential()
     model.compile("sgd", "mse")
-    assert type(model.optimizer) is LossScaleOptimizer
-    assert not model.optimizer.saved_as_inner
+    assert type(model.optimizer) is Stock
     assert "auto_scale_loss" not in model.get_compile_config()
 
 
@@ -418,45 +417,66 @@ def stock_model(how, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["keras.config", "set_policy", "file"])
-def test_the_loss_is_scaled_by_ours_where_stock_keras_would_wrap(how, tmp_path):
+def test_the_loss_is_scaled_by_stock_keras_where_it_wraps(how, tmp_path):
     model = stock_model(how, tmp_path)
-    assert type(model.optimizer) is LossScaleOptimizer
-    assert hasattr(model.optimizer, "get_scaled_loss")
-    assert model.optimizer.rule == DynamicLossScale()
+    assert type(model.optimizer) is Stock
+    assert not hasattr(model.optimizer, "get_scaled_loss")
+    assert model.optimizer.dynamic_growth_steps == 2000
     history = model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
-    assert history.history["loss_scale"] == [float(model.optimizer.loss_scale)]
+    scale = float(model.optimizer.dynamic_scale.value)
+    assert history.history["loss_scale"] == [scale]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "settings", "rule"),
+    ("arguments", "settings", "expected"),
     [
-        pytest.param((), {}, DynamicLossScale(), id="defaults"),
-        pytest.param((64.0, 5), {}, DynamicLossScale(64, 5), id="position"),
+        pytest.param((), {}, (2.0**15, 2000), id="defaults"),
+        pytest.param((64.0, 5), {}, (64.0, 5), id="position"),
         pytest.param(
             (),
             {"initial_scale": 64, "dynamic_growth_steps": 5},
-            DynamicLossScale(64, 5),
+            (64, 5),
             id="names",
         ),
-        pytest.param((64, 2**31 - 1), {}, FixedLossScale(64), id="never-grows"),
-        pytest.param((False, 64), {}, FixedLossScale(64), id="2.4"),
-        pytest.param(
-            (), {"dynamic": False, "initial_scale": 64}, FixedLossScale(64), id="fixed"
-        ),
+        pytest.param((64, 2**31 - 1), {}, (64, 2**31 - 1), id="never-grows"),
+        pytest.param((False, 64), {}, (False, 64), id="2.4"),
     ],
 )
 @pytest.mark.parametrize("module", [keras.optimizers, keras.mixed_precision])
-def test_keras_own_names_of_the_class_create_ours(module, arguments, settings, rule):
+def test_keras_own_names_of_the_class_create_stocks(
+    module, arguments, settings, expected
+):
     inner = keras.optimizers.SGD(1.0)
     optimizer = module.LossScaleOptimizer(inner, *arguments, **settings, name="mine")
-    assert type(optimizer) is LossScaleOptimizer
+    assert type(optimizer) is module.LossScaleOptimizer is Stock
     assert (optimizer.inner_optimizer, optimizer.name) == (inner, "mine")
-    assert optimizer.rule == rule
-    optimizer = module.LossScaleOptimizer(inner, *arguments, **settings)
-    variable = keras.Variable([1.0])
-    scaled = optimizer.get_scaled_loss(keras.ops.convert_to_tensor([0.5]))
-    optimizer.apply_gradients([(scaled, variable)])
-    assert variable.numpy().tolist() == [0.5]
+    assert (optimizer.initial_scale, optimizer.dynamic_growth_steps) == expected
+    module.LossScaleOptimizer(inner, *arguments, **settings)  # stock wraps twice
+
+
+def test_stock_keras_still_refuses_what_it_refused():
+    inner = keras.optimizers.SGD(1.0)
+    with pytest.raises(ValueError, match="no longer supports `dynamic=False`"):
+        Stock(inner, dynamic=False, initial_scale=64)
+
+
+NAN_FIRST = np.where(np.arange(32)[:, None] < 8, np.nan, X).astype("float32")
+
+
+@pytest.mark.parametrize("every_step", [False, True])
+@pytest.mark.parametrize("steps", [2**31 - 1, 2**31, 0, -1])
+def test_a_stock_scale_that_never_grows_still_skips_and_is_logged(steps, every_step):
+    model = sequential()
+    optimizer = Stock(keras.optimizers.SGD(0.1), 1024.0, dynamic_growth_steps=steps)
+    model.compile(optimizer, "mse")
+    logger = mp.LossScaleLogger(every_step)
+    fit = {"batch_size": 8, "shuffle": False, "verbose": 0, "callbacks": [logger]}
+    history = model.fit(NAN_FIRST, Y, **fit, epochs=2)
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
+    assert history.history["loss_scale"] == [512.0, 256.0]
+    assert history.history["skipped_steps"] == [1, 1]
+    by_step = history.params["loss_scale_by_step"]["skipped_steps"]
+    assert by_step == ([1, 0, 0, 0] * 2 if every_step else [])
 
 
 def test_a_subclass_of_the_stock_class_stays_as_it_is():
@@ -467,12 +487,9 @@ def test_a_subclass_of_the_stock_class_stays_as_it_is():
     model.compile(Mine(keras.optimizers.SGD(), 64.0), "mse")
     assert type(model.optimizer) is Mine
     assert model.optimizer.initial_scale == 64.0
-    with pytest.warns(
-        UserWarning,
-        match="Mine, not a.*by its name.*"
-        r"keras_policies.LossScaleOptimizer\(model.optimizer.inner_optimizer\)",
-    ):
-        model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
+    history = model.fit(X, Y, verbose=0, callbacks=[mp.LossScaleLogger()])
+    assert history.history["loss_scale"] == [64.0]
+    assert history.history["skipped_steps"] == [0]
 
 
 @keras.saving.register_keras_serializable("test_compile")
@@ -516,4 +533,6 @@ def test_logger_asks_the_device_once_an_epoch(monkeypatch):
     fit_with_logger(128, epochs=3)
     assert len(calls) == 1 + 3
     hooks = [n for n in vars(mp.LossScaleLogger) if "batch" in n]
-    assert hooks == []
+    assert hooks == ["on_train_batch_end"]  # counts, and Keras need not wait for it
+    assert mp.LossScaleLogger().async_safe
+    assert not mp.LossScaleLogger(every_step=True).async_safe

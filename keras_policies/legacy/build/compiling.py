@@ -24,6 +24,7 @@ from keras_policies.legacy.build.targets import Pairs, fits, value_for
 from keras_policies.legacy.guards import limits, trust
 from keras_policies.legacy.plan import graph, training
 from keras_policies.legacy.plan.plan import Plan
+from keras_policies.loss_scaling.compile import with_our_optimizer
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
 
 COMPARES_LARGEST = 2, 2  # the first TensorFlow whose `accuracy` does, whatever the loss
@@ -71,14 +72,15 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     if len(set(named)) < len(named):  # names would not tell the outputs apart
         by_output = (*(_by_position(nest, outputs) for nest in by_output),)
     losses, weights, metrics, weighted_metrics = by_output
-    model.compile(
-        optimizer=optimizer,
-        loss=losses,
-        loss_weights=weights,
-        metrics=metrics,
-        weighted_metrics=weighted_metrics,
-        auto_scale_loss=fitting.loss_scale is not None,
-    )
+    with with_our_optimizer:
+        model.compile(
+            optimizer=optimizer,
+            loss=losses,
+            loss_weights=weights,
+            metrics=metrics,
+            weighted_metrics=weighted_metrics,
+            auto_scale_loss=fitting.loss_scale is not None,
+        )
     if plan.loss_scale is None and isinstance(model.optimizer, LossScaleOptimizer):
         # Stock Keras wraps the optimizer of a saved model again only if the global
         # policy is mixed_float16, and would lose the state of a wrapped one.
