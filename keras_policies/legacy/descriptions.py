@@ -4,13 +4,13 @@ import dataclasses
 import html
 import io
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from rich.console import RenderableType
-from rich.table import Table
-
-from keras_policies._common import terminal
 from keras_policies._common.types import Config
 from keras_policies.loss_scaling.loss_scale import LossScale, in_short
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 LAYER_HEADINGS = "layer", "class", "policy", "dtypes", "parameters", "becomes"
 
@@ -102,6 +102,8 @@ class ModelDescription:
 
     def __str__(self) -> str:
         """Return lines about the model, and a table of its layers."""
+        from keras_policies._common import terminal
+
         text = io.StringIO()
         width = terminal.console().width
         plain = terminal.console(width, file=text, force_jupyter=False)
@@ -147,8 +149,13 @@ def _layer_rows(description: ModelDescription) -> Iterator[tuple[str, ...]]:
         )
 
 
-def layer_table(description: ModelDescription) -> RenderableType:
+def layer_table(description: ModelDescription) -> "Table | str":
     """Return a table of the layers."""
+    # Imported here: JSON needs no tables.
+    from rich.table import Table
+
+    from keras_policies._common import terminal
+
     if not description.layers:
         return "subclassed: its layers come from your code"
     table = Table(

@@ -251,6 +251,6 @@ def test_a_saved_model_keeps_the_scale_of_an_optimizer_of_ones_own(tmp_path):
     expected = weight_of(model)
     model.save(tmp_path / "model.keras")
     fit(model, size=2)
-    read = keras.models.load_model(tmp_path / "model.keras")
+    read = mp.load_model(tmp_path / "model.keras")
     assert weight_of(read) == expected
     assert scale_and_count(read) == (2.0, 1)

@@ -20,7 +20,6 @@ from peer import (
     tensor,
 )
 
-import keras_policies as mp
 from keras_policies import DynamicLossScale, FixedLossScale, LossScaleOptimizer
 
 SGD = keras.optimizers.SGD
@@ -453,9 +452,13 @@ def test_serialization(version):
         SGD(2.0, momentum=0.5), initial_scale=2.0, dynamic_growth_steps=3.0
     )
     config = keras.optimizers.serialize(optimizer)
-    read = keras.optimizers.deserialize(
-        {**config, "class_name": "LossScaleOptimizer" + version}
-    )
+    if version:  # Keras has no such class
+        config = {**config, "class_name": "LossScaleOptimizer" + version}
+        read = keras.optimizers.deserialize(config)
+    else:
+        stock = keras.optimizers.LossScaleOptimizer
+        assert type(keras.optimizers.deserialize(config)) is stock
+        read = LossScaleOptimizer.from_config(config["config"])
     assert type(read) is LossScaleOptimizer
     assert float(read.learning_rate) == 2.0
     assert read.inner_optimizer.momentum == 0.5
@@ -474,7 +477,7 @@ def test_serialization_with_an_optimizer_of_ones_own():
         Own(2.0, momentum=0.5), initial_scale=2.0, dynamic_growth_steps=3.0
     )
     config = keras.optimizers.serialize(optimizer)
-    read = keras.optimizers.deserialize(config, custom_objects={"Own": Own})
+    read = LossScaleOptimizer.from_config(config["config"], {"Own": Own})
     assert (read.inner_optimizer.attribute, read.rule) == (123, DynamicLossScale(2, 3))
 
 
@@ -571,9 +574,9 @@ def test_an_optimizer_is_wrapped_once():
 
 
 @stands_for("optimizer_test", "testIsInstance")
-def test_what_stock_keras_creates_is_ours():
+def test_what_stock_keras_creates_is_its_own():
     stock = keras.optimizers.LossScaleOptimizer
-    assert isinstance(stock(SGD()), mp.LossScaleOptimizer)
+    assert type(stock(SGD())) is stock
     assert isinstance(LossScaleOptimizer(SGD()), stock)
 
 
