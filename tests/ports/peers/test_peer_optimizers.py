@@ -456,9 +456,9 @@ def test_serialization(version):
         config = {**config, "class_name": "LossScaleOptimizer" + version}
         read = keras.optimizers.deserialize(config)
     else:
+        read = LossScaleOptimizer.from_config(config["config"])
         stock = keras.optimizers.LossScaleOptimizer
         assert type(keras.optimizers.deserialize(config)) is stock
-        read = LossScaleOptimizer.from_config(config["config"])
     assert type(read) is LossScaleOptimizer
     assert float(read.learning_rate) == 2.0
     assert read.inner_optimizer.momentum == 0.5
