@@ -1,6 +1,6 @@
 """Plant faults in a copy of the package, one at a time, and print which tests fail.
 
-    KERAS_BACKEND=torch python tools/planted.py [--only WORDS] [--first] [--slow]
+    python tools/planted.py [--only WORDS] [--first] [--slow]
 
 A suite is worth what it catches. Each fault is a change of a line or two that a person
 could make; most of them raise nothing and compute something else. The tests that are
