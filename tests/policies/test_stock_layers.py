@@ -126,7 +126,22 @@ def outcome(name, policy, path):
     return results
 
 
-@pytest.mark.parametrize("name", sorted(n for n in TABLE if hasattr(keras.layers, n)))
+# Keras makes these with TensorFlow or SciPy, on any backend.
+WITH_OTHERS = {
+    *("HashedCrossing", "Hashing", "IntegerLookup", "STFTSpectrogram"),
+    *("StringLookup", "TextVectorization"),
+}
+SLOW = pytest.mark.slow("Keras makes it with TensorFlow or SciPy")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=SLOW if name in WITH_OTHERS else ())
+        for name in sorted(TABLE)
+        if hasattr(keras.layers, name)
+    ],
+)
 def test_layer_does_what_it_does_in_stock_keras(name, tmp_path):
     stock = {
         p: outcome(name, keras.DTypePolicy(p), tmp_path / "s.keras")
