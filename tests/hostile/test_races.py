@@ -20,7 +20,10 @@ from keras_policies import (
 from keras_policies.legacy.build import weights
 from keras_policies.legacy.plan import plan
 
-pytestmark = pytest.mark.once("processes on numpy")
+pytestmark = [
+    pytest.mark.once("processes on numpy"),
+    pytest.mark.slow("processes; Keras on numpy needs jax"),
+]
 SOURCES = legacy_files.MORE / "2.15.1" / "amsgrad"
 FORMS = "model.h5", "model.keras", "saved_model", "checkpoint"
 CHANGED = "it was changed while it was read. Open it again when no other program"

@@ -53,6 +53,7 @@ NOT_RUN = {
 }
 
 
+@pytest.mark.once("the interpreter computes with NumPy")
 @pytest.mark.parametrize(
     "name",
     legacy_files.by_release(

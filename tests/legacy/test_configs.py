@@ -44,7 +44,8 @@ def refusal(name):
 
 def names(kept):
     """Return the names `release/case/form` of some files."""
-    return [name for name in legacy_files.names(ARCHIVE) if kept(name)]
+    found = [name for name in legacy_files.names(ARCHIVE) if kept(name)]
+    return legacy_files.on_this_backend(found)
 
 
 def is_trained(name):

@@ -18,7 +18,10 @@ import pytest
 
 from keras_policies import LegacyModelError, convert_model
 
-pytestmark = pytest.mark.once("processes on numpy")
+pytestmark = [
+    pytest.mark.once("processes on numpy"),
+    pytest.mark.slow("processes; Keras on numpy needs jax"),
+]
 # KILLS=100 for the long form.
 KILLS = int(os.environ.get("KILLS", "12"))
 SOURCE = legacy_files.MORE / "2.15.1" / "amsgrad"

@@ -66,6 +66,7 @@ ARTIFACTS = [
 def test_what_is_saved_opens_in_stock_keras_with_the_outputs_of_then(
     tmp_path, plain_keras_of_texts
 ):
+    assert ARTIFACTS
     for path in ARTIFACTS:
         model = load_model(path)
         model.save(tmp_path / "model.keras")
@@ -81,7 +82,6 @@ def test_what_is_saved_opens_in_stock_keras_with_the_outputs_of_then(
                 assert (np.char.decode(output.astype("S")) == expected).all()
             else:
                 np.testing.assert_allclose(output, expected, 1e-6, 1e-6)
-    assert len(ARTIFACTS) == 26
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,18 @@ def opened(path):
     return keras_policies.load_model(path, legacy_files.CUSTOM_OBJECTS)
 
 
-def corpus(*forms):
+def parameters(folder, without=()):
+    """Return the paths of the files in a folder that this backend opens."""
+    names = map(legacy_files.name_of, legacy_files.artifacts(folder))
     return [
-        pytest.param(path, id=legacy_files.name_of(path))
-        for path in legacy_files.artifacts(legacy_files.CORPUS)
-        if not forms or path.name in forms
+        pytest.param(folder / name, id=name)
+        for name in legacy_files.on_this_backend(names)
+        if name.split("/")[1] not in without
     ]
+
+
+def corpus():
+    return parameters(legacy_files.CORPUS)
 
 
 @functools.lru_cache
@@ -71,11 +77,7 @@ def runs(path):
 
 
 def more(*without):
-    return [
-        pytest.param(path, id=legacy_files.name_of(path))
-        for path in legacy_files.artifacts(legacy_files.MORE)
-        if path.parent.name not in without
-    ]
+    return parameters(legacy_files.MORE, without)
 
 
 @pytest.mark.parametrize("path", corpus())

@@ -11,7 +11,7 @@ import pytest
 import keras_policies
 
 ARCHIVE = legacy_files.FOLDER / "nested.tar.xz"
-NAMES = legacy_files.names(ARCHIVE)
+NAMES = legacy_files.on_this_backend(legacy_files.names(ARCHIVE))
 UNLIKE = "(?s).*starts anew|.*now apart|.*each step has its own"
 
 

@@ -10,7 +10,7 @@ import pytest
 import keras_policies
 
 ARCHIVE = legacy_files.FOLDER / "steps.tar.xz"
-NAMES = legacy_files.names(ARCHIVE)
+NAMES = legacy_files.on_this_backend(legacy_files.names(ARCHIVE))
 # The models that train otherwise, and the warning.
 TOLD = {
     "2.0.0/clipped": "that TensorFlow 2.0 and 2.1 ignored clipnorm: Keras 3 obeys it",

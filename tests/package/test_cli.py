@@ -350,6 +350,7 @@ def test_descriptions_made_without_keras_are_those_made_with_it():
     assert found == json.loads(json.dumps(with_keras))
 
 
+@pytest.mark.slow("it chooses jax, which has to be there")
 @pytest.mark.once("a process of its own, or no backend at all")
 @pytest.mark.slow("it takes jax if that is installed")
 def test_a_process_that_can_choose_takes_the_lightest_backend_and_says_so(tmp_path):

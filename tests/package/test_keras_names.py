@@ -9,6 +9,7 @@ import pytest
 from keras_policies._common import keras_names
 from keras_policies.legacy.plan import training
 
+pytestmark = pytest.mark.once("the names are those of Keras")
 FOLDER = keras_names._folder()
 HIDDEN = "src", "api", "_tf_keras"
 MODULES = sorted(

@@ -104,6 +104,7 @@ def test_importing_twice_changes_nothing():
     ).shape == (1, 2)
 
 
+@pytest.mark.slow("Keras on numpy needs jax")
 @pytest.mark.once("a process of its own")
 @pytest.mark.slow("Keras's NumPy backend needs jax")
 def test_works_on_the_numpy_backend():

@@ -25,10 +25,6 @@ POLICIES = {
 STAGES = "call", "gradient", "save"
 CANNOT_FILE = DATA / "stock_cannot.json"
 # class -> stock policy -> what fails in stock Keras on this backend
-CALLS_TENSORFLOW = {
-    *("HashedCrossing", "Hashing", "IntegerLookup", "STFTSpectrogram"),
-    *("StringLookup", "TextVectorization"),
-}
 CANNOT = json.loads(CANNOT_FILE.read_text()).get(BACKEND, {})
 RECORDED_ON = packaging.version.Version("3.15")
 IS_OLDER = packaging.version.Version(keras.__version__) < RECORDED_ON
@@ -130,17 +126,22 @@ def outcome(name, policy, path):
     return results
 
 
-def of_keras(names):
-    """Return parameters for the layers that this Keras has."""
-    slow = pytest.mark.slow("the layer calls TensorFlow on any backend")
-    return [
-        pytest.param(name, marks=[slow] if name in CALLS_TENSORFLOW else [])
-        for name in sorted(names)
+# Keras makes these with TensorFlow or SciPy, on any backend.
+WITH_OTHERS = {
+    *("HashedCrossing", "Hashing", "IntegerLookup", "STFTSpectrogram"),
+    *("StringLookup", "TextVectorization"),
+}
+SLOW = pytest.mark.slow("Keras makes it with TensorFlow or SciPy")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=SLOW if name in WITH_OTHERS else ())
+        for name in sorted(TABLE)
         if hasattr(keras.layers, name)
-    ]
-
-
-@pytest.mark.parametrize("name", of_keras(TABLE))
+    ],
+)
 def test_layer_does_what_it_does_in_stock_keras(name, tmp_path):
     stock = {
         p: outcome(name, keras.DTypePolicy(p), tmp_path / "s.keras")

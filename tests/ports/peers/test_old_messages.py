@@ -16,6 +16,9 @@ ROWS = [
 ]
 
 
+assert ROWS, "PORTING.md has no table of error messages"
+
+
 @pytest.mark.parametrize(("line", "old", "here"), ROWS, ids=[row[0] for row in ROWS])
 def test_a_message_is_the_one_in_the_table(line, old, here):
     names = {"mp": mp, "opt": keras.optimizers.SGD()}
@@ -28,7 +31,3 @@ def test_a_message_is_the_one_in_the_table(line, old, here):
 
 
 KINDS = {kind.__name__: kind for kind in (TypeError, ValueError, AttributeError)}
-
-
-def test_the_table_has_rows():
-    assert len(ROWS) == 14
