@@ -19,6 +19,7 @@ _TRACKING_PREFIX = "_self_"  # of TensorFlow's trackable objects
 _TRACKING = {
     *("_layers", "_metrics", "_modules", "_non_trainable_variables"),
     *("_seed_generators", "_torch_params", "_tracked", "_trainable_variables"),
+    *("_functional", "_operations"),  # of a Sequential or Functional model
 }
 
 

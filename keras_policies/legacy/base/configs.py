@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from keras_policies._common.types import Config
+from keras_policies.legacy.base.errors import LegacyModelError
 
 LOOKUPS = "StringLookup", "IntegerLookup", "TextVectorization"
 # Groups in a `.keras` file of Keras 2, where a layer goes by its class and a counter.
 LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
+SHARED = "shared_object_id"  # in a config that is in the file for a second time
 PROGRAM = "keras_policies>Program"  # the registered name of a rebuilt layer
 
 
@@ -136,28 +138,59 @@ def output_mode(config: Mapping[str, Any]) -> str:
     return str(config.get("output_mode") or "int")
 
 
-def stored_names(layers: Sequence[Config]) -> list[str]:
-    """Return the names of the layers of a model in a `.keras` file of Keras 2."""
-    return numbered(str(layer.get("class_name")) for layer in layers)
+def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
+    """Return `{name in a .keras file: layer}` for the layers of a model.
+
+    Args:
+        names: those in the group of the model's layers. The counter of a class goes up
+            from layer to layer, but may pass over numbers: up to 2.13 it counts layers
+            with weights twice. A layer that is stored elsewhere has no name here.
+        layers: the configs of the model's layers.
+    """
+    by_class = collections.defaultdict(list)
+    for layer in layers:
+        if SHARED not in layer:  # it is in another model, which comes first
+            by_class[snake_case(str(layer.get("class_name")))].append(layer)
+    found: dict[str, Config] = {}
+    listed = [*names]
+    for name, same_class in by_class.items():
+        match = re.compile(rf"{name}(?:_(\d+))?").fullmatch
+        counters = [(int(m[1] or 0), m[0]) for m in map(match, listed) if m]
+        if counters and len(counters) != len(same_class):
+            raise LegacyModelError(
+                f"it has {len(same_class)} layers of the class "
+                f"{same_class[0]['class_name']!r}, and the weights of {len(counters)}: "
+                "some may be in another model, too, or in an attribute, and tf.keras "
+                "cannot open it either.",
+                "Build the model in code, and assign what h5py finds in the file.",
+            )
+        pairs = zip(sorted(counters), same_class, strict=False)
+        found |= {stored_name: layer for (_, stored_name), layer in pairs}
+    return found
 
 
-def layer_paths(root: Config) -> Callable[[str], str]:
-    """Return a function from the path of a layer in such a file to its path here."""
+def layer_paths(
+    root: Config, names_in: Callable[[str], Iterable[str]]
+) -> Callable[[str], str]:
+    """Return a function from the path of a layer in such a file to its path here.
+
+    `names_in` returns the names in a group of the file.
+    """
     by_model: dict[int, dict[str, Config]] = {}  # of a model, its layers
 
-    def layer_path(stored: str) -> str:
-        parts, path, config = stored.split("/"), [], root
+    def layer_path(path_in_file: str) -> str:
+        parts, path, config = path_in_file.split("/"), [], root
+        group = ""
         while len(parts) > 1 and parts[0] in LAYER_GROUPS:
-            layers = inner_layers(config)
+            group = f"{group}{parts[0]}"
             if id(config) not in by_model:
-                named = zip(stored_names(layers), layers, strict=True)
-                by_model[id(config)] = dict(named)
+                by_model[id(config)] = stored(names_in(group), inner_layers(config))
             layer = by_model[id(config)].get(parts[1])
             if layer is None:
                 break
             config = layer
             path.append(name_of(config))
-            parts = parts[2:]
+            group, parts = f"{group}/{parts[1]}/", parts[2:]
         return "/".join([*path, *(part.lstrip("_") for part in parts)])
 
     return layer_path

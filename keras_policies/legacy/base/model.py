@@ -34,7 +34,7 @@ class LegacyWeight:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     read: Callable[[], Array] = dataclasses.field(repr=False, compare=False)
-    # Of its object in a SavedModel or a checkpoint.
+    # Of its object in a SavedModel or a checkpoint; its address in a .keras file.
     number: int | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property

@@ -19,6 +19,7 @@ from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.build import (
+    archive_paths,
     compiling,
     explanations,
     extra_axes,
@@ -65,6 +66,7 @@ def build(
         _check_texts(plan)
         model, built = _make(plan)
         with corrupt(legacy.path):
+            legacy = archive_paths.by_attribute(model, legacy)
             made_in_code.fill_lookups(model, legacy.vocabularies)
             replaced = plan.report.replaced_variables
             weights = {

@@ -15,7 +15,7 @@ from typing import Any
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.legacy.base.configs import layer_name, numbered
+from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyWeight, is_unknown
 from keras_policies.legacy.build import cudnn, own_classes
@@ -54,7 +54,7 @@ def pair(
         name if name in layers else layer_name(name): weights
         for name, weights in by_layer.items()
     }
-    by_name = _whole_model(model) if set(stored) == {""} else _by_layer(model)
+    by_name = {"": targets(model)} if set(stored) == {""} else _by_layer(model)
     pairs: Pairs = []
     not_converted, problems = list[str](), list[str]()
     suspects: set[str] = set()
@@ -111,23 +111,6 @@ def _by_layer(model: keras.Model) -> dict[str, list[Target]]:
         target for target in targets(model) if id(target.variable) not in in_layers
     ]
     return {**{layer.name: targets(layer) for layer in model.layers}, "": of_model}
-
-
-def _whole_model(model: keras.Model) -> dict[str, list[Target]]:
-    """Return the targets of a subclassed model, with their paths in a `.keras` file.
-
-    That file lists the layers, `layers/dense_1/vars/0`, and has no attributes.
-    """
-    names = numbered(type(layer).__name__ for layer in model.layers)
-    listed = {
-        id(target.variable): tuple(f"layers/{name}/{path}" for path in target.paths)
-        for name, layer in zip(names, model.layers, strict=True)
-        for target in targets(layer)
-    }
-    model_targets = targets(model)
-    added = [listed.get(id(item.variable), ()) for item in model_targets]
-    pairs = zip(model_targets, added, strict=True)
-    return {"": [item._replace(paths=item.paths + more) for item, more in pairs]}
 
 
 def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:

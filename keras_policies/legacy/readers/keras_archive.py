@@ -7,7 +7,6 @@ counter. Sources: keras/saving/saving_lib.py of 2.15, keras/optimizers/*.py of 2
 2.15, `build`.
 """
 
-import collections
 import contextlib
 import dataclasses
 import pathlib
@@ -15,7 +14,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import h5py
 
@@ -48,7 +47,9 @@ METADATA, CONFIG, WEIGHTS = "metadata.json", "config.json", "model.weights.h5"
 COPY_BYTES = 1024 * 1024
 SIZES = "file_size", "compress_size"  # of a member
 NOT_LAYERS = "optimizer/", "metrics/"
-VARIABLES = "vars"
+VARIABLES, WRAPPED = "vars", "layer"
+# The weights of each layer, by its class and name.
+First: TypeAlias = dict[tuple[str, str], list[LegacyWeight]]
 # The packages of Keras itself, and names of what is written as a class, and is none.
 OF_KERAS = "keras", "tf_keras"
 NOT_CLASSES = "function", "type", "__lambda__", "__typespec__"
@@ -129,8 +130,27 @@ def _as_in_hdf5(written: Any) -> Any:
     return {**config, "class_name": f"{package or 'Custom'}>{name}"}
 
 
-def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, bytes]]:
-    """Return `{layer path: {index: token}}` from the vocabularies in the archive."""
+def _mark_repeats(
+    config: Config, numbers: set[str], names: set[tuple[str, str]]
+) -> None:
+    """Leave the mark of a shared layer only where it is in the config once more.
+
+    Keras marks each of them, but the first one only if it is not in an inner model.
+    """
+    wrapped = (config.get("config") or {}).get("layer")
+    inner = [wrapped] if isinstance(wrapped, dict) else configs.inner_layers(config)
+    for layer in inner:
+        number = str(layer.get(configs.SHARED))
+        name = str(layer.get("class_name")), configs.name_of(layer)
+        if number not in numbers and name not in names:
+            layer.pop(configs.SHARED, None)
+        numbers.add(number)
+        names.add(name)
+        _mark_repeats(layer, numbers, names)
+
+
+def _tokens(archive: zipfile.ZipFile) -> dict[str, dict[int, bytes]]:
+    """Return `{stored path: {index: token}}` from the vocabularies in the archive."""
     tokens = {}
     members = (info for info in archive.infolist() if info.filename.startswith(ASSETS))
     files = [info for info in members if info.filename.endswith(VOCABULARY)]
@@ -138,13 +158,12 @@ def _tokens(archive: zipfile.ZipFile, config: Config) -> dict[str, dict[int, byt
     size = min(size, paths.size(str(archive.filename)))  # members may share bytes
     packed.check_expansion(ASSETS, claimed, size, limits.SMALL_TEXT_BYTES)
     token_limit = Limit(limits.VOCABULARY_TOKENS, "tokens in its vocabularies")
-    path_of = configs.layer_paths(config)
     for info in files:
         stored = info.filename.removeprefix(ASSETS).removesuffix(VOCABULARY)
         text = _read_member(archive, info.filename, limits.VOCABULARY_BYTES)
         lines = texts.vocabulary(text.replace(b"\r\n", b"\n"))
         token_limit.spend(len(lines))
-        tokens[path_of(budget.layer_path("", stored))] = dict(enumerate(lines))
+        tokens[budget.layer_path("", stored)] = dict(enumerate(lines))
     return tokens
 
 
@@ -195,11 +214,14 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             text = _read_member(archive, CONFIG, limits.JSON_BYTES)
             _unpack_weights(archive, unpacked)
             config = _as_in_hdf5(texts.decode(text, CONFIG))
-            tokens = _tokens(archive, config)
+            _mark_repeats(config, set(), set())
+            tokens = _tokens(archive)
         with guarded_hdf5.open_file(unpacked) as file:
             training = _training_config(config.get("compile_config"))
             written = training["optimizer_config"] if training else {}
             has_inner = member(file, INNER_GROUP) is not None
+            path_of = configs.layer_paths(config, lambda at: member(file, at) or ())
+            tokens = {path_of(path): each for path, each in tokens.items()}
             config, weights = premade.listed(config, _by_layer(file, config))
             state = _state(file, written)
             slots = (slot.value for slot in state.slots)
@@ -226,11 +248,7 @@ def _by_layer(file: h5py.File, config: Config) -> LayerWeights:
     if not configs.is_graph(config):
         all_weights = _below(file, "", set())
         return {"": tuple(w for w in all_weights if not w.path.startswith(NOT_LAYERS))}
-    grouped = collections.defaultdict(list)
-    for name, weight in _of_layers(file, configs.inner_layers(config), ""):
-        below = weight.path.removeprefix(f"{name}/")
-        grouped[name].append(dataclasses.replace(weight, path=below))
-    return {name: tuple(weights) for name, weights in grouped.items()}
+    return dict(_of_layers(file, config, {}))
 
 
 def _in_order(group: h5py.Group) -> list[str]:
@@ -256,38 +274,59 @@ def _below(group: h5py.Group, prefix: str, seen: set[int]) -> Iterator[LegacyWei
             yield from _below(inner, f"{prefix}{name}/", seen)
             continue
         for number in _in_order(inner):
-            yield hdf5.weight(inner, number, f"{prefix}{VARIABLES}/{number}")
+            weight = hdf5.weight(inner, number, f"{prefix}{VARIABLES}/{number}")
+            # Layers that share a weight have that of one address.
+            at = h5py.h5o.get_info(inner[number].id).addr
+            yield dataclasses.replace(weight, number=at)
 
 
 def _of_layers(
-    group: h5py.Group, layers: Sequence[Config], prefix: str
-) -> Iterator[tuple[str, LegacyWeight]]:
-    """Yield `(layer name, LegacyWeight)`, nested models with their layers' names."""
+    group: h5py.Group, model: Config, first: First
+) -> Iterator[tuple[str, tuple[LegacyWeight, ...]]]:
+    """Yield `(layer name, weights)` of a Sequential or Functional model."""
     groups = (member(group, name) for name in configs.LAYER_GROUPS)
-    group = next((each for each in groups if each is not None), None)
-    for stored, layer in zip(configs.stored_names(layers), layers, strict=True):
-        inner = None if group is None else member(group, stored)
-        if inner is None or not isinstance(layer.get("config"), dict):
-            continue
-        layer_name = configs.name_of(layer)
-        below = f"{prefix}{layer_name}/"
-        graph, path = _graph_in(layer)
-        held = member(inner, path) if path else inner
-        if isinstance(held, h5py.Group) and configs.is_graph(graph):
-            below += f"{path}/" if path else ""
-            nested = _of_layers(held, configs.inner_layers(graph), below)
-            yield from ((layer_name, weight) for _, weight in nested)
-        else:
-            yield from ((layer_name, w) for w in _below(inner, below, set()))
+    listed: Any = next((each for each in groups if each is not None), {})
+    layers = configs.inner_layers(model)
+    stored = configs.stored(listed, layers)
+    names = {id(layer): name for name, layer in stored.items()}
+    for layer in layers:
+        name = names.get(id(layer))
+        inner = None if name is None else member(listed, name)
+        weights = _of_layer(inner, layer, first)
+        if weights:
+            yield configs.name_of(layer), tuple(weights)
 
 
-def _graph_in(layer: Config) -> tuple[Config, str]:
-    """Return the innermost layer of wrappers, such as TimeDistributed, and its path."""
-    path = list[str]()
-    while isinstance(wrapped := (layer.get("config") or {}).get("layer"), dict):
-        layer = wrapped
-        path.append("layer")
-    return layer, "/".join(path)
+def _of_layer(
+    group: h5py.Group | None, layer: Config, first: First
+) -> list[LegacyWeight]:
+    """Return the weights of a layer; their paths begin below it.
+
+    A layer that was stored before has those: they are in `first`, by class and name.
+    """
+    name = str(layer.get("class_name")), configs.name_of(layer)
+    if configs.SHARED in layer:
+        budget.work(budget.ITEM * len(first.get(name, ())))
+        return first.get(name, [])
+    config, parts = layer.get("config"), dict[str, Sequence[LegacyWeight]]()
+    wrapped = config.get("layer") if isinstance(config, dict) else None
+    if group is None or not isinstance(config, dict):
+        return []
+    if configs.is_graph(layer):
+        parts = dict(_of_layers(group, layer, first))
+    elif isinstance(wrapped, dict) and (WRAPPED in group or configs.SHARED in wrapped):
+        parts = {WRAPPED: _of_layer(member(group, WRAPPED), wrapped, first)}
+    weights = [
+        dataclasses.replace(weight, path=f"{part}/{weight.path}")
+        for part, below in parts.items()
+        for weight in below
+    ]
+    if not configs.is_graph(layer):
+        own = _below(group, "", set())
+        weights += [w for w in own if w.path.partition("/")[0] not in parts]
+    # With two of a name, nothing says which of them is there once more.
+    first[name] = [] if name in first else weights
+    return weights
 
 
 def _inner(optimizer: Config) -> Config | None:

@@ -33,12 +33,16 @@ def listed(root: Config, weights: LayerWeights) -> tuple[Config, LayerWeights]:
         return root, weights
     names = [configs.name_of(layer) for layer in configs.inner_layers(converted)]
     grouped: dict[str, list[LegacyWeight]] = collections.defaultdict(list)
-    pairs = ((name, each) for name, layer in weights.items() for each in layer)
-    for name, weight in pairs:
-        path = f"{name}/{weight.path}" if name else weight.path
+    pairs = [
+        (name, f"{name}/{each.path}" if name else each.path, each)
+        for name, layer in weights.items()
+        for each in layer
+    ]
+    paths = [path for _, path, _ in pairs]
+    for name, path, weight in pairs:
         for start, model in premade.items():
             if path.startswith(start):
-                path = start + _path(model, path.removeprefix(start))
+                path = start + _path(model, path.removeprefix(start), paths)
         name = name or next((n for n in names if path.startswith(f"{n}/")), "")
         below = path.removeprefix(f"{name}/")
         grouped[name].append(dataclasses.replace(weight, path=below))
@@ -118,8 +122,11 @@ def _kernels(config: Config, inputs: Sequence[str]) -> list[Config]:
     ]
 
 
-def _path(written: Config, stored: str) -> str:
-    """Return the path of a weight of a premade model, from its path in the file."""
+def _path(written: Config, stored: str, paths: Sequence[str]) -> str:
+    """Return the path of a weight of a premade model, from its path in the file.
+
+    `paths` are those of all weights.
+    """
     first, _, rest = stored.partition("/")
     below = rest if first in LAYER_GROUPS else stored
     if written["class_name"] == LINEAR:
@@ -130,8 +137,13 @@ def _path(written: Config, stored: str) -> str:
     linear, deep = written["config"]["linear_model"], written["config"]["dnn_model"]
     part, _, rest = below.partition("/")
     if part == "linear_model":
-        return f"{configs.name_of(linear)}/{_path(linear, rest)}"
-    return f"{configs.name_of(deep)}/{layer_paths(deep)(rest)}"
+        return f"{configs.name_of(linear)}/{_path(linear, rest, paths)}"
+
+    def names_in(group: str) -> set[str]:
+        ends = (path.partition(f"/{part}/{group}/")[2] for path in paths)
+        return {end.partition("/")[0] for end in ends if end}
+
+    return f"{configs.name_of(deep)}/{layer_paths(deep, names_in)(rest)}"
 
 
 def _is_shape(value: object) -> bool:
