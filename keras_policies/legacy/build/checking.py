@@ -152,10 +152,7 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
     try:
         with budget.anew(size), keras_internals.texts_as_inputs():
             served = traced.layers[0].served if signature is None else None
-            is_lost = bool(plan.reconstruction.layers)
-            return _Comparison(
-                model, traced, trace, served, is_lost, tolerance, size
-            ).check()
+            return _Comparison(model, traced, trace, served, tolerance, size).check()
     except LimitError:
         return Check(None, "its graph is too large")
     except (NotInterpretedError, _UnsuitableError) as error:
@@ -183,7 +180,6 @@ class _Comparison:
     traced: TracedFunctions
     trace: ConcreteFunction
     served: ConcreteFunction | None  # traced by calling the model: what is right
-    is_lost: bool  # whether the model was made of its functions
     tolerance: float
     size: int  # of the file, in bytes
 
@@ -195,9 +191,7 @@ class _Comparison:
                 inputs, expected = _run(
                     interpreter, self.trace, self._specs, bound, self._with_losses
                 )
-                return self._compared(
-                    interpreter, inputs, self._as_served(inputs, expected)
-                )
+                return self._compared(interpreter, inputs, expected)
             except _NotCalledError as error:
                 problems.append(error)
         specs = [*self._specs, *concrete_functions.specs(self.trace.outputs)]
@@ -207,14 +201,15 @@ class _Comparison:
         raise problems[0].reason from problems[0].__cause__
 
     def _as_served(self, inputs: list[Array], expected: list[Array]) -> list[Array]:
-        """Return the outputs of the signature that tf.keras traced, where they differ.
+        """Return the outputs of the signature that tf.keras traced, where there is one.
 
         tf.keras traced it by calling the model, but the functions layer by layer, where
-        tensors have no `_keras_mask`: a layer that reads it has no mask there. A model
-        that was made of such functions is refused.
+        tensors have no `_keras_mask`: a layer that reads it has no mask there.
         """
         specs = concrete_functions.specs(self.trace.inputs)
-        taken = concrete_functions.specs(self.served.inputs) if self.served else []
+        if self.served is None:
+            return expected
+        taken = concrete_functions.specs(self.served.inputs)
         if [spec.dtype for spec in taken] != [spec.dtype for spec in specs]:
             return expected
         names = [spec.name for spec in specs]
@@ -228,17 +223,7 @@ class _Comparison:
         served = []
         for each in map(np.asarray, expected):
             alike = [np.asarray(x) for x in outputs if np.shape(x) == each.shape]
-            shares = [_share(x, each) for x in alike]
-            share = min(shares, default=0.0)
-            served.append(each if not share else alike[shares.index(share)])
-            if self.is_lost and not share <= self.tolerance:
-                raise LegacyModelError(
-                    f"its signature {SERVING!r} gives other numbers than the functions "
-                    f"of its layers (by {share:.1g} of the largest). Most likely a "
-                    "layer reads the mask of its input, which they do not have.",
-                    f"Pass signature={SERVING!r} for what it does, or the classes as "
-                    "custom_objects; verify=False opens it as its functions are.",
-                )
+            served.append(min(alike, key=lambda x: _share(x, each), default=each))
         return served
 
     @property
@@ -261,19 +246,29 @@ class _Comparison:
         nest = self._nest(inputs)
         self._charge(inputs)
         outputs = _called(self.model, nest)
+        of_functions, expected = expected, self._as_served(inputs, expected)
         if len(outputs) != len(expected):
             what = f"{len(outputs)} outputs, its own graph {len(expected)}"
             raise _differs("", self.model, what)
         pairs = [*zip(outputs, map(np.asarray, expected), strict=True)]
         problems = {i: p for i, pair in enumerate(pairs) if (p := self._problem(*pair))}
         if problems:
-            rounded = self._rounding(inputs, expected)
+            rounded = self._rounding(inputs, of_functions)
             problems = {
                 i: p for i, p in problems.items() if _share(*pairs[i]) > rounded[i]
             }
         if problems and self.is_half and (fault := hardware.problem()):
             return Check(None, fault)
         for number, problem in problems.items():
+            share = _share(np.asarray(of_functions[number]), expected[number])
+            if not share <= max(self.tolerance, rounded[number]):
+                raise LegacyModelError(
+                    f"its signature {SERVING!r} gives other numbers than the functions "
+                    f"of its layers (by {share:.1g} of the largest). Most likely a "
+                    "layer reads the mask of its input, which they do not have.",
+                    f"Pass signature={SERVING!r} for what it does, or the classes as "
+                    "custom_objects; verify=False opens it as its functions are.",
+                )
             first = self._first_difference(inputs, nest)
             raise _differs(*first, f"{problem} for output {number}")
         self._check_regularizers(interpreter)
@@ -519,8 +514,8 @@ def _inputs(
 ) -> list[Array]:
     """Return seeded inputs for some specs: texts, and keys of tables among the numbers.
 
-    With a `bound`, they are whole numbers below it. Sequences have padding, which layers
-    mask: those of vectors end with what often is it; see `_pad` for those of words.
+    With a `bound`, they are whole numbers below it. Sequences have padding, which
+    layers mask: those of vectors end with it; see `_pad` for those of words.
     """
     random, sizes = np.random.default_rng(SEED), itertools.cycle(lengths)
     inputs = []
@@ -547,20 +542,27 @@ def _inputs(
 
 def _is_whole(dtype: str, bound: int | None) -> bool:
     """Return whether inputs of a dtype are whole numbers or texts."""
-    return dtype == "string" or "int" in dtype or (bound is not None and dtype != "bool")
+    is_whole = dtype == "string" or "int" in dtype
+    return is_whole or (bound is not None and dtype != "bool")
 
 
 def _pad(words: Array) -> None:
     """Put padding, 0 or "", into rows of words, but not into the first of several.
 
-    The last row ends with it, the one before has nothing else, the next begins with it.
+    The last row ends with it, the one before has nothing else, the next begins with it
+    and repeats one word: of equal numbers, none is the largest.
     """
     none = b"" if words.dtype.kind == "O" else 0
-    steps_of_rows = slice(-PADDED, None), slice(None), slice(None, PADDED)
     rows = words[:0:-1] if len(words) > 1 else words
-    for row, steps in zip(rows, steps_of_rows, strict=False):
-        if steps == slice(None) or len(row) > PADDED:
-            row[steps] = none
+    is_long = words.shape[1] > PADDED
+    for kind, row in enumerate(rows[:3]):
+        if kind == 1:
+            row[:] = none
+        elif kind == 0 and is_long:
+            row[-PADDED:] = none
+        elif is_long:
+            row[PADDED:] = np.max(row[PADDED:])
+            row[:PADDED] = none
 
 
 def _random(
