@@ -46,6 +46,7 @@ def known_faults(request):
         request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
 
 
+@pytest.mark.filterwarnings("ignore:.*does not support masking")
 @pytest.mark.parametrize(
     "name",
     [

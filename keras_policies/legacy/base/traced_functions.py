@@ -156,6 +156,7 @@ class TracedLayer:
     ] = ()  # the same, with the losses it adds
     regularizers: tuple[ConcreteFunction, ...] = ()  # each gives the loss of a weight
     activity_regularizer: ConcreteFunction | None = None  # gives that of an output
+    served: ConcreteFunction | None = None  # of a model: traced by calling it
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,6 @@ import functools
 import inspect
 import itertools
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ import numpy as np
 from keras_policies import keras_internals
 from keras_policies.backends.running import backend
 from keras_policies.diagnostics import hardware
-from keras_policies.legacy.base import configs, hints
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import (
@@ -35,7 +34,6 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.build import explanations, own_classes
 from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.ops import op_layers
-from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
@@ -51,6 +49,7 @@ from keras_policies.legacy.programs.reference import (
 
 SEED = 0
 EXAMPLES = 2  # for a batch of unknown size
+EXAMPLES_OF_WORDS = 4  # for one of whole numbers and texts: see `_pad`
 # Lengths of the axes that the file does not know, one after another: tried in this
 # order, since some models need equal ones, others long ones.
 LENGTHS = (5, 7, 6, 8, 9), (6,), (32,), (64,), (224,)
@@ -64,6 +63,7 @@ KEYS = 1000  # of a table from which they are drawn
 TOLERANCES = {"float16": 2e-2, "bfloat16": 5e-2}
 TOLERANCE = 1e-4
 PADDING = -1.0, 0.0  # the last vectors of the last sequence
+PADDED = 2  # words at an end of a sequence
 ROUNDINGS = 4  # times what rounding is seen to change
 
 
@@ -151,7 +151,7 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
     size = paths.size(plan.legacy.path)
     try:
         with budget.anew(size), keras_internals.texts_as_inputs():
-            served = _served(plan) if signature is None else None
+            served = traced.layers[0].served if signature is None else None
             return _Comparison(model, traced, trace, served, tolerance, size).check()
     except LimitError:
         return Check(None, "its graph is too large")
@@ -172,24 +172,6 @@ def _trace(traced: TracedFunctions, signature: str | None) -> ConcreteFunction |
     return next(iter(concrete_functions.for_inference([*named])), None)
 
 
-def _served(plan: Plan) -> ConcreteFunction | None:
-    """Return the signature that tf.keras itself traced, of a model with lost layers.
-
-    It names the outputs after their layers, `head` and `head_1` if one has several. A
-    signature of the user's own may do something else.
-    """
-    traced, config = plan.legacy.traced, plan.legacy.config
-    if not (traced and plan.reconstruction.layers and configs.is_graph(config)):
-        return None
-    signature = traced.signatures.get(SERVING)
-    if signature is None or isinstance(config["config"], list):
-        return None
-    layers = graph.output_layers(config["config"])
-    names = {spec.name for spec in concrete_functions.specs(signature.outputs)}
-    others = {re.sub(r"_\d+$", "", name) for name in names - layers}
-    return signature if others <= layers else None
-
-
 @dataclasses.dataclass(frozen=True)
 class _Comparison:
     """The comparison of a model with the graph in its own file."""
@@ -197,7 +179,7 @@ class _Comparison:
     model: keras.Model
     traced: TracedFunctions
     trace: ConcreteFunction
-    served: ConcreteFunction | None  # what must give the same
+    served: ConcreteFunction | None  # traced by calling the model: what is right
     tolerance: float
     size: int  # of the file, in bytes
 
@@ -209,7 +191,6 @@ class _Comparison:
                 inputs, expected = _run(
                     interpreter, self.trace, self._specs, bound, self._with_losses
                 )
-                self._check_signature(inputs, expected)
                 return self._compared(interpreter, inputs, expected)
             except _NotCalledError as error:
                 problems.append(error)
@@ -219,39 +200,31 @@ class _Comparison:
             raise _UnsuitableError(f"{keras.backend.backend()} has no texts")
         raise problems[0].reason from problems[0].__cause__
 
-    def _check_signature(self, inputs: list[Array], expected: list[Array]) -> None:
-        """Raise an error if the signature does something else than the functions.
+    def _as_served(self, inputs: list[Array], expected: list[Array]) -> list[Array]:
+        """Return the outputs of the signature that tf.keras traced, where there is one.
 
         tf.keras traced it by calling the model, but the functions layer by layer, where
         tensors have no `_keras_mask`: a layer that reads it has no mask there.
         """
+        specs = concrete_functions.specs(self.trace.inputs)
         if self.served is None:
-            return
-        names = [spec.name for spec in concrete_functions.specs(self.trace.inputs)]
-        taken = [spec.name for spec in concrete_functions.specs(self.served.inputs)]
-        if len(names) == len(taken) == 1:
-            taken = names  # 2.0 and 2.1 called it `inputs`
-        if {*taken} != {*names}:
-            return
-        by_name = dict(zip(names, inputs, strict=True))
+            return expected
+        taken = concrete_functions.specs(self.served.inputs)
+        if [spec.dtype for spec in taken] != [spec.dtype for spec in specs]:
+            return expected
+        names = [spec.name for spec in specs]
+        if len(names) == len({*names}) and {*names} == {spec.name for spec in taken}:
+            inputs = [inputs[names.index(spec.name)] for spec in taken]
         try:
             with budget.anew(self.size):
-                outputs = Interpreter(self.traced).run(
-                    self.served, [by_name[name] for name in taken]
-                )
+                outputs = Interpreter(self.traced).run(self.served, inputs)
         except (NotInterpretedError, LimitError, ValueError):
-            return
-        for each in expected:
-            alike = [np.asarray(x) for x in outputs if np.shape(x) == np.shape(each)]
-            share = min((_share(x, np.asarray(each)) for x in alike), default=0.0)
-            if not share <= self.tolerance:
-                raise LegacyModelError(
-                    f"its signature {SERVING!r} gives other numbers than the functions "
-                    f"of its layers (by {share:.1g} of the largest). Most likely a "
-                    "layer reads the mask of its input, which they do not have.",
-                    f"Pass signature={SERVING!r} for what it does, or the classes as "
-                    "custom_objects; verify=False opens it as its functions are.",
-                )
+            return expected
+        served = []
+        for each in map(np.asarray, expected):
+            alike = [np.asarray(x) for x in outputs if np.shape(x) == each.shape]
+            served.append(min(alike, key=lambda x: _share(x, each), default=each))
+        return served
 
     @property
     def _specs(self) -> list[TensorSpec]:
@@ -273,19 +246,29 @@ class _Comparison:
         nest = self._nest(inputs)
         self._charge(inputs)
         outputs = _called(self.model, nest)
+        of_functions, expected = expected, self._as_served(inputs, expected)
         if len(outputs) != len(expected):
             what = f"{len(outputs)} outputs, its own graph {len(expected)}"
             raise _differs("", self.model, what)
         pairs = [*zip(outputs, map(np.asarray, expected), strict=True)]
         problems = {i: p for i, pair in enumerate(pairs) if (p := self._problem(*pair))}
         if problems:
-            rounded = self._rounding(inputs, expected)
+            rounded = self._rounding(inputs, of_functions)
             problems = {
                 i: p for i, p in problems.items() if _share(*pairs[i]) > rounded[i]
             }
         if problems and self.is_half and (fault := hardware.problem()):
             return Check(None, fault)
         for number, problem in problems.items():
+            share = _share(np.asarray(of_functions[number]), expected[number])
+            if not share <= max(self.tolerance, rounded[number]):
+                raise LegacyModelError(
+                    f"its signature {SERVING!r} gives other numbers than the functions "
+                    f"of its layers (by {share:.1g} of the largest). Most likely a "
+                    "layer reads the mask of its input, which they do not have.",
+                    f"Pass signature={SERVING!r} for what it does, or the classes as "
+                    "custom_objects; verify=False opens it as its functions are.",
+                )
             first = self._first_difference(inputs, nest)
             raise _differs(*first, f"{problem} for output {number}")
         self._check_regularizers(interpreter)
@@ -531,28 +514,55 @@ def _inputs(
 ) -> list[Array]:
     """Return seeded inputs for some specs: texts, and keys of tables among the numbers.
 
-    With a `bound`, they are whole numbers below it. Sequences of vectors end with those
-    that often are padding, which a lost layer may mask.
+    With a `bound`, they are whole numbers below it. Sequences have padding, which
+    layers mask: those of vectors end with it; see `_pad` for those of words.
     """
     random, sizes = np.random.default_rng(SEED), itertools.cycle(lengths)
     inputs = []
-    for spec in specs:
+    words = [_is_whole(spec.dtype, bound) for spec in specs]
+    examples = EXAMPLES_OF_WORDS if any(words) else EXAMPLES
+    for spec, is_words in zip(specs, words, strict=True):
         batch, *rest = spec.shape or [1]
         shape = [n if n is not None else next(sizes) for n in rest]
-        shape = [EXAMPLES if batch is None else batch, *shape] if spec.shape else []
+        shape = [examples if batch is None else batch, *shape] if spec.shape else []
         budget.spend(float(np.prod(np.asarray(shape, "float64"))))
         drawn = _random(random, spec.dtype, shape, bound)
         if spec.dtype in FLOATS and len(shape) > 2 and shape[0] > 1 and shape[1] > 2:
             drawn[-1, -len(PADDING) :] = np.reshape(
                 PADDING, (-1, *[1] * (len(shape) - 2))
             )
-        if "int" in spec.dtype and len(shape) == 2 and shape[1] > 1:
-            drawn[-1, -1] = 0  # a word that often is padding
         if keys.get(spec.dtype) and (bound is None or spec.dtype == "string"):
             chosen = random.choice(np.array(keys[spec.dtype], drawn.dtype), shape)
             drawn = np.where(random.random(shape) < SHARE_OF_KEYS, chosen, drawn)
+        if is_words and len(shape) > 1:
+            _pad(drawn)
         inputs.append(drawn)
     return inputs
+
+
+def _is_whole(dtype: str, bound: int | None) -> bool:
+    """Return whether inputs of a dtype are whole numbers or texts."""
+    is_whole = dtype == "string" or "int" in dtype
+    return is_whole or (bound is not None and dtype != "bool")
+
+
+def _pad(words: Array) -> None:
+    """Put padding, 0 or "", into rows of words, but not into the first of several.
+
+    The last row ends with it, the one before has nothing else, the next begins with it
+    and repeats one word: of equal numbers, none is the largest.
+    """
+    none = b"" if words.dtype.kind == "O" else 0
+    rows = words[:0:-1] if len(words) > 1 else words
+    is_long = words.shape[1] > PADDED
+    for kind, row in enumerate(rows[:3]):
+        if kind == 1:
+            row[:] = none
+        elif kind == 0 and is_long:
+            row[-PADDED:] = none
+        elif is_long:
+            row[PADDED:] = np.max(row[PADDED:])
+            row[:PADDED] = none
 
 
 def _random(

@@ -541,6 +541,62 @@ def mask_read_from_a_tensor():
     return keras.Model(x, layers.Dense(2)(SumOfWords()(words)))
 
 
+class CrossAttention(layers.Layer):
+    """That of tensorflow.org/text/tutorials/nmt_with_attention, of translators."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.mha = layers.MultiHeadAttention(num_heads=1, key_dim=4)
+        self.norm = layers.LayerNormalization()
+
+    def call(self, x, context):
+        return self.norm(x + self.mha(query=x, value=context))
+
+
+class Translator(keras.Model):
+    """MultiHeadAttention reads masks that the functions do not have."""
+
+    def __init__(self):
+        super().__init__()
+        self.source = layers.Embedding(11, 4, mask_zero=True)
+        self.target = layers.Embedding(9, 4, mask_zero=True)
+        self.encoder = layers.GRU(4, return_sequences=True)
+        self.attention, self.head = CrossAttention(), layers.Dense(9)
+
+    def call(self, inputs):
+        source, target = inputs
+        context = self.encoder(self.source(source))
+        return self.head(self.attention(self.target(target), context))
+
+
+WORDS = [ids(5, high=2), ids(5, high=2)]  # of which many are padding
+
+
+@case("mask", WORDS, since=(2, 10), trains=False)
+def masks_of_a_translator():
+    return Translator()
+
+
+@case("mask", WORDS, since=(2, 10), trains=False)
+def masks_of_cross_attention():
+    source, target = entry(WORDS)
+    context = layers.GRU(4, return_sequences=True)(
+        layers.Embedding(11, 4, mask_zero=True)(source)
+    )
+    x = layers.Embedding(9, 4, mask_zero=True)(target)
+    x = CrossAttention()(x, context)
+    return keras.Model([source, target], layers.Dense(9)(x))
+
+
+@case("mask", WORDS, since=(2, 10), trains=False)
+def masks_of_stock_attention():
+    source, target = entry(WORDS)
+    context = layers.Embedding(11, 4, mask_zero=True)(source)
+    x = layers.Embedding(9, 4, mask_zero=True)(target)
+    x = layers.MultiHeadAttention(num_heads=1, key_dim=4)(x, context)
+    return keras.Model([source, target], layers.Dense(9)(x))
+
+
 class Recentred(layers.Layer):
     """It reads what it has just assigned to its variables, in inference, too."""
 

@@ -118,6 +118,7 @@ class _Layers:
             traces_with_losses=of(edges, CALL_WITH_LOSSES),
             regularizers=self.traces.of_regularizers(edges),
             activity_regularizer=next(iter(of(edges, ACTIVITY_REGULARIZER)), None),
+            served=next(iter(of(edges, DEFAULT_CALL)), None),
         )
 
     def _edges(self, node: int) -> Edges:
