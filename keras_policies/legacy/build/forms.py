@@ -306,7 +306,7 @@ def _check_attention(layer: keras.Layer, shapes: list[Shape]) -> None:
             raise LegacyModelError(
                 "its class is MultiHeadAttention, and on TensorFlow Keras adds the "
                 f"bias in it, of the shape {biased}, along the wrong axis.",
-                "Pass backends=('jax', 'torch') (--backends jax torch) if the model is "
+                "Pass backends=('jax', 'torch') (--backends jax,torch) if the model is "
                 "not for TensorFlow.",
                 suspects={"MultiHeadAttention"},
             )
