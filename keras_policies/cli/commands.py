@@ -175,6 +175,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         "safe_mode": not arguments.unsafe,
         "lost": arguments.lost,
         "signature": arguments.signature,
+        "backends": arguments.backends,
     }
 
 

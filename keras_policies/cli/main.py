@@ -191,6 +191,14 @@ def _add_options_of_opening(command: argparse.ArgumentParser) -> None:
         help="open this signature of a SavedModel, such as serving_default",
     )
     command.add_argument(
+        "--backends",
+        metavar="NAMES",
+        type=lambda names: names.split(","),
+        default=["jax", "tensorflow", "torch"],
+        help="where plain Keras has to compute the model rightly, such as jax,torch; "
+        "by default on all three",
+    )
+    command.add_argument(
         "--unsafe", action="store_true", help="run code in the file (Lambda layers)"
     )
 

@@ -8,7 +8,7 @@ public names are those of the package. Nothing here imports other packages of ou
 # mypy: implicit-reexport
 # ruff: noqa: F401, F403
 
-from keras_policies.keras_internals import faults, private_api
+from keras_policies.keras_internals import private_api
 from keras_policies.keras_internals.layers import *
 from keras_policies.keras_internals.operations import *
 from keras_policies.keras_internals.optimizers import *

@@ -43,7 +43,6 @@ SLOTS_OF_OPTIMIZERS = "optimizer slots"
 GRAPHS = "graphs of operations"
 TURNS = "fast opening of models whose layers take turns"
 WEIGHTS = "weights of layers"
-FAULTS = "sums and means as on other backends"
 
 # Optimizer -> {slot name in tf.keras: attribute in Keras 3}. Names of tf.keras up to
 # 2.10 stand beside those from 2.11 on.
@@ -76,10 +75,6 @@ AVERAGES = {"average": "_model_variables_moving_average"}
 # `Trainer`; from Keras 3.16 on `BaseTrainer`.
 _TRAINERS = [c.__name__ for c in keras.Model.__mro__ if "trainers" in c.__module__]
 _TRAINER = _TRAINERS[-1] if _TRAINERS else "Trainer"
-# The functions of the backend; from Keras 3.16 on they are in a package of their own.
-BACKEND_OPS = f"backend.{keras.backend.backend()}"
-if importlib.util.find_spec(f"keras.src.{BACKEND_OPS}.ops"):
-    BACKEND_OPS += ".ops"
 
 PRIVATE_API = {
     POLICIES: (
@@ -183,14 +178,6 @@ PRIVATE_API = {
             "_layers _metrics _seed_generators "
             "_trainable_variables _non_trainable_variables",
             since="3.3",
-        ),
-    ),
-    FAULTS: (
-        Place(f"{BACKEND_OPS}.numpy", "add", takes="x1 x2"),
-        Place(
-            f"{BACKEND_OPS}.nn",
-            "average_pool",
-            takes="inputs pool_size strides padding data_format",
         ),
     ),
 }

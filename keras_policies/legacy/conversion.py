@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Collection
 from typing import Any
 
 import keras
@@ -17,6 +18,7 @@ from keras_policies.legacy.build.own_classes import is_stock
 from keras_policies.legacy.descriptions import ModelDescription
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
+from keras_policies.legacy.plan.report import BACKENDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +74,7 @@ def convert_model(
     *,
     lost: str = "rebuild",
     signature: str | None = None,
+    backends: Collection[str] = BACKENDS,
 ) -> Converted:
     """Open a legacy model, and save it as a `.keras` file that stock Keras 3 opens.
 
@@ -95,6 +98,7 @@ def convert_model(
             `x_1` that the model does not take.
         lost: as `load_model` takes it.
         signature: as `load_model` takes it.
+        backends: as `load_model` takes it.
 
     Returns:
         `Converted`.
@@ -111,7 +115,7 @@ def convert_model(
         ()
     """
     policy, objects = checked_policy(dtype_policy), checked_objects(custom_objects)
-    options = loading.checked_options(lost, signature, safe_mode=safe_mode)
+    options = loading.checked_options(lost, signature, backends, safe_mode=safe_mode)
     atomic_file.check_ending(destination)
     destination = pathlib.Path(destination)
     atomic_file.check(destination, overwrite)
@@ -172,6 +176,7 @@ def verify_model(
     safe_mode: bool,
     lost: str,
     signature: str | None,
+    backends: Collection[str] = BACKENDS,
 ) -> verification.Comparison:
     """Open a model, legacy or of Keras 3, and compare its outputs with recorded ones.
 
@@ -183,7 +188,9 @@ def verify_model(
     with located(path), keras_internals.custom_object_scope(_also_as_saved(objects)):
         try:
             policy = checked_policy(dtype_policy)
-            options = loading.checked_options(lost, signature, safe_mode=safe_mode)
+            options = loading.checked_options(
+                lost, signature, backends, safe_mode=safe_mode
+            )
             built = loading.rebuild(path, policy, options, compile=False)
         except Keras3ModelError:
             model = loading.open_with_keras(

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import keras
 
@@ -26,7 +26,7 @@ from keras_policies.legacy.build import (
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
-from keras_policies.legacy.plan.report import Options
+from keras_policies.legacy.plan.report import BACKENDS, Options
 from keras_policies.legacy.plan.training import BY_NAME
 from keras_policies.legacy.readers import readers, sources, weights_only
 from keras_policies.loss_scaling.compile import with_our_optimizer
@@ -46,6 +46,7 @@ def load_model(
     lost: str = "rebuild",
     signature: str | None = None,
     verify: bool | None = None,
+    backends: Collection[str] = BACKENDS,
 ) -> keras.Model:
     """Open a model that tf.keras 2.0 to 2.15 wrote as an ordinary Keras 3 model.
 
@@ -83,6 +84,9 @@ def load_model(
             file, which every SavedModel has: on seeded inputs, both must give the same
             outputs. None compares if layers were rebuilt from functions or code;
             True compares any SavedModel; False none.
+        backends: names of the backends on which plain Keras has to compute the model
+            rightly. Layers that Keras computes wrongly on one of them become models
+            that are right on all; where there is no such model, that is an error.
 
     Returns:
         A `keras.Model`.
@@ -93,7 +97,7 @@ def load_model(
             message names them.
         TypeError: if `custom_objects` is not a dict of names.
         TypeError, ValueError: if `dtype_policy` is not a policy.
-        ValueError: if `lost` is none of the three.
+        ValueError: if `lost` is none of the three, or a backend is unknown.
 
     Example:
         >>> model = load_model("model_of_2020")  # a SavedModel folder
@@ -103,7 +107,7 @@ def load_model(
         <DTypePolicy "float32">
     """
     policy = checked_policy(dtype_policy)
-    options = checked_options(lost, signature, safe_mode=safe_mode)
+    options = checked_options(lost, signature, backends, safe_mode=safe_mode)
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
             built = rebuild(filepath, policy, options, compile=compile, verify=verify)
@@ -123,9 +127,15 @@ def load_model(
 
 
 def checked_options(
-    lost: str, signature: str | None = None, *, safe_mode: bool = True
+    lost: str,
+    signature: str | None = None,
+    backends: Collection[str] = BACKENDS,
+    *,
+    safe_mode: bool = True,
 ) -> Options:
     """Return the options that these arguments of `load_model` stand for."""
+    if not {*backends} <= {*BACKENDS}:
+        raise ValueError(f"backends must be among {BACKENDS}, received {backends!r}.")
     if lost not in LOST:
         raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
     return Options(
@@ -133,6 +143,7 @@ def checked_options(
         reconstructs=lost != "refuse",
         keeps_texts=lost != "numbers",
         signature=signature,
+        backends=tuple(backends),
     )
 
 

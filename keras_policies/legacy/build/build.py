@@ -7,7 +7,7 @@ are those of the surrounding `custom_object_scope`.
 import collections
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -23,6 +23,7 @@ from keras_policies.legacy.build import (
     compiling,
     explanations,
     extra_axes,
+    forms,
     made_in_code,
     masks,
     own_classes,
@@ -129,11 +130,13 @@ def _check_texts(plan: Plan) -> None:
 def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
     """Return the model, built, with variables that hold nothing yet."""
     try:
-        extra: extra_axes.Axes = {}
-        model, built = _of_config(plan.config, plan, extra)
+        config = plan.config
+        model, built, extra, needed = _of_config(config, plan)
         if extra:
-            wrapped = extra_axes.with_wrappers(plan.config, extra)
-            model, built = _of_config(wrapped, plan, {})
+            config = extra_axes.with_wrappers(config, extra)
+            model, built, _, needed = _of_config(config, plan)
+        if needed:
+            model, built, *_ = _of_config(config, plan, needed)
         inputs = plan.legacy.inputs.values()
         if isinstance(model, keras.Sequential) and not model.built:
             # For inputs of any rank.
@@ -162,12 +165,22 @@ def _hint_about(layer: str | None, plan: Plan) -> str:
 
 
 def _of_config(
-    config: Config, plan: Plan, extra: extra_axes.Axes
-) -> tuple[Any, BuiltLayers]:
-    """Build the object of a config; see `extra_axes` about `extra`."""
-    built = BuiltLayers([], [])
+    config: Config, plan: Plan, needed: Mapping[int, forms.Specs] | None = None
+) -> tuple[Any, BuiltLayers, extra_axes.Axes, Mapping[int, forms.Specs]]:
+    """Build the object of a config.
+
+    Also return what `extra_axes` and `forms` found out, for which it has to be built
+    again: convolutions with extra axes, and what layers are called on that need a form.
+    """
+    built, extra = BuiltLayers([], []), extra_axes.Axes()
+    found = forms.Found(needed or {}, plan.options.backends)
     config, makers = own_classes.with_makers(
-        config, masks.release(plan.legacy.written_by), plan.policy, extra, built
+        config,
+        masks.release(plan.legacy.written_by),
+        plan.policy,
+        extra,
+        found,
+        built,
     )
     scope = {**plan.report.functions, **makers}
     depth = _recursion_limit(plan.reconstruction.depth)
@@ -176,7 +189,7 @@ def _of_config(
     with keras_internals.custom_object_scope(scope), depth, tracebacks:
         safe_mode = plan.options.safe_mode
         model = keras.saving.deserialize_keras_object(config, safe_mode=safe_mode)
-        return model, built
+        return model, built, extra, {} if extra else found.all_needed()
 
 
 @contextlib.contextmanager

@@ -19,9 +19,9 @@ from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.build import (
     explanations,
     extra_axes,
+    forms,
     masks,
     programs,
-    whole_numbers,
 )
 from keras_policies.policies.global_policy import policy_scope
 
@@ -46,7 +46,7 @@ class Maker:
         return instance
 
 
-StockMaker: TypeAlias = masks.Maker | extra_axes.Maker | whole_numbers.Maker
+StockMaker: TypeAlias = masks.Maker | extra_axes.Maker | forms.Maker
 Makers: TypeAlias = dict[str, Maker | StockMaker | programs.Maker]
 
 
@@ -104,14 +104,16 @@ def with_makers(
     written_in: masks.Release,
     policy: PolicyLike | None,
     extra: extra_axes.Axes,
+    found: forms.Found,
     built: programs.BuiltLayers,
 ) -> tuple[Config, Makers]:
     """Return a config that names a maker for some layers, and the makers by name.
 
-    Those are the user-defined layers, the stock ones that change masks or round whole
-    numbers, convolutions, which note what they find in `extra`, and programs, which
-    note it in `built`. The names are new, since Keras prefers registered classes to
-    those of a scope. `policy` is the model's own, which its config does not record.
+    Those are the user-defined layers, the stock ones that change masks, convolutions,
+    which note what they find in `extra`, those that `forms` may replace, which note it
+    in `found`, and programs, which note it in `built`. The names are new, since Keras
+    prefers registered classes to those of a scope. `policy` is the model's own, which
+    its config does not record.
     """
     makers: Makers = {}
 
@@ -122,7 +124,8 @@ def with_makers(
             return value
         inner = {key: replaced(item) for key, item in value.items()}
         stock: StockMaker | None = masks.maker(value, written_in)
-        stock = stock or extra_axes.maker(value, extra) or whole_numbers.maker(value)
+        stock = stock or extra_axes.maker(value, extra)
+        stock = forms.maker(value, stock, found) or stock
         maker = programs.maker(value, built) or _own_maker(value) or stock
         if maker is None:
             return inner

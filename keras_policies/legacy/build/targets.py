@@ -30,7 +30,7 @@ class Place(NamedTuple):
     path: str  # of attributes, "blocks/0/first"
     stored_path: str  # as a Keras-2 .keras file has it, "blocks/block/first"
     # Both without TimeDistributed, which `extra_axes` put around a layer, and without
-    # the model around the EinsumDense of its name that a locally connected layer is.
+    # the model around the layer of its name that `forms` made.
     bare_path: str = ""
     bare_stored_path: str = ""
 
@@ -58,8 +58,9 @@ def layers(
                 seen.add(id(child))
                 paths = _join(place.path, name), _join(place.stored_path, stored)
                 is_wrapper = isinstance(place.layer, keras.layers.TimeDistributed) or (
-                    isinstance(child, keras.layers.EinsumDense)
+                    keras_internals.is_functional(place.layer)
                     and child.name == place.layer.name
+                    and not keras_internals.is_functional(child)
                 )
                 bare = place.bare_path, place.bare_stored_path
                 if not is_wrapper:
@@ -120,17 +121,22 @@ def _join(path: str, name: str) -> str:
 def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
     """Return whether shape and kind of dtype (float, int, …) of both are equal.
 
-    The bias of a locally connected layer had its axes apart, or in another order.
+    The bias of a locally connected layer had its axes apart, or in another order, that
+    of an EinsumDense may have had axes of length 1, and LayerNormalization sorts its
+    axes now.
     """
     kinds = [
         next((kind for start, kind in KINDS.items() if name.startswith(start)), name)
         for name in (str(variable.dtype), str(weight.dtype))
     ]
     shape, stored = tuple(variable.shape), weight.shape
-    is_bias = "bias" in variable.name and len(shape) > 1 < len(stored)
+    is_bias = "bias" in variable.name and 1 not in (len(stored), len(shape) or 1)
     is_same = is_bias and math.prod(shape) == math.prod(stored)
     is_moved = is_same and stored[-1] in (shape[0], shape[-1])
-    return kinds[0] == kinds[1] and (shape == stored or is_moved)
+    is_vector = [n for n in stored if n != 1] == [*shape] != []
+    is_sorted = variable.name in ("beta", "gamma") and sorted(shape) == sorted(stored)
+    is_other = is_moved or is_sorted or ("bias" in variable.name and is_vector)
+    return kinds[0] == kinds[1] and (shape == stored or is_other)
 
 
 def value_for(variable: keras.Variable, weight: LegacyWeight) -> Tensor:

@@ -132,7 +132,34 @@ def pooled(
         data_format=data_format,
         dtype=dtype_of(x),
     )
-    return call_layer(layer, x)
+    return averaged(layer, x) if kind == "Average" else call_layer(layer, x)
+
+
+def averaged(layer: Any, x: Any) -> Any:
+    """Call an average pooling, in a form in which all backends leave the padding out.
+
+    torch repeats the numbers at the edge where one side needs more padding than the
+    other, as a pool of 3 does with strides of 2 over an even length.
+    """
+    config = layer.get_config()
+    if config["padding"] != "same":
+        return call_layer(layer, x)
+    first = 1 if config["data_format"] == LAST else 2
+    widths: list[tuple[DimLike, DimLike]] = [(0, 0)] * computed.rank(x)
+    is_uneven = False
+    sizes = zip(config["pool_size"], config["strides"], strict=True)
+    for axis, (size, stride) in enumerate(sizes, first):
+        rest = (computed.shape(x)[axis] - 1) % stride + 1  # under the last pool
+        possible = range(1, stride + 1) if has_dims(rest) else [rest]
+        is_uneven |= any(max(size - n, 0) % 2 for n in possible)
+        total = dims.extreme("max", size - rest, 0)
+        widths[axis] = total // 2, total - total // 2
+    if not is_uneven:
+        return call_layer(layer, x)
+    layer = type(layer).from_config({**config, "padding": "valid"})
+    padded = (pad(each, widths) for each in (x, ops.ones_like(x)))
+    sums, counts = (call_layer(layer, each) for each in padded)
+    return ops.divide(sums, counts)
 
 
 for _kind, _name in ("Max", "max"), ("Average", "avg"):

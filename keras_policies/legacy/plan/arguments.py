@@ -95,9 +95,6 @@ RENAMED = {
 CAUSAL = {"causal": "use_causal_mask"}
 OF_CALLS = {"Attention": CAUSAL, "AdditiveAttention": CAUSAL}
 
-# Layers that tf.keras called on floating-point numbers alone.
-OF_FLOATS = "LayerNormalization", "Resizing", "UnitNormalization"
-
 # Settings that changed training and that Keras 3 does not have.
 LEFT_OUT = {
     "BatchNormalization": {"renorm": "the batch renormalization"},

@@ -247,7 +247,7 @@ def _sequential(
     `called_on` are the shapes that its traced functions take.
     """
     built = config.get("build_input_shape")
-    layers = _with_cast(_with_input(config["layers"], layers, built, called_on))
+    layers = _with_input(config["layers"], layers, built, called_on)
     if any(is_program(layer) and _takes_several(layer) for layer in layers[:2]):
         raise LegacyModelError(
             "its first layer takes several tensors, and a Sequential gives it one."
@@ -316,27 +316,6 @@ def _with_input(
         "name": layer_name(f"{config.get('name', 'first')}_input"),
     }
     return [configs.keras_object("keras.layers", "InputLayer", input_config), *layers]
-
-
-def _with_cast(layers: list[Config]) -> list[Config]:
-    """Return the layers of a Sequential, with a cast where tf.keras cast whole numbers.
-
-    A Rescaling by 1 casts its input. In a Functional, `build/whole_numbers` casts.
-    """
-    classes_of = [layer["class_name"] for layer in layers]
-    if classes_of[:1] != ["InputLayer"] or "int" not in layers[0]["config"]["dtype"]:
-        return layers
-    for position, layer in enumerate(layers):
-        is_stock = layer["module"] == "keras.layers"
-        if is_stock and layer["class_name"] in arguments.OF_FLOATS:
-            config = {
-                "name": f"{layer['config']['name']}_cast",
-                "dtype": layer["config"].get("dtype"),
-                **{"scale": 1.0, "offset": 0.0},
-            }
-            cast = configs.keras_object("keras.layers", "Rescaling", config)
-            return [*layers[:position], cast, *layers[position:]]
-    return layers
 
 
 def _layer(class_name: str, config: Config, options: Options, path: str) -> Converted:

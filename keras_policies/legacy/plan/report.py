@@ -20,6 +20,7 @@ from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import policies
 
 LOOPS, LIST, AS_TEXT = {"StatelessWhile", "While"}, "TensorList", "AsString"
+BACKENDS = "jax", "tensorflow", "torch"
 Result = TypeVar("Result")
 Named: TypeAlias = tuple[tuple[str, str], ...]  # (name, path of the layer)
 
@@ -39,6 +40,7 @@ class Options:
     # Classes that are not Keras's in this file, though their names are.
     namesakes: frozenset[str] = frozenset()
     by_function: bool = False  # whether the model becomes its function, not its config
+    backends: tuple[str, ...] = BACKENDS  # on which plain Keras has to compute the same
 
     def policy_of(self, written: Any) -> PolicyLike | None:
         """Return what a `dtype` becomes, or raise ValueError if it is no policy."""

@@ -21,10 +21,9 @@ import numpy.typing as npt
 
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.lazy_keras import ops as keras_ops
-from keras_policies._common.types import Tensor
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values import costs, dims, numpy_ops
+from keras_policies.legacy.values import costs, dims, numpy_ops, sums
 from keras_policies.legacy.values.dims import Dim, Ratio, UndecidedError
 
 # Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
@@ -423,17 +422,6 @@ def _charge(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     budget.spend(max(count, 1), size, computed=max(computed, total))
 
 
-def _added(x: Tensor, y: Tensor) -> Tensor:
-    """Add tensors, in plain Keras too: see `keras_internals.faults`."""
-    shape, other = np.shape(x), np.shape(y)
-    long = [axis - len(other) for axis, n in enumerate(other) if n not in (None, 1)]
-    is_bias = long == [-1] and shape[-1:] == other[-1:] and len(other) <= len(shape)
-    is_one = all(length == 1 for length in other)
-    if shape == other or is_bias or is_one or len(long) > 1:
-        return keras_ops.add(x, y)
-    return keras_ops.subtract(x, keras_ops.negative(y))
-
-
 def _of_bits(name: str) -> Callable[..., Any]:
     """Return a function of bits that takes numbers of Python, too: Keras does not."""
 
@@ -450,6 +438,6 @@ def _of_bits(name: str) -> Callable[..., Any]:
 
 # Functions of tensors that are more than the one of `keras.ops`.
 NODES: Mapping[str, Callable[..., Any]] = {
-    "add": _added,
+    "add": sums.added,
     **{name: _of_bits(name) for name in BITS},
 }

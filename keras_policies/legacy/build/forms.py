@@ -1,0 +1,331 @@
+"""Models in place of stock layers that some backend computes otherwise than tf.keras.
+
+A converted file has to be right in plain Keras on every backend, so a layer
+becomes a model of its name, whose steps all backends compute alike:
+
+    Add, Average                  x - (-y): see `values.sums`
+    AveragePooling                pad, pool, divide by counts: `ops.nn_convolutions`
+    LayerNormalization            moveaxis around it: torch normalizes the last axes
+    normalizations, Resizing      a cast before it: they compute with whole numbers
+    convolutions, EinsumDense     the axis of the bias comes last: see `values.sums`
+    MultiHeadAttention            refused: it adds its biases in code of Keras
+
+The shapes that a layer is called on decide whether it is affected. In a graph they are
+known when it is called; elsewhere, the model is built once to see them, and once more.
+docs/keras-faults.md has a line to reproduce each.
+"""
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol
+
+import keras
+from keras import ops
+
+from keras_policies import keras_internals
+from keras_policies._common.types import Config, Tensor
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.ops.nn_convolutions import averaged
+from keras_policies.legacy.values.sums import added, is_added_alike
+
+FIRST = "channels_first"
+Shape = tuple[int | None, ...]
+Specs = tuple[
+    tuple[Shape, str], ...
+]  # the shape and the dtype of each tensor of a call
+# Calls a layer, which may be changed, on tensors; None if it needs no form.
+Form = Callable[[keras.Layer, list[Tensor]], Tensor | None]
+
+
+class Makes(Protocol):
+    """Makes a layer from a config, or what calls the layer in a graph."""
+
+    def from_config(self, config: Config) -> Any: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What is known about layers that no graph calls, by the ids of their configs."""
+
+    # What those that need a form are called on, from an earlier build.
+    needed: Mapping[int, Specs]
+    backends: Collection[str]  # on which the model has to be right
+    # What this build has called.
+    called: dict[int, tuple[keras.Layer, Specs]] = dataclasses.field(
+        default_factory=dict
+    )
+
+    def all_needed(self) -> dict[int, Specs]:
+        """Return what the layers that need a form are called on."""
+        for layer, _ in self.called.values():
+            vars(layer).pop("compute_output_spec", None)
+        return {
+            key: specs
+            for key, (layer, specs) in self.called.items()
+            if form(layer, specs, self.backends) is not None
+        }
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Maker:
+    """Makes a layer, or a model that computes the same on all backends."""
+
+    cls: type[keras.Layer]
+    stock: Makes  # the class, or a maker of its layers
+    config: Config  # of the layer
+    found: Found
+
+    def from_config(self, config: Config) -> keras.Operation:
+        """Return the layer, or what calls it; Keras calls this."""
+        made = self.stock.from_config(config)
+        if "inbound_nodes" in self.config and self.cls.__name__ in CLASSES:
+            return _Call(made, self.found.backends)
+        layer = _layer(made)
+        if id(self.config) in self.found.needed:
+            specs = self.found.needed[id(self.config)]
+            return form(layer, specs, self.found.backends)
+        layer.compute_output_spec = self._noting(layer, layer.compute_output_spec)
+        return made
+
+    def _noting(
+        self, layer: keras.Layer, stock: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        def compute_output_spec(*args: Any, **kwargs: Any) -> Any:
+            self._note(layer, _tensors(args, kwargs))
+            return stock(*args, **kwargs)
+
+        return compute_output_spec
+
+    def _note(self, layer: keras.Layer, tensors: list[Tensor]) -> None:
+        """Note a call; that of a TimeDistributed is one of the layer in it."""
+        config, specs = self.config, _specs(tensors)
+        is_masked = any(keras_internals.mask_of(x) is not None for x in tensors)
+        while isinstance(layer, keras.layers.TimeDistributed):
+            layer, config = layer.layer, config["config"]["layer"]
+            specs = tuple(((batch, *rest), dtype) for (batch, _, *rest), dtype in specs)
+        if type(layer).__name__ not in CLASSES or id(config) in self.found.needed:
+            return
+        ends_mask = is_masked and not layer.supports_masking
+        _, before = self.found.called.setdefault(id(config), (layer, specs))
+        is_other = ends_mask or before != specs
+        if is_other and form(layer, specs, self.found.backends) is not None:
+            raise _refusal("in several ways, or on a mask,")
+
+
+def maker(config: Config, stock: Makes | None, found: Found) -> Maker | None:
+    """Return the maker of a layer that may need a form by its config, else None.
+
+    `stock` is another maker of the layer, if any.
+    """
+    inner: Any = config
+    while isinstance(inner, dict) and inner.get("class_name") == "TimeDistributed":
+        inner = (inner.get("config") or {}).get("layer")
+    is_stock = isinstance(inner, dict) and inner.get("module") == "keras.layers"
+    if not is_stock or inner["class_name"] not in CLASSES:
+        return None
+    cls = getattr(keras.layers, config["class_name"])
+    return Maker(cls, stock or cls, config, found)
+
+
+class _Call(keras_internals.LayerCall):
+    """Calls a layer in a graph, or its form."""
+
+    def __init__(self, made: keras.Operation, backends: Collection[str]) -> None:
+        super().__init__(name=_layer(made).name)
+        self.made, self.stock, self.backends = made, _layer(made), backends
+        self.forms: dict[Specs, keras.Model | None] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the layer; the mask of its output is the one that the layer gives."""
+        tensors = _tensors(args, kwargs)
+        model = self._form(_specs(tensors))
+        if model is None:
+            return self.noted(self.made(*args, **kwargs))
+        masks = [keras_internals.mask_of(x) for x in tensors]
+        if not any(mask is not None for mask in masks):
+            return self.noted(model(*args))
+        unmasked = [ops.copy(x) for x in tensors]
+        output = model(unmasked if len(tensors) > 1 else unmasked[0])
+        if self.stock.supports_masking:
+            given = (tensors, masks) if len(tensors) > 1 else (tensors[0], masks[0])
+            keras_internals.set_mask(output, self.stock.compute_mask(*given))
+        return self.noted(output)
+
+    def _form(self, specs: Specs) -> keras.Model | None:
+        if specs not in self.forms:
+            name = f"{self.name}_{len(self.forms)}" if self.forms else None
+            model = form(self.stock, specs, self.backends, name)
+            has_form = model or any(self.forms.values())
+            if self.forms and has_form and self.stock.weights:
+                raise _refusal("on tensors of different shapes")
+            self.forms[specs] = model
+        return self.forms[specs]
+
+
+def _layer(made: Any) -> keras.Layer:
+    """Return the layer that a maker has made, or that what it has made calls."""
+    return made.layer if isinstance(made, keras_internals.LayerCall) else made
+
+
+def _tensors(args: Any, kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """Return what a layer is called on, without masks."""
+    named = [kwargs[name] for name in ("value", "key") if name in kwargs]
+    return [x for x in keras.tree.flatten([args, named]) if x is not None]
+
+
+def _specs(tensors: list[Tensor]) -> Specs:
+    return tuple((tuple(x.shape), str(x.dtype)) for x in tensors)
+
+
+def _refusal(how: str) -> LegacyModelError:
+    return LegacyModelError(
+        f"it is called {how} and plain Keras computes it wrongly on some backend.",
+        "Build the model in code, and call load_weights.",
+    )
+
+
+def form(
+    layer: keras.Layer,
+    specs: Specs,
+    backends: Collection[str],
+    name: str | None = None,
+) -> keras.Model | None:
+    """Return the model that takes a layer's place, None if the layer is right."""
+    if isinstance(layer, keras.layers.MultiHeadAttention):
+        if "tensorflow" in backends:
+            _check_attention(layer, [shape for shape, _ in specs])
+        return None
+    inputs = [keras.Input(batch_shape=shape, dtype=dtype) for shape, dtype in specs]
+    output = FORMS[type(layer).__name__](layer, inputs)
+    if output is None:
+        return None
+    inputs = inputs if len(inputs) > 1 else inputs[0]
+    return keras.Model(inputs, output, name=name or layer.name)
+
+
+def _changed(layer: keras.Layer, **settings: Any) -> keras.Layer:
+    return type(layer).from_config({**layer.get_config(), **settings})
+
+
+def _as_floats(layer: keras.Layer, x: Tensor) -> Tensor:
+    is_floating = keras.backend.is_float_dtype(x.dtype)
+    return x if is_floating else ops.cast(x, layer.compute_dtype)
+
+
+def _of_floats(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
+    x = _as_floats(layer, inputs[0])
+    return None if x is inputs[0] else _changed(layer)(x)
+
+
+def _layer_normalization(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
+    rank = len(inputs[0].shape)
+    axes = sorted(axis % rank for axis in keras.tree.flatten(layer.axis))
+    last = [*range(rank - len(axes), rank)]
+    are_neighbours = axes == [*range(axes[0], axes[0] + len(axes))]
+    if axes == last or not are_neighbours:
+        return _of_floats(layer, inputs)
+    x = ops.moveaxis(_as_floats(layer, inputs[0]), axes, last)
+    return ops.moveaxis(_changed(layer, axis=last)(x), last, axes)
+
+
+def _sum(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
+    rank = max(len(x.shape) for x in inputs)
+    total, is_right = None, True
+    for x in inputs:
+        if keras.backend.is_float_dtype(x.dtype) and x.dtype != layer.compute_dtype:
+            x = ops.cast(x, layer.compute_dtype)
+        for _ in range(rank - len(x.shape)):
+            x = ops.expand_dims(x, 1)
+        is_right &= total is None or is_added_alike(total.shape, x.shape)
+        total = x if total is None else added(total, x)
+    if is_right:
+        return None
+    is_mean = isinstance(layer, keras.layers.Average)
+    return ops.true_divide(total, len(inputs)) if is_mean else total
+
+
+def _pooled(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
+    output = averaged(layer, inputs[0])
+    return None if keras_internals.maker_of(output) is layer else output
+
+
+def _activated(layer: keras.Layer, x: Tensor) -> Tensor:
+    """Apply what a layer does with its sum."""
+    if isinstance(layer.activation, keras.Layer):
+        return layer.activation(x)
+    regularizer = layer.activity_regularizer
+    options = {"dtype": layer.dtype_policy, "activity_regularizer": regularizer}
+    return keras.layers.Activation(layer.activation, **options)(x)
+
+
+def _convolved(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
+    has_extra_axes = len(inputs[0].shape) != layer.rank + 2
+    if layer.data_format != FIRST or not layer.use_bias or has_extra_axes:
+        return None
+    shape = layer.compute_output_shape(inputs[0].shape)
+    if is_added_alike(shape, (1, shape[1], *(1 for _ in shape[2:]))):
+        return None
+    plain = {"activation": None, "activity_regularizer": None}
+    last = _changed(layer, data_format="channels_last", **plain)
+    return _activated(layer, ops.moveaxis(last(ops.moveaxis(inputs[0], 1, -1)), -1, 1))
+
+
+def _einsum(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
+    config = layer.get_config()
+    start, _, output = config["equation"].partition("->")
+    biased = config["bias_axes"] or ""
+    shape = layer.compute_output_shape(inputs[0].shape)
+    sizes = dict(zip(reversed(output.strip(".")), reversed(shape), strict=False))
+    first = min((output.index(axis) for axis in biased), default=len(output))
+    bias = [sizes[axis] if axis in biased else 1 for axis in output[first:]]
+    if is_added_alike(shape, bias):
+        return None
+    (axis,) = (axis for axis in biased if sizes[axis] != 1)
+    moved = output.replace(axis, "") + axis
+    partial = moved[-len(keras.tree.flatten(config["output_shape"])) :]
+    last = _changed(
+        layer,
+        equation=f"{start}->{moved}",
+        output_shape=[sizes[each] for each in partial],
+        bias_axes=axis,
+        activation=None,
+        activity_regularizer=None,
+    )
+    x = ops.moveaxis(last(inputs[0]), -1, output.index(axis) - len(output))
+    return _activated(layer, x)
+
+
+def _check_attention(layer: keras.Layer, shapes: list[Shape]) -> None:
+    """Raise if TensorFlow adds a bias of an attention along the wrong axis."""
+    if not layer.built:
+        layer.build(*shapes[:2])
+    for part in keras_internals.sublayers(layer)[1:]:
+        bias = getattr(part, "bias", None)
+        biased = () if bias is None else tuple(bias.shape)
+        if not all(is_added_alike((*x[:-1], *biased), biased) for x in shapes):
+            raise LegacyModelError(
+                "its class is MultiHeadAttention, and on TensorFlow Keras adds the "
+                f"bias in it, of the shape {biased}, along the wrong axis.",
+                "Pass backends=('jax', 'torch') (--backends jax,torch) if the model is "
+                "not for TensorFlow.",
+                suspects={"MultiHeadAttention"},
+            )
+
+
+POOLS = "AveragePooling1D", "AveragePooling2D", "AveragePooling3D"
+CONVOLUTIONS = (
+    *("Conv1D", "Conv2D", "Conv3D", "DepthwiseConv1D", "DepthwiseConv2D"),
+    *("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"),
+    *("SeparableConv1D", "SeparableConv2D"),
+)
+FORMS: Mapping[str, Form] = {
+    "Add": _sum,
+    "Average": _sum,
+    "EinsumDense": _einsum,
+    "LayerNormalization": _layer_normalization,
+    "Resizing": _of_floats,
+    "UnitNormalization": _of_floats,
+    **dict.fromkeys(POOLS, _pooled),
+    **dict.fromkeys(CONVOLUTIONS, _convolved),
+}
+CLASSES = *FORMS, "MultiHeadAttention"
