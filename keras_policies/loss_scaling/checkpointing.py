@@ -11,7 +11,6 @@ from keras import ops
 from keras_policies import keras_internals
 from keras_policies._common.types import Config
 from keras_policies._common.warnings import warn
-from keras_policies.loss_scaling.loop_state import LoopState
 from keras_policies.loss_scaling.loss_scale import LossScale
 
 
@@ -102,7 +101,7 @@ class Snapshot:
         with keras_internals.custom_object_scope(classes):
             copied = self.wrapper.from_config(self.config)
         copied.rule, copied.saved_as_inner = self.rule, self.saved_as_inner
-        copied.loop = LoopState(self.called)
+        copied.loop.ever.update(self.called)
         if self.values is not None:
             holder = copied if self.is_built else copied.inner_optimizer
             holder.build(weights)

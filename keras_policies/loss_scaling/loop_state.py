@@ -28,7 +28,7 @@ gradients as scaled, after `get_scaled_loss`, as nothing had been unscaled.
 
 import contextlib
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -83,14 +83,16 @@ class LoopState:
     """What a loop has called of an optimizer, as far as Python saw it.
 
     Args:
-        ever: names of methods that count as called before: those of the optimizer of
-            which this one is a copy, and those that its class overrides, since an
-            override need not call ours.
+        overridden: names of the methods that a subclass overrides. They count as
+            called, since an override need not call ours.
     """
 
-    def __init__(self, ever: frozenset[str] = frozenset()) -> None:
-        self.ever = set(ever)
-        self._since: list[str] = []  # the last step, in the order of their last calls
+    def __init__(self, overridden: Iterable[str] = ()) -> None:
+        self.ever = set(overridden)  # names of methods
+        # Whether the loop asked for the scale, or scales in a way of its own.
+        self.is_asked = GET_SCALED in self.ever
+        # Names of methods called since the last step, in the order of their last calls.
+        self._since: list[str] = []
         # id of a tensor -> reference to it, its version, and whether it is scaled.
         self._known: dict[int, tuple[weakref.ref[Any], int, bool]] = {}
         self._said: bool | None = None
@@ -98,8 +100,9 @@ class LoopState:
         self._unasked_steps = 0
 
     def called(self, method: str) -> None:
-        """Note a call of `scale_loss`, `get_scaled_loss` or `get_unscaled_gradients`."""
+        """Note a call of SCALE, GET_SCALED or UNSCALE."""
         self.ever.add(method)
+        self.is_asked = True
         self._since = [*(m for m in self._since if m != method), method]
 
     def know(self, scaled: Sequence[Tensor], unscaled: Sequence[Tensor]) -> None:
@@ -158,7 +161,7 @@ class LoopState:
                 f"unscaled ones, or None. Received: are_scaled={said!r}."
             )
         if said is not None:
-            self.ever.add("are_scaled")
+            self.is_asked = True
         elif self._said is None:
             said = self._by_tensors(method, grads)
         self._since = []
@@ -194,7 +197,7 @@ class LoopState:
             return last == SCALE
         if UNSCALE not in self.ever:
             # After `get_scaled_loss` this is a choice, which a later call contradicts.
-            self.ever.update({APPLY_GRADIENTS} if self.ever else ())
+            self.ever.update({APPLY_GRADIENTS} if self.is_asked else ())
             return True
         if SCALE in self.ever:
             raise _undecided(method, "scale_loss was called too, neither of them since")
@@ -222,7 +225,7 @@ class LoopState:
             grad: tensor, a gradient that this step divides.
             rule: the loss scale.
         """
-        if self.ever or rule == FixedLossScale(1):
+        if self.is_asked or rule == FixedLossScale(1):
             return
         self._unasked_steps += 1
         is_traced = self._unasked_steps == 1 and backend.is_traced(grad)

@@ -31,11 +31,11 @@ class LossScaleOptimizer(
 
     `scale_loss`, `apply`, `apply_gradients` and `stateless_apply` are those of
     Keras 3: they take the gradients of the *scaled* loss. `get_scaled_loss` and
-    `get_unscaled_gradients` are those of tf.keras 2: after the latter,
-    `apply_gradients` takes *unscaled* gradients, clipped or not. An optimizer
-    that has been asked for unscaled gradients expects them until `scale_loss` is
-    called again; a gradient that was itself passed to `get_unscaled_gradients`
-    still counts as scaled. A subclass may override both, also for `fit`.
+    `get_unscaled_gradients` are those of tf.keras 2: in a loop that calls the latter,
+    `apply_gradients` takes *unscaled* gradients, clipped or not; the other methods
+    raise unless they get `are_scaled=False`. The argument `are_scaled` of the three
+    always decides. A loop that multiplies the loss by `loss_scale` itself passes
+    `are_scaled=True`. A subclass may override the two old methods, also for `fit`.
 
     A step with a NaN or infinite gradient changes nothing but the loss scale. What the
     forward pass has already changed (the statistics of batch normalization, the seeds
@@ -335,9 +335,11 @@ class LossScaleOptimizer(
         # Stock has a second copy of the step here; ours calls `apply`.
         said = self.loop.are_scaled("stateless_apply", grads, are_scaled)
         with self.loop.saying(said):
-            return keras.optimizers.Optimizer.stateless_apply(
+            applied: tuple[list[Tensor], list[Tensor]]
+            applied = keras.optimizers.Optimizer.stateless_apply(
                 self, optimizer_variables, grads, trainable_variables
             )
+        return applied
 
     def _overridden(self) -> frozenset[str]:
         """Return the names of the two old methods that a subclass overrides."""

@@ -1,11 +1,11 @@
 """Training loops as sentences: calls of a `LossScaleOptimizer`, eager or compiled.
 
-The true gradient is 1, the optimizer SGD(1.0), the loss scale 1024: each right step moves
-the weight by -1. A wrong one moves it by -1024 or -1/1024.
+The true gradient is 1, the optimizer SGD(1.0), the loss scale 1024: each right step
+moves the weight by -1. A wrong one moves it by -1024 or -1/1024.
 
-A loop is a text such as `"scale_loss (log apply)"`: the words of a pair of parentheses are
-one compiled function. `word@1` happens at step 1 only. `~word` makes new tensors of what
-the word before gave, as clipping does.
+A loop is a text such as `"scale_loss (log ~ apply)"`: the words in parentheses are one
+compiled function. `log@1` happens at step 1 only. `~` makes new tensors of the
+gradients, as clipping does. `apply=True` passes `are_scaled=True`.
 """
 
 import re
@@ -18,7 +18,7 @@ SCALE = 1024.0
 
 
 class Loop:
-    """Runs loops with one optimizer and one weight; `weights` are those after each step."""
+    """Runs loops with one optimizer and one weight; `weights`: after each step."""
 
     def __init__(self, optimizer, weight=None):
         self.optimizer = optimizer
@@ -44,9 +44,9 @@ class Loop:
     def _call(self, words, tensors):
         tensors = dict(tensors)
         for word in words:
-            name, _, said = word.lstrip("~").partition("=")
+            name, _, said = word.partition("=")
             options = {"are_scaled": said == "True"} if said else {}
-            self._word(word[0] + name if word[0] == "~" else name, tensors, options)
+            self._word(name, tensors, options)
         return tensors
 
     def _word(self, word, tensors, options):

@@ -1,7 +1,8 @@
 """Every order in which a loop may scale, unscale and apply, and what comes of it.
 
-`sequences.Loop` has the grammar. A row ends well or in an error that names `are_scaled`;
-`test_no_sequence_goes_wrong_silently` tries thousands, and has a list of the exceptions.
+`sequences.Loop` has the grammar. A row ends well or in an error that names
+`are_scaled`; `test_no_sequence_goes_wrong_silently` tries all orders, and lists the
+exceptions.
 """
 
 import copy
@@ -258,7 +259,7 @@ def test_lists_of_different_lengths_are_refused():
         loop.optimizer.apply([ops.ones(1)] * 2, [loop.weight])
 
 
-# All orders, for the decisions alone ---------------------------------------------------
+# All orders, for the decisions alone -----------------------------------------------
 
 LOSSES = ["scale_loss", "get_scaled_loss"]
 BETWEEN = [(), ("log",), ("log@1",), ("unscaled",)]
