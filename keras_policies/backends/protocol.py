@@ -111,6 +111,10 @@ class Backend(Protocol):
         """Return whether a tensor belongs to code that is being compiled."""
         return False
 
+    def version(self, tensor: Tensor) -> int:
+        """Return how often a tensor was changed in place, if the backend counts."""
+        return 0
+
     def read_once(self, variables: GetVariables) -> AbstractContextManager[Any]:
         """Return a context in which `variables()` are read once until written.
 

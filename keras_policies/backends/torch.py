@@ -91,6 +91,9 @@ class TorchBackend(Backend):
             if not isinstance(new, np.ndarray | np.generic) or new != old:
                 variable.assign(new)
 
+    def version(self, tensor: Tensor) -> int:
+        return 0 if tensor.is_inference() else int(tensor._version)
+
     def place(self, array: npt.NDArray[Any]) -> Tensor:
         # Keras would copy it twice, and bfloat16, which torch does not take from numpy,
         # by way of float32.

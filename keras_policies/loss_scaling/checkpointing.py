@@ -90,6 +90,7 @@ class Snapshot:
     config: Config
     rule: LossScale
     saved_as_inner: bool  # whether `Model.compile` made it
+    called: frozenset[str]  # what its loop has called of it
     is_built: bool  # and not only its inner optimizer
     values: list[npt.NDArray[Any]] | None  # of its variables; None if nothing is built
 
@@ -100,6 +101,7 @@ class Snapshot:
         with keras_internals.custom_object_scope(classes):
             copied = self.wrapper.from_config(self.config)
         copied.rule, copied.saved_as_inner = self.rule, self.saved_as_inner
+        copied.loop.ever.update(self.called)
         if self.values is not None:
             holder = copied if self.is_built else copied.inner_optimizer
             holder.build(weights)
@@ -112,8 +114,16 @@ def _snapshot(optimizer: Any) -> Snapshot:
     inner = optimizer.inner_optimizer
     holder = optimizer if optimizer.built else inner
     values = [*map(ops.convert_to_numpy, _state(holder))] if holder.built else None
-    settings = optimizer.get_config(), optimizer.rule, optimizer.saved_as_inner
-    return Snapshot(type(optimizer), type(inner), *settings, optimizer.built, values)
+    return Snapshot(
+        wrapper=type(optimizer),
+        inner=type(inner),
+        config=optimizer.get_config(),
+        rule=optimizer.rule,
+        saved_as_inner=optimizer.saved_as_inner,
+        called=frozenset(optimizer.loop.ever),
+        is_built=optimizer.built,
+        values=values,
+    )
 
 
 def _state(optimizer: Any) -> list[keras.Variable]:

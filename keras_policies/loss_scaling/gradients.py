@@ -48,6 +48,13 @@ def unscaled_in_step(
         yield StepGradients(make, finite)
 
 
+def can_be_scaled(grad: Tensor, variable: keras.Variable) -> bool:
+    """Return whether the gradient of a scaled loss is scaled."""
+    # float8 training passes a variable's new value as its gradient.
+    takes_it = getattr(variable, "overwrite_with_gradient", False)
+    return grad is not None and not takes_it
+
+
 def unscaled_by(
     unscale: Callable[[list[Tensor]], Sequence[Tensor]],
     grads: Sequence[Tensor],

@@ -1,22 +1,49 @@
-"""Training loops that scale and unscale themselves, and warnings about wrong ones."""
+"""Whether a training loop applies gradients of the scaled loss, and warnings.
+
+Compiled code runs its Python once, so what was called counts only where it cannot be
+misread. The first row that fits decides (`LoopState.are_scaled`):
+
+| gradients | `apply`, `stateless_apply` | `apply_gradients` |
+|---|---|---|
+| come with `are_scaled=` | as it says | as it says |
+| are results of `get_unscaled_gradients` | error | unscaled |
+| were passed to it since `scale_loss` was called | scaled | scaled |
+| were passed to it | scaled | error |
+
+For other gradients, what was called since the last step of the optimizer:
+
+| called since the last step | `apply`, `stateless_apply` | `apply_gradients` |
+|---|---|---|
+| last `scale_loss`, as by `Model.fit` | scaled | scaled |
+| last `get_unscaled_gradients`, and `scale_loss` too | error | error |
+| last `get_unscaled_gradients` | error | unscaled, unless (*) |
+| neither; `get_unscaled_gradients` never | scaled | scaled |
+| neither; `scale_loss` never, the other earlier | scaled | unscaled |
+| neither; both earlier | scaled | error |
+
+(*) An error if the optimizer was used otherwise before: `scale_loss` was called
+earlier, and `get_scaled_loss` not since the last step; or `apply_gradients` took
+gradients as scaled, after `get_scaled_loss`, as nothing had been unscaled.
+"""
 
 import contextlib
-import functools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_policies._common.types import Tensor
 from keras_policies._common.warnings import warn
 from keras_policies.backends.running import backend
 from keras_policies.loss_scaling.loss_scale import FixedLossScale, LossScale
 
-METHODS = "scale_loss", "get_scaled_loss", "get_unscaled_gradients"  # to override
+SCALE, GET_SCALED, UNSCALE = "scale_loss", "get_scaled_loss", "get_unscaled_gradients"
+APPLY_GRADIENTS = "apply_gradients"
 # Methods that a wrapper has of its own: it calls `apply` of its inner optimizer. On
 # TensorFlow no optimizer has a `stateless_apply` that works.
-BYPASSED = ["apply_gradients", "scale_loss"]
+BYPASSED = [APPLY_GRADIENTS, SCALE]
 if keras.backend.backend() != "tensorflow":
     BYPASSED.append("stateless_apply")
 
@@ -52,69 +79,158 @@ def warn_if_bypassed(inner: keras.optimizers.Optimizer) -> None:
             )
 
 
-class ScaledGradients:
-    """Remembers whether an optimizer is given gradients of the scaled loss.
+class LoopState:
+    """What a loop has called of an optimizer, as far as Python saw it.
 
-    It is, as in Keras 3, until `get_unscaled_gradients` is called as in tf.keras 2.
-    From then on the loop passes what that returned, clipped or not, so the gradients
-    cannot be recognized. Those that were passed to `get_unscaled_gradients` can: a loop
-    that passes one of them to `apply` too means it as scaled.
+    Args:
+        overridden: names of the methods that a subclass overrides. They count as
+            called, since an override need not call ours.
     """
 
-    def __init__(self) -> None:
-        self._expects_unscaled = False
-        self._passed: dict[int, weakref.ref[Any]] = {}
-        self.is_in_override = False
-        self.is_asked = False  # whether the loop has asked for the loss scale
+    def __init__(self, overridden: Iterable[str] = ()) -> None:
+        self.ever = set(overridden)  # names of methods
+        # Whether the loop asked for the scale, or scales in a way of its own.
+        self.is_asked = GET_SCALED in self.ever
+        # Names of methods called since the last step, in the order of their last calls.
+        self._since: list[str] = []
+        # id of a tensor -> reference to it, its version, and whether it is scaled.
+        self._known: dict[int, tuple[weakref.ref[Any], int, bool]] = {}
+        self._said: bool | None = None
+        self._is_in_override = False
         self._unasked_steps = 0
 
-    @contextlib.contextmanager
-    def in_override(self) -> Iterator[None]:
-        """Run a method of a subclass, which may call the one that it overrides."""
+    def called(self, method: str) -> None:
+        """Note a call of SCALE, GET_SCALED or UNSCALE."""
+        self.ever.add(method)
         self.is_asked = True
-        before, self.is_in_override = self.is_in_override, True
-        try:
-            yield
-        finally:
-            self.is_in_override = before
+        self._since = [*(m for m in self._since if m != method), method]
+
+    def know(self, scaled: Sequence[Tensor], unscaled: Sequence[Tensor]) -> None:
+        """Recognize these tensors, or None, when they are applied."""
+        known = self._known.items()
+        alive = {key: kept for key, kept in known if kept[0]() is not None}
+        for tensors, are_scaled in (scaled, True), (unscaled, False):
+            for tensor in tensors:
+                if tensor is not None:
+                    version = backend.version(tensor)
+                    alive[id(tensor)] = weakref.ref(tensor), version, are_scaled
+        self._known = alive
 
     @contextlib.contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """Restore the expectations afterwards."""
-        before = self._expects_unscaled, self._passed, self.is_asked
+    def saying(self, are_scaled: bool) -> Iterator[None]:
+        """Let this decide for the steps within."""
+        self._said = are_scaled
         try:
             yield
         finally:
-            self._expects_unscaled, self._passed, self.is_asked = before
+            self._said = None
 
-    def expect_scaled(self) -> None:
-        """Take gradients for scaled from now on."""
-        self._expects_unscaled = False
+    @contextlib.contextmanager
+    def in_override(self, method: str) -> Iterator[None]:
+        """Call a method of a subclass; what it calls is not noted."""
+        if self._is_in_override:
+            raise TypeError(
+                f"An override of {method} calls back into the method that calls it. "
+                f"Call super().{method} there."
+            )
+        before = {*self.ever}, [*self._since]
+        self._is_in_override = True
+        try:
+            yield
+        finally:
+            self._is_in_override = False
+            self.ever, self._since = before
 
-    def expect_unscaled(self, passed: Sequence[Tensor]) -> None:
-        """Take gradients for unscaled from now on.
+    def are_scaled(
+        self, method: str, grads: Sequence[Tensor], said: bool | None
+    ) -> bool:
+        """Return whether a step is given gradients of the scaled loss.
 
         Args:
-            passed: list of tensors, the scaled gradients that the loop has unscaled.
-        """
-        self._expects_unscaled = True
-        self._passed = {id(gradient): weakref.ref(gradient) for gradient in passed}
+            method: the method that applies them; the step ends what was seen.
+            grads: list of tensors or None.
+            said: what the caller says: `are_scaled`.
 
-    def warn_if_not_asked(self, scaled: Sequence[Tensor], rule: LossScale) -> None:
+        Raises:
+            TypeError: if `said` is not a bool or None.
+            ValueError: if nothing decides, or the tensors contradict the method.
+        """
+        if not isinstance(said, bool | np.bool_ | None):
+            raise TypeError(
+                "are_scaled must be True for gradients of the scaled loss, False for "
+                f"unscaled ones, or None. Received: are_scaled={said!r}."
+            )
+        if said is not None:
+            self.is_asked = True
+        elif self._said is None:
+            said = self._by_tensors(method, grads)
+        self._since = []
+        return bool(self._said if said is None else said)
+
+    def _by_tensors(self, method: str, grads: Sequence[Tensor]) -> bool:
+        kinds = {kind for g in grads if (kind := self._kind(g)) is not None}
+        if len(kinds) == 2:
+            raise _undecided(method, "some are its arguments, others its results")
+        if kinds == {False} and method != APPLY_GRADIENTS:
+            raise _undecided(method, "these gradients are its results", "scaled")
+        if kinds == {True} and method == APPLY_GRADIENTS and SCALE not in self._since:
+            raise _undecided(method, "these gradients are its arguments", "unscaled")
+        return kinds.pop() if kinds else self._by_calls(method)
+
+    def _kind(self, grad: Tensor) -> bool | None:
+        reference, version, is_scaled = self._known.get(id(grad), (None, 0, False))
+        if reference is None or reference() is not grad:
+            return None
+        # Scaled gradients may have been divided in place, and unscaled ones clipped.
+        is_same = not is_scaled or backend.version(grad) == version
+        return is_scaled if is_same else None
+
+    def _by_calls(self, method: str) -> bool:
+        last = next((m for m in reversed(self._since) if m != GET_SCALED), None)
+        if method != APPLY_GRADIENTS:
+            if last == UNSCALE:
+                raise _undecided(method, "these are neither its arguments nor results")
+            return True
+        if last == UNSCALE:
+            self._check_unscaled()
+        if last:
+            return last == SCALE
+        if UNSCALE not in self.ever:
+            # After `get_scaled_loss` this is a choice, which a later call contradicts.
+            self.ever.update({APPLY_GRADIENTS} if self.is_asked else ())
+            return True
+        if SCALE in self.ever:
+            raise _undecided(method, "scale_loss was called too, neither of them since")
+        return False
+
+    def _check_unscaled(self) -> None:
+        """Raise if `get_unscaled_gradients` does not tell what a step is given."""
+        if SCALE in self._since:
+            why = "scale_loss was called before it"
+        elif SCALE in self.ever and GET_SCALED not in self._since:
+            why = "scale_loss was called in earlier steps"
+        elif APPLY_GRADIENTS in self.ever:
+            why = "earlier steps took their gradients as scaled"
+        else:
+            return
+        raise _undecided(APPLY_GRADIENTS, why)
+
+    def warn_if_not_asked(self, grad: Tensor, rule: LossScale) -> None:
         """Warn, once, if gradients are divided by a scale that nothing has asked for.
 
         A single step may be there to create the slots of the optimizer, so the second
         step is warned; a compiled one is the first that Python sees, and the last.
 
         Args:
-            scaled: list of tensors, the gradients that this step divides.
+            grad: tensor, a gradient that this step divides.
             rule: the loss scale.
         """
-        if not scaled or self.is_asked or rule == FixedLossScale(1):
+        if self.is_asked or rule == FixedLossScale(1):
             return
         self._unasked_steps += 1
-        if self._unasked_steps == 2 or backend.is_traced(scaled[0]):
-            self.is_asked = True
+        is_traced = self._unasked_steps == 1 and backend.is_traced(grad)
+        if is_traced or self._unasked_steps == 2:
+            self._unasked_steps = 2
             warn(
                 "LossScaleOptimizer divides the gradients by the loss scale, which is "
                 f"{rule.initial_loss_scale:g} at first, but nothing has multiplied the "
@@ -122,50 +238,18 @@ class ScaledGradients:
                 "scaled loss and unscale them (in a train_step, optimizer is "
                 "self.optimizer):\n"
                 "    scaled_loss = optimizer.get_scaled_loss(loss)\n"
-                "    gradients = optimizer.get_unscaled_gradients(gradients)"
+                "    gradients = optimizer.get_unscaled_gradients(gradients)\n"
+                "A loop that multiplies the loss by optimizer.loss_scale itself passes "
+                "are_scaled=True with the gradients."
             )
 
-    def are_scaled(
-        self, grads: Sequence[Tensor], variables: Sequence[keras.Variable]
-    ) -> list[bool]:
-        """Return which of these gradients (tensors or None) are to be unscaled."""
-        return list(map(self._is_scaled, grads, variables))
 
-    def _is_scaled(self, grad: Tensor, variable: keras.Variable) -> bool:
-        # float8 training passes a variable's new value as its gradient.
-        if grad is None or getattr(variable, "overwrite_with_gradient", False):
-            return False
-        if not self._expects_unscaled:
-            return True
-        reference = self._passed.get(id(grad))
-        return reference is not None and reference() is grad
-
-
-def record_overrides(cls: type, base: type) -> None:
-    """Let the overriding methods of a subclass record that they were called.
-
-    Args:
-        cls: subclass of `base`.
-        base: the class whose own methods record this themselves.
-    """
-    for name in METHODS:
-        method = getattr(cls, name)
-        if method is not getattr(base, name) and not hasattr(method, "is_recording"):
-            setattr(cls, name, _recording(name, method))
-
-
-def _recording(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method, updated=())
-    def call(self: Any, argument: Any, *args: Any, **kwargs: Any) -> Any:
-        if name == "get_unscaled_gradients":
-            argument = list(argument)
-        with self._scaled.in_override():
-            result = method(self, argument, *args, **kwargs)
-        if name == "get_unscaled_gradients":
-            self._scaled.expect_unscaled([g for g in argument if g is not None])
-        elif name == "scale_loss":
-            self._scaled.expect_scaled()
-        return result
-
-    call.is_recording = True  # type: ignore[attr-defined]
-    return call
+def _undecided(method: str, why: str, expected: str = "") -> ValueError:
+    takes = f" takes {expected} gradients" if expected else " cannot tell"
+    whether = "" if expected else " whether these gradients are scaled"
+    return ValueError(
+        f"{method}{takes}{whether}: {UNSCALE} was called, and {why}. Pass "
+        f"are_scaled=True to {method} if these are gradients of the scaled loss, "
+        "are_scaled=False if they were divided by the loss scale. To log unscaled "
+        "gradients, call unscale, which decides nothing."
+    )

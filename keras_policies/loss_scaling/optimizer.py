@@ -1,6 +1,5 @@
 """`LossScaleOptimizer`: the variables of a loss scale, and the training step."""
 
-import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -32,11 +31,11 @@ class LossScaleOptimizer(
 
     `scale_loss`, `apply`, `apply_gradients` and `stateless_apply` are those of
     Keras 3: they take the gradients of the *scaled* loss. `get_scaled_loss` and
-    `get_unscaled_gradients` are those of tf.keras 2: after the latter,
-    `apply_gradients` takes *unscaled* gradients, clipped or not. An optimizer
-    that has been asked for unscaled gradients expects them until `scale_loss` is
-    called again; a gradient that was itself passed to `get_unscaled_gradients`
-    still counts as scaled. A subclass may override both, also for `fit`.
+    `get_unscaled_gradients` are those of tf.keras 2: in a loop that calls the latter,
+    `apply_gradients` takes *unscaled* gradients, clipped or not; the other methods
+    raise unless they get `are_scaled=False`. The argument `are_scaled` of the three
+    always decides. A loop that multiplies the loss by `loss_scale` itself passes
+    `are_scaled=True`. A subclass may override the two old methods, also for `fit`.
 
     A step with a NaN or infinite gradient changes nothing but the loss scale. What the
     forward pass has already changed (the statistics of batch normalization, the seeds
@@ -97,13 +96,9 @@ class LossScaleOptimizer(
             name=name,
         )
         self.rule: LossScale = rule
-        self._scaled = loop_state.ScaledGradients()
+        self.loop = loop_state.LoopState(self._overridden())
         self.is_wrapping = True
         optimizer_arguments.wrapped.add(inner_optimizer)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        loop_state.record_overrides(cls, LossScaleOptimizer)
 
     @classmethod
     def for_policy(
@@ -167,23 +162,7 @@ class LossScaleOptimizer(
     @property
     def loss_scale(self) -> Tensor:
         """float32 scalar tensor, the current loss scale."""
-        self._scaled.is_asked = True
-        return self._current_scale()
-
-    @property
-    def dynamic_scale(self) -> keras.Variable:
-        """float32 scalar variable, the current loss scale of a built optimizer."""
-        if not self.built:
-            raise AttributeError("dynamic_scale is not built yet; use loss_scale")
-        self._scaled.is_asked = True
-        return vars(self)["dynamic_scale"]
-
-    @dynamic_scale.setter
-    def dynamic_scale(self, variable: keras.Variable) -> None:
-        self.__dict__["dynamic_scale"] = variable
-
-    def _current_scale(self) -> Tensor:
-        scale = vars(self)["dynamic_scale"] if self.built else self.initial_scale
+        scale = self.dynamic_scale if self.built else self.initial_scale
         return _value(ops.convert_to_tensor(scale, dtype="float32"))
 
     @property
@@ -217,9 +196,10 @@ class LossScaleOptimizer(
 
     def scale_loss(self, loss: Tensor) -> Tensor:
         """Return `loss` times the loss scale, in float32 if `loss` is narrower."""
-        self._scaled.expect_scaled()
-        if self._overrides("get_scaled_loss"):
-            return self.get_scaled_loss(loss)
+        self.loop.called(loop_state.SCALE)
+        if loop_state.GET_SCALED in self._overridden():
+            with self.loop.in_override(loop_state.GET_SCALED):
+                return self.get_scaled_loss(loss)
         return ops.multiply(loss, self._scale_for(loss, "scale_loss"))
 
     def get_scaled_loss(self, loss: Tensor) -> Tensor:
@@ -233,12 +213,16 @@ class LossScaleOptimizer(
         """
         if callable(loss):
             return lambda: self.get_scaled_loss(loss())
+        self.loop.called(loop_state.GET_SCALED)
         loss = ops.convert_to_tensor(loss)
         scale = self._scale_for(loss, "get_scaled_loss")
         return loss * ops.cast(scale, loss.dtype)
 
     def get_unscaled_gradients(self, grads: Iterable[Tensor]) -> list[Tensor]:
         """Return gradients of the scaled loss, divided by the loss scale.
+
+        After it, `apply_gradients` takes unscaled gradients. To look at unscaled
+        gradients, and apply the scaled ones, call `unscale`.
 
         Args:
             grads: iterable of tensors, of any floating dtype, or None.
@@ -247,29 +231,58 @@ class LossScaleOptimizer(
             A list of tensors of the same dtypes, with None for None.
         """
         grads = list(grads)
+        self.loop.called(loop_state.UNSCALE)
+        unscaled = self.unscale(grads)
+        self.loop.know(grads, unscaled)
+        return unscaled
+
+    def unscale(self, grads: Iterable[Tensor]) -> list[Tensor]:
+        """Return gradients divided by the loss scale, to be looked at.
+
+        As `get_unscaled_gradients`, but the loop goes on to apply the scaled ones.
+
+        Example:
+        >>> optimizer = LossScaleOptimizer(keras.optimizers.SGD(), 8)
+        >>> float(optimizer.unscale([ops.convert_to_tensor(16.0)])[0])
+        2.0
+        """
+        grads = list(grads)
         present = [g for g in grads if g is not None]
-        self._scaled.expect_unscaled(present)
         if not present:
             return grads
         scale = self._scale_for(present[0], "get_unscaled_gradients")
         divided = iter(backend.unscale(present, scale))
-        return [None if g is None else ops.cast(next(divided), g.dtype) for g in grads]
+        unscaled = [g if g is None else ops.cast(next(divided), g.dtype) for g in grads]
+        self.loop.know((), unscaled)
+        return unscaled
 
     def apply(
         self,
         grads: Iterable[Tensor],
         trainable_variables: Iterable[keras.Variable] | None = None,
+        are_scaled: bool | None = None,
     ) -> None:
         """Update the variables, unless a gradient is not finite.
 
         Args:
-            grads: list of tensors or None, the gradients of the scaled loss (for
-                unscaled ones see `get_unscaled_gradients`).
+            grads: list of tensors or None, the gradients of the scaled loss.
             trainable_variables: list of `keras.Variable`, as many as gradients;
                 may be left out once the optimizer is built.
+            are_scaled: bool, False if the gradients have been divided by the loss
+                scale. None: see the class.
+
+        Raises:
+            TypeError: if `are_scaled` is neither a bool nor None.
+            ValueError: if the numbers of gradients and variables differ, or nothing
+                tells whether the gradients are scaled.
         """
         grads = list(grads)
         targets = None if trainable_variables is None else list(trainable_variables)
+        if targets is not None and len(grads) != len(targets):
+            raise ValueError(
+                "Pass as many gradients as variables, None for a variable without one. "
+                f"Received: {len(grads)} gradients, {len(targets)} variables."
+            )
         if not self.built and targets is not None:
             self.build(targets)
         if self.updates_stand_ins and targets is not None:
@@ -281,25 +294,35 @@ class LossScaleOptimizer(
             # Keras says what is wrong.
             self.inner_optimizer.apply(grads, targets)
             return
-        are_scaled = self._scaled.are_scaled(grads, variables)
-        scaled = [*itertools.compress(grads, are_scaled)]
-        self._scaled.warn_if_not_asked(scaled, self.rule)
-        if any(are_scaled) and self._overrides("get_unscaled_gradients"):
-            with self._scaled.unchanged():
-                unscale = self.get_unscaled_gradients
-                grads = step_gradients.unscaled_by(unscale, grads, are_scaled)
-            are_scaled = [False] * len(grads)
-        scale = self._current_scale()
+        scaled = [False] * len(grads)
+        if self.loop.are_scaled("apply", grads, are_scaled):
+            scaled = [*map(step_gradients.can_be_scaled, grads, variables)]
+        if any(scaled):
+            self.loop.warn_if_not_asked(grads[scaled.index(True)], self.rule)
+            if loop_state.UNSCALE in self._overridden():
+                with self.loop.in_override(loop_state.UNSCALE):
+                    unscale = self.get_unscaled_gradients
+                    grads = step_gradients.unscaled_by(unscale, grads, scaled)
+                scaled = [False] * len(grads)
         with step_gradients.unscaled_in_step(
-            grads, variables, are_scaled, scale, self.rule.skips_nonfinite
+            grads, variables, scaled, self.loss_scale, self.rule.skips_nonfinite
         ) as gradients:
             self._step(gradients, variables, targets)
 
     def apply_gradients(
-        self, grads_and_vars: Iterable[tuple[Tensor, keras.Variable]]
+        self,
+        grads_and_vars: Iterable[tuple[Tensor, keras.Variable]],
+        are_scaled: bool | None = None,
     ) -> Tensor:
-        """Apply pairs of gradients and variables; return `iterations`."""
-        super().apply_gradients(grads_and_vars)
+        """Apply pairs of gradients and variables; return `iterations`.
+
+        `are_scaled`: as for `apply`.
+        """
+        pairs = list(grads_and_vars)
+        grads, variables = ([pair[i] for pair in pairs] for i in (0, 1))
+        said = self.loop.are_scaled("apply_gradients", grads, are_scaled)
+        with self.loop.saying(said):
+            self.apply(grads, variables)
         return self.iterations
 
     def stateless_apply(
@@ -307,18 +330,23 @@ class LossScaleOptimizer(
         optimizer_variables: list[Tensor],
         grads: list[Tensor],
         trainable_variables: list[Tensor],
+        are_scaled: bool | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
         # Stock has a second copy of the step here; ours calls `apply`.
-        applied: tuple[list[Tensor], list[Tensor]]
-        applied = keras.optimizers.Optimizer.stateless_apply(
-            self, optimizer_variables, grads, trainable_variables
-        )
+        said = self.loop.are_scaled("stateless_apply", grads, are_scaled)
+        with self.loop.saying(said):
+            applied: tuple[list[Tensor], list[Tensor]]
+            applied = keras.optimizers.Optimizer.stateless_apply(
+                self, optimizer_variables, grads, trainable_variables
+            )
         return applied
 
-    def _overrides(self, method: str) -> bool:
-        """Return whether to call the method of a subclass, unless it calls us."""
-        own, base = getattr(type(self), method), getattr(LossScaleOptimizer, method)
-        return own is not base and not self._scaled.is_in_override
+    def _overridden(self) -> frozenset[str]:
+        """Return the names of the two old methods that a subclass overrides."""
+        names = loop_state.GET_SCALED, loop_state.UNSCALE
+        own, base = type(self), LossScaleOptimizer
+        changed = (n for n in names if getattr(own, n) is not getattr(base, n))
+        return frozenset(changed)
 
     def _scale_for(self, loss: Tensor, method: str) -> Tensor:
         """Return the loss scale for a loss, or for one of its gradients."""
@@ -357,7 +385,7 @@ class LossScaleOptimizer(
             return [*self.rule.after_step(scale, good_steps, finite), *counted]
 
         skipped = keras_internals.step_count(self)
-        scale = vars(self)["dynamic_scale"]
+        scale = self.dynamic_scale
         backend.update([scale, self.step_counter, skipped], moved)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:

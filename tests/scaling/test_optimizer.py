@@ -386,7 +386,9 @@ class TestLegacyLoop:
     def test_scaled_gradients_are_recognized(self, optimizer):
         variable, scaled = keras.Variable([4.0]), tensor([8.0])
         optimizer.get_unscaled_gradients([scaled])
-        optimizer.apply_gradients([(scaled, variable)])
+        with pytest.raises(ValueError, match="takes unscaled gradients.*are_scaled=Tr"):
+            optimizer.apply_gradients([(scaled, variable)])
+        optimizer.apply_gradients([(scaled, variable)], are_scaled=True)
         assert numpy(variable).tolist() == [3.0]
 
     def test_scale_loss_returns_to_scaled_gradients(self, optimizer):
@@ -483,18 +485,18 @@ class TestTensorFlow:
             (4 - 3 * d, 8.0),
         ]
 
-    def test_scaled_and_unscaled_gradients_meet_in_a_graph(self):
+    @hand_made
+    def test_scaled_gradients_and_new_values_meet_in_a_graph(self):
         import tensorflow as tf
 
         optimizer = LossScaleOptimizer(keras.optimizers.SGD(1.0), DynamicLossScale(8))
         variables = [keras.Variable([4.0]), keras.Variable([4.0])]
+        variables[1].overwrite_with_gradient = True
         optimizer.build(variables)
 
         @tf.function
         def train(x):
-            scaled = [8 * x, 16 * x]
-            unscaled = optimizer.get_unscaled_gradients(scaled)
-            optimizer.apply([scaled[0], unscaled[1]], variables)
+            optimizer.apply([8 * x, 2 * x], variables)
 
         for x, expected in [(1.0, [3.0, 2.0]), (float("inf"), [3.0, 2.0])]:
             train(tf.constant([x]))
@@ -545,7 +547,7 @@ class TestTensorFlow:
             gradients = [tf.IndexedSlices(rows, tf.constant(indices), (2, 1))]
             if legacy:
                 gradients = optimizer.get_unscaled_gradients(gradients)
-            optimizer.apply(gradients, [table])
+            optimizer.apply_gradients(zip(gradients, [table], strict=True))
 
         tf.function(train, jit_compile=jit_compile)()
         assert int(optimizer.skipped_steps) == skipped

@@ -245,6 +245,7 @@ def follow(training, machine, sequence):
         agree(training.optimizer, training.variables, machine, largest)
 
 
+@hand_made
 @drawn(EAGER)
 @given(machines(), sequences())
 def test_each_step_is_that_of_the_oracle(machine_settings, sequence):

@@ -686,9 +686,11 @@ def test_clipping_after_unscaling():
             return
         if i == SKIPPED:
             gradients = with_infinity(gradients)
+        said = {"are_scaled": False} if wrapper else {}
         if wrapper:
             gradients = wrapper.get_unscaled_gradients(gradients)
-        optimizer.apply(clipped(gradients, 0.2), model.trainable_variables)
+        gradients = clipped(gradients, 0.2)
+        optimizer.apply(gradients, model.trainable_variables, **said)
 
     run_case(step, unskipped=3, skipped=1)
 
@@ -746,7 +748,7 @@ def test_gradients_that_are_spoilt_after_unscaling_spoil_the_weights():
     weight = keras.Variable([1.0])
     optimizer = LossScaleOptimizer(SGD(1.0), DynamicLossScale(128))
     (unscaled,) = optimizer.get_unscaled_gradients([tensor([128.0])])
-    optimizer.apply([unscaled * NAN], [weight])
+    optimizer.apply([unscaled * NAN], [weight], are_scaled=False)
     assert np.isnan(value(weight)).all()
 
 

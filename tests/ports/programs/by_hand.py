@@ -32,7 +32,8 @@ def run():
         gradients = tape.gradient(scaled_loss, model.trainable_variables)
         if OLD:
             gradients = [gradient / scale for gradient in gradients]
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        said = {} if OLD else {"are_scaled": True}
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables), **said)
         return loss
 
     rng = np.random.RandomState(0)
