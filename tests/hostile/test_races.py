@@ -198,7 +198,6 @@ def converters(tmp_path):
             process.stdin.close()
 
 
-@pytest.mark.slow("Keras's NumPy backend needs jax")
 def test_processes_that_convert_to_one_file_leave_a_whole_one(converters, tmp_path):
     assert [process.stdout.readline() for process in converters] == ["ready\n"] * 3
     for warm in tmp_path.iterdir():

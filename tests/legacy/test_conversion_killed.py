@@ -93,7 +93,6 @@ def converted(server, seconds=None):
     return time.perf_counter() - start
 
 
-@pytest.mark.slow("Keras's NumPy backend needs jax")
 def test_killed_at_any_moment_it_leaves_a_whole_file_or_none(server, tmp_path):
     rng, new = random.Random(0), tmp_path / "new.keras"
     before, whole = digest(SOURCE / "model.keras"), converted(server)

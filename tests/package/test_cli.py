@@ -352,7 +352,6 @@ def test_descriptions_made_without_keras_are_those_made_with_it():
 
 @pytest.mark.slow("it chooses jax, which has to be there")
 @pytest.mark.once("a process of its own, or no backend at all")
-@pytest.mark.slow("it takes jax if that is installed")
 def test_a_process_that_can_choose_takes_the_lightest_backend_and_says_so(tmp_path):
     new = tmp_path / "new.keras"
     process, imported = run_command("convert", MODEL, str(new), KERAS_BACKEND="")

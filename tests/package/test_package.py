@@ -106,7 +106,6 @@ def test_importing_twice_changes_nothing():
 
 @pytest.mark.slow("Keras on numpy needs jax")
 @pytest.mark.once("a process of its own")
-@pytest.mark.slow("Keras's NumPy backend needs jax")
 def test_works_on_the_numpy_backend():
     code = (
         "import keras, keras_policies as mp, numpy as np\n"
