@@ -130,7 +130,7 @@ def fits(variable: keras.Variable, weight: LegacyWeight) -> bool:
         for name in (str(variable.dtype), str(weight.dtype))
     ]
     shape, stored = tuple(variable.shape), weight.shape
-    is_bias = "bias" in variable.name and 1 not in (len(stored), len(shape) or 1)
+    is_bias = "bias" in variable.name and len(shape) > 1 < len(stored)
     is_same = is_bias and math.prod(shape) == math.prod(stored)
     is_moved = is_same and stored[-1] in (shape[0], shape[-1])
     is_vector = [n for n in stored if n != 1] == [*shape] != []
