@@ -33,6 +33,7 @@ ALLOWED = {
     "settled._dtypes": "our own Policy, in its own method",
     "settled._own_name": "our own Policy, in its own method",
     "sys._getframe": "Python's",
+    "tensor._version": "torch's",
     "torch._amp_foreach_non_finite_check_and_unscale_": "torch's",
     "torch._foreach_div": "torch's",
     "vars(figure)['_repr_png_']": "IPython's",
