@@ -60,7 +60,10 @@ def run(stock_policy=False):
     model = Detector()
     model(images)
     fill(3, model)
-    model.compile(keras.optimizers.SGD(0.05, momentum=0.9))
+    optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+    if stock_policy:  # Keras 3 would wrap it in its own, which has no get_scaled_loss
+        optimizer = mp.LossScaleOptimizer(optimizer, "dynamic")
+    model.compile(optimizer)
     log = Log(model)
     model.fit(
         images,
