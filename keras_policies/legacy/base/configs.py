@@ -138,6 +138,10 @@ def output_mode(config: Mapping[str, Any]) -> str:
     return str(config.get("output_mode") or "int")
 
 
+def _identity(layer: Config) -> tuple[str, str]:
+    return str(layer.get("class_name")), name_of(layer)
+
+
 def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
     """Return `{name in a .keras file: layer}` for the layers of a model.
 
@@ -147,6 +151,7 @@ def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
             with weights twice. A layer that is stored elsewhere has no name here.
         layers: the configs of the model's layers.
     """
+    inside = {_identity(inner) for layer in layers for inner in inner_layers(layer)}
     by_class = collections.defaultdict(list)
     for layer in layers:
         if SHARED not in layer:  # it is in another model, which comes first
@@ -156,6 +161,9 @@ def stored(names: Iterable[str], layers: Sequence[Config]) -> dict[str, Config]:
     for name, same_class in by_class.items():
         match = re.compile(rf"{name}(?:_(\d+))?").fullmatch
         counters = [(int(m[1] or 0), m[0]) for m in map(match, listed) if m]
+        if len(counters) < len(same_class):  # those of inner models are stored there
+            outside = [layer for layer in same_class if _identity(layer) not in inside]
+            same_class = outside or same_class
         if counters and len(counters) != len(same_class):
             raise LegacyModelError(
                 f"it has {len(same_class)} layers of the class "
