@@ -60,7 +60,18 @@ def plain(request):
         yield call
 
 
-@pytest.mark.parametrize("plain", ["jax", "tensorflow", "torch"], indirect=True)
+OTHER = pytest.mark.slow("it needs this backend beside torch")
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        pytest.param("jax", marks=OTHER),
+        pytest.param("tensorflow", marks=OTHER),
+        "torch",
+    ],
+    indirect=True,
+)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_converted_layer_is_right_in_plain_keras_on_every_backend(
     converted, plain, name
