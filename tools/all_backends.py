@@ -29,11 +29,9 @@ def rest():
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         }
         return {
-            "slow, torch": check.run(
-                *check.PYTEST, "-m", "slow", KERAS_BACKEND="torch"
-            ),
-            "jax": check.run(*check.PYTEST, KERAS_BACKEND="jax", **shared),
-            "tensorflow": check.run(*check.PYTEST, KERAS_BACKEND="tensorflow"),
+            "slow, torch": check.tests("torch", "-m", "slow"),
+            "jax": check.tests("jax", **shared),
+            "tensorflow": check.tests("tensorflow"),
         }
 
 
