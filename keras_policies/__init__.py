@@ -29,6 +29,7 @@ if _typing.TYPE_CHECKING or not _starting.is_command():
 if _typing.TYPE_CHECKING:
     from keras_policies.diagnostics.plots import plot_gradients, plot_loss_scale
     from keras_policies.diagnostics.summary import summary
+    from keras_policies.keras_internals.patches import patches
     from keras_policies.legacy.base.errors import LegacyModelError
     from keras_policies.legacy.conversion import Converted, convert_model
     from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
@@ -45,6 +46,7 @@ _LATER = {
     "inspect_model": "legacy.inspection",
     "load_model": "legacy.loading",
     "load_weights": "legacy.loading",
+    "patches": "keras_internals.patches",
     "plot_gradients": "diagnostics.plots",
     "plot_loss_scale": "diagnostics.plots",
     "summary": "diagnostics.summary",
@@ -74,6 +76,7 @@ __all__ = [
     "inspect_model",
     "load_model",
     "load_weights",
+    "patches",
     "plot_gradients",
     "plot_loss_scale",
     "policy_scope",

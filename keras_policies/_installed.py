@@ -14,7 +14,7 @@ from keras_policies.loss_scaling.loss_scale import (
     LossScale,
 )
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
-from keras_policies.policies import deferred, origins, serialization
+from keras_policies.policies import deferred, serialization
 from keras_policies.policies.global_policy import (
     global_policy,
     policy_scope,
@@ -25,6 +25,6 @@ from keras_policies.policies.global_policy import (
 )
 from keras_policies.policies.policy import Policy
 
-INSTALLED = (deferred, compile, serialization, origins, optimizer, rnn_states)
+INSTALLED = (deferred, compile, serialization, optimizer, rnn_states)
 for module in INSTALLED:
     module.install()

@@ -9,6 +9,7 @@ public names are those of the package. Nothing here imports other packages of ou
 # ruff: noqa: F401, F403
 
 from keras_policies.keras_internals import private_api
+from keras_policies.keras_internals.calls import *
 from keras_policies.keras_internals.layers import *
 from keras_policies.keras_internals.operations import *
 from keras_policies.keras_internals.optimizers import *
@@ -17,4 +18,4 @@ from keras_policies.keras_internals.private_api import *
 from keras_policies.keras_internals.saving import *
 from keras_policies.keras_internals.trainers import *
 from keras_policies.keras_internals.variables import *
-from keras_policies.keras_internals.wrapping import Inside
+from keras_policies.keras_internals.wrapping import Inside, as_stock, second_try

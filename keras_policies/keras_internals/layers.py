@@ -4,12 +4,16 @@ Keras: src/layers/layer.py, src/backend/{tensorflow,torch}/layer.py,
 src/backend/common/name_scope.py.
 """
 
+import contextlib
 import copy
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import keras
 
 from keras_policies.keras_internals.private_api import INFER, WEIGHTS, needs
+from keras_policies.keras_internals.wrapping import Function, patched
 
 Kind = TypeVar("Kind", bound=keras.DTypePolicy)
 PolicyMap = keras.dtype_policies.DTypePolicyMap
@@ -75,6 +79,38 @@ def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
 def own_variables(layer: keras.Layer) -> list[keras.Variable]:
     """Return the variables of a layer without its parts, in a `.keras` file's order."""
     return [*layer._trainable_variables, *layer._non_trainable_variables]
+
+
+# An attribute of a layer. TensorFlow does not track names with this prefix.
+_GIVEN = "_self_keras_policies_given"
+_notes_given: ContextVar[bool] = ContextVar("notes_given", default=False)
+
+
+def _init(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> None:
+    stock(self, *args, **kwargs)
+    if _notes_given.get():
+        note_given(self, is_given=kwargs.get("dtype") is not None)
+
+
+@contextlib.contextmanager
+def noting_given_dtypes() -> Iterator[None]:
+    """Note whether the constructor of each layer that this thread makes got a dtype."""
+    token = _notes_given.set(True)
+    try:
+        with patched(keras.Layer, "__init__", _init):
+            yield
+    finally:
+        _notes_given.reset(token)
+
+
+def note_given(layer: keras.Layer, *, is_given: bool = True) -> None:
+    """Note whether somebody chose the policy of a layer."""
+    vars(layer)[_GIVEN] = is_given
+
+
+def is_given(layer: keras.Layer) -> bool:
+    """Return whether somebody chose the policy of a layer; True if not noted."""
+    return bool(vars(layer).get(_GIVEN, True))
 
 
 def held_policy(layer: keras.Layer) -> keras.DTypePolicy:

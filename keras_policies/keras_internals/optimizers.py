@@ -3,11 +3,13 @@
 Keras: src/optimizers/base_optimizer.py, src/optimizers/__init__.py.
 """
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import keras
 
+from keras_policies.keras_internals.patches import replaces
 from keras_policies.keras_internals.private_api import (
     AVERAGES,
     LOSS_SCALING,
@@ -18,7 +20,7 @@ from keras_policies.keras_internals.private_api import (
     installs,
     needs,
 )
-from keras_policies.keras_internals.wrapping import Function, add_note, instead_of
+from keras_policies.keras_internals.wrapping import Function, second_try
 
 Config: TypeAlias = dict[str, Any]
 
@@ -27,32 +29,28 @@ SHARED = {"iteration", "learning_rate"}
 
 
 def read_refused_config(
-    cls: type, is_ours: Callable[[Config], bool], read: Callable[..., Any]
+    is_ours: Callable[[Config], bool], read: Callable[..., Any]
 ) -> None:
-    """Let `read(config, custom_objects)` read a config that `cls.from_config` refuses.
+    """Let `read(config, custom_objects)` read what stock `LossScaleOptimizer` refuses.
 
-    It is asked if `is_ours(config)`. If it refuses the config too, stock Keras's error
-    is raised, with a note.
+    It is asked if `is_ours(config)`.
     """
+    stock_class = keras.optimizers.LossScaleOptimizer
 
-    @instead_of(cls, "from_config")
+    @replaces("keras.optimizers.LossScaleOptimizer.from_config")
     def from_config(
-        stock: Function, created: Any, config: Config, *args: Any, **kwargs: Any
+        stock: Function, cls: type, config: Config, *args: Any, **kwargs: Any
     ) -> Any:
         written = {**config} if isinstance(config, dict) else {}  # stock pops from it
-        try:
-            return stock(created, config, *args, **kwargs)
-        except Exception as error:
-            if created is not cls or not is_ours(written):
-                raise
-            try:
-                made = read(written, *args, **kwargs)
-            except Exception as ours:
-                add_note(error, f"keras_policies cannot read it either: {ours}")
-            else:
-                config.update(written)
-                return made
-            raise
+
+        def second() -> Any:
+            made = read(written, *args, **kwargs)
+            config.update(written)
+            return made
+
+        is_tried_again = cls is stock_class and is_ours(written)
+        first = functools.partial(stock, cls, config, *args, **kwargs)
+        return second_try(first, second) if is_tried_again else first()
 
 
 @installs(READING)

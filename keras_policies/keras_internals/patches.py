@@ -1,204 +1,195 @@
-"""Where layers ask this package when they are made, built and called.
+"""What the import changes in Keras: one row for each attribute, and nothing else.
 
-Keras: src/layers/layer.py, src/models/{cloning,sequential}.py.
+`keras_policies.patches()` and docs/patches.md are made from this table;
+`tests/package/test_patches.py` compares it with Keras before and after the import.
 """
 
-import contextlib
-import inspect
-from collections.abc import Callable, Sequence
-from typing import Any
+import importlib
+from collections.abc import Callable
+from typing import NamedTuple
 
-import keras
-import numpy as np
-from keras import backend, ops, tree
-from keras.src.layers import layer as layer_module
-from keras.src.models import cloning, functional
-from keras.src.saving import serialization_lib
-
-from keras_policies.keras_internals.layers import PolicyMap, own_policy
-from keras_policies.keras_internals.private_api import GRAPHS, INFER, installs, needs
-from keras_policies.keras_internals.saving import refuse_lost_policy
 from keras_policies.keras_internals.wrapping import (
     Function,
-    Inside,
-    instead_of,
-    replaced,
+    MakeWrapper,
+    Owner,
+    owner_of,
     wrap,
 )
 
-_a_config = Inside()  # that is being read
 
+class Patch(NamedTuple):
+    """An attribute of Keras that the import replaces.
 
-def after_layer_init(hook: Callable[[keras.Layer, bool, bool], None]) -> None:
-    """Call `hook(layer, is_given, is_read)` once a layer has its policy.
-
-    `is_given` says whether the constructor of `keras.Layer` got a `dtype`, `is_read`
-    whether the layer is being made from a config. Keras: src/layers/layer.py.
-    """
-    _count_configs()
-
-    @instead_of(keras.Layer, "__init__")
-    def __init__(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> None:
-        refuse_lost_policy(kwargs.get("dtype"))
-        stock(self, *args, **kwargs)
-        hook(self, kwargs.get("dtype") is not None, bool(_a_config))
-
-
-def _count_configs() -> None:
-    """Count how many configs are being read, or layers being cloned by their configs.
-
-    Keras: src/saving/serialization_lib.py, `deserialize_keras_object` enters a scope
-    for each config. (Its own flag cannot be used: it says nothing once a user has
-    called `enable_unsafe_deserialization`.) src/models/cloning.py, `clone_model`.
+    Attributes:
+        place: str, the dotted name of the attribute.
+        what: str, what it does now.
+        why: str, what would not work without it.
+        since: str, the Keras since which there is such a place.
     """
 
-    @instead_of(serialization_lib.SafeModeScope, "__enter__")
-    def __enter__(stock: Function, scope: Any) -> Any:
-        _a_config.__enter__()
-        return stock(scope)
-
-    @instead_of(serialization_lib.SafeModeScope, "__exit__")
-    def __exit__(stock: Function, scope: Any, *error: Any) -> Any:
-        _a_config.__exit__()
-        return stock(scope, *error)
-
-    @instead_of(cloning, "_wrap_clone_function")
-    def wrap_clone(stock: Function, function: Any, *args: Any, **kwargs: Any) -> Any:
-        clone = stock(function, *args, **kwargs)
-
-        def counted(layer: keras.Layer) -> keras.Layer:
-            with _a_config:
-                return clone(layer)
-
-        return counted if function is None else clone  # a function of the user's own
+    place: str
+    what: str
+    why: str
+    since: str
 
 
-def before_layer_call(
-    hook: Callable[[keras.Layer, tuple[Any, ...], dict[str, Any]], None],
-) -> None:
-    """Call `hook(layer, args, kwargs)` before a call of a layer without a dtype.
+_ROWS = (
+    (
+        "keras.Layer.__call__",
+        "gives a layer with a deferred policy its dtype before the call",
+        '`Policy("infer")`; layers with any other policy pay for one comparison',
+        "3.0",
+    ),
+    (
+        "keras.Layer.add_weight",
+        "gives a layer with a deferred policy its dtype before it creates a weight",
+        "layers with deferred policies that are built before they are called",
+        "3.0",
+    ),
+    (
+        "keras.Sequential._maybe_build",
+        "gives the first layer its dtype before the model builds itself",
+        "Sequential models under deferred policies",
+        "3.0",
+    ),
+    (
+        "keras.src.dtype_policies.get",
+        "reads the name of a policy of ours, if Keras does not know it",
+        '`dtype="infer"`; layers read under a global policy of ours; quantizing layers '
+        "under `float16_with_float32_vars`",
+        "3.3",
+    ),
+    (
+        "keras.DTypePolicy.from_config",
+        "returns the global policy for a config without a name, if that is ours",
+        "layers saved before a deferred policy was settled",
+        "3.0",
+    ),
+    (
+        "keras.Model.compile",
+        "wraps the optimizer of a model whose policy is ours, as its loss scale says",
+        "`Policy(..., loss_scale=...)`; other models are compiled as always",
+        "3.0",
+    ),
+    (
+        "keras.Model._aggregate_additional_loss",
+        "returns a float16 loss of a layer in `floatx`, in models that use ours",
+        "activity regularizers in float16 layers on TensorFlow",
+        "3.8",
+    ),
+    (
+        "keras.Model.from_config",
+        "gives the model the global policy, if that is ours and has the same dtypes; "
+        "reads configs with policies of tf.keras, if Keras has failed",
+        "files hold no loss scale; `keras.models.model_from_json` of tf.keras models",
+        "3.0",
+    ),
+    (
+        "keras.Sequential.from_config",
+        "the same",
+        "the same",
+        "3.0",
+    ),
+    (
+        "keras.src.legacy.saving.legacy_h5_format.load_model_from_hdf5",
+        "reads HDF5 files with policies of tf.keras, if Keras has failed",
+        "`keras.models.load_model` of such files",
+        "3.0",
+    ),
+    (
+        "keras.models.load_model",
+        "adds a note to Keras's error if `keras_policies.load_model` opens the file",
+        "SavedModels and `.keras` files of tf.keras",
+        "3.0",
+    ),
+    ("keras.saving.load_model", "the same", "the same", "3.0"),
+    (
+        "keras.src.saving.serialization_lib._retrieve_class_or_fn",
+        "reads the configs of tf.keras's policies, if Keras has failed",
+        '`keras.saving.deserialize_keras_object({"class_name": "PolicyV1", ...})`',
+        "3.0",
+    ),
+    (
+        "keras.src.legacy.saving.serialization."
+        "class_and_config_for_serialized_keras_object",
+        "the same for `keras.utils.legacy.deserialize_keras_object`",
+        "configs of tf.keras's policies",
+        "3.0",
+    ),
+    (
+        "keras.optimizers.LossScaleOptimizer.from_config",
+        "reads the configs of tf.keras, if Keras has failed, as ours",
+        '`{"dynamic": False}`, `{"optimizer", "loss_scale"}`',
+        "3.0",
+    ),
+    (
+        "keras.src.saving.saving_lib.save_weights_only",
+        "notes that weights are saved without a model",
+        "weights-only checkpoints keep the loss scale of a policy",
+        "3.0",
+    ),
+    (
+        "keras.layers.RNN.load_assets",
+        "reads the states of a stateful RNN, if the file has them",
+        "`.keras` files of models that `keras_policies.load_model` opened",
+        "3.0",
+    ),
+)
+TABLE = {place: Patch(place, *row) for place, *row in _ROWS}
+_installed: dict[str, Patch] = {}
 
-    Its policy has no compute dtype, or is a `DTypePolicyMap`, whose entry may have
-    none. A layer with any other policy pays for one dict lookup and one comparison.
+
+def patches() -> list[Patch]:
+    """Return what the import changes in Keras, one `Patch` for each attribute.
+
+    A row is missing where Keras has moved the place: see `UnsupportedKerasError`.
+
+    Example:
+        >>> patches()[0].place
+        'keras.Layer.__call__'
     """
-
-    def make_wrapper(stock: Function) -> Function:
-        def __call__(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
-            policy = self.__dict__.get("_dtype_policy")
-            if policy is not None and (
-                policy.compute_dtype is None or isinstance(policy, PolicyMap)
-            ):
-                hook(self, args, kwargs)
-            return stock(self, *args, **kwargs)
-
-        return __call__
-
-    wrap(keras.Layer, "__call__", make_wrapper)
+    return [patch for place, patch in TABLE.items() if place in _installed]
 
 
-def before_weight(hook: Callable[[keras.Layer, str | None], None]) -> None:
-    """Call `hook(layer, dtype)` before a layer without a dtype creates a weight.
+def owners(place: str) -> tuple[list[Owner], str]:
+    """Return what has the attribute at a place, and the attribute's name.
 
-    `dtype` is the argument of `add_weight`; None is the policy's variable dtype.
+    Keras 3.8 puts other modules in the place of `keras.models` and `keras.saving` when
+    these are imported by name, so there may be two.
     """
-
-    @instead_of(keras.Layer, "add_weight")
-    def weight(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
-        # Without super().__init__() there is no policy, and Keras says so.
-        has_policy = "_dtype_policy" in self.__dict__
-        if has_policy and own_policy(self).compute_dtype is None:
-            bound = inspect.signature(stock).bind(self, *args, **kwargs).arguments
-            # Newer Keras takes (shape, initializer, dtype) in *args.
-            positional = bound.get("args", ())
-            dtype = positional[2] if len(positional) > 2 else bound.get("dtype")
-            hook(self, dtype)
-        return stock(self, *args, **kwargs)
+    path, _, attribute = place.rpartition(".")
+    above, _, last = path.rpartition(".")
+    parent = importlib.import_module(above)
+    owner: Owner | None = getattr(parent, last, None)
+    if isinstance(owner, type):
+        # Keras compares methods of a model with those of its trainer.
+        is_model = owner.__name__ == "Model"
+        return [owner_of(owner, attribute) if is_model else owner], attribute
+    module = importlib.import_module(path)
+    return [*dict.fromkeys((owner or module, module))], attribute
 
 
-@installs(INFER)
-def before_sequential_build(hook: Callable[[keras.Layer, str], None]) -> None:
-    """Call `hook(first_layer, dtype)` before a Sequential that is called builds itself.
-
-    `Sequential.build` makes an input of the compute dtype of its first layer, whatever
-    dtype it was called on.
-    """
-
-    @instead_of(keras.Sequential, "_maybe_build")
-    def maybe_build(stock: Function, self: keras.Sequential, call_spec: Any) -> Any:
-        if not self.built and self.layers:
-            dtype = first_dtype([call_spec.first_arg])
-            if dtype is not None:
-                hook(self.layers[0], dtype)
-        return stock(self, call_spec)
+def install_at(place: str, make_wrapper: MakeWrapper) -> None:
+    """Replace the function at a place of the table by `make_wrapper(stock)`."""
+    _installed[place] = TABLE[place]
+    holders, attribute = owners(place)
+    for owner in holders:
+        wrap(owner, attribute, make_wrapper)
 
 
-def first_dtype(structure: Any) -> str | None:
-    """Return the dtype name of the first tensor in a nested structure, or None.
+def replaces(place: str) -> Callable[[Function], Function]:
+    """Decorator: the function replaces that at a place, which it takes first."""
 
-    Any object with `__array__` counts, with the dtype that Keras converts it to.
-    """
-    for x in tree.flatten(structure):
-        if ops.is_tensor(x) or backend.is_keras_tensor(x):
-            return str(backend.standardize_dtype(x.dtype))
-        if isinstance(x, np.ndarray) and x.dtype.kind in "OSTU":
-            return "string"
-        if hasattr(x, "__array__"):
-            return str(backend.standardize_dtype(ops.convert_to_tensor(x).dtype))
-    return None
+    def decorate(function: Function) -> Function:
+        install_at(place, lambda stock: lambda *a, **k: function(stock, *a, **k))
+        return function
+
+    return decorate
 
 
-@needs(INFER)
-def build_for(layer: keras.Layer, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Build `layer` for a call, as steps 1 to 4 of `Layer.__call__` would."""
-
-    def convert(x: Any) -> Any:
-        return layer.dtype_policy.convert_input(x, autocast=False, dtype=None)
-
-    if layer._convert_input_args:
-        args, kwargs = tree.map_structure(convert, (args, kwargs))
-    context = [layer._call_context_args] if hasattr(layer, "_call_context_args") else []
-    spec = layer_module.CallSpec(layer._call_signature, *context, args, kwargs)
-    with layer._open_name_scope():
-        layer._maybe_build(spec)
-
-
-@needs(GRAPHS)
-def texts_as_inputs() -> contextlib.AbstractContextManager[None]:
-    """Let Functional models take arrays of texts on backends that have no such tensors.
-
-    Lookup layers take them there, too; other layers do not.
-    """
-    stock = functional.Functional._convert_inputs_to_tensors
-
-    def convert(self: keras.Model, flat_inputs: list[Any]) -> list[Any]:
-        texts = [first_dtype([x]) == "string" for x in flat_inputs]
-        if not any(texts) or backend.backend() == "tensorflow":
-            return stock(self, flat_inputs)  # type: ignore[no-any-return]
-        return [
-            x if is_text else ops.convert_to_tensor(x, dtype=spec.dtype)
-            for x, is_text, spec in zip(flat_inputs, texts, self._inputs, strict=True)
-        ]
-
-    return replaced(functional.Functional, "_convert_inputs_to_tensors", convert)
-
-
-def layer_calls(
-    note: Callable[[str, keras.Layer, Any], object],
-) -> contextlib.AbstractContextManager[None]:
-    """Call `note(path, layer, outputs)` after each call of a layer inside.
-
-    The path has the names of the layers around it, without that of the outermost one,
-    whose own path is "". An inner layer comes before the one around it.
-    """
-    stock, around = keras.Layer.__call__, list[str]()
-
-    def __call__(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
-        around.append(self.name)
-        try:
-            outputs = stock(self, *args, **kwargs)
-            note("/".join(around[1:]), self, outputs)
-        finally:
-            around.pop()
-        return outputs
-
-    return replaced(keras.Layer, "__call__", __call__)
+def adds(place: str, function: Function) -> None:
+    """Give a class of Keras a method that it does not define itself."""
+    _installed[place] = TABLE[place]
+    path, _, attribute = place.rpartition(".")
+    above, _, last = path.rpartition(".")
+    setattr(getattr(importlib.import_module(above), last), attribute, function)

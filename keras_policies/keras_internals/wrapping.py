@@ -1,12 +1,13 @@
 """How a function of Keras is replaced by one that asks this package first."""
 
+import collections
 import contextlib
 import functools
 import inspect
 import threading
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 Function = Callable[..., Any]  # of Keras, whose types nothing declares
 # Takes the stock function, returns the function that stands in its place.
@@ -33,6 +34,29 @@ def add_note(error: BaseException, text: str) -> None:
     """Add a note to an error. Python 3.10 keeps it, but does not show it."""
     notes = [*getattr(error, "__notes__", ()), text]
     error.__notes__ = notes
+
+
+# In it, stock Keras's errors stay: there is no second try.
+as_stock = Inside()
+Made = TypeVar("Made")
+
+
+def second_try(first: Callable[[], Made], second: Callable[[], Made]) -> Made:
+    """Return `first()`, which is of stock Keras, or `second()` if that fails.
+
+    If both fail, the error is that of stock Keras, with a note.
+    """
+    if as_stock:
+        return first()
+    try:
+        with as_stock:
+            return first()
+    except Exception as error:
+        try:
+            return second()
+        except Exception as ours:
+            add_note(error, f"keras_policies cannot read it either: {ours}")
+        raise
 
 
 @contextlib.contextmanager
@@ -62,6 +86,32 @@ def instead_of(owner: Owner, attribute: str) -> Callable[[Function], None]:
         wrap(owner, attribute, lambda stock: lambda *a, **k: function(stock, *a, **k))
 
     return decorate
+
+
+# (owner, attribute) of the patches that contexts have open -> how many.
+_open: collections.Counter[tuple[Owner, str]] = collections.Counter()
+_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def patched(owner: Owner, attribute: str, function: Function) -> Iterator[None]:
+    """Replace a function, as `instead_of` does, while any thread is inside.
+
+    `function` asks whether it is called by such a thread: others want the stock one.
+    """
+    key = owner, attribute
+    with _lock:
+        _open[key] += 1
+        if _open[key] == 1:
+            instead_of(owner, attribute)(function)
+    try:
+        yield
+    finally:
+        with _lock:
+            _open[key] -= 1
+            if not _open[key]:
+                current = inspect.getattr_static(owner, attribute)
+                setattr(owner, attribute, current._keras_policies_stock)
 
 
 def wrap(owner: Owner, attribute: str, make_wrapper: MakeWrapper) -> None:

@@ -11,15 +11,9 @@ from keras_policies.loss_scaling.optimizer import (
     instead_of_stock,
     rule_of,
 )
-from keras_policies.policies import origins
-from keras_policies.policies.names import auto
 from keras_policies.policies.policy import Policy
 
 StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
-
-# Set on a model that was compiled while a file was read, until it is trained.
-# TensorFlow does not track attributes with this prefix.
-_UNCHECKED = "_self_keras_policies_unchecked"
 
 # In it, models are compiled with our optimizer where stock Keras uses its own.
 with_our_optimizer = keras_internals.Inside()
@@ -37,7 +31,6 @@ def compile_with_policy(
         compile_model: stock `compile`, with the user's other arguments.
         auto_scale_loss: as the user passed it.
     """
-    vars(model).pop(_UNCHECKED, None)
     _compile(model, compile_model, auto_scale_loss)
     if with_our_optimizer and type(model.optimizer) is StockLossScaleOptimizer:
         model.optimizer = instead_of_stock(model.optimizer)
@@ -84,14 +77,11 @@ def _warn_if_scales_differ(
 def _warn_if_only_layers_scale(model: keras.Model) -> None:
     if model.optimizer is None or isinstance(model.optimizer, StockLossScaleOptimizer):
         return
-    if keras_internals.opening_a_file:
-        # Most models that are opened only predict: wait until this one is trained.
-        vars(model)[_UNCHECKED] = True
-        return
     layers = keras_internals.sublayers(model)
     for layer in sorted(layers, key=lambda layer: layer is model):
-        if _asks_for_a_scale(layer, model):
-            policy = keras_internals.own_policy(layer)
+        policy = keras_internals.own_policy(layer)
+        asks = isinstance(policy, Policy) and policy.loss_scale is not None
+        if asks and policy.compute_dtype == "float16":
             warn(
                 f"The policy of layer '{layer.name}', {policy!r}, asks for a loss "
                 f"scale, but the model '{model.name}' has the policy "
@@ -103,37 +93,26 @@ def _warn_if_only_layers_scale(model: keras.Model) -> None:
             return
 
 
-def _asks_for_a_scale(layer: keras.Layer, model: keras.Model) -> bool:
-    policy = keras_internals.own_policy(layer)
-    if isinstance(policy, Policy):
-        return policy.loss_scale is not None and policy.compute_dtype == "float16"
-    # A file holds the plain policy, whatever loss scale it was saved with: the model's
-    # own says it, if it is of that name.
-    if (
-        isinstance(model.dtype_policy, Policy)
-        and model.dtype_policy.name == policy.name
-    ):
-        return model.dtype_policy.loss_scale is not None
-    return origins.is_read(layer) and auto(policy.name) is not None
-
-
-def _warn_if_only_layers_scale_when_trained(model: keras.Model) -> None:
-    if vars(model).pop(_UNCHECKED, False):
-        _warn_if_only_layers_scale(model)
-
-
-def _in_dtype_of_losses(loss: Tensor) -> Tensor:
+def _in_dtype_of_losses(model: keras.Model, loss: Tensor) -> Tensor:
     """Return the loss of a layer in the dtype of the losses that `compile` is given.
 
     An activity regularizer computes in the layer's dtype, and TensorFlow does not add
-    numbers of two dtypes.
+    numbers of two dtypes. Models that use nothing of ours stay as they are.
     """
-    is_narrow = keras.backend.standardize_dtype(loss.dtype) in ("float16", "bfloat16")
-    return ops.cast(loss, keras.config.floatx()) if is_narrow else loss
+    dtype = keras.backend.standardize_dtype(loss.dtype)
+    if dtype in ("float16", "bfloat16") and _is_ours(model):
+        return ops.cast(loss, keras.config.floatx())
+    return loss
+
+
+def _is_ours(model: keras.Model) -> bool:
+    """Return whether a model has a policy or an optimizer of this package."""
+    policies = map(keras_internals.own_policy, keras_internals.sublayers(model))
+    has_policy = any(isinstance(policy, Policy) for policy in policies)
+    return has_policy or isinstance(model.optimizer, LossScaleOptimizer)
 
 
 def install() -> None:
-    """Let `Model.compile` and the training ask this module."""
+    """Let `Model.compile` and `Model.compute_loss` ask this module."""
     keras_internals.around_compile(compile_with_policy)
     keras_internals.after_additional_loss(_in_dtype_of_losses)
-    keras_internals.before_training(_warn_if_only_layers_scale_when_trained)

@@ -439,9 +439,7 @@ def install() -> None:
     """Let Keras read the configs of tf.keras that it refuses."""
     keras_internals.read_optimizers(LATER_NAMES, LegacyLossScaleOptimizer)
     keras_internals.read_refused_config(
-        keras.optimizers.LossScaleOptimizer,
-        optimizer_arguments.is_of_tf_keras,
-        LossScaleOptimizer.from_config,
+        optimizer_arguments.is_of_tf_keras, LossScaleOptimizer.from_config
     )
 
 

@@ -17,17 +17,13 @@ from typing import Any
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.policies import origins
 from keras_policies.policies.policy import Policy
 
 _called_on_integers = threading.local()
 
 
 def _is_deferred(layer: keras.Layer) -> bool:
-    return _is_deferred_policy(keras_internals.own_policy(layer))
-
-
-def _is_deferred_policy(policy: keras.DTypePolicy) -> bool:
+    policy = keras_internals.own_policy(layer)
     return isinstance(policy, Policy) and policy.is_deferred
 
 
@@ -41,7 +37,6 @@ def resolve(layer: keras.Layer, dtype: str) -> None:
 def _settle(layer: keras.Layer, dtype: str) -> None:
     policy = keras_internals.own_policy(layer)
     keras_internals.set_own_policy(layer, policy.resolve(dtype))
-    origins.keep(layer)
     for part in keras_internals.parts_never_called(layer):
         resolve(part, dtype)
 
@@ -101,13 +96,6 @@ def _waiting_with(layer: keras.Layer) -> tuple[list[keras.Layer], str | None]:
     return waiting, None
 
 
-def keep_deferred(original: keras.Layer, clone: keras.Layer) -> None:
-    """Give the clone of a layer the same policy, if that is deferred."""
-    if _is_deferred(original):
-        clone.dtype_policy = original.dtype_policy
-        origins.keep(clone)
-
-
 def _marked() -> list[keras.Layer]:
     """Return the layers that this thread builds because of a call on integers."""
     marked: list[keras.Layer] = vars(_called_on_integers).setdefault("layers", [])
@@ -119,5 +107,3 @@ def install() -> None:
     keras_internals.before_layer_call(settle_on_call)
     keras_internals.before_weight(settle_on_weight)
     keras_internals.before_sequential_build(resolve)
-    keras_internals.after_deepcopy(keep_deferred)
-    keras_internals.keep_policies_in_memory(_is_deferred_policy)

@@ -135,6 +135,17 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
         """
         return plain_config(self)
 
+    @classmethod
+    def from_config(cls, config: Config) -> "Policy":
+        """Return the policy of `{"name": str}`, with the loss scale of its name.
+
+        Without a name, as in the config of a deferred policy, it is the global policy.
+        """
+        if config["name"] is not None:
+            return cls(**config)
+        policy = keras.config.dtype_policy()
+        return policy if isinstance(policy, cls) else cls(policy.name)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):
             return False

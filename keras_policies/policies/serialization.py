@@ -12,6 +12,8 @@
 `keras.DTypePolicy`, so no file names this package.
 """
 
+import contextlib
+import copy
 import os
 import warnings
 from collections.abc import Callable
@@ -23,19 +25,64 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config, Path, Tensor
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
 from keras_policies.policies import names as policy_names
+from keras_policies.policies.global_policy import with_its_loss_scale
 from keras_policies.policies.policy import Policy, plain_config
 
 
-class LegacyPolicy:
-    """Reads the `Policy` and `PolicyV1` configs of tf.keras 2.1 to 2.15."""
+class Policy21:
+    """Reads the `Policy` configs of tf.keras 2.1 to 2.15."""
 
-    @staticmethod
-    def from_config(config: Config) -> keras.DTypePolicy:
+    legacy_name = "Policy"
+
+    @classmethod
+    def from_config(cls, config: Config) -> keras.DTypePolicy | str:
         """Return the plain policy of `{"name": str}`; a `"loss_scale"` is dropped."""
+        if keras_internals.as_stock:  # where Keras knows no such class
+            return cls.legacy_name
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             plain = plain_config(Policy(config["name"], loss_scale=None))
         return keras.DTypePolicy.from_config(plain)
+
+
+class PolicyV1(Policy21):
+    """Reads the `PolicyV1` configs of tf.keras 2.4."""
+
+    legacy_name = "PolicyV1"
+
+
+READERS = {reader.legacy_name: reader for reader in (Policy21, PolicyV1)}
+
+
+def _reader_of(written: Any) -> type[Policy21] | None:
+    """Return what reads a config if it is that of a dtype policy of tf.keras."""
+    if not isinstance(written, dict) or not isinstance(written.get("config"), dict):
+        return None
+    config, name = written["config"], written["config"].get("name")
+    if not isinstance(name, str) or not config.keys() <= {"name", "loss_scale"}:
+        return None
+    try:
+        policy_names.dtypes_of(name)
+    except ValueError:
+        return None
+    return READERS.get(str(written.get("class_name")))
+
+
+def _policy_named(name: Any) -> keras.DTypePolicy | None:
+    """Return the policy of a name that stock Keras does not know, None for no name.
+
+    A quantized policy is that of the stock policy with the same dtypes.
+    """
+    policy = keras.config.dtype_policy()
+    if isinstance(policy, Policy) and policy.name == name:
+        return policy
+    with contextlib.suppress(TypeError, ValueError):
+        mode, separator, source = str(name).partition("_from_")
+        if separator and policy_names.source_name(source) != source:
+            name = f"{mode}_from_{policy_names.source_name(source)}"
+            return keras.dtype_policies.get(name)
+        return Policy(name)
+    return None
 
 
 def _unnamed_policy() -> keras.DTypePolicy | None:
@@ -58,9 +105,6 @@ def hard_sigmoid(x: Tensor) -> Tensor:
 keras.saving.register_keras_serializable("keras_policies")(hard_sigmoid)
 
 
-LEGACY_POLICIES = "Policy", "PolicyV1"
-
-
 def _names_legacy_policy(config: Any) -> bool:
     """Return whether a `dtype` anywhere in a config is a policy of tf.keras."""
     if isinstance(config, list | tuple):
@@ -68,14 +112,32 @@ def _names_legacy_policy(config: Any) -> bool:
     if not isinstance(config, dict):
         return False
     dtype = config.get("dtype")
-    if isinstance(dtype, dict) and dtype.get("class_name") in LEGACY_POLICIES:
+    if isinstance(dtype, dict) and dtype.get("class_name") in READERS:
         return True
     return any(map(_names_legacy_policy, config.values()))
 
 
-def _config_of_keras_3(class_name: str, config: Config) -> Config:
-    """Return a model's config converted to Keras 3, if it has a legacy policy."""
-    return _converted(class_name, config) if _names_legacy_policy(config) else config
+def _model_from_config(
+    make: Callable[[Config], keras.Model], class_name: str, config: Config
+) -> keras.Model:
+    """Return a model, from a config converted to Keras 3 if it has a legacy policy.
+
+    A file holds a plain policy and no loss scale. If the global policy is one of ours
+    for the same dtypes, it takes the place of the plain one.
+    """
+    if _names_legacy_policy(config):
+        model = keras_internals.second_try(
+            lambda: make(copy.deepcopy(config)),
+            lambda: make(_converted(class_name, config)),
+        )
+    else:
+        model = make(config)
+    if isinstance(model, keras.Model):
+        held = keras_internals.held_policy(model)
+        policy = with_its_loss_scale(held)
+        if policy is not held:
+            keras_internals.set_own_policy(model, policy)
+    return model
 
 
 @keras_internals.needs(keras_internals.READING)
@@ -101,7 +163,10 @@ def _load_from_hdf5(
     from keras_policies.legacy.readers import hdf5
 
     if isinstance(filepath, str | os.PathLike) and hdf5.is_mixed(filepath):
-        return loading.load_model(filepath, **options)
+        return keras_internals.second_try(
+            lambda: stock(filepath, **options),
+            lambda: loading.load_model(filepath, **options),
+        )
     return stock(filepath, **options)
 
 
@@ -136,12 +201,12 @@ def install() -> None:
     keras_internals.save_class_as(
         LossScaleOptimizer, "keras.optimizers.LossScaleOptimizer"
     )
-    keras_internals.keep_names_in_maps(Policy)
     keras_internals.read_unnamed_policy(_unnamed_policy)
-    keras_internals.read_quantized_name(policy_names.source_name)
     modules = "keras.mixed_precision", "keras.dtype_policies"
-    for class_name in LEGACY_POLICIES:
-        keras_internals.read_policy_class(class_name, modules, LegacyPolicy)
-    keras_internals.before_model_from_config(_config_of_keras_3)
+    for class_name, reader in READERS.items():
+        keras_internals.read_policy_class(class_name, modules, reader)
+    keras_internals.read_lost_class(_reader_of)
+    keras_internals.read_policy_name(_policy_named)
+    keras_internals.around_model_from_config(_model_from_config)
     keras_internals.around_load_from_hdf5(_load_from_hdf5)
     keras_internals.explain_refused(_hint)

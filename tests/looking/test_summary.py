@@ -1,5 +1,4 @@
 import re
-import threading
 
 import keras
 import legacy_files
@@ -10,7 +9,6 @@ from keras import layers
 import keras_policies as mp
 from keras_policies.diagnostics import summary as summaries
 from keras_policies.loss_scaling import status
-from keras_policies.policies import origins
 
 FLOAT32 = "; give the layer dtype='float32'"
 SOFTMAX = "softmax in float16" + FLOAT32
@@ -51,14 +49,13 @@ def test_the_model_comes_first_and_then_its_layers():
     common = {"depth": 1, "class_name": "Dense", "loss_scale": scale, "risks": ()}
     first, *others = summaries.rows_of(model)
     assert (first.path, first.name, first.class_name) == ("", model.name, "Sequential")
-    assert (first.policy, first.origin, first.depth) == ("mixed_float16", "global", 0)
+    assert (first.policy, first.depth) == ("mixed_float16", 0)
     assert (first.loss_scale, first.risks) == (scale, ())
     assert others == [
         summaries.Row(
             path="hidden",
             name="hidden",
             policy="mixed_float16",
-            origin="global",
             compute_dtype="float16",
             variable_dtype="float32",
             **common,
@@ -67,7 +64,6 @@ def test_the_model_comes_first_and_then_its_layers():
             path="out",
             name="out",
             policy="float32",
-            origin="own",
             compute_dtype="float32",
             variable_dtype="float32",
             **common,
@@ -75,71 +71,16 @@ def test_the_model_comes_first_and_then_its_layers():
     ]
 
 
-def test_a_layer_keeps_the_origin_of_its_policy_when_the_global_one_changes():
+def test_a_layer_keeps_its_policy_when_the_global_one_changes():
     with mp.policy_scope("mixed_float16"):
         model = sequential(layers.Dense(1, name="a"))
     later = layers.Dense(1, name="b")
     model.add(later)
     later.dtype_policy = "float16"
-    assert columns(model, "policy", "origin")[1:] == [
-        ("a", "mixed_float16", "global"),
-        ("b", "float16", "set later"),
-    ]
+    assert columns(model, "policy")[1:] == [("a", "mixed_float16"), ("b", "float16")]
 
 
-class WithCustomDtype(layers.Layer):
-    def __init__(self):
-        super().__init__(dtype="float16")
-
-    def call(self, x):
-        return x
-
-
-def test_a_dtype_that_the_class_itself_gives_is_its_own():
-    assert origins.origin_of(WithCustomDtype()) == "own"
-
-
-def test_a_layer_made_before_the_import_is_of_unknown_origin():
-    layer = layers.Dense(1)
-    del vars(layer)[origins._RECORD]
-    assert origins.origin_of(layer) == "unknown"
-    origins.keep(layer)
-    assert origins.origin_of(layer) == "unknown"
-
-
-COMPOSITES = {
-    "lstm": (
-        lambda: layers.LSTM(2, dtype="mixed_float16", name="l"),
-        ["own", "parent"],
-    ),
-    "rnn-of-a-cell": (
-        lambda: layers.RNN(layers.GRUCell(2, dtype="float32"), name="l"),
-        ["global", "own"],
-    ),
-    "time-distributed": (
-        lambda: layers.TimeDistributed(layers.Dense(2), dtype="float32", name="l"),
-        ["own", "global"],
-    ),
-    "bidirectional": (
-        lambda: layers.Bidirectional(layers.SimpleRNN(2), name="l"),
-        ["global"] + ["parent"] * 4,
-    ),
-    "bidirectional-of-another-dtype": (
-        lambda: layers.Bidirectional(layers.SimpleRNN(2, dtype="float32"), name="l"),
-        ["global", "config", "parent", "config", "parent"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", COMPOSITES)
-def test_origins_in_a_layer_made_of_layers(name):
-    make, expected = COMPOSITES[name]
-    with mp.policy_scope("mixed_bfloat16"):
-        model = sequential(make(), shape=(3, 4))
-    assert [row.origin for row in summaries.rows_of(model)[1:]] == expected
-
-
-def test_parts_of_attention_are_their_parents():
+def test_parts_of_attention_have_rows_of_their_own():
     mp.set_policy("mixed_float16")
     x = keras.Input((3, 4))
     plain = layers.MultiHeadAttention(1, 2, name="plain")
@@ -147,7 +88,7 @@ def test_parts_of_attention_are_their_parents():
     model = keras.Model(x, dropping(plain(x, x), x))
     found = rows(model)
     parts = [row for row in found.values() if row.depth == 2]
-    assert {row.origin for row in parts} == {"parent"}
+    assert {row.policy for row in parts} == {"mixed_float16"}
     assert {row.class_name for row in parts} >= {"EinsumDense", "Softmax"}
     said = {row.path.split("/")[0]: row.risks for row in parts if row.risks}
     assert said == {
@@ -168,14 +109,14 @@ def test_nested_models_are_followed_and_a_shared_layer_stands_once():
     ]
 
 
-def test_an_entry_of_a_policy_map_is_named():
+def test_an_entry_of_a_policy_map_is_the_policy_of_its_layers():
     policies = keras.dtype_policies.DTypePolicyMap(keras.DTypePolicy("float32"))
     policies[".*mapped.*"] = keras.DTypePolicy("mixed_bfloat16")
     names = "mapped_1", "other"
     model = sequential(*[layers.Dense(2, dtype=policies, name=n) for n in names])
-    assert columns(model, "policy", "compute_dtype", "origin")[1:] == [
-        ("mapped_1", "mixed_bfloat16", "bfloat16", "own, map's '.*mapped.*'"),
-        ("other", "float32", "float32", "own, map's default"),
+    assert columns(model, "policy", "compute_dtype")[1:] == [
+        ("mapped_1", "mixed_bfloat16", "bfloat16"),
+        ("other", "float32", "float32"),
     ]
 
 
@@ -184,45 +125,31 @@ def test_a_deferred_policy_is_told_before_and_after_it_settles():
     policies = keras.dtype_policies.DTypePolicyMap(mp.Policy("infer"))
     parts = [layers.Dense(2, name="a"), layers.Dense(2, dtype=policies, name="b")]
     model = keras.Sequential(parts, name="m")
-    wanted = "policy", "compute_dtype", "origin", "risks"
+    wanted = "policy", "compute_dtype", "risks"
     waits = ("waits for its first input",)
     assert columns(model, *wanted) == [
-        ("", "infer", None, "global", ()),
-        ("a", "infer", None, "global", waits),
-        ("b", "infer", None, "own, map's default", waits),
+        ("", "infer", None, ()),
+        ("a", "infer", None, waits),
+        ("b", "infer", None, waits),
     ]
     model(keras.ops.ones((1, 3), "float16"))
-    assert columns(model, "policy", "compute_dtype", "origin") == [
-        ("", "float16", "float16", "global"),
-        ("a", "float16", "float16", "global"),
-        ("b", "float16", "float16", "own, map's 'm/b'"),
+    assert columns(model, "policy", "compute_dtype") == [
+        ("", "float16", "float16"),
+        ("a", "float16", "float16"),
+        ("b", "float16", "float16"),
     ]
 
 
-def test_the_copies_of_a_bidirectional_with_a_deferred_policy_are_no_later_ones():
-    policy = mp.Policy("infer")
-    rnn = layers.SimpleRNN(2, recurrent_initializer="zeros", dtype=policy)
-    model = keras.Sequential([layers.Bidirectional(rnn, dtype=policy)])
-    model(keras.ops.ones((1, 2, 3), "float16"))
-    found = [row.origin for row in summaries.rows_of(model)]
-    assert found == ["global", "own"] + ["parent"] * 4
-
-
-def test_a_model_read_from_a_file_says_so_and_that_its_loss_is_not_scaled(tmp_path):
+def test_a_model_read_from_a_file_says_that_its_loss_is_not_scaled(tmp_path):
     with mp.policy_scope("mixed_float16"):
         model = sequential(layers.LSTM(2, name="lstm"), shape=(3, 4))
         model.compile("sgd", "mse")
-    assert columns(model, "origin") == [
-        ("", "global"),
-        ("lstm", "global"),
-        ("lstm/lstm_cell", "global"),
-    ]
     model.save(tmp_path / "model.keras")
     read = keras.models.load_model(tmp_path / "model.keras")
-    assert columns(read, "policy", "origin") == [
-        ("", "float32", "global"),
-        ("lstm", "mixed_float16", "config"),
-        ("lstm/lstm_cell", "mixed_float16", "parent"),
+    assert columns(read, "policy") == [
+        ("", "float32"),
+        ("lstm", "mixed_float16"),
+        ("lstm/lstm_cell", "mixed_float16"),
     ]
     assert summaries.rows_of(model)[0].risks == (NARROW_OUTPUT.format("lstm"),)
     assert summaries.rows_of(read)[0].risks == (NARROW_OUTPUT.format("lstm"), UNSCALED)
@@ -231,49 +158,8 @@ def test_a_model_read_from_a_file_says_so_and_that_its_loss_is_not_scaled(tmp_pa
 def test_a_legacy_model_has_its_policies_from_the_file():
     model = mp.load_model(legacy_files.CORPUS / "2.4.4/func_conv_fixed/model.h5")
     first, *others = summaries.rows_of(model)
-    assert (first.policy, first.origin) == ("mixed_float16", "config")
-    assert {row.origin for row in others} == {"config"}
+    assert first.policy == "mixed_float16"
     assert {row.policy for row in others} == {"mixed_float16", "float32"}
-
-
-@pytest.mark.parametrize("functional", [False, True])
-def test_a_clone_has_its_policies_from_configs(functional):
-    model = sequential(
-        layers.Dense(2, dtype="float16", name="dense"), layers.LSTM(2), shape=(3, 4)
-    )
-    if functional:
-        model = keras.Model(model.inputs, model.outputs)
-    clone = keras.models.clone_model(model)
-    assert [row.origin for row in summaries.rows_of(clone)] == [
-        "global",
-        "config",
-        "config",
-        "parent",
-    ]
-
-    def clone_by_hand(layer):
-        is_dense = layer.name == "dense"
-        return layers.Dense(2, dtype="float16") if is_dense else layer
-
-    own = keras.models.clone_model(model, clone_function=clone_by_hand)
-    assert summaries.rows_of(own)[1].origin == "own"
-    assert origins.origin_of(layers.Dense(2, dtype="float16")) == "own"
-
-
-def test_reading_is_known_whether_or_not_unsafe_files_are_allowed():
-    config = keras.saving.serialize_keras_object(layers.Dense(2, dtype="float16"))
-    found = []
-
-    def work():  # in a thread of its own, as the permission cannot be taken back
-        keras.config.enable_unsafe_deserialization()
-        read = keras.saving.deserialize_keras_object(config)
-        found.append(origins.origin_of(read))
-        found.append(origins.origin_of(layers.Dense(2, dtype="float16")))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert found == ["config", "own"]
 
 
 SCALINGS = {
@@ -464,7 +350,7 @@ def test_a_loss_scale_given_to_a_layer_is_told_on_its_row_and_on_no_part():
     model = sequential(layers.LSTM(2, dtype=policy, name="l"), inherits, shape=(3, 4))
     found = {path: row.risks for path, row in rows(model).items() if path}
     word = "its policy's FixedLossScale(8.0) is not used: the optimizer's counts"
-    assert found == {"l": (word,), "l/lstm_cell": (), "inherits": ()}
+    assert found == {"l": (word,), "l/lstm_cell": (), "inherits": (word,)}
     model.compile(mp.LossScaleOptimizer(keras.optimizers.SGD(), 8), "mse")
     assert rows(model)["l"].risks == ()
 
@@ -572,9 +458,9 @@ def test_the_table_is_printed_or_passed_on(capsys, monkeypatch):
     heading, *table, word = [line.rstrip() for line in printed.splitlines()]
     assert heading == f"Sequential '{model.name}'"
     cells = [re.split(" {2,}", line.strip()) for line in table if line.strip()]
-    dtypes = "mixed_float16", "global", "float16", "float32"
+    dtypes = "mixed_float16", "float16", "float32"
     scale = "dynamic, 32768, once compiled"
-    names = "layer", "class", "policy", "from", "compute", "weights", "loss scale"
+    names = "layer", "class", "policy", "compute", "weights", "loss scale"
     assert cells[0] == [*names, "at risk"]
     assert cells[2:] == [
         ["(the model)", "Sequential", *dtypes, scale, "1"],
@@ -623,7 +509,7 @@ def test_the_table_is_legible_in_a_terminal_of_few_columns(columns, monkeypatch)
         line.startswith(f"2. attention/{name}, last: softmax in") for line in lines
     )
     (last,) = [line for line in lines if " Dense " in line]
-    assert last.split() == ["last", "Dense", "float16", "own", "2,", "3"]
+    assert last.split() == ["last", "Dense", "float16", "2,", "3"]
 
 
 def test_columns_that_are_no_number_are_not_obeyed(monkeypatch):

@@ -85,6 +85,7 @@ def people(model: Any, x: np.ndarray[Any, Any]) -> None:
     assert_type(mp.plot_gradients(model, x, x, loss_scale=2**15), Figure)
     mp.plot_gradients(model, x, loss_scale=128)
     mp.summary(model)
+    assert_type([patch.place for patch in mp.patches()], list[str])
     mp.summary(model, print_fn=print)
 
 

@@ -215,9 +215,6 @@ COMPOSITES = {
         ),
         dtype=p,
     ),
-    "bidirectional": lambda p: keras.layers.Bidirectional(
-        keras.layers.SimpleRNN(2, recurrent_initializer="zeros", dtype=p), dtype=p
-    ),
     "time-distributed": lambda p: keras.layers.TimeDistributed(
         keras.layers.Dense(2, dtype=p), dtype=p
     ),
@@ -225,6 +222,17 @@ COMPOSITES = {
         keras.layers.Dense(2, dtype=p), dtype=p
     ),
 }
+
+
+@pytest.mark.parametrize("where", ["global", "own"])
+def test_the_copies_of_a_bidirectional_follow_the_global_policy(where, infer):
+    mp.set_policy(infer if where == "global" else None)
+    rnn = keras.layers.SimpleRNN(2, recurrent_initializer="zeros", dtype=infer)
+    layer = keras.layers.Bidirectional(rnn, dtype=infer)
+    layer(ones((2, 3, 4), "float16"))
+    expected = "float16" if where == "global" else "float32"
+    assert layer.forward_layer.compute_dtype == expected
+    assert layer.backward_layer.compute_dtype == expected
 
 
 def call_composite(layer, x):
@@ -416,7 +424,7 @@ COPIES = copy.deepcopy, rebuilt, from_dict, cloned_in_a_model
 @pytest.mark.parametrize("copied", COPIES, ids=lambda function: function.__name__)
 @pytest.mark.parametrize("wrapped", [False, True], ids=["alone", "wrapped"])
 @pytest.mark.parametrize("where", ["global", "own"])
-def test_copies_in_memory_of_an_unsettled_layer_stay_infer(
+def test_copies_of_an_unsettled_layer_follow_the_global_policy_as_files_do(
     name, copied, wrapped, where
 ):
     with warnings.catch_warnings():
@@ -429,9 +437,10 @@ def test_copies_in_memory_of_an_unsettled_layer_stay_infer(
     again = copied(layer)
     assert again is not layer
     inner = again.layer if wrapped else again
-    assert inner.dtype_policy == again.dtype_policy == policy
+    assert inner.dtype_policy == again.dtype_policy == keras.config.dtype_policy()
     again(np.ones((1, 3, 4), "float16"))
-    assert inner.compute_dtype == "float16"
+    expected = "float16" if where == "global" else "float32"
+    assert inner.compute_dtype == expected
 
 
 def test_a_settled_layers_copy_is_settled():

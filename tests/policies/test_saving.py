@@ -321,6 +321,49 @@ def test_a_users_own_policy_class_is_never_hijacked():
     assert "Policy" not in keras.saving.get_custom_objects()
 
 
+READERS = {
+    "keras.saving": keras.saving.deserialize_keras_object,
+    "keras.utils.legacy": keras.utils.legacy.deserialize_keras_object,
+}
+WRITTEN = {
+    "PolicyV1": {"name": "mixed_float16", "loss_scale": {"class_name": "X"}},
+    "Policy": {"name": "float16_with_float32_vars"},
+}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+@pytest.mark.parametrize("class_name", WRITTEN)
+def test_configs_of_old_policies_alone_are_read_as_the_plain_one(class_name, read):
+    config = {"class_name": class_name, "config": dict(WRITTEN[class_name])}
+    assert read(config) == keras.DTypePolicy("mixed_float16")
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_configs_that_keras_finds_or_that_are_of_no_policy_are_left_to_keras(read):
+    class Policy:
+        @classmethod
+        def from_config(cls, config):
+            return cls()
+
+    config = {"class_name": "Policy", "config": {"name": "float32"}}
+    assert type(read(config, custom_objects={"Policy": Policy})) is Policy
+    for own in {"name": "mine"}, {"name": "float32", "units": 2}, {}:
+        config = {"class_name": "Policy", "config": own}
+        with pytest.raises((TypeError, ValueError), match="(locate|Unknown).*Policy"):
+            read(config)
+
+
+@pytest.mark.parametrize("name", ["infer", "infer_with_float32_vars"])
+def test_the_config_of_a_deferred_policy_is_the_global_one(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        config = mp.Policy(name, loss_scale=8).get_config()
+    mp.set_policy(mp.Policy("float16", loss_scale=64))
+    assert mp.Policy.from_config(config) is mp.global_policy()
+    keras.config.set_dtype_policy("bfloat16")
+    assert mp.Policy.from_config(config) == mp.Policy("bfloat16")
+
+
 @pytest.mark.parametrize("how", ["load_model", "wrapped again"])
 def test_a_fixed_scale_is_read_as_fixed_and_goes_on(how, tmp_path):
     mp.set_policy(mp.Policy("mixed_float16", loss_scale=None))

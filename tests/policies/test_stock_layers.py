@@ -1,5 +1,6 @@
 """Every stock layer under our policies does what it does under Keras's own."""
 
+import contextlib
 import json
 import re
 import warnings
@@ -12,7 +13,7 @@ from keras import tree
 from semantics import DATA
 from stock_layers import NOT_RUN, TABLE, call, classes
 
-from keras_policies import Policy
+from keras_policies import Policy, policy_scope
 
 BACKEND = keras.backend.backend()
 # Our policy, called on float16, and the stock policy with the same dtypes.
@@ -101,6 +102,16 @@ def saved(layer, inputs, path):
     return [(x.compute_dtype, x.variable_dtype) for x in read._flatten_layers()]
 
 
+def copied_under(name, policy):
+    """Set the global policy for a layer that copies others by their configs.
+
+    An unsettled policy has no name in a config, and the copy follows the global one.
+    """
+    is_deferred = isinstance(policy, Policy) and policy.is_deferred
+    copies = name == "Bidirectional" and is_deferred
+    return policy_scope(policy) if copies else contextlib.nullcontext()
+
+
 def outcome(name, policy, path):
     """Return what each stage gives, or the type of the error it ends in."""
     make, make_inputs = TABLE[name]
@@ -110,7 +121,8 @@ def outcome(name, policy, path):
         warnings.simplefilter("ignore")
         try:
             inputs = make_inputs("float16")
-            layer = make(policy)
+            with copied_under(name, policy):
+                layer = make(policy)
             results["call"] = (
                 described(call(layer, inputs)),
                 [w.dtype for w in layer.weights],

@@ -30,11 +30,7 @@ def summary(
 ) -> None:
     """Print the policies of a model, layer by layer, and where numbers are at risk.
 
-    The column "from" says where a policy came from: `own` (given as `dtype=`), `parent`
-    (it has the dtypes of the layer that it is part of), `global`, `set later`, `config`
-    (a file or a clone, which do not say more), or `unknown` (the layer was made before
-    `import keras_policies`). All layers have the same loss scale: that of the model's
-    optimizer.
+    All layers have the same loss scale: that of the model's optimizer.
 
     Numbers in the last column refer to the lines below the table, which say what is at
     risk, in which layers, and what helps. With a batch `x` the last line names the
@@ -104,7 +100,6 @@ COLUMNS = {
     "layer": Column(_indented),
     "class": Column(lambda row: row.class_name),
     "policy": Column(lambda row: row.policy, can_fold=False),
-    "from": Column(lambda row: row.origin),
     "compute": Column(lambda row: row.compute_dtype or "-", can_fold=False),
     "weights": Column(lambda row: row.variable_dtype or "-", can_fold=False),
     "loss scale": Column(lambda row: str(row.loss_scale or "-")),

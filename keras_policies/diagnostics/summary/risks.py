@@ -12,10 +12,7 @@ import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies.diagnostics import hardware
-from keras_policies.loss_scaling import loss_scale as loss_scales
 from keras_policies.loss_scaling.loss_scale import LossScale
-from keras_policies.policies import origins
-from keras_policies.policies.names import auto
 from keras_policies.policies.policy import Policy
 
 NARROW = {"float16", "bfloat16"}
@@ -54,8 +51,7 @@ def of_layer(
     if dtype == "float16" and isinstance(layer, EINSUM):
         warnings += filter(None, [hardware.problem()])
     warnings += [*filter(None, _failing(layer)), *_ops(layer), *_weights(layer)]
-    origin = origins.origin_of(layer, parent)
-    if dtype == "float16" and _is_ignored(policy, origin, scale):
+    if dtype == "float16" and _is_ignored(policy, parent, scale):
         warnings.append(
             f"its policy's {policy.loss_scale!r} is not used: the optimizer's counts"
         )
@@ -122,12 +118,12 @@ def _weights(layer: keras.Layer) -> list[str]:
 
 
 def _is_ignored(
-    policy: keras.DTypePolicy, origin: str, scale: LossScale | None
+    policy: keras.DTypePolicy, parent: keras.Layer, scale: LossScale | None
 ) -> bool:
-    """Return whether a user gave a layer a loss scale that does not apply."""
-    rule = policy.loss_scale if isinstance(policy, Policy) else None
-    is_users = origin.startswith("own") and rule != loss_scales.get(auto(policy.name))
-    return is_users and rule not in (None, scale)
+    """Return whether a user gave a layer, not its parent, an unused loss scale."""
+    if not isinstance(policy, Policy) or policy == keras_internals.own_policy(parent):
+        return False
+    return policy.has_own_scale and policy.loss_scale not in (None, scale)
 
 
 def of_model(

@@ -8,7 +8,6 @@ import keras
 from keras_policies import keras_internals
 from keras_policies.diagnostics.summary import risks
 from keras_policies.loss_scaling.status import Scaling, scaling_of
-from keras_policies.policies import origins
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +23,6 @@ class Row:
     class_name: str
     depth: int  # the number of layers around it; 0 for the model
     policy: str  # the name
-    origin: str  # where the policy came from, as returned by `origins.origin_of`
     compute_dtype: str | None  # None while the layer waits for an input
     variable_dtype: str | None
     loss_scale: Scaling | None
@@ -38,8 +36,8 @@ def rows_of(model: keras.Model) -> list[Row]:
 
     Example:
         >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-        >>> [(row.class_name, row.depth, row.origin) for row in rows_of(model)]
-        [('Sequential', 0, 'global'), ('Dense', 1, 'global')]
+        >>> [(row.class_name, row.depth, row.policy) for row in rows_of(model)]
+        [('Sequential', 0, 'float32'), ('Dense', 1, 'float32')]
     """
     scaling = scaling_of(model)
     rows = list(_rows_of_parts(model, (), scaling, {id(model)}))
@@ -70,7 +68,6 @@ def _row(
     scaling: Scaling,
     warnings: tuple[str, ...],
 ) -> Row:
-    parent = around[-1] if around else None
     policy = keras_internals.own_policy(layer)
     path = [each.name for each in (*around[1:], layer)] if around else []
     return Row(
@@ -79,7 +76,6 @@ def _row(
         class_name=type(layer).__name__,
         depth=len(around),
         policy=policy.name,
-        origin=origins.origin_of(layer, parent),
         compute_dtype=policy.compute_dtype,
         variable_dtype=policy.variable_dtype,
         loss_scale=scaling if layer.trainable_variables or not around else None,

@@ -37,7 +37,6 @@ from keras_policies.legacy.bytecode import lambda_call  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.legacy.plan.plan import Plan
-from keras_policies.policies import origins
 from keras_policies.policies.policy import Policy
 
 
@@ -63,7 +62,8 @@ def build(
     legacy = plan.legacy
     blank = keras_internals.blank_variables(backend.place, backend.zeros, budget.spend)
     ranks = keras_internals.checking_shapes(budget.check_rank)
-    with located(legacy.path), blank, ranks:
+    given = keras_internals.noting_given_dtypes()
+    with located(legacy.path), blank, ranks, given:
         _check_texts(plan)
         model, built = _make(plan)
         with corrupt(legacy.path):
@@ -207,9 +207,8 @@ def _make_policies_plain(model: keras.Model, model_policy: PolicyLike | None) ->
     """Give the model its own policy, and every layer a policy of stock Keras."""
     if model_policy is not None:
         model.dtype_policy = model_policy
-        origins.record(model, is_given=True, is_read=True)
+        keras_internals.note_given(model)
     for layer in keras_internals.sublayers(model):
         policy = keras_internals.own_policy(layer)
         if isinstance(policy, Policy) and policy is not model_policy:
             keras_internals.set_own_policy(layer, policies.resolved(policy))
-            origins.keep(layer)

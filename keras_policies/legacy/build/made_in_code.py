@@ -17,7 +17,6 @@ from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.own_classes import is_stock
 from keras_policies.legacy.plan import preprocessing
-from keras_policies.policies import origins
 
 CLASSES = tuple(getattr(keras.layers, name) for name in LOOKUPS)
 
@@ -46,7 +45,7 @@ def restore_models(
             policy = _floating(policy_of(written))
             if policy is not None:
                 layer.dtype_policy = policy
-                origins.record(layer, is_given=True, is_read=True)
+                keras_internals.note_given(layer)
 
 
 def restore_policies(
@@ -68,7 +67,6 @@ def restore_policies(
             continue
         if _takes(layer, current, policy):
             keras_internals.set_own_policy(layer, policy)
-            origins.keep(layer)
         else:
             different.append(f"{paths[0]!r} ({current.name}, recorded {policy.name})")
     return different
@@ -81,7 +79,7 @@ def unrecorded_policies(model: keras.Model) -> list[str]:
         for layer, path, *_ in _made_in_code(model)
         if (policy := _floating(keras_internals.own_policy(layer)))
         and policy.name != keras.config.floatx()
-        and not origins.is_given(layer)
+        and not keras_internals.is_given(layer)
     )
     note = (
         f"the policies of {', '.join(lost)}, which a class of your own makes without "
@@ -119,7 +117,7 @@ def _takes(
     is_alone = len(keras_internals.sublayers(layer)) == 1
     same_weights = not layer.weights or current.variable_dtype == new.variable_dtype
     is_free = same_weights and (is_alone or not is_stock(layer))
-    return is_free and not origins.is_given(layer)
+    return is_free and not keras_internals.is_given(layer)
 
 
 def fill_lookups(model: keras.Model, vocabularies: Mapping[str, Vocabulary]) -> None:

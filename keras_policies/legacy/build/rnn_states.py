@@ -11,6 +11,8 @@ import types
 import keras
 import numpy as np
 
+from keras_policies import keras_internals
+
 
 def of(layer: keras.Layer) -> list[keras.Variable]:
     """Return the state variables of a built stateful RNN, else an empty list."""
@@ -51,4 +53,4 @@ def _file(folder: str, number: int) -> pathlib.Path:
 
 def install() -> None:
     """Let RNNs read their states from `.keras` files."""
-    keras.layers.RNN.load_assets = _load
+    keras_internals.adds("keras.layers.RNN.load_assets", _load)
