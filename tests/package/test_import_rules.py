@@ -94,6 +94,19 @@ def test_every_package_of_legacy_has_import_rules():
     assert packages - {"__pycache__"} == set(MAY_IMPORT)
 
 
+def test_one_module_imports_the_reader_of_tensorflow_1_and_its_door_alone():
+    folder = "legacy/readers/saved_model"
+    inside = f"keras_policies.{folder}.tensorflow_1".replace("/", ".")
+    users = {
+        path: {name for name in names if name.startswith(inside)}
+        for path, names in modules("")
+        if not path.startswith(f"{folder}/tensorflow_1/")
+    }
+    assert {path: names for path, names in users.items() if names} == {
+        f"{folder}/saved_model.py": {f"{inside}.tensorflow_1"}
+    }
+
+
 def test_legacy_imports_nothing_of_the_package_root():
     for path, names in modules("legacy"):
         ours = {name for name in names if name.partition(".")[0] == "keras_policies"}

@@ -25,12 +25,14 @@ keras/backend.py, `ctc_label_dense_to_sparse`.
 """
 
 import dataclasses
+import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.traced_functions import (
     LOOPS,
     PASSING,
@@ -230,13 +232,8 @@ def replaced(node: Node, nodes: Mapping[str, Node]) -> Node:
 
 def _is_random(seed: Output, nodes: Mapping[str, Node]) -> bool:
     """Return whether a seed or a key differs in each call."""
-    waiting = [seed.node]
-    for _ in range(limits.SEED_OPS):
-        node = nodes.get(waiting.pop(0)) if waiting else None
-        if node is not None and node.op in SOURCES:
-            return True
-        waiting += [output.node for output in node.inputs] if node is not None else []
-    return False
+    before = itertools.islice(walks.ancestors(nodes, seed.node), limits.SEED_OPS)
+    return any(node.op in SOURCES for node in before)
 
 
 LOSS = "CTCLoss"
@@ -271,7 +268,7 @@ def _lengths(
     indices: Output, nodes: Mapping[str, Node], traced: TracedFunctions
 ) -> Output | None:
     """Return the lengths by which a loop masks labels, or None."""
-    before = _before(indices, nodes)
+    before = [*walks.ancestors(nodes, indices.node)]
     loops = [node for node in before if node.op in LOOPS]
     ops = {node.op for node in before}
     if len(loops) != 1 or not {"TensorListStack", "Where"} <= ops:
@@ -283,17 +280,6 @@ def _lengths(
     inputs = (nodes.get(output.node) for output in loops[0].inputs)
     lists = [n for n in inputs if n is not None and n.op == "TensorListFromTensor"]
     return lists[0].inputs[0] if len(lists) == 1 else None
-
-
-def _before(output: Output, nodes: Mapping[str, Node]) -> list[Node]:
-    """Return the nodes that a tensor is computed from."""
-    waiting, ancestors = [output.node], dict[str, Node]()
-    while waiting:
-        name = waiting.pop()
-        if name in nodes and name not in ancestors:
-            ancestors[name] = nodes[name]
-            waiting += [parent.node for parent in nodes[name].inputs]
-    return [*ancestors.values()]
 
 
 def function(traced: TracedFunctions, name: str) -> Function:

@@ -11,13 +11,13 @@ Random draws are their mean, as in a rebuilt layer outside of training.
 import collections
 import dataclasses
 import functools
-import graphlib
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
+from keras_policies.legacy.base import walks
+from keras_policies.legacy.base.errors import UNEXPECTED, LimitError
 from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
@@ -259,29 +259,13 @@ def _order(
 
     Each comes with the nodes that it is the last to use, and its own outputs in use.
     """
-    function, sorter = by_id.function, graphlib.TopologicalSorter[str]()
+    function = by_id.function
     outputs = [output for i, output in enumerate(function.outputs) if i in ends]
-    waiting = [output.node for output in outputs]
-    seen = set(waiting)
-    while waiting:
-        name = waiting.pop()
-        if name not in function.nodes:
-            continue
-        inputs = dict.fromkeys(output.node for output in function.nodes[name].inputs)
-        sorter.add(name, *inputs)
-        waiting += [other for other in inputs if other not in seen]
-        seen.update(inputs)
-    try:
-        order = [n for n in sorter.static_order() if n in function.nodes]
-    except graphlib.CycleError as error:
-        reason = f"corrupt: {function.name} has a cycle at {error.args[1][0]!r}."
-        raise LegacyModelError(reason) from None
     used: dict[str, set[int]] = collections.defaultdict(set)
     for output in outputs:
         used[output.node].add(output.position)
     schedule = []
-    for name in reversed(order):
-        node = function.nodes[name]
+    for name, node in reversed(walks.needed_nodes(function, outputs).items()):
         inputs = dict.fromkeys(output.node for output in node.inputs)
         unused = [other for other in inputs if other not in used]
         for output in node.inputs:

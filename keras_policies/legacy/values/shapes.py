@@ -13,6 +13,7 @@ from typing import Any
 
 from keras_policies._common.lazy_keras import keras, keras_internals
 from keras_policies._common.types import Tensor
+from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.errors import UNEXPECTED
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.values import dims
@@ -32,16 +33,13 @@ KNOWN = "keras_policies_shape"
 
 def shape_of(tensor: Tensor) -> Shape:
     """Return the shape of a symbolic tensor, with a `Dim` where Keras has None."""
-    waiting = [tensor]
-    while waiting:
-        current = waiting[-1]
-        inputs = [t for t in _inputs(current) if not hasattr(t, KNOWN)]
-        if hasattr(current, KNOWN) or not inputs:
-            waiting.pop()
-        if not hasattr(current, KNOWN):
-            waiting += inputs
-            if not inputs:
-                setattr(current, KNOWN, _shape(current))
+
+    def unknown(tensor: Tensor) -> list[Tensor]:
+        return [other for other in _inputs(tensor) if not hasattr(other, KNOWN)]
+
+    if not hasattr(tensor, KNOWN):
+        for current in walks.topological_order([tensor], unknown):
+            setattr(current, KNOWN, _shape(current))
     shape: Shape = getattr(tensor, KNOWN)
     return shape
 

@@ -10,9 +10,9 @@ made of the one for training: stock layers do none of that in inference.
 Any other difference is left out, and named.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from keras_policies.legacy.base import trees
+from keras_policies.legacy.base import trees, walks
 from keras_policies.legacy.base.errors import LegacyModelError, attempt
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
@@ -97,33 +97,29 @@ def _is_piecewise_constant(node: Node, body: Mapping[str, Node]) -> bool:
 
     Its first input is the result of the function, the others are the arguments.
     """
-    seen = {name for name, *_ in node.inputs[1:]}
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
+    ends = {name for name, *_ in node.inputs[1:]}
+
+    def before(name: str) -> list[str]:
         budget.work(budget.ITEM)
-        if node.op in PIECEWISE_CONSTANT:
-            return True
-        names = {name for name, *_ in node.inputs} - seen
-        seen |= names
-        waiting += [body[name] for name in names if name in body]
-    return False
+        inputs = (output.node for output in body[name].inputs)
+        return [other for other in inputs if other in body and other not in ends]
+
+    names = walks.reachable([node.name], before)
+    return any(body[name].op in PIECEWISE_CONSTANT for name in names)
 
 
 def _bodies(traced: TracedFunctions, name: str) -> list[Mapping[str, Node]]:
     """Return the nodes of a function, and of each that it calls."""
-    waiting, seen, bodies = [name], {name}, list[Mapping[str, Node]]()
-    while waiting:
-        name = waiting.pop()
-        body: Mapping[str, Node] = {}
-        if name in traced.functions:
-            body = idioms.function(traced, name).nodes
-        budget.work(budget.ITEM * len(body))
-        bodies.append(body)
-        called = {name for node in body.values() for name in _functions(node)}
-        waiting += called - seen
-        seen |= called
-    return bodies
+    bodies: dict[str, Mapping[str, Node]] = {}
+
+    def called(name: str) -> Iterable[str]:
+        return (called for node in bodies[name].values() for called in _functions(node))
+
+    for each in walks.reachable([name], called):
+        is_known = each in traced.functions
+        bodies[each] = idioms.function(traced, each).nodes if is_known else {}
+        budget.work(budget.ITEM * len(bodies[each]))
+    return [*bodies.values()]
 
 
 def _functions(node: Node) -> Sequence[str]:
@@ -145,14 +141,11 @@ def _holds_statistics(layer: TracedLayer, first: ir.Followed) -> bool:
 def _alike(first: ir.Followed, other: ir.Followed) -> bool:
     """Return whether two functions have the same outputs but for dropout and noise."""
     (steps, outputs), (others, other_outputs) = first, other
-    waiting = [*zip(outputs, other_outputs, strict=False)]
-    seen: set[tuple[ir.Value, ir.Value]] = set()
-    while waiting:
-        pair = value, other_value = waiting.pop()
-        if pair in seen:
-            continue
-        seen.add(pair)
-        other_value = _undisturbed(other_value, others)
+    pairs = zip(outputs, other_outputs, strict=False)
+    before: dict[tuple[ir.Value, ir.Value], Iterable[tuple[ir.Value, ir.Value]]] = {}
+    for pair in walks.reachable(pairs, before.__getitem__):
+        value, other_value = pair[0], _undisturbed(pair[1], others)
+        before[pair] = ()
         if not (
             isinstance(value, ir.StepOutput) and isinstance(other_value, ir.StepOutput)
         ):
@@ -164,8 +157,7 @@ def _alike(first: ir.Followed, other: ir.Followed) -> bool:
             step, other_step
         ):
             return False
-        pairs = ir.inputs_of(step), ir.inputs_of(other_step)
-        waiting += zip(*pairs, strict=True)
+        before[pair] = zip(ir.inputs_of(step), ir.inputs_of(other_step), strict=True)
     return True
 
 

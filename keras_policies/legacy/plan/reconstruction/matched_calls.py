@@ -9,8 +9,9 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
+from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.configs import LOOKUPS
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.traced_functions import (
@@ -27,8 +28,6 @@ from keras_policies.legacy.plan.reconstruction.concrete_functions import (
     Layers,
     reads_in_training,
 )
-
-T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +67,7 @@ def reachable(function: Function, arguments: Sequence[ir.Value]) -> Subgraph:
             f"corrupt: {function.name} takes {len(function.arguments)} arguments, it "
             f"is called with {len(arguments)}."
         )
-    nodes = _needed(function)
+    nodes = walks.needed_nodes(function, function.outputs)
     named = zip(function.arguments, arguments, strict=True)
     variable_of = {
         name: v.variable for name, v in named if isinstance(v, ir.VariableRef)
@@ -79,51 +78,6 @@ def reachable(function: Function, arguments: Sequence[ir.Value]) -> Subgraph:
             if variable is not None:
                 variable_of[name] = variable
     return Subgraph(function, nodes, variable_of)
-
-
-def _needed(function: Function) -> dict[str, Node]:
-    arguments = set(function.arguments)
-
-    def before(name: str) -> list[str]:
-        if name not in function.nodes:
-            raise LegacyModelError(f"corrupt: {function.name} has no node {name!r}.")
-        inputs = function.nodes[name].inputs
-        return [output.node for output in inputs if output.node not in arguments]
-
-    ends = [end.node for end in function.outputs if end.node not in arguments]
-    try:
-        return {name: function.nodes[name] for name in topological_order(ends, before)}
-    except CycleError as cycle:
-        reason = f"corrupt: {function.name} has a cycle at {cycle.args[-1]!r}."
-        raise LegacyModelError(reason) from None
-
-
-class CycleError(Exception):
-    """A cycle of dependencies; `args` are the items in progress, the last one twice."""
-
-
-def topological_order(ends: Sequence[T], before: Callable[[T], Sequence[T]]) -> list[T]:
-    """Return the ends and their dependencies, in topological order.
-
-    `before` returns the dependencies of an item. Raise `CycleError` for a cycle.
-    """
-    order: list[T] = []
-    is_done: dict[T, bool] = {}
-    waiting = [(end, False) for end in reversed(ends)]
-    while waiting:
-        item, is_leaving = waiting.pop()
-        if is_leaving:
-            is_done[item] = True
-            order.append(item)
-        elif item not in is_done:
-            is_done[item] = False
-            waiting.append((item, True))
-            waiting += [(needed, False) for needed in reversed(before(item))]
-        elif not is_done[item]:
-            raise CycleError(
-                *(other for other, done in is_done.items() if not done), item
-            )
-    return order
 
 
 SpecOf: TypeAlias = Callable[[int], ir.LayerSpec | None]
@@ -310,7 +264,7 @@ def in_order(graph: Subgraph, calls: Iterable[MatchedCall]) -> list[str | Matche
     for _ in range(limits.BROKEN_CALLS):
         try:
             return _ordered(graph, remaining)
-        except CycleError as cycle:  # which only a matched call can make
+        except walks.CycleError as cycle:  # which only a matched call can make
             broken = next(unit for unit in cycle.args if isinstance(unit, MatchedCall))
             remaining = [call for call in remaining if call is not broken]
     return [*graph.nodes]
@@ -326,4 +280,4 @@ def _ordered(graph: Subgraph, calls: Sequence[MatchedCall]) -> list[str | Matche
         return [other for other in units if other is not unit]
 
     ends = [unit_of[o.node] for o in graph.function.outputs if o.node in unit_of]
-    return topological_order(ends, before)
+    return walks.topological_order(ends, before)

@@ -20,7 +20,7 @@ from keras_policies.legacy.base.model import (
     LegacySlot,
     LegacyWeight,
 )
-from keras_policies.legacy.base.traced_functions import NO_CLASS, SERVING
+from keras_policies.legacy.base.traced_functions import SERVING
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights
@@ -29,9 +29,9 @@ from keras_policies.legacy.readers.saved_model import (
     functions,
     objects,
     tables,
-    tensorflow_1,
     traced_layers,
 )
+from keras_policies.legacy.readers.saved_model.tensorflow_1 import tensorflow_1
 from keras_policies.legacy.readers.slots import SlotNames
 
 # The releases that wrote the dtypes of variables, but no policies.
@@ -57,26 +57,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     if meta_graph.object_graph_def.nodes:
         yield _of_objects(path, meta_graph)
     else:
-        yield _of_graph(path, meta_graph)
-
-
-def _of_graph(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
-    """Return the model in a file of TensorFlow 1, which has no objects."""
-    with located(path):
-        traced = tensorflow_1.read(path, meta_graph)
-    weights = [traced.variables[number] for number in traced.layers[0].variables]
-    return LegacyModel(
-        path=str(path),
-        format="SavedModel",
-        written_by=f"TensorFlow {meta_graph.meta_info_def.tensorflow_version}",
-        config={"class_name": NO_CLASS, "config": None},
-        records_policies=False,
-        weights={"": tuple(weights)},
-        training_config=None,
-        optimizer=LegacyOptimizerState(),
-        inputs=_inputs(meta_graph),
-        traced=traced,
-    )
+        yield tensorflow_1.read(path, meta_graph, _inputs(meta_graph))
 
 
 def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 
 import numpy as np
 
+from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.traced_functions import Function, Node, Output
 from keras_policies.legacy.guards.budget import Limit
@@ -138,17 +139,20 @@ class Subgraphs:
         """
         nodes: dict[str, Node] = {}
         fed: dict[Output, None] = {}
-        waiting = [*fetches][::-1]
-        while waiting:
-            output = waiting.pop()
+
+        def inputs(output: Output) -> Sequence[Output]:
             if is_fed(output) or self.op(output.node) in (*VARIABLE_OPS, *TABLE_OPS):
                 fed[output] = None
-                continue
+                return ()
             moved = self._moved(output)
-            if moved.node not in nodes:
-                nodes[moved.node] = node = self._converted(moved.node)
-                self._values.spend(1 + len(node.inputs))
-                waiting += node.inputs[::-1]
+            if moved.node in nodes:
+                return ()
+            nodes[moved.node] = node = self._converted(moved.node)
+            self._values.spend(1 + len(node.inputs))
+            return node.inputs
+
+        for _ in walks.reachable(fetches, inputs):
+            pass
         return [*nodes.values()], [*fed]
 
     def _moved(self, output: Output) -> Output:
@@ -260,22 +264,23 @@ class Subgraphs:
 
     def _find_conditions(self, end: str) -> None:
         """Find the conditions under which a node and its inputs are computed."""
-        waiting, entered = [end], set()
-        while waiting:
-            name = waiting[-1]
-            if name in self._conditions:
-                waiting.pop()
-                continue
-            before = self._before(name)
-            undecided = [
-                item.node for item in before if item.node not in self._conditions
-            ]
-            if not undecided:
-                self._conditions[name] = self._condition(name, before)
-            elif name in entered:
-                raise LegacyModelError(f"corrupt: the graph has a cycle at {name!r}.")
-            entered.add(name)
-            waiting += undecided
+        before: dict[str, list[Output]] = {}
+
+        def undecided(name: str) -> list[str]:
+            before[name] = self._before(name)
+            names = (item.node for item in before[name])
+            return [other for other in names if other not in self._conditions]
+
+        if end in self._conditions:
+            return
+        try:
+            order = walks.topological_order([end], undecided)
+        except walks.CycleError as cycle:
+            name = cycle.args[-1]
+            reason = f"corrupt: the graph has a cycle at {name!r}."
+            raise LegacyModelError(reason) from None
+        for name in order:
+            self._conditions[name] = self._condition(name, before[name])
 
     def _before(self, name: str) -> list[Output]:
         """Return the inputs of a node, with its control inputs."""

@@ -25,7 +25,10 @@ from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model import tables
 from keras_policies.legacy.readers.saved_model.library import Lazy, Library
 from keras_policies.legacy.readers.saved_model.objects import MODEL_FILE, VARIABLES
-from keras_policies.legacy.readers.saved_model.subgraphs import VARIABLE_OPS, Subgraphs
+from keras_policies.legacy.readers.saved_model.tensorflow_1.subgraphs import (
+    VARIABLE_OPS,
+    Subgraphs,
+)
 
 DECLARED, TRAINED, ASSETS = "variables", "trainable_variables", "saved_model_assets"
 JOINED = "/ConcatPartitions/concat"  # after the name of a variable, joins its parts

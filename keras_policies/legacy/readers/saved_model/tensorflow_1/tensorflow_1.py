@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_policies.legacy.base.errors import LegacyModelError, attempt
+from keras_policies.legacy.base.errors import LegacyModelError, attempt, located
+from keras_policies.legacy.base.model import Inputs, LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.base.traced_functions import (
     NO_CLASS,
     SERVING,
@@ -25,24 +26,40 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.readers.checkpoint.protos import Message
-from keras_policies.legacy.readers.saved_model import functions, subgraphs
+from keras_policies.legacy.readers.saved_model import functions
 from keras_policies.legacy.readers.saved_model.library import Lazy, Library
-from keras_policies.legacy.readers.saved_model.objects import (
-    MODEL_FILE,
-    SIGNATURE,
-)
-from keras_policies.legacy.readers.saved_model.session_state import State
+from keras_policies.legacy.readers.saved_model.objects import MODEL_FILE, SIGNATURE
+from keras_policies.legacy.readers.saved_model.tensorflow_1 import subgraphs
+from keras_policies.legacy.readers.saved_model.tensorflow_1.session_state import State
 
 PREFIX = "signature:"  # of the names of their functions
 PARSERS, FEATURES = ("ParseExample", "ParseExampleV2"), "/features"
 Tensors: TypeAlias = dict[str, tuple[Output, TensorSpec]]
 
 
-def read(folder: pathlib.Path, meta_graph: Message) -> TracedFunctions:
-    """Return the traced functions.
+def read(folder: pathlib.Path, meta_graph: Message, inputs: Inputs) -> LegacyModel:
+    """Return the model of a graph without objects.
 
-    The model is the signature `serving_default`, or the first if there is no such.
+    Its signature is `serving_default`, or the first if there is no such; `inputs` are
+    what that takes. Errors name the folder.
     """
+    with located(folder):
+        traced = _traced(folder, meta_graph)
+    return LegacyModel(
+        path=str(folder),
+        format="SavedModel",
+        written_by=f"TensorFlow {meta_graph.meta_info_def.tensorflow_version}",
+        config={"class_name": NO_CLASS, "config": None},
+        records_policies=False,
+        weights={"": tuple(traced.variables[n] for n in traced.layers[0].variables)},
+        training_config=None,
+        optimizer=LegacyOptimizerState(),
+        inputs=inputs,
+        traced=traced,
+    )
+
+
+def _traced(folder: pathlib.Path, meta_graph: Message) -> TracedFunctions:
     library = Library(folder / MODEL_FILE, meta_graph)
     state = State(folder, meta_graph, library)
     signatures = _Signatures(folder, meta_graph, state)
