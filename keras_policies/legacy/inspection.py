@@ -7,7 +7,7 @@ from keras_policies._common.types import Config, Path
 from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.configs import LOOKUPS, policy_name
 from keras_policies.legacy.base.errors import corrupt
-from keras_policies.legacy.base.model import is_unknown
+from keras_policies.legacy.base.weights import is_unknown
 from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
 from keras_policies.legacy.plan import classes, layers, plan, policies, training
 from keras_policies.legacy.plan.report import Report

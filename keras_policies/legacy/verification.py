@@ -11,7 +11,7 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Path
 from keras_policies.diagnostics import hardware
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.build import explanations
 from keras_policies.legacy.guards.paths import check_regular
 from keras_policies.legacy.plan.plan import Plan

@@ -17,7 +17,7 @@ from keras_policies._common import warnings as warn
 from keras_policies.cli import commands
 from keras_policies.cli import main as cli
 from keras_policies.legacy.base.errors import LimitError
-from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.guards import budget, hdf5_bytes, limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.ops import array_values

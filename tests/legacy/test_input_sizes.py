@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.plan import input_sizes
 
 FOLDER = legacy_files.FOLDER / "unsized"

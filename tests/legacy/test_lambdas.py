@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError, inspect_model, load_model
+from keras_policies.legacy.base.calls import Call, Ref
 from keras_policies.legacy.bytecode import marshalled, values
 from keras_policies.legacy.bytecode.follow import follow
-from keras_policies.legacy.bytecode.values import Call, Ref
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import lambdas
 

@@ -9,7 +9,6 @@ import pytest
 from models import assert_close
 
 from keras_policies import LegacyModelError, keras_internals, load_model
-from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.traced_functions import (
     Function,
     Node,
@@ -17,6 +16,7 @@ from keras_policies.legacy.base.traced_functions import (
     TensorSpec,
     TracedFunctions,
 )
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.plan.reconstruction import cudnn_calls, recurrent
 from keras_policies.legacy.plan.reconstruction.ir import (
     Argument,

@@ -12,11 +12,7 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError
-from keras_policies.legacy.base.model import (
-    LegacyModel,
-    LegacyOptimizerState,
-    LegacyWeight,
-)
+from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
     Function,
@@ -26,6 +22,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
     TracedLayer,
 )
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import build, checking
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.reconstruction import ir, layer_calls, matched_calls

@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import subprocess
 import sys
 
 import legacy_files
@@ -28,8 +29,6 @@ MAY_IMPORT = {
 }
 WITHOUT_KERAS = "base", "readers"
 KERAS = "keras.", "keras_policies._common.lazy_keras."
-# Modules that are imported to build.
-MAKERS = "legacy/bytecode/lambda_call.py", "legacy/ops/op_call.py"
 
 
 def imported(source):
@@ -84,9 +83,98 @@ def test_a_file_is_described_without_importing_keras(package):
     direct = {
         path: [name for name in names if f"{name}.".startswith("keras.")]
         for path, names in modules(f"legacy/{package}")
-        if path not in MAKERS
     }
     assert {path: names for path, names in direct.items() if names} == {}
+
+
+def circles(imports):
+    """Return the groups of modules that import each other, by Tarjan's algorithm.
+
+    `imports` is `{module: modules that it imports}`.
+    """
+    found, stack, numbers, lowest = [], [], {}, {}
+
+    def visit(module):
+        numbers[module] = lowest[module] = len(numbers)
+        stack.append(module)
+        for other in imports[module]:
+            if other not in numbers:
+                visit(other)
+            if other in stack:
+                lowest[module] = min(lowest[module], lowest[other])
+        if lowest[module] == numbers[module]:
+            at = stack.index(module)
+            found.append({*stack[at:]})
+            del stack[at:]
+
+    for module in imports:
+        if module not in numbers:
+            visit(module)
+    return [group for group in found if len(group) > 1]
+
+
+def test_no_two_modules_import_each_other_not_even_for_types():
+    names = dict(modules(""))
+    by_name = {
+        f"keras_policies.{path}".removesuffix(".py")
+        .replace("/", ".")
+        .removesuffix(".__init__"): path
+        for path in names
+    }
+    graph = {
+        path: {by_name.get(n, by_name.get(n.rpartition(".")[0])) for n in imported}
+        & names.keys() - {path}
+        for path, imported in names.items()
+    }
+    assert graph["legacy/base/model.py"] >= {"legacy/base/weights.py"}
+    assert circles(graph) == []
+
+
+@pytest.mark.parametrize(
+    ("imports", "expected"),
+    [
+        pytest.param({"a": "b", "b": "c", "c": ""}, [], id="a-line"),
+        pytest.param({"a": "bc", "b": "c", "c": ""}, [], id="two-ways"),
+        pytest.param({"a": "b", "b": "a"}, [{"a", "b"}], id="two-modules"),
+        pytest.param(
+            {"x": "a", "a": "b", "b": "cd", "c": "a", "d": ""},
+            [{"a", "b", "c"}],
+            id="three-modules",
+        ),
+    ],
+)
+def test_a_circle_of_imports_is_found(imports, expected):
+    assert circles(imports) == expected
+
+
+INSPECT = """
+import sys
+sys.argv = ["keras-policies"]  # the package imports Keras late then
+from keras_policies.legacy import inspection
+
+inspection.inspect_model(sys.stdin.read())
+print(*(name for name in sys.modules if name.startswith("keras_policies.legacy.")))
+"""
+FOR_LOST_CODE = "build", "bytecode", "ops", "plan.reconstruction", "programs", "values"
+
+
+@pytest.mark.parametrize("file", ["model.h5", "saved_model"])
+def test_a_model_of_stock_layers_is_inspected_without_the_modules_for_lost_code(file):
+    path = legacy_files.FOLDER / "corpus" / "2.4.4" / "func_conv_fixed" / file
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", INSPECT],
+        input=str(path),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    names = done.stdout.split()
+    loaded = {name.removeprefix("keras_policies.legacy.") for name in names}
+        name.removeprefix("keras_policies.legacy.") for name in done.stdout.split()
+    }
+    assert {"inspection", "plan.layers"} <= loaded
+    assert {name for name in loaded if name.startswith(FOR_LOST_CODE)} == set()
 
 
 def test_every_package_of_legacy_has_import_rules():

@@ -13,7 +13,8 @@ LOOKUPS = "StringLookup", "IntegerLookup", "TextVectorization"
 # Groups in a `.keras` file of Keras 2, where a layer goes by its class and a counter.
 LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
 SHARED = "shared_object_id"  # in a config that is in the file for a second time
-PROGRAM = "keras_policies>Program"  # the registered name of a rebuilt layer
+PACKAGE = "keras_policies"  # of the registered names of what replaces a layer
+PROGRAM = f"{PACKAGE}>Program"
 
 
 def name_of(config: Config) -> str:

@@ -5,55 +5,14 @@ Tensors are only described here: `LegacyWeight.read` fetches one at a time.
 """
 
 import dataclasses
-import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+from keras_policies._common.types import Config
+from keras_policies.legacy.base.traced_functions import TracedFunctions
+from keras_policies.legacy.base.weights import Array, LayerWeights, LegacyWeight
 
-if TYPE_CHECKING:
-    from keras_policies.legacy.base.traced_functions import TracedFunctions
-
-Array: TypeAlias = npt.NDArray[Any]
-Config: TypeAlias = dict[str, Any]  # decoded JSON
-# The state of TensorFlow's random generators, which no other generator can take, and
-# the statistics of batch renormalization.
-WITHOUT_COUNTERPART = "_state_var", "renorm_mean", "renorm_stddev", "moving_stddev"
 Inputs: TypeAlias = dict[str, tuple[tuple[int | None, ...], str]]  # shape and dtype
-
-
-@dataclasses.dataclass(frozen=True)
-class LegacyWeight:
-    """A variable of a layer or of an optimizer."""
-
-    # The attributes that lead to it from its layer, "cell/kernel", or "cell/vars/0" in
-    # a Keras-2 .keras file; "" where none are recorded.
-    path: str
-    name: str  # as written, "lstm/lstm_cell/kernel"; "" where none is recorded
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    read: Callable[[], Array] = dataclasses.field(repr=False, compare=False)
-    # Of its object in a SavedModel or a checkpoint; its address in a .keras file.
-    number: int | None = dataclasses.field(default=None, repr=False, compare=False)
-
-    @property
-    def size(self) -> int:
-        """int, its bytes."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    def __str__(self) -> str:
-        return f"{self.path or self.name} {self.shape}"
-
-
-def is_unknown(weight: LegacyWeight) -> bool:
-    """Return whether Keras 3 has no such weight, such as a random generator's state."""
-    name = (weight.path or weight.name).rpartition("/")[2]
-    return name.partition(":")[0] in WITHOUT_COUNTERPART
-
-
-# The weights of each layer, by its name.
-LayerWeights: TypeAlias = Mapping[str, tuple[LegacyWeight, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +80,7 @@ class LegacyModel:
     inner_policies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # Of stateful RNNs, which a SavedModel records.
     states: LayerWeights = dataclasses.field(default_factory=dict)
-    traced: "TracedFunctions | None" = None  # the functions of a SavedModel
+    traced: TracedFunctions | None = None  # the functions of a SavedModel
     not_converted: tuple[str, ...] = ()  # what was around the model
 
     @property

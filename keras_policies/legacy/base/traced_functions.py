@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import Array, Config, LegacyWeight
 from keras_policies.legacy.base.trees import Tree
+from keras_policies.legacy.base.weights import Array, LegacyWeight
 
 # Ops that run a function, ...
 CALLS = "PartitionedCall", "StatefulPartitionedCall"

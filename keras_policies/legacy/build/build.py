@@ -24,6 +24,7 @@ from keras_policies.legacy.build import (
     explanations,
     extra_axes,
     forms,
+    lambda_call,  # noqa: F401 (for Keras)
     made_in_code,
     masks,
     own_classes,
@@ -33,7 +34,6 @@ from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.programs import BuiltLayers
 from keras_policies.legacy.build.targets import Pairs, assign, restore_states, settle
 from keras_policies.legacy.build.weights import pair
-from keras_policies.legacy.bytecode import lambda_call  # noqa: F401 (for Keras)
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.legacy.plan.plan import Plan

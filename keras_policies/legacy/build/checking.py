@@ -21,7 +21,6 @@ from keras_policies.backends.running import backend
 from keras_policies.diagnostics import hardware
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
-from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import (
     FLOATS,
     SERVING,
@@ -31,9 +30,10 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
     TracedLayer,
 )
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.build import explanations, own_classes
 from keras_policies.legacy.guards import budget, paths
-from keras_policies.legacy.ops import op_layers
+from keras_policies.legacy.plan import op_layers
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,

@@ -7,7 +7,7 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
-from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import targets
 from keras_policies.legacy.build.targets import Pairs
 from keras_policies.legacy.build.weights import ByLayer

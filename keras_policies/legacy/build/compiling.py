@@ -17,8 +17,8 @@ from keras_policies.legacy.base.model import (
     LegacyModel,
     LegacyOptimizerState,
     LegacySlot,
-    LegacyWeight,
 )
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import masks
 from keras_policies.legacy.build.targets import Pairs, fits, value_for
 from keras_policies.legacy.guards import limits, trust

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.base.weights import LegacyWeight
 
 NAMES = "kernel", "recurrent_kernel", "bias"
 # A `.keras` file numbers the weights of a layer.

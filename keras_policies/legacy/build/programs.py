@@ -13,9 +13,9 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import located
-from keras_policies.legacy.base.model import LegacyWeight
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import masks
-from keras_policies.legacy.ops.op_call import OpCall, as_output
+from keras_policies.legacy.build.op_call import OpCall, as_output
 from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.program import Names, Program

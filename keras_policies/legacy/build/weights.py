@@ -17,7 +17,7 @@ import keras
 from keras_policies import keras_internals
 from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import LegacyWeight, is_unknown
+from keras_policies.legacy.base.weights import LegacyWeight, is_unknown
 from keras_policies.legacy.build import cudnn, own_classes
 from keras_policies.legacy.build.targets import Pairs, Target, fits, targets
 

@@ -7,19 +7,16 @@ known stays a `Ref`, and each function that would be called with it becomes a `C
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_policies.legacy.base.calls import Call, Given, Program, Ref
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
 from keras_policies.legacy.bytecode import machine, program, values
 from keras_policies.legacy.bytecode.values import (
     VERSIONS,
-    Call,
     Cell,
     Code,
     Function,
-    Given,
     Method,
     Name,
-    Program,
-    Ref,
 )
 from keras_policies.legacy.guards import budget, limits
 

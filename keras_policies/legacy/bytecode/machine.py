@@ -8,16 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from keras_policies.legacy.base.calls import Given
 from keras_policies.legacy.bytecode import program, values
 from keras_policies.legacy.bytecode.instructions import Instruction, decoded
-from keras_policies.legacy.bytecode.values import (
-    VERSIONS,
-    Cell,
-    Code,
-    Function,
-    Given,
-    Name,
-)
+from keras_policies.legacy.bytecode.values import VERSIONS, Cell, Code, Function, Name
 from keras_policies.legacy.guards import limits
 
 NULL = object()  # what Python 3.11 puts below a function that is called

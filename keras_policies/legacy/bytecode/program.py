@@ -7,9 +7,10 @@ module that everybody calls so.
 from typing import Any
 
 from keras_policies._common import keras_names
+from keras_policies.legacy.base.calls import Call, Given, Program, Ref
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
 from keras_policies.legacy.bytecode import python_ops, values
-from keras_policies.legacy.bytecode.values import Call, Given, Name, Program, Ref, plain
+from keras_policies.legacy.bytecode.values import Name, plain
 from keras_policies.legacy.ops import converters, table
 
 # Global name -> the module that it stands for.

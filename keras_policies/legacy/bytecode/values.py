@@ -1,20 +1,13 @@
-"""A compiled function, the values it computes with, and the `Program` it becomes.
-
-A Lambda layer whose function became one is replaced by a config that holds it.
-"""
+"""A compiled function, and the values that it computes with."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from keras_policies._common.types import Config, PolicyLike
-from keras_policies.legacy.base.configs import keras_object, layer_name
+from keras_policies.legacy.base.calls import Given, Ref
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import budget, limits
 
-# `keras.saving` finds the classes of layer.py under these names.
-PACKAGE = "keras_policies"
-CALL, SEQUENCE = f"{PACKAGE}>LambdaCall", f"{PACKAGE}>SequenceWithCalls"
 # Keys of the tables in `instructions.py`, and the versions that each stands for.
 VERSIONS = {
     "2.7": "2.7",
@@ -56,16 +49,6 @@ class Code:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ref:
-    """A value that is known only when the program runs.
-
-    0 is the input of the layer, `n` the result of call `n - 1`.
-    """
-
-    number: int
-
-
-@dataclasses.dataclass(frozen=True)
 class Name:
     """A module or something in it, `"keras.backend.sum"`."""
 
@@ -78,13 +61,6 @@ class Method:
 
     owner: Any
     name: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Given:
-    """A function that the user passed in `custom_objects`."""
-
-    function: Any
 
 
 @dataclasses.dataclass(eq=False)
@@ -102,24 +78,6 @@ class Function:
     defaults: tuple[Any, ...] = ()
     keyword_defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     closure: tuple[Cell, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Call:
-    """A call of a function that has a meaning here; `Ref`s stand in its arguments."""
-
-    function: str | Given  # `"tf.math.add"`, `"python.+"`, `"numpy.sqrt"`
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """A function as its calls, in order, and its result."""
-
-    python: str  # that compiled it
-    calls: tuple[Call, ...]
-    result: Any
 
 
 def parts(value: Any) -> Iterable[Any]:
@@ -167,27 +125,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     return value
-
-
-def call_config(
-    name: str, path: str, program: Program, dtype: PolicyLike | None
-) -> Config:
-    """Return the config of the `LambdaCall` that replaces a Lambda layer."""
-    call = {"name": layer_name(name), "path": path, "program": program, "policy": dtype}
-    return keras_object(None, "LambdaCall", call, CALL)
-
-
-def is_call(config: Any) -> bool:
-    """Return whether a config is one that `call_config` returned."""
-    return isinstance(config, dict) and config.get("registered_name") == CALL
-
-
-def of_time_steps(call: Config, wrapper: Config) -> Config:
-    """Return the config of a TimeDistributed, whose own is `wrapper`, around a call."""
-    config = {**call["config"], "name": wrapper["name"], "is_of_steps": True}
-    return {**call, "config": config}
-
-
-def sequence_config(config: Config) -> Config:
-    """Return the config of a Sequential, some of whose layers are `LambdaCall`s."""
-    return keras_object(None, "Sequential", config, SEQUENCE)

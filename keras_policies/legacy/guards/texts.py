@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
-from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.guards import limits
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.weights import Array
 
 ROUNDS = 10
 FACTORS = np.array([0xD2511F53, 0xCD9E8D57], "uint64")

@@ -25,7 +25,7 @@ from keras_policies.legacy.base.configs import (
 )
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import op_layers
+from keras_policies.legacy.plan import op_layers
 from keras_policies.legacy.plan.arguments import OF_CALLS
 
 Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON

@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
-from keras_policies.legacy.base.model import LayerWeights, LegacyWeight
+from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
 from keras_policies.legacy.plan import graph
 
 Shape = list[int | None]

@@ -21,9 +21,12 @@ from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
+from keras_policies.legacy.base.calls import Program
 from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError, attempt
-from keras_policies.legacy.bytecode.values import VERSIONS, Code, Program
+from keras_policies.legacy.bytecode import marshalled
+from keras_policies.legacy.bytecode.follow import follow
+from keras_policies.legacy.bytecode.values import VERSIONS, Code
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes
 from keras_policies.legacy.plan.report import Converting, Options, Report
@@ -33,9 +36,6 @@ CODE = b"c\xe3"  # the first byte of a marshalled code object, one of these
 
 def read(text: Any) -> Code:
     """Return the code in a text, or raise LegacyModelError if it holds none."""
-    # Imported here, as below: most models have no code.
-    from keras_policies.legacy.bytecode import marshalled
-
     return marshalled.read(_bytes(text))
 
 
@@ -133,8 +133,6 @@ def _written_code(value: Any, kind: Any) -> WrittenCode | None:
 
 def _program(written: WrittenCode, arguments: Any) -> Program:
     """Return the program of code, or raise LegacyModelError if it is not understood."""
-    from keras_policies.legacy.bytecode.follow import follow
-
     text, defaults, closure = written
     constants = {key: _array(value) for key, value in (arguments or {}).items()}
     return follow(read(text), constants, defaults or (), closure or ())

@@ -4,20 +4,17 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from keras_policies._common.types import Config, PolicyLike
-from keras_policies.legacy.base import configs
+from keras_policies.legacy.base import calls, configs
+from keras_policies.legacy.base.calls import Program
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
-from keras_policies.legacy.bytecode import values as calls
-from keras_policies.legacy.bytecode.values import Program
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.ops import op_layers
 from keras_policies.legacy.plan import (
     activations,
     arguments,
     classes,
     graph,
-    lambdas,
-    layers_as_programs,
+    op_layers,
     policies,
     preprocessing,
     report,
@@ -354,7 +351,9 @@ def _layer(class_name: str, config: Config, options: Options, path: str) -> Conv
         yield Report(not_converted=(what,))
     if cls.name == "TimeDistributed" and calls.is_call(converted.get("layer")):
         return calls.of_time_steps(converted["layer"], converted)
-    if class_name in layers_as_programs.CLASSES:
+    if class_name in ("LocallyConnected1D", "LocallyConnected2D"):
+        from keras_policies.legacy.plan import layers_as_programs
+
         program = layers_as_programs.locally_connected(config, converted)
         return calls.call_config(converted["name"], path, program, dtype.get("dtype"))
     if cls.name == "BatchNormalization":
@@ -367,8 +366,14 @@ def _program(
 ) -> Converting[Program | None]:
     """Return the program of a layer that becomes `keras.ops` calls, or None."""
     if name == "Lambda":
+        from keras_policies.legacy.plan import lambdas
+
         return (yield from lambdas.program_of(config, path))
-    return layers_as_programs.resizing(name, config, policy)
+    if name in ("Resizing", "UpSampling2D"):
+        from keras_policies.legacy.plan import layers_as_programs
+
+        return layers_as_programs.resizing(name, config, policy)
+    return None
 
 
 def _accepted(
@@ -378,6 +383,8 @@ def _accepted(
     if not cls.is_stock:
         return {k: v for k, v in config.items() if k not in arguments.COMMON}
     if cls.name == "Lambda":
+        from keras_policies.legacy.plan import lambdas
+
         return (yield from lambdas.arguments(config, options, path))
     return (yield from arguments.stock_arguments(cls.name, class_name, config, path))
 

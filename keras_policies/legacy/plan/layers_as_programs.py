@@ -19,14 +19,12 @@ import numpy as np
 
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, PolicyLike, Tensor
+from keras_policies.legacy.base.calls import Call, Given, Program, Ref
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import Array
-from keras_policies.legacy.bytecode.values import Call, Given, Program, Ref
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.values.evaluator import ops
-
-CLASSES = "LocallyConnected1D", "LocallyConnected2D"
 
 
 def locally_connected(written: Config, converted: Config) -> Program:
@@ -109,9 +107,7 @@ SHARED_KERNELS = "bilinear", "nearest"
 
 
 def resizing(name: str, config: Config, policy: PolicyLike | None) -> Program | None:
-    """Return what Resizing or UpSampling2D does; None for any other layer."""
-    if name not in ("Resizing", "UpSampling2D"):
-        return None
+    """Return what Resizing or UpSampling2D does; None where Keras 3 does the same."""
     method = config.get("interpolation", "nearest")
     dtype = policies.compute_dtype(policy, str(config.get("name")))
     # Whole numbers were truncated; Keras 3 rounds them.

@@ -19,7 +19,8 @@ from keras_policies.legacy.base.configs import (
     special_tokens,
 )
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import Array, Vocabulary
+from keras_policies.legacy.base.model import Vocabulary
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes
 from keras_policies.legacy.plan.classes import KerasClass

@@ -18,7 +18,6 @@ import numpy as np
 
 from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.errors import UNEXPECTED, LimitError
-from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
     CASES,
@@ -33,6 +32,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
     branch,
 )
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def, table
 from keras_policies.legacy.programs import idioms, texts

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import Table
+from keras_policies.legacy.base.weights import Array
 
 
 def _gathered(rows: Array, indices: Array, *_: Any) -> Array:

@@ -19,13 +19,8 @@ import numpy as np
 from keras_policies._common import memory as aligned
 from keras_policies.legacy.base import errors, hints
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError
-from keras_policies.legacy.base.model import (
-    Array,
-    LayerWeights,
-    LegacyModel,
-    LegacyOptimizerState,
-    LegacyWeight,
-)
+from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
+from keras_policies.legacy.base.weights import Array, LayerWeights, LegacyWeight
 from keras_policies.legacy.guards import guarded_hdf5, limits, packed, paths, texts
 from keras_policies.legacy.guards.guarded_hdf5 import attribute, dataset, member, names
 from keras_policies.legacy.readers import keras_1, slots, vocabularies

@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.base.model import Array, LayerWeights, LegacyWeight
+from keras_policies.legacy.base.weights import Array, LayerWeights, LegacyWeight
 
 # Argument of Keras 2 -> its names in Keras 1; those of "" are left out.
 NAMES = {

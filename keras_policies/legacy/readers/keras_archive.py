@@ -18,17 +18,16 @@ from typing import IO, Any, TypeAlias
 
 import h5py
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, errors
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import (
-    Config,
     Inputs,
-    LayerWeights,
     LegacyModel,
     LegacyOptimizerState,
     LegacySlot,
-    LegacyWeight,
 )
+from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
 from keras_policies.legacy.guards import (
     budget,
     guarded_hdf5,

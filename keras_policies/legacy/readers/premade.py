@@ -18,7 +18,7 @@ import optree
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import LAYER_GROUPS, layer_paths
-from keras_policies.legacy.base.model import LayerWeights, LegacyWeight
+from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
 
 LINEAR, WIDE = "LinearModel", "WideDeepModel"
 OF_KERNEL = "dtype", "trainable", "units", "kernel_initializer", "kernel_regularizer"

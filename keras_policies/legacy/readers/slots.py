@@ -14,12 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
-from keras_policies.legacy.base.model import (
-    LayerWeights,
-    LegacyOptimizerState,
-    LegacySlot,
-    LegacyWeight,
-)
+from keras_policies.legacy.base.model import LegacyOptimizerState, LegacySlot
+from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
 from keras_policies.legacy.guards import limits
 
 # Keras that numbered; tf.keras wrote 2.2.4-tf, and from 2.4.0 on its own.

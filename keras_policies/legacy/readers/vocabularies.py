@@ -12,7 +12,8 @@ from typing import Any
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import beginnings, without_package
-from keras_policies.legacy.base.model import LayerWeights, LegacyWeight, Vocabulary
+from keras_policies.legacy.base.model import Vocabulary
+from keras_policies.legacy.base.weights import LayerWeights, LegacyWeight
 from keras_policies.legacy.guards import budget
 
 STATEFUL = (*configs.LOOKUPS, "CategoryEncoding", "Discretization")

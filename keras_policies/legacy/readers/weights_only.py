@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, corrupt
-from keras_policies.legacy.base.model import LayerWeights, LegacyOptimizerState
+from keras_policies.legacy.base.model import LegacyOptimizerState
+from keras_policies.legacy.base.weights import LayerWeights
 from keras_policies.legacy.guards import guarded_hdf5, paths
 from keras_policies.legacy.readers import hdf5, sources
 from keras_policies.legacy.readers.checkpoint import object_graph

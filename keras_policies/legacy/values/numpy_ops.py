@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.weights import Array
 
 Setting = int | Sequence[int]  # for all spatial axes, or one for each
 

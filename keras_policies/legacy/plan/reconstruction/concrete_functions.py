@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs, trees
-from keras_policies.legacy.base.model import Config, Vocabulary
+from keras_policies.legacy.base.model import Vocabulary
 from keras_policies.legacy.base.traced_functions import (
     Composite,
     ConcreteFunction,

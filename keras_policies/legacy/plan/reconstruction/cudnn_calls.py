@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import UNEXPECTED, attempt
-from keras_policies.legacy.base.model import Array
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import ir, recurrent
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES, Loop

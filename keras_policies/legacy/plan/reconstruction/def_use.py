@@ -9,8 +9,9 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from keras_policies.legacy.base.model import Config, LegacyWeight
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.traced_functions import FLOATS
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.plan import policies
 from keras_policies.legacy.plan.reconstruction import ir

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.base.traced_functions import (
     FLOATS,
     NO_CLASS,
     TracedFunctions,
 )
+from keras_policies.legacy.base.weights import Array, LegacyWeight
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.layer_rules import ADDITIONS, layer_for
 

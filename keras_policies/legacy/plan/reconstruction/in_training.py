@@ -112,8 +112,8 @@ def _bodies(traced: TracedFunctions, name: str) -> list[Mapping[str, Node]]:
     """Return the nodes of a function, and of each that it calls."""
     bodies: dict[str, Mapping[str, Node]] = {}
 
-    def called(name: str) -> Iterable[str]:
-        return (called for node in bodies[name].values() for called in _functions(node))
+    def called(name: str) -> list[str]:
+        return [called for node in bodies[name].values() for called in _functions(node)]
 
     for each in walks.reachable([name], called):
         is_known = each in traced.functions

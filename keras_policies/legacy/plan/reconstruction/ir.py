@@ -9,8 +9,9 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import trees
-from keras_policies.legacy.base.model import Array, Config
+from keras_policies.legacy.base.weights import Array
 
 Nest: TypeAlias = trees.Tree  # lists and dicts of values
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from keras_policies.legacy.base.model import Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.nn_convolutions import spatial
 from keras_policies.legacy.plan.reconstruction import ir

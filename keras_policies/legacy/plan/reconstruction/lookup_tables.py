@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import Array, Config
 from keras_policies.legacy.base.traced_functions import Node, Table, TracedFunctions
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import ir
 

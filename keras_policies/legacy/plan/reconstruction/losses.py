@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import attempt
-from keras_policies.legacy.base.model import Array, Config
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
     TracedFunctions,
 )
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.ops import table
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.tracing import Tracing

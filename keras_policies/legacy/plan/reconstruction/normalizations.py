@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_policies.legacy.base.errors import attempt
-from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import (
     CALLS,
     ConcreteFunction,
@@ -25,6 +24,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
     TracedLayer,
 )
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import concrete_functions, ir
 from keras_policies.legacy.programs.reference import Interpreter

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
     TensorSpec,
     TracedFunctions,
     TracedLayer,
 )
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import table
 from keras_policies.legacy.plan.reconstruction import (

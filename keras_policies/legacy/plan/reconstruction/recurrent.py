@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import UNEXPECTED, attempt
-from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import (
     ROLES,

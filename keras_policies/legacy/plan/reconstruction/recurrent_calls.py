@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_policies._common.types import Config
-from keras_policies.legacy.base.model import LegacyWeight
 from keras_policies.legacy.base.traced_functions import TensorSpec
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.def_use import (
     OUTPUT,

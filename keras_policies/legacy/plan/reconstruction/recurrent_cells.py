@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_policies.legacy.base.model import Array, Config
+from keras_policies._common.types import Config
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.plan.activations import OF_KERAS_3
 from keras_policies.legacy.values.numpy_ops import FUNCTIONS
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_policies.legacy.base.model import Array, Config
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.traced_functions import (
     PASSING,
     ConcreteFunction,
@@ -21,6 +21,7 @@ from keras_policies.legacy.base.traced_functions import (
     TensorSpec,
     TracedFunctions,
 )
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import node_def
 from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells, unrolling

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import Node, TensorSpec
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan.reconstruction import ir
 

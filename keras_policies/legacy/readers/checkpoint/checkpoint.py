@@ -23,7 +23,7 @@ import numpy as np
 
 from keras_policies._common import memory as aligned
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
-from keras_policies.legacy.base.model import Array, LegacyWeight
+from keras_policies.legacy.base.weights import Array, LegacyWeight
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.paths import check_inside
 from keras_policies.legacy.readers.checkpoint import protos, sorted_table

@@ -10,8 +10,9 @@ import dataclasses
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import Config, LegacyWeight
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint.protos import Message

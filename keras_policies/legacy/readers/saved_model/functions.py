@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import (
     Composite,
     Function,
@@ -23,6 +22,7 @@ from keras_policies.legacy.base.traced_functions import (
     Output,
     TensorSpec,
 )
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint import protos

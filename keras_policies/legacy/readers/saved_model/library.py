@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from keras_policies.legacy.base.errors import LegacyModelError, corrupt
-from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import ConcreteFunction, Function
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint import protos

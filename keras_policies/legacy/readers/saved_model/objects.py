@@ -12,9 +12,9 @@ import dataclasses
 import pathlib
 from collections.abc import Iterable, Sequence
 
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.base.model import Config
 from keras_policies.legacy.guards import limits, texts
 from keras_policies.legacy.guards.paths import check_inside
 from keras_policies.legacy.readers.checkpoint import object_graph, protos

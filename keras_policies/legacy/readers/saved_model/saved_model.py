@@ -18,9 +18,9 @@ from keras_policies.legacy.base.model import (
     LegacyModel,
     LegacyOptimizerState,
     LegacySlot,
-    LegacyWeight,
 )
 from keras_policies.legacy.base.traced_functions import SERVING
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.readers import vocabularies
 from keras_policies.legacy.readers.checkpoint.checkpoint import Checkpoint
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph, Weights

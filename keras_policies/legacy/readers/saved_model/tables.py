@@ -15,8 +15,8 @@ import numpy as np
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.configs import without_package
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.base.model import Array
 from keras_policies.legacy.base.traced_functions import Node, Table
+from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import limits, texts
 from keras_policies.legacy.guards.paths import check_inside
 from keras_policies.legacy.readers.checkpoint.object_graph import ObjectGraph

@@ -9,13 +9,14 @@ import functools
 import itertools
 from collections.abc import Container, Iterator
 
-from keras_policies.legacy.base.model import Config, LegacyWeight
+from keras_policies._common.types import Config
 from keras_policies.legacy.base.traced_functions import (
     SERVING,
     ConcreteFunction,
     TracedFunctions,
     TracedLayer,
 )
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.budget import Limit
 from keras_policies.legacy.readers.checkpoint import protos

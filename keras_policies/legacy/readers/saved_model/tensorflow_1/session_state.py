@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from keras_policies.legacy.base.model import Array, LegacyWeight
 from keras_policies.legacy.base.traced_functions import Node, Output, Table
+from keras_policies.legacy.base.weights import Array, LegacyWeight
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.readers.checkpoint import protos
 from keras_policies.legacy.readers.checkpoint.checkpoint import (

@@ -11,9 +11,10 @@ from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, PolicyLike, Tensor
+from keras_policies.legacy.base.calls import Program
+from keras_policies.legacy.base.configs import PACKAGE
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.bytecode import program as programs
-from keras_policies.legacy.bytecode.values import PACKAGE, Program
 from keras_policies.legacy.values.evaluator import is_tensor
 from keras_policies.legacy.values.evaluator import tensor as as_tensor
 

@@ -12,10 +12,10 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
+from keras_policies.legacy.base.configs import PACKAGE
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, located
 from keras_policies.legacy.ops import helper_ops, node_def, table
 from keras_policies.legacy.ops.complex_pairs import Complex
-from keras_policies.legacy.ops.op_layers import PACKAGE
 from keras_policies.legacy.values import dims, shapes
 from keras_policies.legacy.values.evaluator import has_dims, is_tensor
 from keras_policies.legacy.values.evaluator import tensor as as_tensor

@@ -6,15 +6,14 @@ ClassMethod, InstanceMethod, InstanceProperty (2.4 on, with the function's name)
 """
 
 from keras_policies._common.types import Config
-from keras_policies.legacy.base.configs import keras_object, layer_name
+from keras_policies.legacy.base.configs import PACKAGE, keras_object, layer_name
 
 GRAPH_OP = "TensorFlowOpLayer"
 FUNCTIONS = "TFOpLambda", "SlicingOpLambda"
 METHODS = "ClassMethod", "InstanceMethod", "InstanceProperty"
 UNRECORDED = ("meshgrid",)  # of these, tf.keras did not write down the inputs
 CLASSES = frozenset((GRAPH_OP, *FUNCTIONS, *METHODS))
-# `keras.saving` finds the `OpCall` of layer.py under this name.
-PACKAGE = "keras_policies"
+# `keras.saving` finds the `OpCall` of `build/op_call.py` under this name.
 REGISTERED = f"{PACKAGE}>OpCall"
 
 
