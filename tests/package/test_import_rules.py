@@ -171,8 +171,6 @@ def test_a_model_of_stock_layers_is_inspected_without_the_modules_for_lost_code(
     assert done.returncode == 0, done.stderr[-3000:]
     names = done.stdout.split()
     loaded = {name.removeprefix("keras_policies.legacy.") for name in names}
-        name.removeprefix("keras_policies.legacy.") for name in done.stdout.split()
-    }
     assert {"inspection", "plan.layers"} <= loaded
     assert {name for name in loaded if name.startswith(FOR_LOST_CODE)} == set()
 
