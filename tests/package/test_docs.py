@@ -1,9 +1,12 @@
 import doctest
 import importlib
+import os
 import pathlib
 import pkgutil
 import re
 import shutil
+import subprocess
+import sys
 
 import keras
 import legacy_files
@@ -58,7 +61,8 @@ def old_files(tmp_path, monkeypatch):
     """Be where the docstrings' legacy files are."""
     source = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed"
     shutil.copytree(source / "saved_model", tmp_path / "model_of_2020")
-    shutil.copy(source / "model.h5", tmp_path / "weights_of_2020.h5")
+    for name in "model_of_2020.h5", "weights_of_2020.h5":
+        shutil.copy(source / "model.h5", tmp_path / name)
     monkeypatch.chdir(tmp_path)
     return {"x": np.zeros((4, 12, 12, 3), "float32")}
 
@@ -87,6 +91,21 @@ def test_examples_of_a_page_run(page, old_files, capsys):
             continue
         keras.config.set_dtype_policy("float32")
         exec(compile(example, page.name, "exec"), {})
+
+
+@pytest.mark.slow("a process of its own: Keras has to be there before the package")
+def test_the_first_screen_of_the_readme_is_what_a_shell_prints(old_files, tmp_path):
+    text = (ROOT / "README.md").read_text("utf8")
+    (example,) = re.findall(r"```pycon\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "example.txt").write_text(example, "utf8")
+    done = subprocess.run(
+        [sys.executable, "-m", "doctest", "example.txt"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert keras.models.load_model("model.keras").dtype_policy.name == "mixed_float16"
 
 
 def test_the_page_has_a_loop_for_each_backend():
