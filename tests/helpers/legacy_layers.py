@@ -64,7 +64,7 @@ KNOWN = (
     Known("Spectral.*keras$", "refused: .*weights", "the file holds the kernel twice"),
     Known(
         r"2\.0\.0/(Additive)?Attention-masked.*saved_model",
-        "differs",
+        "refused: .*its signature 'serving_default' gives other numbers",
         "no config, and only the function of its signature knows the mask",
     ),
     Known(

@@ -105,7 +105,8 @@ def test_the_first_screen_of_the_readme_is_what_a_shell_prints(old_files, tmp_pa
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert keras.models.load_model("model.keras").dtype_policy.name == "mixed_float16"
+    saved = keras.models.load_model("model.keras")
+    assert saved.get_layer("conv_a").dtype_policy.name == "mixed_float16"
 
 
 def test_the_page_has_a_loop_for_each_backend():
