@@ -12,10 +12,10 @@ os.environ.pop("COLUMNS", None)  # set by pytest-xdist; tables obey it
 
 import float16_cpu  # before keras: it may turn oneDNN off
 import keras
-import plain_keras as plain
 import pytest
 
 import keras_policies  # noqa: F401 - installs the patches
+from keras_policies.legacy import plain_keras as plain
 
 collect_ignore = ["data"]
 NOBODY = 65534  # the id of a user without any rights
@@ -52,8 +52,7 @@ def _restored_globals():
 @pytest.fixture(scope="session")
 def plain_keras():
     """Return a function that calls a saved model in a process with Keras alone."""
-    with plain.Process() as call:
-        yield call
+    return plain.shared
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +61,7 @@ def plain_keras_of_texts(plain_keras):
     if keras.backend.backend() == "tensorflow":
         yield plain_keras
         return
-    with plain.Process(KERAS_BACKEND="tensorflow") as call:
+    with plain.Process("tensorflow") as call:
         yield call
 
 

@@ -15,12 +15,8 @@ import numpy as np
 
 model = keras.models.load_model(sys.argv[1])
 recorded = np.load(sys.argv[2])
-found = model.predict(recorded["x_0"], verbose=0)
-difference = np.abs(found - recorded["y_0"]).max()
 print(f"stock Keras {keras.__version__} on {keras.backend.backend()} opens it:")
 print(f"  policy of conv_a: {model.get_layer('conv_a').dtype_policy.name}")
-print(f"  predicts what TensorFlow 2.4.4 predicted, to {difference:.1g}")
-assert difference < 5e-3
 x, y = recorded["tx_0"], recorded["ty_0"]
 losses = [float(model.train_on_batch(x, y)[0]) for _ in range(20)]
 print(f"  trains on: the loss falls from {losses[0]:.3f} to {losses[-1]:.3f}")

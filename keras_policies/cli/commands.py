@@ -176,6 +176,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         "lost": arguments.lost,
         "signature": arguments.signature,
         "backends": arguments.backends,
+        "plain": arguments.plain,
     }
 
 

@@ -199,6 +199,12 @@ def _add_options_of_opening(command: argparse.ArgumentParser) -> None:
         "by default on all three",
     )
     command.add_argument(
+        "--no-plain",
+        dest="plain",
+        action="store_false",
+        help="do not open new files in plain Keras, in another process",
+    )
+    command.add_argument(
         "--unsafe", action="store_true", help="run code in the file (Lambda layers)"
     )
 

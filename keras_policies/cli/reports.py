@@ -52,7 +52,7 @@ def print_conversion(converted: "Converted", verified_by: str | None) -> None:
             f"verified: largest difference {converted.largest_difference:.3g}, allowed "
             f"{converted.allowed_difference:.3g}, from {verified_by}"
         )
-    lines += [converted.check, f"written: {converted.destination}"]
+    lines += [converted.check, converted.plain, f"written: {converted.destination}"]
     print_lines((*descriptions.summary(converted.source), *lines))
 
 
@@ -101,6 +101,8 @@ def _notes(outcome: tasks.Outcome) -> Iterator[str]:
         yield f"{outcome.path}: note: {note}"
     for reason in details.get("left_out") or ():
         yield f"{outcome.path}: left out: {reason}"
+    if details.get("not_plain"):
+        yield f"{outcome.path}: not compared in plain Keras: {details['not_plain']}"
 
 
 def total(outcomes: Sequence[tasks.Outcome]) -> str:

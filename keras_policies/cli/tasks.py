@@ -123,7 +123,7 @@ class Conversion(Task):
     builds = True
     KEYS = (
         *("destination", "left_out", "largest_difference", "allowed_difference"),
-        *("graph_difference", "not_checked"),
+        *("graph_difference", "not_checked", "plain_difference", "not_plain"),
     )
 
     def check(self) -> Outcome | None:
@@ -190,7 +190,7 @@ class Verification(Task):
     options: Mapping[str, Any]
     custom_objects: Callable[[], CustomObjects]
     builds = True
-    KEYS = "outputs", "largest_difference", "allowed_difference"
+    KEYS = "outputs", "largest_difference", "allowed_difference", "not_plain"
 
     def check(self) -> Outcome | None:
         outcome = self._outcome(self._check)
@@ -206,10 +206,10 @@ class Verification(Task):
     def _run(self) -> tuple[str, Config]:
         conversion = _imported()
         objects = self.custom_objects()
-        compared = conversion.verify_model(
+        compared, not_plain = conversion.verify_model(
             self.path, self.outputs, objects, **self.options
         )
-        values = str(self.outputs), *compared
+        values = str(self.outputs), *compared, not_plain
         return VERIFIED, dict(zip(self.KEYS, values, strict=True))
 
 

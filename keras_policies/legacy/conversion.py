@@ -2,16 +2,27 @@
 
 import dataclasses
 import pathlib
+import tempfile
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike
-from keras_policies.legacy import atomic_file, inspection, loading, verification
-from keras_policies.legacy.base.errors import Keras3ModelError, located
-from keras_policies.legacy.build import explanations, made_in_code
+from keras_policies.legacy import (
+    atomic_file,
+    inspection,
+    loading,
+    plain_keras,
+    verification,
+)
+from keras_policies.legacy.base.errors import (
+    Keras3ModelError,
+    LegacyModelError,
+    located,
+)
+from keras_policies.legacy.build import checking, explanations, made_in_code
 from keras_policies.legacy.build.build import Built
 from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.own_classes import is_stock
@@ -19,6 +30,8 @@ from keras_policies.legacy.descriptions import ModelDescription
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS
+
+LEFT_OUT = "it was not asked for"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,12 +44,17 @@ class Converted:
         left_out: tuple of str, what of the model and of its training configuration is
             not in the new file, each part with its reason.
         largest_difference: float, between the recorded outputs and those of the new
-            file, opened again; None if nothing was compared.
+            file, opened in plain Keras; None if nothing was compared.
         allowed_difference: float, the largest that rounding explains, or None.
         graph_difference: float, the largest difference between the outputs of the model
             and those of the graph in its own file, as a share of the largest number;
             None if they were not compared.
         not_checked: str, why the model was not compared with a graph; None if it was.
+        plain_difference: float, the largest difference on seeded inputs between the
+            outputs of the new file in plain Keras and those of the graph in the legacy
+            file, or else of the model, as a share of the largest number; None if
+            recorded outputs were compared instead, or nothing.
+        not_plain: str, why the new file was not called in plain Keras; None if it was.
 
     Example:
         >>> done = convert_model("model_of_2020", "converted.keras")
@@ -51,11 +69,25 @@ class Converted:
     allowed_difference: float | None = None
     graph_difference: float | None = None
     not_checked: str | None = None
+    plain_difference: float | None = None
+    not_plain: str | None = None
 
     @property
     def check(self) -> str:
         """str, how the model compares with the graph in its own file, in words."""
         return str(Check(self.graph_difference, self.not_checked))
+
+    @property
+    def plain(self) -> str:
+        """str, what the new file gave in plain Keras, in words."""
+        if self.not_plain is not None:
+            return f"not compared in plain Keras: {self.not_plain}"
+        if self.plain_difference is None:
+            return "opened in plain Keras"
+        return (
+            "opened in plain Keras: largest difference "
+            f"{self.plain_difference:.1g} of the largest output"
+        )
 
     def as_dict(self) -> Config:
         """Return it as plain values for JSON, with the path of the source alone."""
@@ -75,11 +107,16 @@ def convert_model(
     lost: str = "rebuild",
     signature: str | None = None,
     backends: Collection[str] = BACKENDS,
+    plain: bool = True,
 ) -> Converted:
     """Open a legacy model, and save it as a `.keras` file that stock Keras 3 opens.
 
     The file is written beside `destination` and put in its place at the end: there is
     a whole new file or none. `source` is never written.
+
+    Before that, the new file is opened and called in a process that never imports this
+    package. It takes seconds to start, serves all calls of `convert_model`, and ends
+    after a minute without one. A file that needs your own classes is opened here.
 
     Args:
         source: str or path, as `load_model` takes it.
@@ -99,6 +136,7 @@ def convert_model(
         lost: as `load_model` takes it.
         signature: as `load_model` takes it.
         backends: as `load_model` takes it.
+        plain: bool, whether to call the new file in plain Keras, in another process.
 
     Returns:
         `Converted`.
@@ -106,8 +144,9 @@ def convert_model(
     Raises:
         LegacyModelError: if the source cannot be opened, the destination cannot be
             written, or the outputs differ, from the recorded ones or from those of the
-            graph that a SavedModel holds; if the new file needs your own classes, and
-            cannot be opened with them.
+            graph that a SavedModel holds; if plain Keras cannot open the new file, or
+            computes something else with it, or its process ends; if the new file needs
+            your own classes, and cannot be opened with them.
         TypeError, ValueError: as from `load_model`.
 
     Example:
@@ -124,9 +163,8 @@ def convert_model(
         built = loading.rebuild(source, policy, options, verify=True)
         description = inspection.describe(built.plan)
         with atomic_file.writing(destination, overwrite) as written:
-            with keras_internals.importing_no_tensorflow():
-                built.model.save(written)
-            compared = _verified(written, built, recorded)
+            _save(built.model, written)
+            proof = _proved(written, built, recorded, plain=plain)
     notes = [*built.plan.report.notes, *made_in_code.unrecorded_policies(built.model)]
     if built.plan.reconstruction.layers:
         notes.append(str(built.plan.reconstruction))
@@ -136,10 +174,12 @@ def convert_model(
         destination=str(destination),
         source=description,
         left_out=(*built.not_converted, *built.other_policies, *notes),
-        largest_difference=compared and compared.difference,
-        allowed_difference=compared and compared.allowed,
+        largest_difference=proof.compared and proof.compared.difference,
+        allowed_difference=proof.compared and proof.compared.allowed,
         graph_difference=built.check and built.check.difference,
         not_checked=built.check and built.check.reason,
+        plain_difference=proof.difference,
+        not_plain=proof.not_plain,
     )
 
 
@@ -150,22 +190,75 @@ def _also_as_saved(custom_objects: dict[str, Any]) -> dict[str, Any]:
     return saved | custom_objects
 
 
-def _verified(
-    written: pathlib.Path, built: Built, recorded: verification.Recording | None
-) -> verification.Comparison | None:
-    """Open the new file where that can fail, and compare its model if recorded."""
-    model, plan = built.model, built.plan
+class _Proof(NamedTuple):
+    """What a new file gives, opened again."""
+
+    compared: verification.Comparison | None = None  # with recorded outputs
+    # From seeded outputs, as a share of the largest.
+    difference: float | None = None
+    not_plain: str | None = None  # why it was not called in plain Keras
+
+
+def _proved(
+    written: pathlib.Path,
+    built: Built,
+    recorded: verification.Recording | None,
+    *,
+    plain: bool,
+) -> _Proof:
+    """Open the new file in plain Keras, or here, where that can fail; compare it."""
+    model, safe_mode = built.model, built.plan.options.safe_mode
+    reason = plain_keras.obstacle(written) if plain else LEFT_OUT
+    if recorded is None and reason is None:
+        return _compared_with_seeded(written, built)
     if recorded is None and all(map(is_stock, keras_internals.sublayers(model))):
-        return None
-    inputs = len(getattr(model, "inputs", None) or plan.legacy.inputs) or None
-    safe_mode = plan.options.safe_mode
-    try:
-        again = keras.models.load_model(written, compile=False, safe_mode=safe_mode)
-    except Exception as error:  # whatever a class of the user's raises
-        raise explanations.explained("the new file cannot be opened", error) from error
+        return _Proof(not_plain=reason)
+    if reason is None:
+        predict = verification.predict_there(written, safe_mode)
+    else:
+        try:
+            again = keras.models.load_model(written, compile=False, safe_mode=safe_mode)
+        except Exception as error:  # whatever a class of the user's raises
+            problem = "the new file cannot be opened"
+            raise explanations.explained(problem, error) from error
+        predict = verification.predict_here(again)
     if recorded is None:
-        return None
-    return verification.compare(again, recorded, verification.tolerance(plan), inputs)
+        return _Proof(not_plain=reason)
+    return _Proof(_compared(predict, built, recorded), not_plain=reason)
+
+
+def _compared(
+    predict: verification.Predict, built: Built, recorded: verification.Recording
+) -> verification.Comparison:
+    inputs = getattr(built.model, "inputs", None) or built.plan.legacy.inputs
+    share = verification.tolerance(built.plan)
+    return verification.compare(predict, recorded, share, len(inputs) or None)
+
+
+def _save(model: keras.Model, path: pathlib.Path) -> None:
+    with keras_internals.importing_no_tensorflow():
+        model.save(path)
+
+
+def _compared_with_seeded(written: pathlib.Path, built: Built) -> _Proof:
+    """Compare with the graph in the legacy file, or else with the model here."""
+    example = built.check and built.check.example
+    example = example or checking.example(built.model, built.plan)
+    safe_mode = built.plan.options.safe_mode
+    if example is None or verification.lacks_texts(keras.tree.flatten(example.inputs)):
+        verification.in_plain(written, None, safe_mode)
+        return _Proof(not_plain="it was opened, but there are no inputs to call it on")
+    outputs = verification.in_plain(written, example.inputs, safe_mode)
+    pairs = zip(outputs, example.outputs, strict=True)
+    shares = [checking.relative_difference(*pair) for pair in pairs]
+    for share, allowed in zip(shares, example.allowed, strict=True):
+        if not share <= allowed:  # NaN is not <= anything
+            raise LegacyModelError(
+                "in plain Keras, the new file predicts something else: it differs by "
+                f"{share:.2g} of the largest output, allowed {allowed:.2g}.",
+                "plain=False (--no-plain) writes it as it is.",
+            )
+    return _Proof(difference=max(shares, default=0.0))
 
 
 def verify_model(
@@ -177,27 +270,51 @@ def verify_model(
     lost: str,
     signature: str | None,
     backends: Collection[str] = BACKENDS,
-) -> verification.Comparison:
+    *,
+    plain: bool = True,
+) -> tuple[verification.Comparison, str | None]:
     """Open a model, legacy or of Keras 3, and compare its outputs with recorded ones.
 
-    `outputs` is an `.npz` file, as `convert_model` takes it in `verify`; the others are
-    the arguments of `load_model`. Raises `LegacyModelError` if the outputs differ.
+    A legacy model is saved to a temporary file, which is opened as `convert_model`
+    opens what it wrote. `outputs` is an `.npz` file, as `convert_model` takes it in
+    `verify`; the others are the arguments of `load_model`. Also return why the model
+    was not called in plain Keras, or None. Raises `LegacyModelError` if the outputs
+    differ.
     """
     recorded = verification.read(outputs)
     objects = checked_objects(custom_objects)
     with located(path), keras_internals.custom_object_scope(_also_as_saved(objects)):
+        policy = checked_policy(dtype_policy)
+        options = loading.checked_options(
+            lost, signature, backends, safe_mode=safe_mode
+        )
         try:
-            policy = checked_policy(dtype_policy)
-            options = loading.checked_options(
-                lost, signature, backends, safe_mode=safe_mode
-            )
             built = loading.rebuild(path, policy, options, compile=False)
         except Keras3ModelError:
+            return _verified_keras_3(path, recorded, safe_mode=safe_mode, plain=plain)
+        if not plain or not all(map(is_stock, keras_internals.sublayers(built.model))):
+            reason = "it needs code that is not of Keras" if plain else LEFT_OUT
+            predict = verification.predict_here(built.model)
+            return _compared(predict, built, recorded), reason
+        with tempfile.TemporaryDirectory() as folder:
+            written = pathlib.Path(folder, "model.keras")
+            _save(built.model, written)
+            proof = _proved(written, built, recorded, plain=True)
+        assert proof.compared is not None
+        return proof.compared, proof.not_plain
+
+
+def _verified_keras_3(
+    path: Path, recorded: verification.Recording, *, safe_mode: bool, plain: bool
+) -> tuple[verification.Comparison, str | None]:
+    with loading.named_for_keras(path) as named:
+        share = verification.tolerance_of(plain_keras.objects_in(named))
+        reason = plain_keras.obstacle(named) if plain else LEFT_OUT
+        if reason is None:
+            predict = verification.predict_there(named, safe_mode)
+        else:
             model = loading.open_with_keras(
                 path, None, compile=False, safe_mode=safe_mode
             )
-            share = verification.tolerance_of(model)
-        else:
-            model, share = built.model, verification.tolerance(built.plan)
-        inputs = len(getattr(model, "inputs", None) or []) or None
-        return verification.compare(model, recorded, share, inputs)
+            predict = verification.predict_here(model)
+        return verification.compare(predict, recorded, share), reason

@@ -151,7 +151,7 @@ def open_with_keras(
     path: Path, custom_objects: CustomObjects, *, compile: bool, safe_mode: bool
 ) -> keras.Model:
     """Open a model of Keras 3, whatever its file is called."""
-    with sources.local(path) as here, _named_for_keras(here) as named:
+    with named_for_keras(path) as named:
         names = {} if named.suffix == ".keras" else _short_names()
         objects = {**names, **(custom_objects or {})}
         with with_our_optimizer:
@@ -268,15 +268,15 @@ def _checked(
 
 
 @contextlib.contextmanager
-def _named_for_keras(path: Path) -> Iterator[pathlib.Path]:
+def named_for_keras(path: Path) -> Iterator[pathlib.Path]:
     """Yield the path, or a link to it with the ending that Keras 3 asks for."""
-    path = pathlib.Path(path)
-    is_keras = path.is_dir() or readers.is_zip(path)
-    endings = (".keras",) if is_keras else (".h5", ".hdf5")
-    if path.is_dir() or path.suffix in endings:
-        yield path
-        return
-    with tempfile.TemporaryDirectory() as folder:
+    with sources.local(path) as here, tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(here)
+        is_keras = path.is_dir() or readers.is_zip(path)
+        endings = (".keras",) if is_keras else (".h5", ".hdf5")
+        if path.is_dir() or path.suffix in endings:
+            yield path
+            return
         link = pathlib.Path(folder, f"model{endings[0]}")
         os.symlink(path.resolve(), link)
         yield link

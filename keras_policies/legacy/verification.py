@@ -1,15 +1,14 @@
 """Compares what a converted model predicts with what the legacy model predicted."""
 
-import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
-from keras_policies import keras_internals
-from keras_policies._common.types import Path
+from keras_policies._common.types import Config, Path
 from keras_policies.diagnostics import hardware
+from keras_policies.legacy import plain_keras
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.build import explanations
@@ -23,6 +22,8 @@ TOLERANCES = {"bfloat16": 5e-2, "float16": 1e-2}
 TOLERANCE = 1e-3
 RECORD = 'Record it with np.savez("outputs.npz", x_0=x, y_0=model.predict(x))'
 TEXTS = "U"  # the kind of NumPy's dtypes of texts
+PLAIN = "plain=False (--no-plain) writes the file without asking plain Keras."
+Predict = Callable[[list[Array]], list[Array]]
 
 
 class Recording(NamedTuple):
@@ -87,14 +88,16 @@ def tolerance(plan: Plan) -> float:
     return max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
 
 
-def tolerance_of(model: keras.Model) -> float:
-    """Return the same for a model of Keras 3, by the policies of its layers."""
-    dtypes = {layer.compute_dtype for layer in keras_internals.sublayers(model)}
+def tolerance_of(objects: Iterable[Config]) -> float:
+    """Return the same for the objects in a config of Keras 3, by their policies."""
+    policies = (x for x in objects if str(x.get("class_name")).endswith("DTypePolicy"))
+    names = (str((policy.get("config") or {}).get("name")) for policy in policies)
+    dtypes = {name.rpartition("_")[2] for name in names}  # "int8_from_mixed_float16"
     return max([TOLERANCE, *(TOLERANCES.get(dtype, 0.0) for dtype in dtypes)])
 
 
 def compare(
-    model: keras.Model, recorded: Recording, share: float, inputs: int | None
+    predict: Predict, recorded: Recording, share: float, inputs: int | None = None
 ) -> Comparison:
     """Compare what a model predicts with recorded outputs; return the worst output.
 
@@ -106,7 +109,13 @@ def compare(
         names = ", ".join(f"x_{number}" for number in range(count))
         reason = f"its number of inputs is {inputs}; recorded: {names}."
         raise LegacyModelError(reason)
-    predicted = _predicted(model, [_as_tensor(value) for value in recorded.inputs])
+    if lacks_texts(recorded.inputs):
+        raise LegacyModelError(
+            "the recorded inputs are texts, which Keras 3 takes on the TensorFlow "
+            "backend alone.",
+            "Verify it there (KERAS_BACKEND=tensorflow).",
+        )
+    predicted = predict(recorded.inputs)
     shapes = [item.shape for item in predicted]
     expected = [item.shape for item in recorded.outputs]
     if shapes != expected:
@@ -130,29 +139,44 @@ def _machine_at_fault(share: float) -> str:
     return f"The machine may be at fault: {problem}." if problem else ""
 
 
-def _predicted(model: keras.Model, values: list[Any]) -> list[Array]:
+def predict_here(model: keras.Model) -> Predict:
+    """Return the function that calls a model of this process."""
+
+    def predict(values: list[Array]) -> list[Array]:
+        try:
+            return plain_keras.predicted(model, values)
+        except Exception as error:  # whatever a layer raises
+            shapes = [value.shape for value in values]
+            problem = f"it cannot be called on inputs of the shapes {shapes}"
+            raise explanations.explained(problem, error) from error
+
+    return predict
+
+
+def predict_there(path: Path, safe_mode: bool) -> Predict:
+    """Return the function that calls the model of a file in plain Keras."""
+    return lambda values: in_plain(path, values, safe_mode, predicts=True)
+
+
+def in_plain(
+    path: Path, inputs: Any, safe_mode: bool, *, predicts: bool = False
+) -> list[Array]:
+    """Return the outputs of the model in a file for some inputs, in plain Keras."""
     try:
-        outputs = model.predict(values[0] if len(values) == 1 else values, verbose=0)
-    except Exception as error:  # whatever a layer raises
-        shapes = [tuple(value.shape) for value in values]
-        problem = f"it cannot be called on the recorded inputs, of the shapes {shapes}"
-        raise explanations.explained(problem, error) from error
-    outputs = list(outputs.values()) if isinstance(outputs, dict) else outputs
-    outputs = outputs if isinstance(outputs, list | tuple) else [outputs]
-    return [np.asarray(item) for item in outputs]
-
-
-def _as_tensor(value: Array) -> Any:
-    """Return an input for `predict`: texts have to be tensors of TensorFlow."""
-    if value.dtype.kind not in TEXTS:
-        return value
-    if keras.backend.backend() != "tensorflow":
-        raise LegacyModelError(
-            "the recorded inputs are texts, which Keras 3 takes on the TensorFlow "
-            "backend alone.",
-            "Verify it there (KERAS_BACKEND=tensorflow).",
+        return plain_keras.shared(path, inputs, safe_mode=safe_mode, predicts=predicts)[
+            0
+        ]
+    except plain_keras.PlainKerasError as error:
+        is_about_inputs = predicts and not isinstance(
+            error, plain_keras.ProcessEndedError
         )
-    return importlib.import_module("tensorflow").constant(value)
+        raise LegacyModelError(f"{error}.", "" if is_about_inputs else PLAIN) from error
+
+
+def lacks_texts(inputs: Iterable[Array]) -> bool:
+    """Return whether inputs are texts, which the backend does not have."""
+    are_texts = any(value.dtype.kind in "OSU" for value in inputs)
+    return are_texts and keras.backend.backend() != "tensorflow"
 
 
 def _comparison(actual: Array, wanted: Array, share: float, name: str) -> Comparison:

@@ -32,11 +32,12 @@ CONVERTER = """
 import os, sys
 import keras_policies
 source, new, overwrite = sys.argv[1:]
-keras_policies.convert_model(source, f"{new}.{os.getpid()}.warm.keras")
+keras_policies.convert_model(source, f"{new}.{os.getpid()}.warm.keras", plain=False)
 print("ready", flush=True)
 for line in sys.stdin:
     try:
-        keras_policies.convert_model(source, new, overwrite=overwrite == "True")
+        options = {"overwrite": overwrite == "True", "plain": False}
+        keras_policies.convert_model(source, new, **options)
         print("converted", flush=True)
     except keras_policies.LegacyModelError as error:
         print(error.reason, flush=True)

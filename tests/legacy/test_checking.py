@@ -20,7 +20,7 @@ from keras_policies.legacy.base.traced_functions import (
     TensorSpec,
     TracedFunctions,
 )
-from keras_policies.legacy.build import build, checking
+from keras_policies.legacy.build import build, checking, seeded_inputs
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.reconstruction import concrete_functions
@@ -372,7 +372,9 @@ def test_a_graph_in_float16_is_known_by_its_rounding(folder, monkeypatch, name):
 
 
 def test_inputs_end_with_vectors_that_may_be_padding():
-    (found,) = checking._inputs([TensorSpec((None, 5, 3), "float32")], (5,), None, {})
+    (found,) = seeded_inputs.inputs(
+        [TensorSpec((None, 5, 3), "float32")], (5,), None, {}
+    )
     np.testing.assert_array_equal(found[-1, -2:], [[-1.0] * 3, [0.0] * 3])
     assert np.all(found[0] != 0)
 
@@ -385,7 +387,7 @@ def test_inputs_end_with_vectors_that_may_be_padding():
     ],
 )
 def test_words_have_padding_at_either_end_or_nothing_else(spec, bound):
-    (found,) = checking._inputs([spec], (5,), bound, {})
+    (found,) = seeded_inputs.inputs([spec], (5,), bound, {})
     assert found.shape == (4, 5)
     assert found[3, -2:].tolist() == found[1, :2].tolist() == [0, 0]
     assert found[2].tolist() == [0] * 5
@@ -395,17 +397,17 @@ def test_words_have_padding_at_either_end_or_nothing_else(spec, bound):
 
 def test_texts_have_padding_also_if_there_is_a_table():
     keys = {"string": [b"a"], "int64": []}
-    (found,) = checking._inputs([TensorSpec((None, 1), "string")], (5,), None, keys)
+    (found,) = seeded_inputs.inputs([TensorSpec((None, 1), "string")], (5,), None, keys)
     assert found[2].tolist() == [b""]
     assert found[0, 0] != b""
 
 
 def test_the_only_row_of_a_fixed_batch_ends_with_padding():
-    (found,) = checking._inputs([TensorSpec((1, 6), "int32")], (5,), None, {})
+    (found,) = seeded_inputs.inputs([TensorSpec((1, 6), "int32")], (5,), None, {})
     assert found[0, -2:].tolist() == [0, 0]
     assert np.any(found[0, :-2] != 0)
 
 
 def test_complex_numbers_in_the_place_of_real_ones_differ():
     one = np.ones(3, "float32")
-    assert checking._share(one.astype("complex64"), one) == np.inf
+    assert checking.relative_difference(one.astype("complex64"), one) == np.inf

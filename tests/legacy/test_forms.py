@@ -8,10 +8,10 @@ import itertools
 import keras
 import legacy_files
 import numpy as np
-import plain_keras
 import pytest
 
 import keras_policies as kp
+from keras_policies.legacy import plain_keras
 from keras_policies.legacy.values import sums
 
 ARCHIVE = legacy_files.FOLDER / "forms-2.15.1.tar.xz"
@@ -55,8 +55,7 @@ def converted(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plain(request):
-    backend = request.param
-    with plain_keras.Process(KERAS_BACKEND=backend) as call:
+    with plain_keras.Process(request.param) as call:
         yield call
 
 

@@ -21,7 +21,7 @@ def ends():
 
 
 def conversion(source, destination, custom_objects=dict):
-    options = {"overwrite": False}
+    options = {"overwrite": False, "plain": False}
     return tasks.Conversion(source, destination, options, custom_objects, True)
 
 
@@ -45,6 +45,8 @@ def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
         "allowed_difference": None,
         "graph_difference": None,
         "not_checked": "only a SavedModel has one",
+        "plain_difference": None,
+        "not_plain": "it was not asked for",
     }
     assert bad.as_dict().keys() == good.as_dict().keys()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["1.keras"]

@@ -90,7 +90,7 @@ def test_arrays_that_would_not_be_used_are_refused(tmp_path):
 
 
 def test_inputs_of_another_shape_are_named(tmp_path):
-    match = r"cannot be called on the recorded inputs, of the shapes \[\(2, 3\)\]"
+    match = r"cannot be called on inputs of the shapes \[\(2, 3\)\] in plain Keras: Val"
     refused(tmp_path, SOURCE, match, x_0=np.ones((2, 3), "float32"))
 
 

@@ -8,9 +8,8 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -22,7 +21,6 @@ from keras_policies.diagnostics import hardware
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, LimitError
 from keras_policies.legacy.base.traced_functions import (
-    FLOATS,
     SERVING,
     ConcreteFunction,
     Nest,
@@ -31,7 +29,8 @@ from keras_policies.legacy.base.traced_functions import (
     TracedLayer,
 )
 from keras_policies.legacy.base.weights import Array
-from keras_policies.legacy.build import explanations, own_classes
+from keras_policies.legacy.build import explanations, own_classes, seeded_inputs
+from keras_policies.legacy.build.seeded_inputs import Example, charge
 from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.plan import op_layers
 from keras_policies.legacy.plan.plan import Plan
@@ -47,23 +46,9 @@ from keras_policies.legacy.programs.reference import (
     OutOfRangeError,
 )
 
-SEED = 0
-EXAMPLES = 2  # for a batch of unknown size
-EXAMPLES_OF_WORDS = 4  # for one of whole numbers and texts: see `_pad`
-# Lengths of the axes that the file does not know, one after another: tried in this
-# order, since some models need equal ones, others long ones.
-LENGTHS = (5, 7, 6, 8, 9), (6,), (32,), (64,), (224,)
-# Integers below these are tried; then those below the length of a table.
-BOUNDS = {"uint8": 256, "int8": 100}
-BOUND = 12
-UNKNOWN = b"?"  # a text that is in no table
-SHARE_OF_KEYS = 0.7  # among the inputs of a model with lookup tables
-KEYS = 1000  # of a table from which they are drawn
 # Output dtype -> allowed difference, as a share of the largest number.
 TOLERANCES = {"float16": 2e-2, "bfloat16": 5e-2}
 TOLERANCE = 1e-4
-PADDING = -1.0, 0.0  # the last vectors of the last sequence
-PADDED = 2  # words at an end of a sequence
 ROUNDINGS = 4  # times what rounding is seen to change
 
 
@@ -75,6 +60,7 @@ class Check(NamedTuple):
     reason: str | None = None  # why nothing was compared
     dropouts: tuple[str, ...] = ()  # where the graph drops numbers, without training
     other_losses: str = ""  # how the losses differ that layers and weights add
+    example: Example | None = None  # what was compared
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -163,6 +149,14 @@ def check(model: keras.Model, plan: Plan, signature: str | None) -> Check:
         return Check(None, f"{type(error).__name__}: {error}")
 
 
+def example(model: keras.Model, plan: Plan) -> Example | None:
+    """Return what a model gives for seeded inputs, or None if none were found."""
+    is_float32 = {*plan.compute_dtypes}.isdisjoint(TOLERANCES)
+    is_exact = is_float32 and _rounding_of_products() < TOLERANCE
+    allowed = TOLERANCE if is_exact else max(TOLERANCES.values())
+    return seeded_inputs.example(model, allowed, plan.legacy.size)
+
+
 def _trace(traced: TracedFunctions, signature: str | None) -> ConcreteFunction | None:
     if signature is not None:
         return traced.signatures[signature]
@@ -223,7 +217,9 @@ class _Comparison:
         served = []
         for each in map(np.asarray, expected):
             alike = [np.asarray(x) for x in outputs if np.shape(x) == each.shape]
-            served.append(min(alike, key=lambda x: _share(x, each), default=each))
+            served.append(
+                min(alike, key=lambda x: relative_difference(x, each), default=each)
+            )
         return served
 
     @property
@@ -244,7 +240,7 @@ class _Comparison:
         self, interpreter: Interpreter, inputs: list[Array], expected: list[Array]
     ) -> Check:
         nest = self._nest(inputs)
-        self._charge(inputs)
+        charge(self.model, inputs, self.size)
         outputs = _called(self.model, nest)
         of_functions, expected = expected, self._as_served(inputs, expected)
         if len(outputs) != len(expected):
@@ -255,12 +251,16 @@ class _Comparison:
         if problems:
             rounded = self._rounding(inputs, of_functions)
             problems = {
-                i: p for i, p in problems.items() if _share(*pairs[i]) > rounded[i]
+                i: p
+                for i, p in problems.items()
+                if relative_difference(*pairs[i]) > rounded[i]
             }
         if problems and self.is_half and (fault := hardware.problem()):
             return Check(None, fault)
         for number, problem in problems.items():
-            share = _share(np.asarray(of_functions[number]), expected[number])
+            share = relative_difference(
+                np.asarray(of_functions[number]), expected[number]
+            )
             if not share <= max(self.tolerance, rounded[number]):
                 raise LegacyModelError(
                     f"its signature {SERVING!r} gives other numbers than the functions "
@@ -272,10 +272,14 @@ class _Comparison:
             first = self._first_difference(inputs, nest)
             raise _differs(*first, f"{problem} for output {number}")
         self._check_regularizers(interpreter)
-        difference = max([0.0, *(_share(*pair) for pair in pairs)])
-        dropouts = tuple(interpreter.dropouts)
-        losses = self._other_losses(interpreter, inputs, nest)
-        return Check(difference, dropouts=dropouts, other_losses=losses)
+        shares = [relative_difference(*pair) for pair in pairs]
+        allowed = [max(self.tolerance, 2 * share) for share in shares]
+        return Check(
+            max(shares, default=0.0),
+            dropouts=tuple(interpreter.dropouts),
+            other_losses=self._other_losses(interpreter, inputs, nest),
+            example=Example(nest, [wanted for _, wanted in pairs], allowed),
+        )
 
     @property
     def _with_losses(self) -> ConcreteFunction | None:
@@ -285,15 +289,6 @@ class _Comparison:
             concrete_functions.for_inference(root.traces_with_losses) if root else []
         )
         return next((t for t in candidates if t.inputs == self.trace.inputs), None)
-
-    def _charge(self, inputs: Sequence[Array]) -> None:
-        """Raise LimitError if the model computes more than the file explains."""
-        longest = max((n for x in inputs for n in np.shape(x)), default=1)
-        with budget.anew(self.size):
-            for shape in keras_internals.shapes_in(self.model):
-                size = math.prod(longest if n is None else n for n in shape)
-                budget.spend(size)
-                budget.free(4 * size)
 
     def _other_losses(
         self, interpreter: Interpreter, inputs: list[Array], nest: Nest
@@ -377,13 +372,13 @@ class _Comparison:
             wide = Interpreter(self.traced, is_wide=True).run(self.trace, inputs)
         pairs = zip(map(np.asarray, expected), map(np.asarray, wide), strict=False)
         least = _rounding_of_products()
-        return [ROUNDINGS * max(least, _share(*pair)) for pair in pairs]
+        return [ROUNDINGS * max(least, relative_difference(*pair)) for pair in pairs]
 
     def _problem(self, actual: Array, expected: Array) -> str:
         """Return how an output differs from that of the graph, or ""."""
         if actual.shape != expected.shape:
             return f"the shape {actual.shape}, its own graph {expected.shape},"
-        share = _share(actual, expected)
+        share = relative_difference(actual, expected)
         if share <= self.tolerance:  # NaN is not <= anything
             return ""
         return f"other numbers than its own graph (by {share:.1g} of the largest)"
@@ -417,9 +412,13 @@ class _Comparison:
 @functools.cache
 def _rounding_of_products() -> float:
     """Return the error of a product of float32 matrices, as a share of the largest."""
-    x = np.random.default_rng(SEED).standard_normal((64, 64)).astype("float32")
+    x = (
+        np.random.default_rng(seeded_inputs.SEED)
+        .standard_normal((64, 64))
+        .astype("float32")
+    )
     product = keras.ops.convert_to_numpy(keras.ops.matmul(x, x))
-    return _share(product, np.matmul(x, x, dtype="float64"))
+    return relative_difference(product, np.matmul(x, x, dtype="float64"))
 
 
 def _size(size: int | None, other: int | None) -> int | None:
@@ -436,7 +435,7 @@ def _differs(path: str, layer: keras.Layer, what: str) -> LegacyModelError:
     )
 
 
-def _share(actual: Array, expected: Array) -> float:
+def relative_difference(actual: Array, expected: Array) -> float:
     """Return the largest difference, as a share of the largest number expected.
 
     It is infinite where shapes, whole numbers or texts differ, or one is complex.
@@ -470,11 +469,11 @@ def _run(
         raise _UnsuitableError(f"it takes a {kind}")
     if any(spec.shape is None for spec in specs):
         raise _UnsuitableError("it takes a tensor of any rank")
-    keys = _keys(interpreter.traced)
+    keys = seeded_inputs.keys_of(interpreter.traced)
     problem: Exception | None = None
-    for lengths in LENGTHS:
+    for lengths in seeded_inputs.LENGTHS:
         while True:
-            inputs = _inputs(specs, lengths, bound, keys)
+            inputs = seeded_inputs.inputs(specs, lengths, bound, keys)
             try:
                 with np.errstate(all="ignore"):
                     count = len(concrete_functions.specs(trace.outputs))
@@ -494,88 +493,6 @@ def _run(
         if None not in [size for spec in specs for size in (spec.shape or ())[1:]]:
             break
     raise _UnsuitableError(f"no inputs were found for it: {problem}")
-
-
-def _keys(traced: TracedFunctions) -> dict[str, list[Any]]:
-    """Return some keys of a file's tables, and an unknown text, by dtype."""
-    keys: dict[str, list[Any]] = {"string": [UNKNOWN], "int64": []}
-    for table in traced.tables.values():
-        if table is not None:
-            dtype = "string" if table.keys.dtype.kind == "O" else "int64"
-            keys[dtype] += table.keys[:KEYS].tolist()
-    return keys
-
-
-def _inputs(
-    specs: Sequence[TensorSpec],
-    lengths: Sequence[int],
-    bound: int | None,
-    keys: Mapping[str, Sequence[Any]],
-) -> list[Array]:
-    """Return seeded inputs for some specs: texts, and keys of tables among the numbers.
-
-    With a `bound`, they are whole numbers below it. Sequences have padding, which
-    layers mask: those of vectors end with it; see `_pad` for those of words.
-    """
-    random, sizes = np.random.default_rng(SEED), itertools.cycle(lengths)
-    inputs = []
-    words = [_is_whole(spec.dtype, bound) for spec in specs]
-    examples = EXAMPLES_OF_WORDS if any(words) else EXAMPLES
-    for spec, is_words in zip(specs, words, strict=True):
-        batch, *rest = spec.shape or [1]
-        shape = [n if n is not None else next(sizes) for n in rest]
-        shape = [examples if batch is None else batch, *shape] if spec.shape else []
-        budget.spend(float(np.prod(np.asarray(shape, "float64"))))
-        drawn = _random(random, spec.dtype, shape, bound)
-        if spec.dtype in FLOATS and len(shape) > 2 and shape[0] > 1 and shape[1] > 2:
-            drawn[-1, -len(PADDING) :] = np.reshape(
-                PADDING, (-1, *[1] * (len(shape) - 2))
-            )
-        if keys.get(spec.dtype) and (bound is None or spec.dtype == "string"):
-            chosen = random.choice(np.array(keys[spec.dtype], drawn.dtype), shape)
-            drawn = np.where(random.random(shape) < SHARE_OF_KEYS, chosen, drawn)
-        if is_words and len(shape) > 1:
-            _pad(drawn)
-        inputs.append(drawn)
-    return inputs
-
-
-def _is_whole(dtype: str, bound: int | None) -> bool:
-    """Return whether inputs of a dtype are whole numbers or texts."""
-    is_whole = dtype == "string" or "int" in dtype
-    return is_whole or (bound is not None and dtype != "bool")
-
-
-def _pad(words: Array) -> None:
-    """Put padding, 0 or "", into rows of words, but not into the first of several.
-
-    The last row ends with it, the one before has nothing else, the next begins with it
-    and repeats one word: of equal numbers, none is the largest.
-    """
-    none = b"" if words.dtype.kind == "O" else 0
-    rows = words[:0:-1] if len(words) > 1 else words
-    is_long = words.shape[1] > PADDED
-    for kind, row in enumerate(rows[:3]):
-        if kind == 1:
-            row[:] = none
-        elif kind == 0 and is_long:
-            row[-PADDED:] = none
-        elif is_long:
-            row[PADDED:] = np.max(row[PADDED:])
-            row[:PADDED] = none
-
-
-def _random(
-    random: np.random.Generator, dtype: str, shape: Sequence[int], bound: int | None
-) -> Array:
-    if dtype == "bool":
-        return random.random(shape) < 0.7
-    if dtype == "string":
-        return np.full(shape, UNKNOWN, object)
-    if bound is None and not dtype.startswith(("int", "uint")):
-        return random.standard_normal(shape).astype(dtype)
-    most = BOUNDS.get(dtype, BOUND) if bound is None else bound
-    return random.integers(0, most, shape).astype(dtype)
 
 
 def _called(model: keras.Model, nest: Nest) -> list[Array]:

@@ -1,0 +1,310 @@
+"""Opens and calls saved models in a process that has Keras alone.
+
+The process runs this file by its path, so this file imports nothing of the package:
+what the package changes in Keras cannot make a new file look right. (multiprocessing
+would import the program's main module, which imports the package.) The process computes
+on the CPU, since this one may have reserved the memory of all accelerators.
+"""
+
+import atexit
+import functools
+import gc
+import importlib
+import json
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Path = str | os.PathLike[str]
+
+IDLE = 60  # seconds without a request after which the process ends
+TIME = 1800  # seconds for one file, after which it counts as hanging
+TOLD = 1500  # characters of an error, or of what a process printed before it ended
+# Modules are not looked for in the folder that the program runs in.
+START = (
+    "import sys; sys.path = [*filter(None, sys.path)]; import runpy; "
+    "runpy.run_path(sys.argv[1], run_name='__main__')"
+)
+CPU = {
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "JAX_PLATFORMS": "cpu",
+    "KERAS_TORCH_DEVICE": "cpu",
+}
+
+
+class PlainKerasError(Exception):
+    """Plain Keras cannot open a file, or cannot call its model."""
+
+
+class ProcessEndedError(PlainKerasError):
+    """The process ended before it answered."""
+
+
+class Process:
+    """The process. It starts with the first call, and serves many files.
+
+    Args:
+        backend: str, the backend of Keras there; None for the one of this process.
+    """
+
+    def __init__(self, backend: str | None = None) -> None:
+        self._backend = backend
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner, self._used = os.getpid(), 0.0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End the process if it runs; a fork leaves that of its parent alone."""
+        process, self._process = self._process, None
+        if process is not None and os.getpid() == self._owner:
+            process.kill()
+            process.communicate()
+            self._printed.close()
+
+    def __call__(
+        self,
+        path: Path,
+        inputs: Any = None,
+        *,
+        safe_mode: bool = True,
+        predicts: bool = False,
+    ) -> tuple[list[Array], list[Array]]:
+        """Open a model and call it.
+
+        Args:
+            path: str or path of a `.keras` or an H5 file of Keras 3.
+            inputs: nest of arrays, or None to open the file only.
+            safe_mode: bool, whether to refuse code in the file.
+            predicts: bool, whether to call `predict`, which works in batches and gives
+                no losses, on `inputs`, a list.
+
+        Returns:
+            The outputs and the losses that layers and weights add, each a flat list of
+            arrays, with float32 in the place of half precision.
+
+        Raises:
+            PlainKerasError: if the file cannot be opened or the model cannot be called,
+                or the process ends.
+        """
+        request = os.path.abspath(path), inputs, safe_mode, predicts
+        with self._lock:
+            try:
+                answer, error = self._answer(request)
+            except BaseException:  # also Ctrl-C: its next answer would be to this
+                self.end()
+                raise
+        if error is not None:
+            raise PlainKerasError(error)
+        return answer  # type: ignore[no-any-return]
+
+    def _answer(self, request: Any) -> Any:
+        if self._process is not None and (
+            os.getpid() != self._owner or time.monotonic() > self._used + IDLE / 2
+        ):
+            self.end()
+        process = self._process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        timer = threading.Timer(TIME, process.kill)
+        timer.start()
+        try:
+            pickle.dump(request, process.stdin)
+            process.stdin.flush()
+            answer = pickle.load(process.stdout)
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            raise ProcessEndedError(self._why_ended(process)) from error
+        finally:
+            timer.cancel()
+        self._used = time.monotonic()
+        return answer
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        import keras
+
+        self._owner, self._used = os.getpid(), time.monotonic()
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (until `end`)
+        backend = self._backend or keras.backend.backend()
+        process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", START, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._printed,
+            env={**os.environ, **CPU, "KERAS_BACKEND": backend},
+        )
+        assert process.stdin is not None
+        pickle.dump(sys.path, process.stdin)
+        return process
+
+    def _why_ended(self, process: subprocess.Popen[bytes]) -> str:
+        process.kill()
+        code = process.wait()
+        self._printed.seek(0)
+        printed = self._printed.read().decode(errors="replace")[-TOLD:].strip()
+        reason = (
+            f"its process ended with the code {code} (was there too little memory?)"
+        )
+        return f"{reason}: {printed}" if printed else reason
+
+
+shared = Process()
+atexit.register(shared.end)
+
+
+def obstacle(path: Path) -> str | None:
+    """Return why plain Keras cannot be asked about a file, or None."""
+    if not (os.path.isdir(path) or zipfile.is_zipfile(path)):
+        return "it is an H5 file, which does not say which classes are of Keras"
+    own = sorted({*_own_code(objects_in(path))})
+    if own:
+        return f"it needs code that is not of Keras: {', '.join(own)}"
+    is_script = bool(sys.executable) and os.path.isfile(__file__)
+    if getattr(sys, "frozen", False) or not is_script:
+        return "this program cannot start another Python"
+    return None
+
+
+def objects_in(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects in the config of a file of Keras 3, without those of training.
+
+    The file is a `.keras` file, unpacked or not, or an H5 file.
+    """
+    if os.path.isdir(path):
+        text = pathlib.Path(path, "config.json").read_bytes()
+    elif zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            text = archive.read("config.json")
+    else:
+        with h5py.File(path) as file:
+            text = file.attrs["model_config"]
+    nests = [json.loads(text)]
+    while nests:
+        nest = nests.pop()
+        if isinstance(nest, dict):
+            yield nest
+            nests += [nest[key] for key in nest if key != "compile_config"]
+        elif isinstance(nest, list):
+            nests += nest
+
+
+def _own_code(objects: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield the names of classes and functions that are not of Keras."""
+    for config in objects:
+        module, name = config.get("module"), config.get("class_name")
+        if isinstance(module, str) and not f"{module}.".startswith("keras."):
+            yield str(config.get("config") if name == "function" else name)
+
+
+def predicted(model: Any, inputs: list[Array]) -> list[Array]:
+    """Return what a model predicts for a list of inputs, as a list of arrays."""
+    tensors = [*map(_with_texts, inputs)]
+    outputs = model.predict(tensors[0] if len(tensors) == 1 else tensors, verbose=0)
+    outputs = [*outputs.values()] if isinstance(outputs, dict) else outputs
+    outputs = outputs if isinstance(outputs, list | tuple) else [outputs]
+    return [*map(np.asarray, outputs)]
+
+
+def _with_texts(value: Array) -> Any:
+    """Return an input for `predict`: texts have to be tensors of TensorFlow."""
+    if value.dtype.kind != "U":
+        return value
+    return importlib.import_module("tensorflow").constant(value)
+
+
+def _answered(
+    path: str, inputs: Any, safe_mode: bool, predicts: bool
+) -> tuple[Any, str | None]:
+    """Return the answer to a request, and the error in its place."""
+    import keras
+
+    what = "opened"
+    try:
+        model = keras.models.load_model(path, compile=False, safe_mode=safe_mode)
+        shapes = [np.shape(x) for x in keras.tree.flatten(inputs)]
+        what = f"called on inputs of the shapes {shapes}"
+        if inputs is None:
+            answer: Any = [], []
+        elif predicts:
+            answer = predicted(model, inputs), []
+        else:
+            answer = [[*map(_array, each)] for each in _called(model, inputs)]
+        ours = [name for name in sys.modules if name.startswith("keras_policies")]
+        assert not ours, f"something imports {ours}"
+    except Exception as raised:  # whatever a layer raises; Keras wraps it
+        error: BaseException = raised
+        while cause := error.__cause__ or error.__context__:
+            error = cause
+        text = f"{type(error).__name__}: {error}"[:TOLD].rstrip(".: ")
+        return None, f"it cannot be {what} in plain Keras: {text}"
+    return answer, None
+
+
+def _called(model: Any, inputs: Any) -> tuple[list[Any], list[Any]]:
+    """Return the outputs of a model, flat, and the losses that it adds."""
+    import keras
+
+    inputs = keras.tree.map_structure(keras.ops.convert_to_tensor, inputs)
+    if keras.backend.backend() == "torch":
+        importlib.import_module("torch").set_grad_enabled(False)
+    if keras.backend.backend() != "jax":
+        return keras.tree.flatten(model(inputs)), model.losses
+    # Compiled as a whole, which takes less time than one op after another.
+    call = functools.partial(model.stateless_call, return_losses=True)
+    variables = model.trainable_variables, model.non_trainable_variables
+    values = [[variable.value for variable in each] for each in variables]
+    compiled = importlib.import_module("jax").jit(call)
+    outputs, _, losses = compiled(*values, inputs)
+    return keras.tree.flatten(outputs), losses
+
+
+def _array(tensor: Any) -> Array:
+    import keras
+
+    dtype = keras.backend.standardize_dtype(tensor.dtype)
+    tensor = keras.ops.cast(tensor, "float32") if dtype.endswith("float16") else tensor
+    return keras.ops.convert_to_numpy(tensor)  # type: ignore[no-any-return]
+
+
+def _serve() -> None:
+    """Answer the requests on stdin, until it ends or nobody asks any more."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # keeps what libraries print out of the answers
+    sys.path = pickle.load(sys.stdin.buffer)
+    importlib.import_module("keras")
+    gc.freeze()  # what stays is not looked at again
+    while True:
+        idle = threading.Timer(IDLE, signal.raise_signal, [signal.SIGTERM])
+        idle.daemon = True
+        idle.start()
+        try:
+            request = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        finally:
+            idle.cancel()
+        pickle.dump(_answered(*request), answers)
+        answers.flush()
+        gc.collect()  # a model refers to itself
+
+
+if __name__ == "__main__":
+    _serve()
