@@ -34,9 +34,8 @@ Path = str | os.PathLike[str]
 IDLE = 60  # seconds without a request after which the process ends
 TIME = 1800  # seconds for one file, after which it counts as hanging
 TOLD = 1500  # characters of an error, or of what a process printed before it ended
-# Modules are not looked for in the folder that the program runs in.
 START = (
-    "import sys; sys.path = [*filter(None, sys.path)]; import runpy; "
+    "import sys; sys.path = sys.argv[2:]; import runpy; "
     "runpy.run_path(sys.argv[1], run_name='__main__')"
 )
 CPU = {
@@ -141,28 +140,27 @@ class Process:
     def _start(self) -> subprocess.Popen[bytes]:
         import keras
 
-        self._owner, self._used = os.getpid(), time.monotonic()
+        self._owner = os.getpid()
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (until `end`)
         backend = self._backend or keras.backend.backend()
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", START, __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-            env={**os.environ, **CPU, "KERAS_BACKEND": backend},
-        )
-        assert process.stdin is not None
-        pickle.dump(sys.path, process.stdin)
-        return process
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-c", START, __file__, *sys.path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed,
+                env={**os.environ, **CPU, "KERAS_BACKEND": backend},
+            )
+        except OSError as error:
+            reason = f"plain Keras cannot be started: {error}"
+            raise ProcessEndedError(reason) from error
 
     def _why_ended(self, process: subprocess.Popen[bytes]) -> str:
         process.kill()
         code = process.wait()
         self._printed.seek(0)
         printed = self._printed.read().decode(errors="replace")[-TOLD:].strip()
-        reason = (
-            f"its process ended with the code {code} (was there too little memory?)"
-        )
+        reason = f"plain Keras ended with the code {code} (too little memory?)"
         return f"{reason}: {printed}" if printed else reason
 
 
@@ -288,7 +286,6 @@ def _serve() -> None:
     """Answer the requests on stdin, until it ends or nobody asks any more."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # keeps what libraries print out of the answers
-    sys.path = pickle.load(sys.stdin.buffer)
     importlib.import_module("keras")
     gc.freeze()  # what stays is not looked at again
     while True:

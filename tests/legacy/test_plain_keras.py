@@ -117,7 +117,7 @@ def test_the_command_can_do_without_it(tmp_path, monkeypatch, capsys):
 def test_a_process_that_ends_is_an_error_with_its_last_words(saved, monkeypatch):
     code = "import os, sys; sys.stderr.write('no memory'); os._exit(7)"
     monkeypatch.setattr(plain_keras, "START", code)
-    match = r"ended with the code 7 \(was there too little memory\?\): no memory"
+    match = r"ended with the code 7 \(too little memory\?\): no memory"
     with pytest.raises(plain_keras.ProcessEndedError, match=match):
         plain_keras.Process()(saved)
     monkeypatch.setattr(plain_keras, "shared", plain_keras.Process())
