@@ -76,9 +76,14 @@ def own_attributes(layer: keras.Layer) -> list[tuple[str, Any]]:
 
 
 @needs(WEIGHTS)
-def own_variables(layer: keras.Layer) -> list[keras.Variable]:
-    """Return the variables of a layer without its parts, in a `.keras` file's order."""
-    return [*layer._trainable_variables, *layer._non_trainable_variables]
+def own_variables(
+    layer: keras.Layer,
+) -> tuple[list[keras.Variable], list[keras.Variable]]:
+    """Return the variables of a layer without its parts, those it trains and others.
+
+    A frozen layer keeps them apart. A `.keras` file has first these, then those.
+    """
+    return list(layer._trainable_variables), list(layer._non_trainable_variables)
 
 
 # An attribute of a layer. TensorFlow does not track names with this prefix.

@@ -282,11 +282,20 @@ def named_for_keras(path: Path) -> Iterator[pathlib.Path]:
         yield link
 
 
-def load_weights(model: keras.Model, path: Path, *, root: str | None = None) -> None:
+def load_weights(
+    model: keras.Model,
+    path: Path,
+    *,
+    root: str | None = None,
+    by_name: bool = False,
+    skip_mismatch: bool = False,
+) -> None:
     """Load all weights of a legacy file into a model, or none.
 
-    A checkpoint of a compiled model has the state of its optimizer, too: slots,
-    iterations and loss scale. It is restored if `model` is compiled.
+    Layers with weights go by their order, as in tf.keras: the first in the file has the
+    weights of the first in the model. A checkpoint of a compiled model has the state of
+    its optimizer, too: slots, iterations and loss scale. It is restored if `model` is
+    compiled.
 
     Args:
         model: `keras.Model`, built.
@@ -297,6 +306,10 @@ def load_weights(model: keras.Model, path: Path, *, root: str | None = None) -> 
         root: str, the object of a checkpoint that has the weights, by the name that it
             was tracked under: `"generator"` of `Checkpoint(generator=..., ...)`. None
             takes the one that fits the model.
+        by_name: bool, whether to pair layers by their names instead, and to load those
+            alone that both have. A checkpoint has no names; a SavedModel has.
+        skip_mismatch: bool, whether to leave out weights that do not fit. A warning
+            lists what is left out, here and with `by_name`.
 
     Raises:
         LegacyModelError: if the file cannot be read, or its weights do not fit; the
@@ -314,13 +327,19 @@ def load_weights(model: keras.Model, path: Path, *, root: str | None = None) -> 
             path=path,
         )
     sources.check_meant(path, weights=True)
-    with weights_only.read(path, root) as candidates, errors.corrupt(path):
+    with (
+        weights_only.read(path, root, by_name=by_name) as candidates,
+        errors.corrupt(path),
+    ):
         objects = {name: each.by_layer for name, each in candidates.weights.items()}
 
         def fit(by_layer: weights.ByLayer) -> checkpoint_objects.Fitted:
-            by_name = weights.by_model_names(model, by_layer)
-            named = checkpoint_objects.with_layer_names(model, by_name)
-            return weights.pair(model, named, "objects")
+            if not by_name:
+                by_layer = weights.by_position(model, by_layer, skips=skip_mismatch)
+                by_layer = checkpoint_objects.with_layer_names(model, by_layer)
+            return weights.pair(
+                model, by_layer, "objects", skips=skip_mismatch, some=by_name
+            )
 
         fitting = checkpoint_objects.fitting(objects, candidates.meant, fit)
         name, (pairs, not_loaded) = fitting
@@ -338,4 +357,5 @@ def load_weights(model: keras.Model, path: Path, *, root: str | None = None) -> 
         if isinstance(model.optimizer, LossScaleOptimizer):
             compiling.restore_loss_scale(model.optimizer, state)
     if not_loaded:
-        warn.warn(f"{path}: the weights were loaded, without {'; '.join(not_loaded)}.")
+        left = "; ".join(not_loaded)
+        warn.warn(f"{path}: the weights were loaded, without these: {left}.")

@@ -181,3 +181,34 @@ def test_layers_whose_names_differ_by_a_point_get_their_own_weights(tmp_path):
     for number, layer in enumerate(model.layers):
         kernel, bias = layer.get_weights()
         assert (kernel.item(), bias.item()) == (number + 2, number)
+
+
+def test_a_checkpoint_may_have_a_layer_more_or_another_last_one(folder):
+    path = folder / "2.15.1" / "tracked" / "checkpoint"
+    first = keras.layers.Dense(3)
+    model = keras.Sequential([keras.Input((4,)), first, keras.layers.Dense(5)])
+    with pytest.raises(
+        LegacyModelError, match=r"(?s)\(3, 5\), .* has \(3, 2\).*skip_mis"
+    ):
+        keras_policies.load_weights(model, path)
+    with pytest.warns(UserWarning, match=r"without these: .*kernel .* \(3, 5\)"):
+        keras_policies.load_weights(model, path, skip_mismatch=True)
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    with pytest.warns(UserWarning, match="'layer_with_weights-1' is no layer of the"):
+        keras_policies.load_weights(model, path, skip_mismatch=True)
+    for kernel, other in zip(first.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(kernel, other)
+
+
+def test_a_saved_model_has_names_and_a_checkpoint_has_none(folder):
+    stored = legacy_files.CORPUS / "2.15.1" / "seq_dense" / "saved_model"
+    layers = keras.layers.Dense(8, name="fc2"), keras.layers.Dense(3, name="probs")
+    model = keras.Sequential([keras.Input((16,)), *layers])
+    with pytest.warns(UserWarning, match="'probs' is no layer of the file; 'fc1' is"):
+        keras_policies.load_weights(model, stored, by_name=True)
+    whole = keras_policies.load_model(stored, compile=False)
+    kernel, expected = layers[0].kernel, whole.get_layer("fc2").kernel
+    np.testing.assert_array_equal(*map(keras.ops.convert_to_numpy, (kernel, expected)))
+    path = folder / "2.15.1" / "tracked" / "checkpoint"
+    with pytest.raises(LegacyModelError, match="has no names of layers.*skip_mismatch"):
+        keras_policies.load_weights(model, path, by_name=True)

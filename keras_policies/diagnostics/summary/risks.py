@@ -5,6 +5,7 @@ calls `keras.ops.softmax`, or the outputs of a subclassed model, cannot be seen.
 remedy follows a semicolon.
 """
 
+import itertools
 from collections.abc import Iterator
 
 import keras
@@ -109,7 +110,8 @@ def _ops(model: keras.Layer) -> Iterator[str]:
 
 def _weights(layer: keras.Layer) -> list[str]:
     """Return a warning for each narrow dtype among a layer's trainable weights."""
-    dtypes = {v.dtype for v in keras_internals.own_variables(layer) if v.trainable}
+    own = itertools.chain(*keras_internals.own_variables(layer))
+    dtypes = {variable.dtype for variable in own if variable.trainable}
     return [
         f"{dtype} weights: an update under {LOST[dtype]} of a weight is lost; "
         f"use 'mixed_{dtype}'"

@@ -74,7 +74,7 @@ def build(
                 name: tuple(weight for weight in items if weight.number not in replaced)
                 for name, items in legacy.weights.items()
             }
-            pairs, added = pair(model, weights, "added", built.weights)
+            pairs, added = pair(model, weights, "added", built.weights, legacy.config)
             assign(pairs, advance)
             settle(model)
             restore_states(model, legacy.states)

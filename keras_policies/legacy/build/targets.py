@@ -1,6 +1,7 @@
 """Layers and variables of a model by the names in a legacy file, and their values."""
 
 import collections
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
@@ -19,6 +20,13 @@ from keras_policies.legacy.build import rnn_states
 # Variables, each with the weight in the file that becomes its value.
 Pairs: TypeAlias = list[tuple[keras.Variable, LegacyWeight]]
 TRACKED = keras.Layer, keras.Variable  # what Keras looks for in attributes
+# Class and attribute in Keras 3 -> attributes in tf.keras.
+OLD_NAMES = {
+    ("DepthwiseConv1D", "kernel"): ("depthwise_kernel",),
+    ("DepthwiseConv2D", "kernel"): ("depthwise_kernel",),
+    ("Normalization", "adapt_mean"): ("mean",),
+    ("Normalization", "adapt_variance"): ("variance",),
+}
 # How the name of a dtype begins -> the kind of its numbers.
 KINDS = {"float": "float", "bfloat": "float", "int": "int", "uint": "int"}
 
@@ -84,14 +92,18 @@ def _own_targets(place: Place) -> Iterator[Target]:
     stored = place.stored_path, place.bare_stored_path
     by_number = [
         Target(item, tuple(_join(path, f"vars/{number}") for path in stored), item.path)
-        for number, item in enumerate(keras_internals.own_variables(place.layer))
+        for number, item in enumerate(
+            itertools.chain(*keras_internals.own_variables(place.layer))
+        )
     ]
     positions = {id(target.variable): target.paths for target in by_number}
     for name, _, child in _children(place.layer):
         if isinstance(child, keras.Variable):
             stored_paths = positions.get(id(child), ())
-            paths = _join(place.path, name), _join(place.bare_path, name), *stored_paths
-            yield Target(child, paths, child.path)
+            names = name, *OLD_NAMES.get((type(place.layer).__name__, name), ())
+            ways = itertools.product((place.path, place.bare_path), names)
+            paths = itertools.starmap(_join, ways)
+            yield Target(child, (*paths, *stored_paths), child.path)
     yield from by_number
 
 

@@ -1,37 +1,41 @@
 """Pairs every variable of a Keras 3 model with its weight in a legacy file.
 
-SavedModel and `.keras` files record the attributes that lead to a variable, and these
-decide. HDF5 files record names: they are compared whole, then by their last three, two
-and one parts, where equal endings are counted. Position alone never decides.
+SavedModels, `.keras` files and checkpoints record the attributes that lead to a
+variable. An HDF5 file lists the weights of a layer in an order, which `weight_orders`
+computes from what was frozen; where the file does not record that, names and shapes
+have to leave one order.
 """
 
-import collections
+import dataclasses
 import itertools
 import operator
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.legacy.base.configs import layer_name
+from keras_policies._common.types import Config
+from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.weights import LegacyWeight, is_unknown
-from keras_policies.legacy.build import cudnn, own_classes
+from keras_policies.legacy.build import (
+    cudnn,
+    own_classes,
+    weight_names,
+    weight_orders,
+)
 from keras_policies.legacy.build.targets import Pairs, Target, fits, targets
+from keras_policies.legacy.build.weight_orders import ATTRIBUTES, Listings, Part, Parts
 
-NAME_PARTS = (3, 2, 1)
-# Names in tf.keras -> names in Keras 3, of DepthwiseConv1D and 2D.
-RENAMED = {"depthwise_kernel": "kernel"}
+Weights: TypeAlias = Sequence[LegacyWeight]
 # By layer; `""` stands for the model itself.
-ByLayer = Mapping[str, Sequence[LegacyWeight]]
-LayersWithWeights = Sequence[tuple[keras.Layer, Sequence[LegacyWeight]]]
-
-
-def _without_unknown(weights: Sequence[LegacyWeight]) -> Sequence[LegacyWeight]:
-    """Return the weights that Keras 3 has too, in its layout."""
-    return cudnn.as_keras([item for item in weights if not is_unknown(item)])
+ByLayer: TypeAlias = Mapping[str, Weights]
+LayersWithWeights: TypeAlias = Sequence[tuple[keras.Layer, Weights]]
+SKIPPING = (
+    "Pass by_name=True to load the layers whose names are in the file (a checkpoint "
+    "has none), and skip_mismatch=True to skip weights that do not fit."
+)
 
 
 def pair(
@@ -39,70 +43,137 @@ def pair(
     by_layer: ByLayer,
     more: str | None = None,
     built: LayersWithWeights = (),
+    config: Config | None = None,
+    *,
+    skips: bool = False,
+    some: bool = False,
 ) -> tuple[Pairs, list[str]]:
     """Return the variables of a whole model, each with its weight, and what is left.
 
     If `""` is the only name in `by_layer`, it has the weights of the whole model; else
-    those that are in none of its layers. The error names every layer that does not fit.
-    `more` says what the file may hold beside: `"added"`, weights that a program gave to
-    layers of Keras's own, or `"objects"`, those of other objects than the model.
-    `built` are layers whose weights are known.
+    those that are in none of its layers.
+
+    Args:
+        model: `keras.Model`, built.
+        by_layer: the weights of the file.
+        more: what the file may hold beside: `"added"`, weights that a program gave to
+            layers of Keras's own, or `"objects"`, those of other objects than the
+            model.
+        built: layers whose weights are known.
+        config: that of the model, as saved with these weights. None for a model made
+            in code: anything may have been frozen.
+        skips: whether weights that do not fit are left.
+        some: whether the model or the file may have layers that the other has not.
+
+    Raises:
+        LegacyModelError: if something does not fit; it names every such layer.
     """
     layers = {layer.name: layer for layer in model.layers} | {"": model}
     # A model written in code may have the names as they are in the file.
     stored = {
-        name if name in layers else layer_name(name): weights
+        name if name in layers else configs.layer_name(name): weights
         for name, weights in by_layer.items()
     }
-    by_name = {"": targets(model)} if set(stored) == {""} else _by_layer(model)
-    pairs: Pairs = []
-    not_converted, problems = list[str](), list[str]()
-    suspects: set[str] = set()
+    is_whole = set(stored) == {""}
+    listed = {"": targets(model)} if is_whole else _by_layer(model)
+    fitting = _Fitting(model, config, more if is_whole or more == "added" else None)
+    for layer, weights in built:
+        variables = targets(layer)
+        fitting.fit(layer, variables, weights)
+        fitting.taken |= {id(item.variable) for item in variables}
+    for name in dict.fromkeys((*listed, *stored)):
+        weights = stored.get(name, ())
+        if name in layers and (weights or not some):
+            fitting.fit(layers[name], listed[name], weights)
+        elif weights or listed.get(name):
+            where = "the file" if name in layers else "the model"
+            problem = f"{name or model.name!r} is no layer of {where}"
+            (fitting.left if some else fitting.problems).append(problem)
+    problems = fitting.problems or (fitting.left if some else [])
+    if (fitting.problems and not skips) or (problems and not fitting.pairs):
+        all_problems = "\n  ".join(problems)
+        reason = (
+            f"the weights do not fit the model, so none was loaded:\n  {all_problems}"
+        )
+        hint = "" if config else SKIPPING
+        raise LegacyModelError(reason, hint, suspects=fitting.suspects)
+    return fitting.pairs, fitting.left + fitting.problems
+
+
+@dataclasses.dataclass
+class _Fitting:
+    """Collects the pairs of a model, and what does not fit."""
+
+    model: keras.Model
+    config: dataclasses.InitVar[Config | None]
+    more: str | None
+    pairs: Pairs = dataclasses.field(default_factory=list)
+    left: list[str] = dataclasses.field(default_factory=list)
+    problems: list[str] = dataclasses.field(default_factory=list)
+    suspects: set[str] = dataclasses.field(default_factory=set)
+    # A layer of a program in several models is in each of them.
+    taken: set[int] = dataclasses.field(default_factory=set)
+
+    def __post_init__(self, config: Config | None) -> None:
+        inner = configs.inner_layers(config or {})
+        self.configs = {
+            configs.layer_name(configs.name_of(each)): each for each in inner
+        }
 
     def fit(
-        name: str,
-        layer: keras.Layer | None,
-        variables: Sequence[Target] | None,
-        weights: Sequence[LegacyWeight],
+        self, layer: keras.Layer, listed: Sequence[Target], weights: Weights
     ) -> None:
-        usable = _without_unknown(weights)
-        matched = _match(variables or (), usable)
-        is_inside = layer is not None and layer is not model
-        if matched is None and more == "added" and is_inside:
-            if all(map(own_classes.is_stock, keras_internals.sublayers(layer))):
-                matched = _match_some(variables or (), usable, among_objects=False)
-        elif matched is None and more == "objects" and set(stored) == {""}:
-            matched = _match_some(variables or (), usable, among_objects=True)
-        if matched is None:
-            wrong = [_difference(name, variables, usable)]
-        else:
-            wrong = _misfits(name, matched)
-            pairs.extend(matched)
-            rest = _without(matched, usable)
-            not_converted.extend(
-                f"{each}, which is no weight of {name!r}" for each in rest
-            )
-        problems.extend(wrong)
-        if wrong and layer is not None:
-            suspects.update(own_classes.stock_names(layer))
+        """Find the weights of a layer, whose variables are `listed`."""
+        variables = [item for item in listed if id(item.variable) not in self.taken]
+        usable = cudnn.as_keras([item for item in weights if not is_unknown(item)])
+        other = self._other(layer)
+        try:
+            if any(weight.path for weight in usable):
+                found = _by_attributes(variables, usable)
+            else:
+                kept = usable
+                if other:
+                    fitting = (
+                        any(fits(v.variable, w) for v in variables) for w in usable
+                    )
+                    kept = tuple(itertools.compress(usable, fitting))
+                found = self._by_order(layer, variables, kept)
+            rest = _rest(found, usable, other)
+        except _MisfitError as error:
+            found, rest = error.pairs, ()
+            self.problems += error.problems or [_difference(layer, variables, usable)]
+            self.suspects.update(own_classes.stock_names(layer))
+        self.pairs += found
+        self.left += [f"{each}, which is no weight of {layer.name!r}" for each in rest]
 
-    in_programs: set[int] = set()  # a layer in several models is in each of them
+    def _other(self, layer: keras.Layer) -> Callable[[LegacyWeight], Any] | None:
+        """Return what other weights have in another way, None if there are none."""
+        if self.more == "objects":
+            return _owner
+        if self.more == "added" and layer is not self.model:
+            is_stock = map(own_classes.is_stock, keras_internals.sublayers(layer))
+            return _shape if all(is_stock) else None
+        return None
 
-    def free(variables: Sequence[Target]) -> list[Target]:
-        return [item for item in variables if id(item.variable) not in in_programs]
+    def _by_order(
+        self, layer: keras.Layer, variables: Sequence[Target], weights: Weights
+    ) -> Pairs:
+        free = {id(item.variable) for item in variables}
+        config = self.configs.get(layer.name)
+        in_code = Parts(free, by_code=True).part(layer, config)
+        return _by_order(Parts(free).part(layer, config), in_code, weights)
 
-    for layer, weights in built:
-        variables = free(targets(layer))
-        fit(layer.name, layer, variables, weights)
-        in_programs |= {id(item.variable) for item in variables}
-    for name in dict.fromkeys((*by_name, *stored)):
-        variables_of = free(by_name[name]) if name in by_name else None
-        fit(name or model.name, layers.get(name), variables_of, stored.get(name, ()))
-    if problems:
-        listed = "\n  ".join(problems)
-        reason = f"the weights do not fit the model, so none was loaded:\n  {listed}"
-        raise LegacyModelError(reason, suspects=suspects)
-    return pairs, not_converted
+
+class _MisfitError(Exception):
+    """The weights of a layer do not fit, but for `pairs`.
+
+    There are no `problems` if these are too many.
+    """
+
+    def __init__(
+        self, problems: Sequence[str] = (), pairs: Pairs | None = None
+    ) -> None:
+        self.problems, self.pairs = problems, pairs or []
 
 
 def _by_layer(model: keras.Model) -> dict[str, list[Target]]:
@@ -113,92 +184,143 @@ def _by_layer(model: keras.Model) -> dict[str, list[Target]]:
     return {**{layer.name: targets(layer) for layer in model.layers}, "": of_model}
 
 
-def by_model_names(model: keras.Model, by_layer: ByLayer) -> ByLayer:
-    """Return `by_layer` under the names of the model's layers.
+def by_position(model: keras.Model, by_layer: ByLayer, *, skips: bool) -> ByLayer:
+    """Return `by_layer` under the names of the model's layers that have weights.
 
-    A checkpoint numbers the layers that have weights, and a model that is built again
-    may number its layers differently (`dense_4`). Then the order of the layers decides,
-    as in tf.keras, and there must be as many; `pair` compares the weights of each.
+    Layers go by their order, as in tf.keras. A name that nobody counted must agree:
+    Keras 3 may sort the layers of a graph in another way. If `skips`, a checkpoint may
+    have more or fewer layers, since it numbers them.
     """
-    variables = {layer.name: layer.weights for layer in model.layers if layer.weights}
-    usable = {
-        name: _without_unknown(weights) for name, weights in by_layer.items() if name
+    stored = {
+        name: usable
+        for name, weights in by_layer.items()
+        if name and (usable := [item for item in weights if not is_unknown(item)])
     }
-    stored = {name: weights for name, weights in usable.items() if weights}
-    if set(stored) <= set(variables):
+    if not stored and "" in by_layer:
         return by_layer
-    if len(stored) != len(variables):
+    variables = {layer.name: layer for layer in _in_order(model, stored)}
+    is_numbered = any(item.path for weights in stored.values() for item in weights)
+    if len(stored) != len(variables) and not (skips and is_numbered):
         raise _other_layers(variables, stored)
-    renamed = dict(zip(variables, (by_layer[name] for name in stored), strict=True))
-    return renamed | {name: by_layer[name] for name in by_layer if not name}
+    for name, in_file in zip(variables, stored, strict=False):
+        if (
+            in_file != name
+            and in_file in variables
+            and not weight_names.is_automatic(variables[in_file])
+        ):
+            raise LegacyModelError(
+                f"the model has its layer {name!r} where the file has {in_file!r}.",
+                SKIPPING,
+            )
+    names = {"": "", **{name: name for name in stored}}
+    names |= dict(zip(stored, variables, strict=False))
+    return {names[name]: by_layer[name] for name in by_layer if name in names}
 
 
-def _match(
-    variables: Sequence[Target], weights: Sequence[LegacyWeight]
-) -> Pairs | None:
-    """Return the variables of a layer with their weights, or None if they differ."""
-    if len(variables) != len(weights):
-        return None
-    return next(_complete(variables, weights), None)
+def _in_order(
+    model: keras.Model, stored: Mapping[str, Weights]
+) -> Sequence[keras.Layer]:
+    """Return the layers of a model that have weights, in the order of the file."""
+    orders = weight_orders.orders(model)
+    if len(orders) == 1:
+        return orders[0]
+    wanted = [sorted(map(_shape, weights)) for weights in stored.values()]
+    fitting = [
+        order
+        for order in orders
+        if [sorted(map(_shape, layer.weights)) for layer in order] == wanted
+    ]
+    numbers = weight_names.ranks(stored)
+    named = [
+        order
+        for order in fitting
+        if weight_names.ranks(layer.name for layer in order) == numbers
+    ]
+    if len(named or fitting) > 1:
+        raise LegacyModelError(
+            "its layers may have several orders, since it has them in lists, and "
+            "neither shapes nor names tell which one is that of the file.",
+            SKIPPING,
+        )
+    return (named or fitting or orders)[0]
 
 
-def _match_some(
-    variables: Sequence[Target], weights: Sequence[LegacyWeight], among_objects: bool
-) -> Pairs | None:
-    """Return the same where the file has more weights than the layer.
+def _by_attributes(variables: Sequence[Target], weights: Weights) -> Pairs:
+    """Return the variables of a layer, each with the weight at its attributes."""
+    by_path = {_plain(path): item.variable for item in variables for path in item.paths}
+    paths = [(_plain(weight.path), weight) for weight in weights]
+    pairs = [(by_path[path], weight) for path, weight in paths if path in by_path]
+    if not len(pairs) == len({id(variable) for variable, _ in pairs}) == len(variables):
+        raise _MisfitError(pairs=[pair for pair in pairs if fits(*pair)])
+    if wrong := _misfits(pairs):
+        raise _MisfitError(wrong, [pair for pair in pairs if fits(*pair)])
+    return pairs
 
-    Those that `add_weight` gave to it must be told from its own by their shapes: a
-    `.keras` file has no names. Among objects, such as metrics and optimizers, the
-    attributes that lead to a variable decide, and a layer has to have all its weights.
+
+def _by_order(part: Part, code: Part, weights: Weights) -> Pairs:
+    """Return the variables of a layer with weights that an HDF5 file lists.
+
+    `code` has the flags of the model in memory, if those of the file are not known. It
+    decides if the names of the file, numbered as those of the model, say the same.
     """
-    pairs = next(_complete(variables, weights, by_path=among_objects), [])
-    tell = _owner if among_objects else operator.attrgetter("shape")
-    paired = {tell(weight) for _, weight in pairs}
-    is_told = all(tell(weight) not in paired for weight in _without(pairs, weights))
-    return pairs if pairs and is_told else None
+    if part.size != len(weights):
+        raise _MisfitError
+    allowed = weight_names.may_be(part, weights)
+    ways = Listings(allowed).of_layer(part)
+    if len(ways) > 1:
+        trusting = Listings(weight_names.may_be(part, weights, trusts_all=True))
+        named, coded = trusting.of_layer(part), trusting.of_layer(code)
+        if len(named) == len(coded) == 1 and {*named[0]} == {*coded[0]}:
+            ways = coded
+    free = (v for *_, each in part.inside() for v in (*each.trained, *each.others))
+    by_id = {id(variable): variable for variable in free}
+    any_way = Listings(lambda variable, place: True)
+    found = [
+        {place: by_id[key] for key, place in sorted(way, key=operator.itemgetter(1))}
+        for way in ways or any_way.of_layer(code)
+    ]
+    pairs = [(variable, weights[place]) for place, variable in found[0].items()]
+    if not ways:
+        wrong = [
+            f"by the order in the file, {variable.path} would be its {weight.name}"
+            for place, (variable, weight) in enumerate(pairs)
+            if not allowed(variable, place)
+        ]
+        is_sure = len(any_way.of_layer(part)) == 1
+        kept = (allowed(variable, place) for place, (variable, _) in enumerate(pairs))
+        raise _MisfitError(
+            _misfits(pairs) or wrong[:1],
+            [*itertools.compress(pairs, kept)] if is_sure else [],
+        )
+    if len(ways) > 1:
+        place = next(at for at in found[0] if found[0][at] is not found[1][at])
+        either = " or ".join(way[place].path for way in found)
+        raise _MisfitError(
+            [
+                f"the file's {weights[place]} may be {either}: it does not record "
+                f"which parts of {part.layer.name!r} were frozen. {ATTRIBUTES}"
+            ]
+        )
+    return pairs
 
 
-def _without(pairs: Pairs, weights: Sequence[LegacyWeight]) -> list[LegacyWeight]:
-    """Return the weights that are in no pair."""
+def _rest(
+    pairs: Pairs, weights: Weights, kind: Callable[[LegacyWeight], Any] | None
+) -> Weights:
+    """Return the weights that are in no pair, if there may be such."""
     paired = {id(weight) for _, weight in pairs}
-    return [weight for weight in weights if id(weight) not in paired]
+    rest = [weight for weight in weights if id(weight) not in paired]
+    if rest and (kind is None or {kind(w) for _, w in pairs} & {*map(kind, rest)}):
+        raise _MisfitError
+    return rest
+
+
+def _shape(item: Any) -> tuple[int, ...]:
+    return tuple(item.shape)
 
 
 def _owner(weight: LegacyWeight) -> str:
     return weight.path.rpartition("/")[0]
-
-
-def _complete(
-    targets: Sequence[Target], weights: Sequence[LegacyWeight], by_path: bool = False
-) -> Iterator[Pairs]:
-    """Yield the pairs in which each variable has a weight, the surest first."""
-    for variables, wanted in itertools.islice(_keys(targets, weights), by_path or None):
-        pairs = [
-            (variables[key], weight)
-            for key, weight in zip(wanted, weights, strict=True)
-            if key in variables
-        ]
-        if len(pairs) == len({id(variable) for variable, _ in pairs}) == len(targets):
-            yield pairs
-
-
-def _keys(
-    targets: Sequence[Target], weights: Sequence[LegacyWeight]
-) -> Iterator[tuple[Mapping[str, keras.Variable], list[str]]]:
-    """Yield `({key: variable}, [key of each weight])`, the most exact keys first."""
-    by_path = {_plain(path): item.variable for item in targets for path in item.paths}
-    yield by_path, [_plain(weight.path) for weight in weights]
-    names = [weight.name or weight.path for weight in weights]
-    # `conv1/bn/gamma` of a layer `conv1/bn` is `model/conv1_bn/gamma` in Keras 3.
-    by_name = {_flat(item.name.partition("/")[2]): item.variable for item in targets}
-    yield by_name, [_flat(name) for name in names]
-    renamed = [RENAMED.get(name.rpartition("/")[2], name) for name in names]
-    for names, parts in [(names, parts) for parts in NAME_PARTS] + [(renamed, 1)]:
-        endings = _counted_endings((item.name for item in targets), parts)
-        by_ending = {
-            key: item.variable for key, item in zip(endings, targets, strict=True)
-        }
-        yield by_ending, _counted_endings(names, parts)
 
 
 def _plain(path: str) -> str:
@@ -206,70 +328,41 @@ def _plain(path: str) -> str:
     return "_".join(part.lstrip("_") for part in path.split("/"))
 
 
-def _flat(name: str) -> str:
-    return layer_name(name.partition(":")[0]).lower()
-
-
-def _counted_endings(names: Iterable[str], parts: int) -> list[str]:
-    """Return the last parts of names, each with the number of equal ones before it."""
-    seen: collections.Counter[str] = collections.Counter()
-    keys = []
-    for name in names:
-        *scopes, last = name.split("/")[-parts:]
-        # Unnamed variables are numbered: `variable_3`.
-        last = re.sub(r"^(variable)_\d+$", r"\1", last.lower())
-        ending = "/".join([*scopes, last])
-        keys.append(f"{seen[ending]} {ending}")
-        seen[ending] += 1
-    return keys
-
-
-def _misfits(layer: str, pairs: Pairs) -> list[str]:
+def _misfits(pairs: Pairs) -> list[str]:
     """Return a sentence for each weight that its variable cannot take."""
     return [
-        f"{layer!r}: {variable.path} has the shape {tuple(variable.shape)}, the file's "
+        f"{variable.path} has the shape {tuple(variable.shape)}, the file's "
         f"{weight.name or weight.path} has {weight.shape} of {weight.dtype}"
         for variable, weight in pairs
         if not fits(variable, weight)
     ]
 
 
-def _difference(
-    layer: str, targets: Sequence[Target] | None, weights: Sequence[LegacyWeight]
-) -> str:
-    """Return a sentence on a layer whose weights have other names in the file."""
-    if targets is None:
-        return f"{layer!r} is no layer of the model"
+def _difference(layer: keras.Layer, targets: Sequence[Target], weights: Weights) -> str:
+    """Return a sentence on a layer that has other weights than the file."""
     variables = ", ".join(
         f"{item.name} {tuple(item.variable.shape)}" for item in targets
     )
     stored = ", ".join(map(str, weights)) or "none"
-    return (
-        f"{layer!r} has the weights [{variables or 'none'}], the file holds [{stored}]"
-    )
+    held = variables or "none"
+    return f"{layer.name!r} has the weights [{held}], the file holds [{stored}]"
 
 
 def _other_layers(
-    by_name: Mapping[str, Sequence[keras.Variable]],
-    stored: Mapping[str, Sequence[LegacyWeight]],
+    by_name: Mapping[str, keras.Layer], stored: Mapping[str, Weights]
 ) -> LegacyModelError:
-    """Return the error for a file with other layers than the model; both by layer."""
-    pairs = itertools.zip_longest(
-        by_name.items(), stored.items(), fillvalue=("none", ())
-    )
-    name, variables, in_file, weights = next(
-        (*layer, *other)
-        for layer, other in pairs
-        if sorted(_shapes(layer[1])) != sorted(_shapes(other[1]))
+    """Return the error for a file with more or fewer layers than the model."""
+    layers = [(name, [*map(_shape, layer.weights)]) for name, layer in by_name.items()]
+    in_file = [(name, [*map(_shape, weights)]) for name, weights in stored.items()]
+    none = "none", list[tuple[int, ...]]()
+    (name, shapes), (other, others) = next(
+        (one, other)
+        for one, other in itertools.zip_longest(layers, in_file, fillvalue=none)
+        if sorted(one[1]) != sorted(other[1])
     )
     return LegacyModelError(
-        f"the model has {len(by_name)} layers with weights, the file {len(stored)}, so "
-        f"none was loaded. The first that differ: {name!r} with {_shapes(variables)}, "
-        f"in the file {in_file!r} with {_shapes(weights)}.",
-        "Layers are compared by name where the model has all names in the file: call "
-        "keras.utils.clear_session() before you build it, so that Keras counts anew.",
+        f"the model has {len(layers)} layers with weights, the file {len(in_file)}, so "
+        f"none was loaded. The first that differ: {name!r} with {shapes}, in the file "
+        f"{other!r} with {others}.",
+        SKIPPING,
     )
-
-
-def _shapes(weights: Sequence[Any]) -> list[tuple[int, ...]]:
-    return [tuple(weight.shape) for weight in weights]

@@ -13,6 +13,7 @@ SMALL_MEMORY_BYTES = 256 * MIB  # of arrays, on top: any file may ask for them
 WORK_PER_BYTE = 0.7  # about microseconds: the prices are in `budget`
 SMALL_WORK = 1_200_000  # about microseconds, on top
 RANK = 64  # axes of a tensor: numpy and torch have no more; a gather can double them
+LAYER_ORDERS = 1_000  # in which a class may have made its lists of layers
 LAYER_RUNS = 60_000  # calls: models that call each other; a million take a minute
 
 # Archives, and other packed data.

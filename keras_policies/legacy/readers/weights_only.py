@@ -131,28 +131,46 @@ def _of_object(
 
 
 @contextlib.contextmanager
-def read(path: FilePath, root: str | None = None) -> Iterator[Candidates]:
+def read(
+    path: FilePath, root: str | None = None, *, by_name: bool = False
+) -> Iterator[Candidates]:
     """Yield `Candidates`, whose weights can be read in this context.
 
     The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder; or one
     that `sources.local` takes. `root` names the object of a checkpoint that is meant.
+    `by_name` asks for the names of layers.
     """
     with contextlib.ExitStack() as stack:
         here = stack.enter_context(sources.local(path, weights=True))
         stack.enter_context(paths.unchanged(here))
         with corrupt(here):
-            weights = stack.enter_context(_read(here, root))
+            weights = stack.enter_context(_read(here, root, by_name))
         yield weights
 
 
+def _no_names() -> LegacyModelError:
+    return LegacyModelError(
+        "it has no names of layers, so by_name=True does not work.",
+        "Pass skip_mismatch=True to skip weights that do not fit.",
+    )
+
+
 @contextlib.contextmanager
-def _read(path: pathlib.Path, root: str | None) -> Iterator[Candidates]:
+def _read(path: pathlib.Path, root: str | None, by_name: bool) -> Iterator[Candidates]:
     if path.is_dir():
         sources.check_folder(path)
+        if by_name and root is None:
+            with saved_model.read(path) as legacy:
+                if set(legacy.weights) == {""}:
+                    raise _no_names()
+                yield Candidates({"": Weights(legacy.weights)}, "")
+            return
         path = path / objects.VARIABLES
     elif path.exists():
         paths.check_regular(path)
     if sources.is_prefix(path) or not path.is_file():
+        if by_name:
+            raise _no_names()
         prefix = path.with_name(path.name.removesuffix(".index"))
         yield _of_checkpoint(prefix, root)
         return

@@ -1,0 +1,330 @@
+"""The orders in which tf.keras may have listed the weights of a layer in an HDF5 file.
+
+`weight_names` holds `layer.trainable_weights + layer.non_trainable_weights`, with the
+flags at the time of saving. A Layer lists its own weights before those of the layers in
+it, a Model after them. A frozen layer adds to the second list: as a Layer, its own
+weights, then `variables` of each child in turn; as a Model, all that its layers train,
+then the others. Sources: keras/engine/base_layer.py and training.py of 2.15 (network.py
+in 2.0), saving/hdf5_format.py, `_legacy_weights`; the same in 2.0, 2.4, 2.9 and 2.15.
+
+A config records the flags of a layer and of those it lists, not those of the parts that
+a class makes in code. Both values of such a flag are possible.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import keras
+
+from keras_policies import keras_internals
+from keras_policies._common.types import Config
+from keras_policies.legacy.base import configs
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards import limits
+
+# Class -> the part whose config it holds. The layers in the config of a Bidirectional
+# are not those that it trains, so their flags do not count.
+RECORDED_PARTS = {
+    **{"RNN": "cell", "StackedRNNCells": "cells"},
+    **{"SpectralNormalization": "layer", "TimeDistributed": "layer"},
+}
+ATTRIBUTES = (
+    "Freeze the same parts in code and call load_weights, or save it in tf.keras as a "
+    "SavedModel, a .keras file or a checkpoint (save_format='tf')."
+)
+Variables: TypeAlias = tuple[keras.Variable, ...]
+# Pairs of the id of a variable and the position of its weight in the list.
+Assignment: TypeAlias = tuple[tuple[int, int], ...]
+# Positions in the list of trainable weights and in the other -> ways to get there.
+States: TypeAlias = dict[tuple[int, int], list[Assignment]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Part:
+    """A layer with weights, and the parts of it that have some."""
+
+    layer: keras.Layer
+    config: Config | None  # as written; None if the file has none
+    trainable: bool | None  # None if unknown
+    trained: Variables  # its own ones
+    others: Variables
+    # The layers in it in the order of tracking, or both orders that it may have been.
+    orders: tuple[tuple["Part", ...], ...]
+    is_model: bool
+
+    @functools.cached_property
+    def size(self) -> int:
+        """int, the number of all weights in it."""
+        own = len(self.trained) + len(self.others)
+        return own + sum(part.size for part in self.orders[0])
+
+    @functools.cached_property
+    def counts(self) -> tuple[int, int]:
+        """The least and the largest number of trainable weights, if not frozen."""
+        least = most = len(self.trained)
+        for part in self.orders[0]:
+            least += part.counts[0] if part.trainable else 0
+            most += 0 if part.trainable is False else part.counts[1]
+        return least, most
+
+    def inside(self, *around: "Part") -> Iterator[tuple["Part", ...]]:
+        """Yield each part with those around it, the outermost first."""
+        yield (*around, self)
+        for part in self.orders[0]:
+            yield from part.inside(*around, self)
+
+
+class Parts:
+    """Makes the `Part` of a layer; a layer in two places is part of the first one.
+
+    Args:
+        free: the ids of the variables in the list.
+        by_code: whether flags that the file does not have are those of the layers.
+    """
+
+    def __init__(self, free: Container[int], *, by_code: bool = False) -> None:
+        self.free, self.by_code = free, by_code
+        self._seen = set[int]()
+
+    def part(self, layer: keras.Layer, config: Config | None) -> Part:
+        """Return the `Part` of a layer that is built, with its config as written."""
+        is_model, listed = isinstance(layer, keras.Model), [layer]
+        if config and is_graph(layer) and not configs.is_graph(config):
+            # One layer of tf.keras that is several here, such as LocallyConnected1D.
+            is_model, listed = False, keras_internals.sublayers(layer)
+        self._seen.update(map(id, listed))
+        own = zip(*map(keras_internals.own_variables, listed), strict=True)
+        trained, others = (
+            tuple(item for item in itertools.chain(*lists) if id(item) in self.free)
+            for lists in own
+        )
+        written, orders = _children(layer, config)
+        parts = {
+            id(child): self.part(child, written.get(id(child)))
+            for child in orders[0]
+            if id(child) not in self._seen
+        }
+        kept = (
+            tuple(parts[id(child)] for child in order if id(child) in parts)
+            for order in orders
+        )
+        inner = (config or {}).get("config")
+        recorded = inner.get("trainable") if isinstance(inner, dict) else None
+        return Part(
+            layer=layer,
+            config=config,
+            trainable=layer.trainable
+            if self.by_code and recorded is None
+            else recorded,
+            trained=trained,
+            others=others,
+            orders=tuple(
+                dict.fromkeys(
+                    tuple(part for part in order if part.size) for order in kept
+                )
+            ),
+            is_model=is_model,
+        )
+
+
+def is_graph(layer: keras.Layer) -> bool:
+    """Return whether a layer is a Sequential or Functional model."""
+    is_sequential = isinstance(layer, keras.Sequential)
+    return is_sequential or keras_internals.is_functional(layer)
+
+
+def _children(
+    layer: keras.Layer, config: Config | None
+) -> tuple[Mapping[int, Config], Sequence[Sequence[keras.Layer]]]:
+    """Return the configs of the layers in a layer, by id, and the possible orders."""
+    tracked = _with_weights(layer)
+    if config and configs.is_graph(config):
+        inner = configs.inner_layers(config)
+        written = {configs.layer_name(configs.name_of(each)): each for each in inner}
+        places = {name: place for place, name in enumerate(written)}
+        tracked.sort(key=lambda child: places.get(child.name, len(places)))
+        named = (child for child in tracked if child.name in written)
+        return {id(child): written[child.name] for child in named}, [tracked]
+    class_name = configs.without_package(str((config or {}).get("class_name")))
+    if config and class_name in RECORDED_PARTS:
+        recorded = (config.get("config") or {}).get(RECORDED_PARTS[class_name])
+        recorded = recorded if isinstance(recorded, list) else [recorded]
+        pairs = zip(tracked, recorded, strict=False)
+        return {id(child): each for child, each in pairs}, [tracked]
+    return {}, orders(layer)
+
+
+def orders(layer: keras.Layer) -> list[list[keras.Layer]]:
+    """Return the orders in which tf.keras may have tracked the layers in a layer.
+
+    Those without weights are left out. A graph has an order.
+
+    A list holds its place, with all that it gets later. It may have been empty at
+    first, before anything that is before its own layers here; this cannot be seen.
+    """
+    tracked = _with_weights(layer)
+    if is_graph(layer):
+        return [tracked]
+    attributes = keras_internals.own_attributes(layer)
+    places = {id(child): place for place, child in enumerate(tracked)}
+    own = {id(value) for _, value in attributes}
+    members = ([id(child) for child in _listed(value)] for _, value in attributes)
+    lists = (
+        [key for key in each if key in places and key not in own] for each in members
+    )
+    groups = {min(map(places.__getitem__, each)): each for each in lists if each}
+    in_lists = {key for each in groups.values() for key in each}
+    groups |= {places[key]: [key] for key in places if key not in in_lists}
+    found = [list[list[int]]()]
+    for _, group in sorted(groups.items()):
+        last = len(found[0])
+        spots = range(last, -1, -1) if group[0] in in_lists else [last]
+        if len(found) * len(spots) > limits.LAYER_ORDERS:
+            raise LegacyModelError(
+                f"the layers in {layer.name!r} have more possible orders than "
+                f"{limits.LAYER_ORDERS}.",
+                ATTRIBUTES,
+            )
+        found = [[*each[:n], group, *each[n:]] for each in found for n in spots]
+    chain = itertools.chain.from_iterable
+    return [[tracked[places[key]] for key in chain(each)] for each in found]
+
+
+def _with_weights(layer: keras.Layer) -> list[keras.Layer]:
+    return [part for part in keras_internals.parts(layer) if part.weights]
+
+
+def _listed(value: Any) -> Iterator[keras.Layer]:
+    """Yield the layers in an attribute; tf.keras sorts a dict by its keys."""
+    if isinstance(value, dict):
+        value = [value[key] for key in sorted(value, key=repr)]
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _listed(item)
+    elif isinstance(value, keras.Layer):
+        yield value
+
+
+class Listings:
+    """Finds the assignments that the order of a list of weights allows.
+
+    Args:
+        may_be: whether a variable may be the weight at a position in the list.
+    """
+
+    def __init__(self, may_be: Callable[[keras.Variable, int], bool]) -> None:
+        self._may_be = may_be
+        self._split = functools.cache(self._split_at)
+        self._in_turn = functools.cache(self._in_turn_at)
+
+    def of_layer(self, part: Part) -> list[Assignment]:
+        """Return none, one or two assignments of all weights: two stand for many."""
+        return self._split(part, 0) if part.is_model else self._variables(part, 0)
+
+    def _variables(self, part: Part, start: int) -> list[Assignment]:
+        """`part.variables`, listed from `start` on."""
+        ways = list[Assignment]()
+        if part.is_model or part.trainable is not True:
+            ways += self._in_turn(part, start)
+        if not part.is_model and part.trainable is not False:
+            ways += self._split(part, start)
+        return _distinct(ways)
+
+    def _split_at(self, part: Part, start: int) -> list[Assignment]:
+        """The weights of a part that it trains, if not frozen, then its others."""
+        least, most = part.counts
+        ways, end = list[Assignment](), start + part.size
+        for middle in range(start + least, start + most + 1):
+            states = self._unfrozen(part, {(start, middle): [()]}, middle)
+            ways += states.get((middle, end), [])
+        return _distinct(ways)
+
+    def _in_turn_at(self, part: Part, start: int) -> list[Assignment]:
+        """The weights of a part, its own together and those of each child."""
+
+        def step(states: States, each: Part) -> States:
+            if each is part:
+                own = *part.trained, *part.others
+                return _after(states, 0, len(own), lambda _, at: self._own(own, at))
+            return _after(states, 0, each.size, lambda _, at: self._variables(each, at))
+
+        states = _walk(part, {(0, start): [()]}, step)
+        return states.get((0, start + part.size), [])
+
+    def _unfrozen(self, part: Part, states: States, middle: int) -> States:
+        """States after the weights of a part that is not frozen, in both lists."""
+
+        def step(states: States, each: Part) -> States:
+            if each is not part:
+                return self._either(each, states, middle)
+            trained, others = len(part.trained), len(part.others)
+            return _after(states, trained, others, own, middle)
+
+        def own(first: int, second: int) -> list[Assignment]:
+            heads = self._own(part.trained, first)
+            return [
+                head + tail for head in heads for tail in self._own(part.others, second)
+            ]
+
+        return _walk(part, states, step)
+
+    def _either(self, part: Part, states: States, middle: int) -> States:
+        """States after a part that is frozen, or is not, as far as that is known."""
+        after: States = {}
+        if part.trainable is not False:
+            after = self._unfrozen(part, states, middle)
+        if part.trainable is not True:
+            listed = self._split if part.is_model else self._in_turn
+            frozen = _after(states, 0, part.size, lambda _, at: listed(part, at))
+            after = _joined(after, frozen)
+        return after
+
+    def _own(self, variables: Variables, start: int) -> list[Assignment]:
+        places = [*enumerate(variables, start)]
+        if not all(self._may_be(variable, place) for place, variable in places):
+            return []
+        return [tuple((id(variable), place) for place, variable in places)]
+
+
+def _walk(part: Part, states: States, step: Callable[[States, Part], States]) -> States:
+    """Return the states after a part and those in it, in each of the orders."""
+    after: States = {}
+    for order in part.orders:
+        in_order = (*order, part) if part.is_model else (part, *order)
+        after = _joined(after, functools.reduce(step, in_order, states))
+    return after
+
+
+def _after(
+    states: States,
+    trained: int,
+    others: int,
+    ways: Callable[[int, int], list[Assignment]],
+    middle: int = 0,
+) -> States:
+    """Return the states after so many weights in the two lists, each way there."""
+    after: States = {}
+    for (first, second), before in states.items():
+        if trained and first + trained > middle:
+            continue
+        if found := ways(first, second):
+            together = [head + tail for head in before for tail in found]
+            after[first + trained, second + others] = _distinct(together)
+    return after
+
+
+def _joined(states: States, more: States) -> States:
+    keys = dict.fromkeys((*states, *more))
+    return {key: _distinct([*states.get(key, ()), *more.get(key, ())]) for key in keys}
+
+
+def _distinct(ways: list[Assignment]) -> list[Assignment]:
+    """Return the first and the first that differs from it."""
+    return (
+        list({frozenset(way): way for way in ways}.values())[:2]
+        if len(ways) > 1
+        else ways
+    )
