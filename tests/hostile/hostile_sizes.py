@@ -150,6 +150,34 @@ def texts_that_grow(python):
     return lambdas([code] * 20)
 
 
+def sizes_in_each_other(rounds=60):
+    """`p = (p*(n+m) + p//k) // (n+1)`, where each size names the last one three times.
+
+    `n` and `m` are the lengths of two axes; the function returns `reshape(x, [p, -1])`.
+    """
+    names = dict.fromkeys(("tf", "shape", "reshape"))
+    at, constants = {name: i for i, name in enumerate(names)}, [0, 1, -1]
+    divisors = range(2, rounds + 2)
+    k = {value: len(constants) + i for i, value in enumerate(divisors)}
+    x, n, m, p = (("LOAD_FAST", i) for i in range(4))
+    shape = [("LOAD_GLOBAL", at["tf"]), ("LOAD_ATTR", at["shape"]), x]
+    shape += [("CALL_FUNCTION", 1)]
+    add, times, divide = ("BINARY +", 0), ("BINARY *", 0), ("BINARY //", 0)
+    body = [*shape, ("LOAD_CONST", 0), ("SUBSCRIPT", 0), ("STORE_FAST", 1)]
+    body += [*shape, ("LOAD_CONST", 1), ("SUBSCRIPT", 0), ("STORE_FAST", 2)]
+    body += [n, m, times, ("LOAD_CONST", 1), add, ("STORE_FAST", 3)]
+    for divisor in divisors:
+        body += [p, n, m, add, times, p, ("LOAD_CONST", k[divisor]), divide, add]
+        body += [n, ("LOAD_CONST", 1), add, divide, ("STORE_FAST", 3)]
+    body += [("LOAD_GLOBAL", at["tf"]), ("LOAD_ATTR", at["reshape"]), x]
+    body += [p, ("LOAD_CONST", 2), ("BUILD_TUPLE", 2), ("CALL_FUNCTION", 2)]
+    code = marshal.code(
+        "3.8", [*body, ("RETURN_VALUE", 0)], [*constants, *divisors], names, "xnmp"
+    )
+    entry = {"class_name": "InputLayer", "config": {"batch_input_shape": [None, None]}}
+    return h5([entry, _lambda(code, 0)])
+
+
 def references(python):
     """A constant of tuples that hold the one before twice: 2^60 items."""
     kept = [b"\xa8" + struct.pack("<I", 0)]  # with a number, from 0 on
@@ -1000,6 +1028,7 @@ COSTS = {
     **{
         make.__name__: (actions, make, match)
         for actions, make, match in (
+            (LOAD, sizes_in_each_other, "a size of more than 200 numbers and axes"),
             (MODEL, many_oov, "num_oov_indices=3e.08, expected at most 1000000"),
             (MODEL, many_thresholds, "num_thresholds=1e.08, expected at most 100000"),
             (MODEL, many_classes, "an array of 4000000000000 bytes"),

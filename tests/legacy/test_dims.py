@@ -1,7 +1,9 @@
 """Symbolic dimensions are what integers are, at whatever lengths the input has."""
 
 import contextlib
+import functools
 import operator
+import sys
 
 import hypothesis
 import hypothesis.strategies as st
@@ -9,12 +11,19 @@ import keras
 import numpy as np
 import pytest
 
-from keras_policies.legacy.values import computed, dims
+from keras_policies.legacy.guards import budget, limits
+from keras_policies.legacy.values import (
+    axis_lengths,
+    computed,
+    dim_tensors,
+    dims,
+    ratios,
+)
 from keras_policies.legacy.values.dims import UndecidedError, evaluate, extreme
 
 INPUT = keras.Input(batch_shape=(None, None))
-BATCH, LENGTH = dims.batch(INPUT), dims.axis_length(INPUT, 1)
-KEYS = [axis.key for size in (BATCH, LENGTH) for axis in dims.axes_in(size)]
+BATCH, LENGTH = axis_lengths.batch(INPUT), axis_lengths.axis_length(INPUT, 1)
+KEYS = [axis.key for size in (BATCH, LENGTH) for axis in axis_lengths.axes_in(size)]
 LENGTHS = [dict(zip(KEYS, (i, j), strict=True)) for i in range(1, 8) for j in (1, 2, 9)]
 NUMBERS = st.integers(-6, 6)
 DIVISORS = st.integers(-6, 6).filter(bool)
@@ -103,7 +112,7 @@ def in_a_model(build, dim, lengths):
 @hypothesis.given(DIMS, st.sampled_from(LENGTHS))
 def test_a_model_computes_the_same_number(dim, lengths):
     hypothesis.assume(isinstance(dim, dims.Dim))
-    assert in_a_model(dims.scalar, dim, lengths) == evaluate(dim, lengths)
+    assert in_a_model(dim_tensors.scalar, dim, lengths) == evaluate(dim, lengths)
 
 
 @hypothesis.settings(max_examples=40, deadline=None)
@@ -111,7 +120,7 @@ def test_a_model_computes_the_same_number(dim, lengths):
 def test_a_line_of_ones_is_as_long_or_refused(dim, lengths):
     hypothesis.assume(isinstance(dim, dims.Dim))
     with contextlib.suppress(ValueError):
-        found = in_a_model(lambda d: dims.ones(d, "float16"), dim, lengths)
+        found = in_a_model(lambda d: dim_tensors.ones(d, "float16"), dim, lengths)
         assert found.tolist() == [1] * max(evaluate(dim, lengths), 0)
 
 
@@ -134,7 +143,7 @@ def test_a_line_of_ones_is_as_long_or_refused(dim, lengths):
 )
 def test_lines_of_ones_at_batch_6_and_length_5(dim, length):
     lengths = dict(zip(KEYS, (6, 5), strict=True))
-    found = in_a_model(lambda d: dims.ones(d, "int32"), dim, lengths)
+    found = in_a_model(lambda d: dim_tensors.ones(d, "int32"), dim, lengths)
     assert found.tolist() == [1] * length
 
 
@@ -149,7 +158,16 @@ def test_lines_of_ones_at_batch_6_and_length_5(dim, length):
 )
 def test_a_line_that_no_node_makes_is_refused(dim, message):
     with pytest.raises(ValueError, match=message):
-        dims.ones(dim, "int32")
+        dim_tensors.ones(dim, "int32")
+
+
+def test_a_size_that_is_too_large_for_a_model_is_refused():
+    with pytest.raises(ValueError, match="a size of more than 200 numbers and axes"):
+        functools.reduce(lambda size, _: size * size, range(60), BATCH)
+    with pytest.raises(ValueError, match="a size with a number above 184467"):
+        BATCH * 2**33 * 2**33
+    with pytest.raises(ValueError, match="a size divided by more than 184467"):
+        functools.reduce(operator.mul, [0.5] * 70, ratios.Ratio(BATCH))
 
 
 def test_both_spellings_of_rounding_up_are_one_dimension():
@@ -168,7 +186,59 @@ def test_a_range_of_unknown_length_has_steps():
 
 
 def test_a_length_is_filled_up_to_a_multiple():
-    assert dims.multiple_after(LENGTH, -LENGTH % 4) == 4
-    assert dims.multiple_after(LENGTH + 1, -(LENGTH + 1) % 3) == 3
-    assert dims.multiple_after(LENGTH, LENGTH // 4) is None
-    assert dims.multiple_after(LENGTH, -BATCH % 4) is None
+    assert computed.multiple_after(LENGTH, -LENGTH % 4) == 4
+    assert computed.multiple_after(LENGTH + 1, -(LENGTH + 1) % 3) == 3
+    assert computed.multiple_after(LENGTH, LENGTH // 4) is None
+    assert computed.multiple_after(LENGTH, -BATCH % 4) is None
+
+
+# Programs of sizes: an operator, and how far back its operands are.
+BACK = st.integers(1, 4)
+PROGRAMS = st.lists(
+    st.tuples(
+        st.sampled_from([*OPERATORS, operator.floordiv, operator.mod]), BACK, BACK
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+def computed_sizes(program):
+    """Yield what each step of a program gives, until one is refused."""
+    sizes = [BATCH, LENGTH, BATCH * LENGTH + 1, 3]
+    for function, one, other in program:
+        operands = sizes[-one], sizes[-other]
+        with contextlib.suppress(UndecidedError, ValueError, ZeroDivisionError):
+            sizes.append((OPERATORS.get(function) or function)(*operands))
+            str(sizes[-1])
+        yield sizes[-1]
+
+
+def cost(function):
+    """Return how many functions a function calls, and the work that is charged."""
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event.endswith("call")
+
+    with budget.anew(0):
+        before = budget._work.get()
+        sys.setprofile(count)
+        try:
+            function()
+        finally:
+            sys.setprofile(None)
+        return calls, before - budget._work.get()
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.example([(operator.add, 1, 2), (operator.floordiv, 1, 3)] * 15)
+@hypothesis.example([(operator.mul, 1, 1)] * 30)
+@hypothesis.given(PROGRAMS)
+def test_sizes_that_name_each_other_stay_small_and_cost_what_is_charged(program):
+    calls, charged = cost(lambda: [*computed_sizes(program)])
+    assert calls <= 10 * (charged + 100 * len(program))
+    for size in computed_sizes(program):
+        assert dims.parts(size) <= limits.DIM_PARTS
+        assert len(str(size)) <= 60 * limits.DIM_PARTS

@@ -22,7 +22,7 @@ import recorded_nodes
 import keras_policies
 from keras_policies.legacy.ops import registry, table
 from keras_policies.legacy.ops.complex_pairs import Complex
-from keras_policies.legacy.values import computed, dims
+from keras_policies.legacy.values import axis_lengths, computed, dims, ratios
 from keras_policies.legacy.values.evaluator import has_dims, is_tensor
 from keras_policies.legacy.values.evaluator import tensor as as_tensor
 from keras_policies.legacy.values.shapes import shape_of
@@ -147,11 +147,11 @@ class Case:
         sizes = {}
         for old, new in zip(self.tensors, values, strict=True):
             for recorded, own in zip(shape_of(old), shape_of(new), strict=True):
-                for axis in dims.axes_in(recorded):
+                for axis in axis_lengths.axes_in(recorded):
                     if dims.Dim({(axis,): 1}) == recorded:
                         sizes[axis.key] = own
         for leaf in filter(has_dims, self.leaves):
-            for axis in dims.axes_in(leaf):
+            for axis in axis_lengths.axes_in(leaf):
                 if axis.key not in sizes:  # the axis of no argument
                     line = keras.Input(batch_shape=(None, None))
                     sizes[axis.key] = shape_of(line)[axis.key != dims.BATCH]
@@ -166,7 +166,7 @@ def as_input(array, old, is_known):
     The first axis of an input is the batch. One that was not is the second of an input.
     """
     shape = array.shape if is_known else (None,) * array.ndim
-    is_batch = bool(shape) and shape_of(old)[0] == dims.batch(old)
+    is_batch = bool(shape) and shape_of(old)[0] == axis_lengths.batch(old)
     if is_known or is_batch:
         made = keras.Input(batch_shape=shape, dtype=old.dtype)
         return (made, array), made
@@ -227,7 +227,7 @@ def cases(tmp_path_factory):
         case = Case(op, dict(arguments))
         ranks = [len(x.shape) for x in case.tensors]
         # A size as a float has no array to replay it with: test_lost has models of it.
-        is_ratio = any(isinstance(x, dims.Ratio) for x in arguments.values())
+        is_ratio = any(isinstance(x, ratios.Ratio) for x in arguments.values())
         if not case.name.startswith((*RANDOM, *FOR_FOUR)) and not is_ratio:
             found.setdefault((case.name, *arguments, *ranks), case)
         return output

@@ -16,7 +16,7 @@ from keras_policies.legacy.base.configs import PACKAGE
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, located
 from keras_policies.legacy.ops import helper_ops, node_def, table
 from keras_policies.legacy.ops.complex_pairs import Complex
-from keras_policies.legacy.values import dims, shapes
+from keras_policies.legacy.values import axis_lengths, shapes
 from keras_policies.legacy.values.evaluator import has_dims, is_tensor
 from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
@@ -101,7 +101,9 @@ def _sources(nest: Any) -> list[Any]:
     ]
     sizes = [value for value in values if has_dims(value)]
     sizes += [size for value in values for size in shapes.known_shape(value)]
-    return values + [axis.tensor for size in sizes for axis in dims.axes_in(size)]
+    return values + [
+        axis.tensor for size in sizes for axis in axis_lengths.axes_in(size)
+    ]
 
 
 def as_output(value: Any, sources: Sequence[Any] = ()) -> Tensor:

@@ -92,6 +92,8 @@ ROUND_DIGITS = 20  # that `round` is asked for
 
 # Symbolic dimensions.
 DIM_TERMS = 60  # of a polynomial
+DIM_PARTS = 200  # numbers and axes in its text: quotients hold others, and double
+DIM_NUMBER = 2**64  # a factor in it: TensorFlow counts in int64
 DIM_DEPTH = 20  # of quotients, or of bounds, in each other
 DIM_DIVISOR = 2**10  # of a float that counts as an exact fraction, such as 0.25
 DIM_FACTORS = 3  # axes that one axis is split into; then its size is unknown

@@ -16,7 +16,7 @@ from keras_policies.legacy.ops.converters import (
     Values,
 )
 from keras_policies.legacy.ops.registry import OpSignature, functions, op
-from keras_policies.legacy.values import computed, dims
+from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import DimLike, UndecidedError
 from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 
@@ -159,7 +159,7 @@ def _padded(tensor: Any, pairs: list[tuple[DimLike, ...]], number: Any) -> Any:
         for end, count in enumerate(pair):
             if has_dims(count):
                 lengths = [*computed.shape(tensor)]
-                n = dims.multiple_after(lengths[axis], count) if end else None
+                n = computed.multiple_after(lengths[axis], count) if end else None
                 if n is not None and not is_tensor(number) and not np.any(number):
                     tensor = computed.filled_up(tensor, axis, count, n)
                     continue

@@ -21,7 +21,7 @@ from keras_policies.legacy.ops.converters import (
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
 from keras_policies.legacy.ops.registry import OpSignature, functions, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.dims import Dim, Ratio
+from keras_policies.legacy.values.dims import Dim
 from keras_policies.legacy.values.evaluator import (
     dtype_of,
     has_dims,
@@ -30,6 +30,7 @@ from keras_policies.legacy.values.evaluator import (
     ops,
     promoted,
 )
+from keras_policies.legacy.values.ratios import Ratio
 
 functions(
     "input dtype:DType=None",

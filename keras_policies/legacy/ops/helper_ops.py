@@ -8,7 +8,7 @@ that is made of one. No NaN of the input gets through.
 from keras_policies._common.lazy_keras import keras_internals
 from keras_policies.legacy.ops.converters import DType, Lengths, Value
 from keras_policies.legacy.ops.registry import OpSignature, op
-from keras_policies.legacy.values import computed, dims
+from keras_policies.legacy.values import axis_lengths, computed
 from keras_policies.legacy.values.evaluator import dtype_of, is_tensor, ops
 from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
@@ -60,7 +60,7 @@ def constant(value: Value, beside: Value) -> Value:
 def anchored_sizes(sizes: Lengths, zero: Value) -> Value:
     """Return sizes; the first is read from a tensor of the model."""
     line = ops.broadcast_to(ops.reshape(zero, (1,)), (sizes[0],))
-    return computed.vector([dims.axis_length(line, 0), *sizes[1:]])
+    return computed.vector([axis_lengths.axis_length(line, 0), *sizes[1:]])
 
 
 @op(_AskForWeight=OpSignature("zero", "shape dtype"))

@@ -1,7 +1,8 @@
 """Shapes, slices and fills whose sizes may be known only when the model runs.
 
-A line of ones as long as a dimension (`dims.ones`) serves them all: a fill is a sum of
-lines of zeros, a range counts along a line, a slice takes the positions of a range.
+A line of ones as long as a dimension (`dim_tensors.ones`) serves them all: a fill is
+a sum of lines of zeros, a range counts along a line, a slice takes the positions of a
+range.
 """
 
 import math
@@ -15,7 +16,7 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies._common.lazy_keras import ops as keras_ops
 from keras_policies._common.types import Tensor
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values import dims
+from keras_policies.legacy.values import dim_tensors, dims
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import (
     array,
@@ -56,7 +57,7 @@ def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
     join = ops.logical_or if dtype == "bool" else ops.add
     for axis, length in enumerate(lengths):
         if isinstance(length, Dim):
-            zeros = keras_ops.zeros_like(dims.ones(length, dtype))
+            zeros = keras_ops.zeros_like(dim_tensors.ones(length, dtype))
             value = join(along(zeros, axis, len(lengths)), value)
     return value
 
@@ -70,7 +71,7 @@ def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
         budget.spend(0 if count < 0 else count, 8)
         return np.arange(start, stop, step, dtype=dtype)
     count = (stop - start + step - (1 if step > 0 else -1)) // step
-    numbers = ops.subtract(keras_ops.cumsum(dims.ones(count, dtype), axis=0), 1)
+    numbers = ops.subtract(keras_ops.cumsum(dim_tensors.ones(count, dtype), axis=0), 1)
     return ops.add(ops.multiply(numbers, step), start)
 
 
@@ -85,6 +86,18 @@ def filled_up(value: Any, axis: int, count: DimLike, n: int) -> Any:
     padded = ops.pad(value, widths, "constant", constant_values=0)
     found = ops.take(padded, arange(0, lengths[axis]), axis=axis)
     return note_shape(found, tuple(lengths))
+
+
+def multiple_after(length: DimLike, count: DimLike) -> int | None:
+    """Return the number of which a length is a multiple once `count` is added, or None.
+
+    `count` is below that number: `-(-T // 4) * 4 - T` more than `T` is one of 4.
+    """
+    divisors = (getattr(a, "divisor", None) for m in dims.terms_of(count) for a in m)
+    for n in (n for n in divisors if isinstance(n, int)):
+        if dims.quotient(length + n - 1, n) * n - length == count:
+            return n
+    return None
 
 
 def along(line: Any, axis: int, axes: int) -> Any:
@@ -206,7 +219,7 @@ def _bound(value: Any, length: DimLike, *, is_start: bool = False) -> Any:
 def _positions(item: Any, length: DimLike) -> Any:
     """Return the positions on an axis that a slice or a scalar takes."""
     if not isinstance(item, slice):
-        return item if is_tensor(item) else dims.scalar(item)
+        return item if is_tensor(item) else dim_tensors.scalar(item)
     if any(map(is_tensor, (item.start, item.stop))):
         raise ValueError("a slice between positions that are computed from data")
     step = 1 if item.step is None else item.step

@@ -12,12 +12,11 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_policies._common.lazy_keras import ops
 from keras_policies._common.types import Tensor
 from keras_policies.legacy.guards import budget, limits
 
@@ -46,29 +45,38 @@ class AxisLength:
     axis: int = dataclasses.field(compare=False, repr=False)
     low = 1
     depth = 0
+    parts = 1
 
-    def __str__(self) -> str:
+    @functools.cached_property
+    def text(self) -> str:
+        """str, which axis it is; the name comes from the file."""
         if isinstance(self.key, str):
-            return self.key
-        return f"{self.tensor.name}.shape[{self.axis}]"
-
-    def ones(self, dtype: str) -> Tensor:
-        """Return ones as long as the axis."""
-        first: list[int | slice] = [0] * len(self.tensor.shape)
-        first[self.axis] = slice(None)
-        return ops.cast(ops.ones_like(self.tensor[tuple(first)]), dtype)
-
-    def scalar(self) -> Tensor:
-        """Return the length as an int32 scalar tensor."""
-        return ops.sum(self.ones("int32"))
+            return self.key[: limits.TOLD_NAME]
+        return f"{self.tensor.name[: limits.TOLD_NAME]}.shape[{self.axis}]"
 
     def evaluate(self, lengths: Mapping[Any, int]) -> int:
         """Return the length where those of axes are given, by their keys."""
         return lengths[self.key]
 
 
+class _Compound:
+    """An atom that is made of other dimensions."""
+
+    operands: tuple[DimLike, DimLike]
+
+    @functools.cached_property
+    def depth(self) -> int:
+        """int, how many atoms are inside each other."""
+        return 1 + max(map(depth, self.operands))
+
+    @functools.cached_property
+    def parts(self) -> int:
+        """int, how many numbers and axes its text names."""
+        return sum(map(parts, self.operands))
+
+
 @dataclasses.dataclass(frozen=True)
-class Quotient:
+class Quotient(_Compound):
     """`dividend // divisor`, which is not a polynomial."""
 
     dividend: DimLike
@@ -82,22 +90,15 @@ class Quotient:
             return -math.inf
         return 0 if low >= 0 else low
 
+    @property
+    def operands(self) -> tuple[DimLike, DimLike]:
+        """Return the dividend and the divisor."""
+        return self.dividend, self.divisor
+
     @functools.cached_property
-    def depth(self) -> int:
-        """int, how many atoms are inside each other."""
-        return 1 + max(depth(self.dividend), depth(self.divisor))
-
-    def __str__(self) -> str:
+    def text(self) -> str:
+        """str, the division."""
         return f"(({self.dividend}) // ({self.divisor}))"
-
-    def ones(self, dtype: str) -> Tensor:
-        if isinstance(self.divisor, int) and self.divisor > 0:
-            last_of_group = slice(self.divisor - 1, None, self.divisor)
-            return ones(self.dividend, dtype)[(last_of_group,)]
-        raise ValueError(f"a length of {self} needs a divisor that is known")
-
-    def scalar(self) -> Tensor:
-        return ops.floor_divide(scalar(self.dividend), scalar(self.divisor))
 
     def evaluate(self, lengths: Mapping[Any, int]) -> int:
         divisor = evaluate(self.divisor, lengths)
@@ -105,43 +106,27 @@ class Quotient:
 
 
 @dataclasses.dataclass(frozen=True)
-class Extreme:
+class Extreme(_Compound):
     """The larger (`"max"`) or the smaller (`"min"`) of two dimensions."""
 
     kind: str
-    options: tuple[DimLike, DimLike]
+    operands: tuple[DimLike, DimLike]
 
     @functools.cached_property
     def low(self) -> float:
-        return self._function(bounds(option)[0] for option in self.options)
-
-    @functools.cached_property
-    def depth(self) -> int:
-        return 1 + max(map(depth, self.options))
+        return self._function(bounds(option)[0] for option in self.operands)
 
     @property
     def _function(self) -> Callable[[Iterable[float]], float]:
         return max if self.kind == "max" else min
 
-    def __str__(self) -> str:
-        return f"{self.kind}({self.options[0]}, {self.options[1]})"
-
-    def ones(self, dtype: str) -> Tensor:
-        number, length = self.options
-        if not isinstance(number, int):
-            raise ValueError(f"a length of {self}")
-        number = max(number, 0)  # no length is negative
-        if self.kind == "min":
-            return ones(length, dtype)[(slice(number),)]
-        rest = ones(length, dtype)[(slice(number, None),)]
-        return ops.concatenate([ops.ones((number,), dtype), rest], axis=0)
-
-    def scalar(self) -> Tensor:
-        function = ops.maximum if self.kind == "max" else ops.minimum
-        return function(*map(scalar, self.options))
+    @functools.cached_property
+    def text(self) -> str:
+        """str, a call of the function."""
+        return f"{self.kind}({self.operands[0]}, {self.operands[1]})"
 
     def evaluate(self, lengths: Mapping[Any, int]) -> int:
-        return int(self._function(evaluate(one, lengths) for one in self.options))
+        return int(self._function(evaluate(one, lengths) for one in self.operands))
 
 
 Atom: TypeAlias = AxisLength | Quotient | Extreme
@@ -161,18 +146,20 @@ class Dim:
         (True, True)
     """
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "_text", "parts", "terms")
     __array_ufunc__ = None  # numpy asks the operators below
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         self.terms = dict(terms)
+        self.parts = _parts(self.terms)
         self._hash = hash(frozenset(self.terms.items()))
+        self._text = ""
 
     def __add__(self, other: Any) -> Any:
         if not is_integer(other):
             return NotImplemented
         terms = dict(self.terms)
-        for monomial, count in _terms(other).items():
+        for monomial, count in terms_of(other).items():
             terms[monomial] = terms.get(monomial, 0) + count
         return _simplified(terms)
 
@@ -180,9 +167,12 @@ class Dim:
         if not is_integer(other):
             return NotImplemented
         terms: dict[Monomial, int] = {}
+        others = terms_of(other)
+        atoms = len(others) * self.parts + len(self.terms) * parts(other)
+        budget.work(budget.STEP * atoms)
         for one, count in self.terms.items():
-            for two, times in _terms(other).items():
-                monomial = tuple(sorted(one + two, key=str))
+            for two, times in others.items():
+                monomial = tuple(sorted(one + two, key=_rank))
                 terms[monomial] = terms.get(monomial, 0) + count * times
         return _simplified(terms)
 
@@ -231,67 +221,16 @@ class Dim:
         return _decided(self, ">=", other, lambda low, high: (low >= 0, high < 0))
 
     def __repr__(self) -> str:
-        terms = sorted(self.terms.items(), key=lambda term: str(term[0]), reverse=True)
-        return " + ".join(
-            "*".join([*([str(n)] if n != 1 or not m else []), *map(str, m)])
-            for m, n in terms
-        )
+        if not self._text:
+            terms = sorted(self.terms.items(), key=_order, reverse=True)
+            self._text = " + ".join(
+                "*".join([*([str(n)] if n != 1 or not m else []), *map(_text, m)])
+                for m, n in terms
+            )
+        return self._text
 
 
 DimLike: TypeAlias = int | Dim
-
-
-def axis_length(tensor: Tensor, axis: int) -> Dim:
-    """Return the length of an axis as a dimension of its own."""
-    return Dim({(AxisLength((id(tensor), axis), tensor, axis),): 1})
-
-
-def meeting(keys: Iterable[Any], tensor: Tensor, axis: int) -> Dim:
-    """Return the length of an axis to which axes of these keys are broadcast."""
-    every = frozenset(
-        each for key in keys for each in (key if isinstance(key, frozenset) else (key,))
-    )
-    return Dim({(AxisLength(every, tensor, axis),): 1})
-
-
-def is_axis(length: Dim) -> bool:
-    """Return whether a dimension is the length of one axis, and nothing else."""
-    ((atoms, count), *rest) = length.terms.items()
-    return not rest and count == 1 == len(atoms) and isinstance(atoms[0], AxisLength)
-
-
-def batch(tensor: Tensor) -> Dim:
-    """Return the batch size of the model, as the length of a tensor's first axis."""
-    return Dim({(AxisLength(BATCH, tensor, 0),): 1})
-
-
-def sizes(lengths: Sequence[int | None], name: str) -> Any:
-    """Return a shape as an array, before there is a tensor that has it.
-
-    Example:
-        >>> sizes((None, 3), "x")
-        array([x.shape[0], 3], dtype=object)
-    """
-    named = [f"{name}.shape[{axis}]" for axis in range(len(lengths))]
-    values = [
-        Dim({(AxisLength(key, None, axis),): 1}) if length is None else length
-        for axis, (key, length) in enumerate(zip(named, lengths, strict=True))
-    ]
-    return np.array(values, dtype=object if None in lengths else "int32")
-
-
-def read_from(tensor: Tensor, axis: int, length: DimLike | None) -> DimLike:
-    """Return a dimension that is the length of an axis, read from there if it is one.
-
-    Without `length`, it is one of its own. A weight that only gives a tensor its shape
-    stays a part of the model that way.
-    """
-    if length is None:
-        return axis_length(tensor, axis)
-    if not isinstance(length, Dim) or not is_axis(length):
-        return length
-    (atom,) = axes_in(length)
-    return Dim({(dataclasses.replace(atom, tensor=tensor, axis=axis),): 1})
 
 
 def is_integer(value: object) -> bool:
@@ -299,26 +238,65 @@ def is_integer(value: object) -> bool:
     return isinstance(value, Dim | int | np.integer) and not isinstance(value, bool)
 
 
-def _terms(value: Any) -> Mapping[Monomial, int]:
+def terms_of(value: Any) -> Mapping[Monomial, int]:
+    """Return the terms of a dimension or of a number."""
     return value.terms if isinstance(value, Dim) else {(): operator.index(value)}
 
 
+def _text(atom: Atom) -> str:
+    return atom.text
+
+
+def _rank(atom: Atom) -> tuple[str, int]:
+    return atom.text, hash(atom)  # two axes may have one name
+
+
+def _order(term: tuple[Monomial, int]) -> tuple[int, list[tuple[str, int]]]:
+    return len(term[0]), [*map(_rank, term[0])]
+
+
+def _parts(terms: Mapping[Monomial, int]) -> int:
+    return sum(1 + sum(atom.parts for atom in monomial) for monomial in terms)
+
+
+def parts(value: DimLike) -> int:
+    """Return how many numbers and axes the text of a dimension names."""
+    return value.parts if isinstance(value, Dim) else 1
+
+
 def _simplified(terms: Mapping[Monomial, int]) -> DimLike:
+    """Return the dimension, or raise ValueError if it is larger than those of models.
+
+    An atom holds others, which may hold the same one: written out, they double with
+    each level. All that looks at a dimension takes as long as it has parts.
+    """
     nonzero = {monomial: count for monomial, count in terms.items() if count}
+    budget.work(budget.ITEM * _parts(nonzero))
     if len(nonzero) > limits.DIM_TERMS:
         raise ValueError(f"a size that is a sum of more than {limits.DIM_TERMS} terms")
+    if _parts(nonzero) > limits.DIM_PARTS:
+        raise ValueError(f"a size of more than {limits.DIM_PARTS} numbers and axes")
+    if any(abs(count) > limits.DIM_NUMBER for count in nonzero.values()):
+        raise ValueError(f"a size with a number above {limits.DIM_NUMBER}")
     return Dim(nonzero) if nonzero.keys() - {()} else nonzero.get((), 0)
 
 
 def depth(value: DimLike) -> int:
     """Return how many atoms of a dimension are inside each other."""
-    return max((atom.depth for m in _terms(value) for atom in m), default=0)
+    return max((atom.depth for m in terms_of(value) for atom in m), default=0)
+
+
+def _of_atom(atom: Quotient | Extreme) -> DimLike:
+    if atom.depth > limits.DIM_DEPTH:
+        reason = f"{limits.DIM_DEPTH} quotients or bounds in each other"
+        raise ValueError(f"a size of more than {reason}")
+    return _simplified({(atom,): 1})
 
 
 def bounds(value: DimLike) -> tuple[float, float]:
     """Return a lower and an upper bound, infinite where none is known."""
     low = high = 0.0
-    for monomial, count in _terms(value).items():
+    for monomial, count in terms_of(value).items():
         least = math.prod((max(a.low, -math.inf) for a in monomial), start=1.0)
         if any(atom.low < 0 for atom in monomial):
             return -math.inf, math.inf
@@ -367,43 +345,30 @@ def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
         dividend, divisor = -dividend, -divisor
     whole, rest = _divided(dividend, divisor)
     if isinstance(divisor, int):
-        constant = _terms(rest).get((), 0) // divisor
+        constant = terms_of(rest).get((), 0) // divisor
         whole, rest = whole + constant, rest - constant * divisor
     if rest == 0 or (isinstance(rest, int) and isinstance(divisor, int)):
         return whole
     if isinstance(divisor, int) and _is_negated(rest):  # -(-T // 8) is (T + 7) // 8
         return whole - quotient(divisor - 1 - rest, divisor)
-    atom = Quotient(rest, divisor)
-    if atom.depth > limits.DIM_DEPTH:
-        raise ValueError(f"a size that divides more than {limits.DIM_DEPTH} times")
-    return Dim({(atom,): 1}) if whole == 0 else whole + Dim({(atom,): 1})
-
-
-def multiple_after(length: DimLike, count: DimLike) -> int | None:
-    """Return the number of which a length is a multiple once `count` is added, or None.
-
-    `count` is below that number: `-(-T // 4) * 4 - T` more than `T` is one of 4.
-    """
-    divisors = (getattr(a, "divisor", None) for m in _terms(count) for a in m)
-    for n in (n for n in divisors if isinstance(n, int)):
-        if quotient(length + n - 1, n) * n - length == count:
-            return n
-    return None
+    return whole + _of_atom(Quotient(rest, divisor))
 
 
 def _is_negated(value: Any) -> bool:
     """Return whether the first term that is not a number has a factor below 0."""
-    terms = {str(m): count for m, count in _terms(value).items() if m}
-    return terms[min(terms)] < 0
+    return min((term for term in terms_of(value).items() if term[0]), key=_order)[1] < 0
 
 
 def _divided(dividend: DimLike, divisor: DimLike) -> tuple[DimLike, DimLike]:
     """Return an exact quotient of some of the terms, and the rest."""
-    (atoms, count), *others = sorted(_terms(divisor).items(), key=_order)
+    budget.work(budget.ITEM * parts(dividend) * parts(divisor))
+    (atoms, count), *others = sorted(
+        terms_of(divisor).items(), key=_order, reverse=True
+    )
     whole: DimLike = 0
     rest = dividend
-    for monomial, times in sorted(_terms(dividend).items(), key=_order):
-        times = _terms(rest).get(monomial, 0)
+    for monomial, times in sorted(terms_of(dividend).items(), key=_order, reverse=True):
+        times = terms_of(rest).get(monomial, 0)
         remaining = [*monomial]
         for atom in atoms:
             if atom in remaining:
@@ -416,20 +381,13 @@ def _divided(dividend: DimLike, divisor: DimLike) -> tuple[DimLike, DimLike]:
     return (0, dividend) if is_partial else (whole, rest)
 
 
-def _order(term: tuple[Monomial, int]) -> tuple[int, str]:
-    return -len(term[0]), str(term[0])
-
-
 def extreme(kind: str, one: DimLike, other: DimLike) -> DimLike:
     """Return the larger (`"max"`) or the smaller (`"min"`) of two dimensions."""
     try:
         is_first = one >= other if kind == "max" else one <= other
     except UndecidedError:
         options = sorted((one, other), key=lambda d: (isinstance(d, Dim), str(d)))
-        bound = Dim({(Extreme(kind, (options[0], options[1])),): 1})
-        if depth(bound) > limits.DIM_DEPTH:
-            raise ValueError(f"more than {limits.DIM_DEPTH} bounds of a size") from None
-        return bound
+        return _of_atom(Extreme(kind, (options[0], options[1])))
     return one if is_first else other
 
 
@@ -437,165 +395,5 @@ def evaluate(value: DimLike, lengths: Mapping[Any, int]) -> int:
     """Return a dimension where the lengths of axes are given, by their keys."""
     return sum(
         count * math.prod(atom.evaluate(lengths) for atom in monomial)
-        for monomial, count in _terms(value).items()
+        for monomial, count in terms_of(value).items()
     )
-
-
-def axes_in(value: Any) -> list[AxisLength]:
-    """Return the axes whose lengths a dimension, or an array of them, depends on.
-
-    Equal axes, such as the batch of two tensors, are all in it.
-    """
-    if isinstance(value, Ratio):
-        value = value.dividend
-    if not isinstance(value, np.ndarray | Dim | int):
-        return []
-    if isinstance(value, np.ndarray):
-        return [axis for item in value.flat for axis in axes_in(item)]
-    axes: list[AxisLength] = []
-    for monomial in _terms(value):
-        for atom in monomial:
-            if isinstance(atom, AxisLength):
-                axes.append(atom)
-            elif isinstance(atom, Quotient):
-                axes += axes_in(atom.dividend) + axes_in(atom.divisor)
-            else:
-                axes += [axis for item in atom.options for axis in axes_in(item)]
-    return axes
-
-
-def scalar(value: Any) -> Any:
-    """Return a dimension as an int32 scalar tensor of the model; an int as it is."""
-    if isinstance(value, Ratio):
-        dividend = ops.cast(scalar(value.dividend), value.dtype)
-        return ops.divide(dividend, value.divisor) if value.divisor > 1 else dividend
-    if not isinstance(value, Dim):
-        return value
-    products = []
-    for monomial, count in sorted(value.terms.items(), key=lambda term: not term[0]):
-        factors = [atom.scalar() for atom in monomial]
-        factors += [count] * (count != 1 or not monomial)
-        products.append(functools.reduce(ops.multiply, factors))
-    return functools.reduce(ops.add, products)  # the int, if any, comes last
-
-
-@dataclasses.dataclass(frozen=True)
-class Ratio:
-    """A floating-point number: a dimension, divided by a whole number.
-
-    The code of models halves sizes as floats, and rounds them: `ceil(T / 2)`.
-    """
-
-    dividend: DimLike
-    divisor: int = 1
-    dtype: str = "float32"
-
-    def _with(self, other: Any, rule: Callable[[Ratio], Ratio]) -> Any:
-        if isinstance(other, float | int | np.floating) and math.isfinite(other):
-            dividend, divisor = float(other).as_integer_ratio()
-            if divisor <= limits.DIM_DIVISOR:
-                return simplest(rule(Ratio(dividend, divisor, self.dtype)))
-        return simplest(rule(other)) if isinstance(other, Ratio) else NotImplemented
-
-    def __add__(self, other: Any) -> Any:
-        return self._with(other, self._sum)
-
-    def _sum(self, other: Ratio) -> Ratio:
-        dividend = self.dividend * other.divisor + other.dividend * self.divisor
-        return Ratio(dividend, self.divisor * other.divisor, self.dtype)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._with(other, self._product)
-
-    def _product(self, other: Ratio) -> Ratio:
-        divisor = self.divisor * other.divisor
-        return Ratio(self.dividend * other.dividend, divisor, self.dtype)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._with(other, lambda x: self._product(x.inverse()))
-
-    def inverse(self) -> Ratio:
-        """Return the number that divides 1 by this one, which is known."""
-        if not isinstance(self.dividend, int) or self.dividend <= 0:
-            raise TypeError(f"1 / {self}")
-        return Ratio(self.divisor, self.dividend, self.dtype)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __neg__(self) -> Any:
-        return self * -1
-
-    def __sub__(self, other: Any) -> Any:
-        return self + -1 * other
-
-    def __rsub__(self, other: Any) -> Any:
-        return -self + other
-
-    def floor(self) -> Any:
-        """Return the number, rounded down."""
-        return simplest(Ratio(quotient(self.dividend, self.divisor), 1, self.dtype))
-
-    def ceil(self) -> Any:
-        """Return the number, rounded up."""
-        up = -quotient(-self.dividend, self.divisor)
-        return simplest(Ratio(up, 1, self.dtype))
-
-    def truncated(self) -> DimLike:
-        """Return the number as a dimension, truncated."""
-        if bounds(self.dividend)[0] < 0:
-            raise TypeError(f"{self} may be negative")
-        return quotient(self.dividend, self.divisor)
-
-    def __str__(self) -> str:
-        return f"({self.dividend}) / {self.divisor}"
-
-
-def simplest(number: Ratio) -> Any:
-    """Return a number; a float if it does not depend on the model's input."""
-    if isinstance(number.dividend, int):
-        return np.dtype(number.dtype).type(number.dividend / number.divisor)
-    return number
-
-
-def _without_halves(value: Dim) -> Dim:
-    """Return a length without `T - T // 2`, which is `(T + 1) // 2`."""
-    for monomial, count in value.terms.items():
-        atom = monomial[0] if len(monomial) == 1 else None
-        if count == -1 and isinstance(atom, Quotient) and atom.divisor == 2:
-            rest = value + Dim({(atom,): 1}) - atom.dividend
-            value = rest + quotient(atom.dividend + 1, 2)
-    return value
-
-
-def _ones(count: int, dtype: str) -> Tensor:
-    budget.spend(count, np.dtype(dtype).itemsize)
-    return ops.ones((count,), dtype)
-
-
-def ones(value: DimLike, dtype: str) -> Tensor:
-    """Return ones of a length, or raise ValueError if no node gives as many.
-
-    The parts of a sum are joined; a number is cut off: `2*B - 1` is `ones(2*B)[1:]`.
-    """
-    if isinstance(value, int):
-        return _ones(value, dtype)
-    value = _without_halves(value)
-    parts, cut = [], 0
-    is_sum = len(value.terms) > 1
-    for monomial, count in value.terms.items():
-        if (is_sum or len(monomial) > 1) and any(atom.low < 0 for atom in monomial):
-            raise ValueError(f"a length of {value}, a part of which may be negative")
-        if count < 0 and monomial:
-            raise ValueError(f"a length of {value}, which subtracts a size")
-        if count < 0:
-            cut = -count
-            continue
-        lines = [atom.ones(dtype) for atom in monomial]
-        if count != 1 or not lines:
-            lines.append(_ones(count, dtype))
-        product = functools.reduce(
-            lambda a, b: ops.reshape(ops.outer(a, b), (-1,)), lines
-        )
-        parts.append(product)
-    joined = parts[0] if len(parts) == 1 else ops.concatenate(parts, axis=0)
-    return joined[(slice(cut, None),)] if cut else joined

@@ -23,8 +23,9 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies._common.lazy_keras import ops as keras_ops
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values import costs, dims, numpy_ops, sums
-from keras_policies.legacy.values.dims import Dim, Ratio, UndecidedError
+from keras_policies.legacy.values import costs, dim_tensors, dims, numpy_ops, sums
+from keras_policies.legacy.values.dims import Dim, UndecidedError
+from keras_policies.legacy.values.ratios import Ratio
 
 # Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
 DEFAULTS = {"float64": "float32", "int64": "int32"}
@@ -124,10 +125,12 @@ def array(value: Any, dtype: str | None = None) -> Any:
 def tensor(value: Any, dtype: str | None = None) -> Any:
     """Return a value as what `keras.ops` takes: dimensions become tensors."""
     if isinstance(value, Dim | Ratio):
-        value = dims.scalar(value)
+        value = dim_tensors.scalar(value)
     elif has_dims(value):
         own_dtype = dtype_of(value)
-        items = [keras_ops.cast(dims.scalar(n), own_dtype) for n in value.ravel()]
+        items = [
+            keras_ops.cast(dim_tensors.scalar(n), own_dtype) for n in value.ravel()
+        ]
         value = keras_ops.reshape(keras_ops.stack(items), value.shape)
     elif isinstance(value, np.ndarray | np.generic):
         return value if dtype is None else np.asarray(value, dtype)

@@ -15,8 +15,8 @@ from keras_policies._common.lazy_keras import keras, keras_internals
 from keras_policies._common.types import Tensor
 from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.errors import UNEXPECTED
-from keras_policies.legacy.guards import limits
-from keras_policies.legacy.values import dims
+from keras_policies.legacy.guards import budget, limits
+from keras_policies.legacy.values import axis_lengths, dims
 from keras_policies.legacy.values.dims import AxisLength, DimLike
 
 Shape = tuple[DimLike, ...]
@@ -73,7 +73,7 @@ def _shape(tensor: Tensor) -> Shape:
     operation, inputs = _operation(tensor), _inputs(tensor)
     lengths: dict[int, DimLike] = {}
     if operation is None:
-        lengths = {0: dims.batch(tensor)}
+        lengths = {0: axis_lengths.batch(tensor)}
     elif _keeps_batch(operation) and tensor.shape[0] is None:
         is_only = tensor.shape.count(None) == 1
         lengths = {} if is_only else _traced(tensor, inputs)
@@ -81,7 +81,9 @@ def _shape(tensor: Tensor) -> Shape:
     else:
         lengths = _traced(tensor, inputs)
     return tuple(
-        dims.read_from(tensor, axis, lengths.get(axis)) if length is None else length
+        axis_lengths.read_from(tensor, axis, lengths.get(axis))
+        if length is None
+        else length
         for axis, length in enumerate(tensor.shape)
     )
 
@@ -131,7 +133,7 @@ def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
             elif settings[0][1] is classes:
                 for key, keys in classes.items():
                     if all(sizes[key] == output[axis] for sizes, output in probes):
-                        found[axis] = dims.meeting(keys, tensor, axis)
+                        found[axis] = axis_lengths.meeting(keys, tensor, axis)
         return found
     return {}
 
@@ -158,7 +160,7 @@ def _meeting(
 
 
 def _is_axis(length: DimLike | None) -> bool:
-    return isinstance(length, dims.Dim) and dims.is_axis(length)
+    return isinstance(length, dims.Dim) and axis_lengths.is_axis(length)
 
 
 def _probe(
@@ -188,11 +190,11 @@ def _probe(
 
 
 def _keys(length: DimLike) -> set[Any]:
-    return {axis.key for axis in dims.axes_in(length)}
+    return {axis.key for axis in axis_lengths.axes_in(length)}
 
 
 def _sorted_axes(length: dims.Dim) -> list[AxisLength]:
-    return sorted({*dims.axes_in(length)}, key=str)
+    return sorted({*axis_lengths.axes_in(length)}, key=str)
 
 
 def _multiple(
@@ -205,6 +207,7 @@ def _multiple(
     if len(lengths) < len(sizes):
         return None
     for chosen in _choices(len(symbolic)):
+        budget.work(budget.ITEM)
         products = [math.prod(row[i] for i in chosen) for row in values]
         times = lengths[0] // products[0] if products[0] else 0
         fits = (times * p == n for n, p in zip(lengths, products, strict=True))

@@ -45,7 +45,7 @@ from keras_policies.legacy.plan.reconstruction.matched_calls import (
 )
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop
 from keras_policies.legacy.programs import idioms
-from keras_policies.legacy.values import dims
+from keras_policies.legacy.values import axis_lengths
 from keras_policies.legacy.values.evaluator import has_dims
 
 
@@ -189,7 +189,11 @@ class _FunctionCall:
         tracing = self.tracing
         if step.op == "Shape":
             sizes = unrolling.shape_of(step.inputs[0], tracing.steps, tracing.specs)
-            return None if sizes is None else [dims.sizes(sizes, str(step.inputs[0]))]
+            return (
+                None
+                if sizes is None
+                else [axis_lengths.sizes(sizes, str(step.inputs[0]))]
+            )
         values = [
             value.value if isinstance(value, ir.Constant) else tracing.data.get(value)
             for value in step.inputs
