@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import shutil
+import warnings
 import zipfile
 
 import h5py
@@ -605,26 +606,68 @@ def test_an_activation_that_changed_is_that_of_tf_keras(tmp_path):
     assert any("opens only after" in note for note in converted.left_out) == needs_us
 
 
-def test_a_loss_weight_of_the_wrong_kind_is_ours(tmp_path):
+@pytest.mark.parametrize("new", [None, 7, "x", [], [[]], {"class_name": 3}], ids=str)
+def test_no_training_config_stops_a_model_from_opening(tmp_path, new):
+    source = legacy_files.CORPUS / "2.1.4" / "nested_model" / "model.h5"
+    path = shutil.copy(source, tmp_path / "model.h5")
+    with h5py.File(path) as file:
+        config = json.loads(file.attrs["training_config"])
+    wanted = load_model(source).get_weights()
+    for place in [(), *list(_places(config))[1::5]]:
+        with h5py.File(path, "r+") as file:
+            file.attrs["training_config"] = json.dumps(_with(config, place, new))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            weights = load_model(path).get_weights()
+        for found, weight in zip(weights, wanted, strict=True):
+            np.testing.assert_array_equal(found, weight)
+
+
+WRAPPER = {"loss_scale": "nonsense", "optimizer": {}}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"loss_weights": "x"}, "the model is not compiled"),
+        (
+            {
+                "optimizer_config": {
+                    "class_name": "LossScaleOptimizer",
+                    "config": WRAPPER,
+                }
+            },
+            "cannot be read .ValueError: .*nonsense.*the model is not compiled",
+        ),
+        ("{", "training_config, which cannot be read"),
+    ],
+    ids=["loss-weights", "loss-scale", "no-json"],
+)
+def test_a_training_config_that_cannot_be_read_is_left_out(tmp_path, change, told):
+    path = shutil.copy(SOURCE / "model.h5", tmp_path / "model.h5")
+    with h5py.File(path, "r+") as file:
+        written = file.attrs["training_config"]
+        if isinstance(change, dict):
+            change = json.dumps({**json.loads(written), **change})
+        file.attrs["training_config"] = change
+    with pytest.warns(UserWarning, match=told):
+        model = load_model(path)
+    assert not model.compiled
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if change == "{" else "error", UserWarning)
+        assert not load_model(path, compile=False).compiled
+
+
+def test_metrics_that_cannot_be_read_are_left_out_alone(tmp_path):
     path = shutil.copy(SOURCE / "model.h5", tmp_path / "model.h5")
     with h5py.File(path, "r+") as file:
         config = json.loads(file.attrs["training_config"])
-        config["loss_weights"] = "x"
+        config["metrics"] = [[3]]
         file.attrs["training_config"] = json.dumps(config)
-    with pytest.raises(LegacyModelError, match="its training_config"):
-        load_model(path)
-    assert not load_model(path, compile=False).compiled
-
-
-def test_compile_false_opens_what_it_is_recommended_for(tmp_path):
-    path = shutil.copy(SOURCE / "model.h5", tmp_path / "model.h5")
-    wrapper = {"loss_scale": "nonsense", "optimizer": {}}
-    optimizer = {"class_name": "LossScaleOptimizer", "config": wrapper}
-    with h5py.File(path, "r+") as file:
-        file.attrs["training_config"] = json.dumps({"optimizer_config": optimizer})
-    with pytest.raises(LegacyModelError, match="Open it with compile=False"):
-        load_model(path)
-    assert not load_model(path, compile=False).compiled
+    with pytest.warns(UserWarning, match="metrics, which cannot be read .TypeError"):
+        model = load_model(path)
+    assert model.compiled
+    assert int(model.optimizer.iterations) > 0
 
 
 def test_a_name_that_is_no_text_is_refused(tmp_path):

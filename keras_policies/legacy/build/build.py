@@ -95,8 +95,7 @@ def build(
         if not plan.reconstruction.copied:  # or it is told already
             not_converted += _untied(pairs)
         if compile:
-            with corrupt(legacy.path, "its training_config"):
-                not_converted += compiling.compile_model(model, plan, pairs)
+            not_converted += compiling.compile_model(model, plan, pairs)
     lacks_weights = bool(added and legacy.traced)
     return Built(model, plan, not_converted, different, lacks_weights)
 

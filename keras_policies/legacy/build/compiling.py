@@ -39,7 +39,24 @@ OVERRIDING = {
 
 
 def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
-    """Compile the model as it was; return what could not be restored, with reasons."""
+    """Compile the model as it was; return what could not be restored, with reasons.
+
+    No problem of its training configuration is an error.
+    """
+    try:
+        return _compile(model, plan, pairs)
+    except LimitError:
+        raise
+    except Exception as error:  # Keras and its optimizers raise any
+        left = (
+            "its optimizer starts anew"
+            if model.compiled
+            else "the model is not compiled"
+        )
+        return [f"{training.unreadable('training_config', error)}: {left}"]
+
+
+def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     fitting, objectives = plan.training, _Objectives()
     if fitting is None:
         return []
@@ -72,15 +89,19 @@ def compile_model(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
     if len(set(named)) < len(named):  # names would not tell the outputs apart
         by_output = (*(_by_position(nest, outputs) for nest in by_output),)
     losses, weights, metrics, weighted_metrics = by_output
+    compiled = partial(
+        model.compile,
+        optimizer=optimizer,
+        loss=losses,
+        loss_weights=weights,
+        auto_scale_loss=fitting.loss_scale is not None,
+    )
     with with_our_optimizer:
-        model.compile(
-            optimizer=optimizer,
-            loss=losses,
-            loss_weights=weights,
-            metrics=metrics,
-            weighted_metrics=weighted_metrics,
-            auto_scale_loss=fitting.loss_scale is not None,
-        )
+        try:
+            compiled(metrics=metrics, weighted_metrics=weighted_metrics)
+        except (TypeError, ValueError) as error:
+            compiled()  # raises again where the metrics are not the reason
+            not_converted.append(training.unreadable("metrics", error))
     if plan.loss_scale is None and isinstance(model.optimizer, LossScaleOptimizer):
         # Stock Keras wraps the optimizer of a saved model again only if the global
         # policy is mixed_float16, and would lose the state of a wrapped one.

@@ -1,6 +1,6 @@
 """Converts configs of legacy layers and models: dicts in, new dicts of Keras 3 out."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
 from keras_policies._common.types import Config, PolicyLike
@@ -17,6 +17,7 @@ from keras_policies.legacy.plan import (
     op_layers,
     policies,
     preprocessing,
+    replicas,
     report,
 )
 from keras_policies.legacy.plan.classes import KerasClass
@@ -184,12 +185,18 @@ def _model(
         config = {**config, "layers": [*map(_frozen, config["layers"])]}
     is_functional = "input_layers" in config
     loss_only = graph.only_for_losses(config) if is_functional else ()
+    cuts: Collection[str] = ()
+    if is_functional:
+        config, cuts = replicas.on_whole_batch(config)
+        yield Report(rebuilt={f"{below}{name}": "parts of the batch" for name in cuts})
     called_with = graph.arguments(config)
     for layer, child, called in zip(
         config["layers"], numbers, called_with, strict=True
     ):
-        child_name = configs.name_of(layer) if loss_only else None
-        if child_name in loss_only and layer["class_name"] not in graph.ADDED:
+        child_name = configs.name_of(layer) if loss_only or cuts else None
+        if child_name in cuts:
+            layers.append({})
+        elif child_name in loss_only and layer["class_name"] not in graph.ADDED:
             yield Report(loss_only=(f"{below}{child_name}",))
             layers.append({})
         else:

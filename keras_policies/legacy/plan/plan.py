@@ -12,6 +12,7 @@ from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import is_graph, layer_name, policy_name
 from keras_policies.legacy.base.errors import (
+    UNEXPECTED,
     LegacyModelError,
     LimitError,
     attempt,
@@ -32,7 +33,7 @@ from keras_policies.legacy.plan import (
 )
 from keras_policies.legacy.plan.report import Options, Report
 from keras_policies.legacy.plan.summary import ReconstructionSummary
-from keras_policies.legacy.plan.training import Training, training_of
+from keras_policies.legacy.plan.training import Training, training_of, unreadable
 from keras_policies.loss_scaling.loss_scale import LossScale
 
 
@@ -104,12 +105,12 @@ def make(
 ) -> Plan:
     """Return the `Plan`, or raise LegacyModelError if something cannot be converted.
 
-    Its report lists what is missing. `dtype_policy` replaces the model's own. Without
-    `compile`, an unreadable training configuration counts as none.
+    Its report lists what is missing. `dtype_policy` replaces the model's own. An
+    unreadable training configuration counts as none; with `compile`, it is reported.
     """
     with corrupt(legacy.path):
         legacy = _unwrapped(legacy)
-        training = _training(legacy, compile)
+        training, problems = _training(legacy)
         model_dtype = legacy.policy
         if model_dtype is None:
             model_dtype = _suggested(policies.written_in(legacy), training)
@@ -122,6 +123,9 @@ def make(
         )
         config, report = _converted(legacy, options)
         loss_scale, report = _loss_scale(training, legacy, report, options)
+        if compile and problems:
+            problems = (*report.not_converted, *problems)
+            report = dataclasses.replace(report, not_converted=problems)
         inside = policies.by_model(report.dtypes, report.models).items()
         nested = {
             layer_name(path): _suggested(inner, training) for path, inner in inside
@@ -256,24 +260,21 @@ def _without(legacy: LegacyModel, paths: Sequence[str]) -> LegacyModel:
     return dataclasses.replace(legacy, weights=weights, optimizer=state)
 
 
-def _training(legacy: LegacyModel, compile: bool) -> Training | None:
-    """Return the `Training` of a model that was compiled, or None.
+def _training(legacy: LegacyModel) -> tuple[Training | None, tuple[str, ...]]:
+    """Return the `Training` of a model that was compiled or None, and what it lacks.
 
     It is read even if nothing is to be compiled, because it helps to find the policy.
     """
     if not legacy.training_config:
-        return None
+        return None, ()
     try:
-        return training_of(legacy.training_config, legacy.is_optimizer_wrapped)
+        training = training_of(legacy.training_config, legacy.is_optimizer_wrapped)
     except LimitError:
         raise
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
-        if not compile:
-            return None
-        reason = f"its training_config cannot be read: {str(error).rstrip('.')}."
-        raise LegacyModelError(
-            reason, "Open it with compile=False (in Python)."
-        ) from error
+    except UNEXPECTED as error:
+        problem = f"{unreadable('training_config', error)}: the model is not compiled"
+        return None, (problem,)
+    return training, training.not_converted
 
 
 def _suggested(dtypes: Iterable[Any], training: Training | None) -> Any:

@@ -18,6 +18,8 @@ from keras_policies.legacy.base.configs import (
     snake_case,
     without_package,
 )
+from keras_policies.legacy.base.errors import UNEXPECTED
+from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.loss_scaling import loss_scale as loss_scales
 from keras_policies.loss_scaling.loss_scale import (
@@ -128,7 +130,12 @@ def keras_objective(module: str, written: Any) -> str | Config:
 
 
 def without_outer_list(written: Any) -> Any:
-    """Return metrics without the list that 2.x puts around those of one output."""
+    """Return metrics without the list that 2.x puts around those of one output.
+
+    One metric, which was not in a list, is in one.
+    """
+    if isinstance(written, str) or is_config(written):
+        return [written]
     if isinstance(written, list | tuple) and len(written) == 1:
         (only,) = written
         return only if isinstance(only, list | tuple) else written
@@ -192,6 +199,7 @@ class Training:
     loss_weights: Any
     metrics: Nest
     weighted_metrics: Nest
+    not_converted: tuple[str, ...] = ()  # what cannot be read, with the reason
 
     def explicit_loss_scale(self, dtypes: Iterable[Any]) -> LossScale | None:
         """Return the loss scale, or None if one of the policies, as written, has it."""
@@ -211,14 +219,17 @@ def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training
     inner, loss_scale, is_experimental = unwrapped(optimizer)
     if is_optimizer_wrapped:
         loss_scale = DynamicLossScale()
-    metrics, weighted = (
-        trees.mapped(
-            partial(keras_objective, "keras.metrics"),
-            without_outer_list(nest),
-            is_leaf=is_config,
-        )
-        for nest in (written.get("metrics"), written.get("weighted_metrics"))
-    )
+    metrics: dict[str, Nest] = {}
+    problems = []
+    for key in ("metrics", "weighted_metrics"):
+        try:
+            metrics[key] = trees.mapped(
+                partial(keras_objective, "keras.metrics"),
+                without_outer_list(written.get(key)),
+                is_leaf=is_config,
+            )
+        except UNEXPECTED as error:
+            problems.append(unreadable(key, error))
     return Training(
         optimizer=keras_optimizer(inner),
         loss_scale=loss_scale,
@@ -229,9 +240,16 @@ def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training
             is_leaf=is_config,
         ),
         loss_weights=written.get("loss_weights"),
-        metrics=metrics,
-        weighted_metrics=weighted,
+        metrics=metrics.get("metrics"),
+        weighted_metrics=metrics.get("weighted_metrics"),
+        not_converted=tuple(problems),
     )
+
+
+def unreadable(part: str, error: Exception) -> str:
+    """Return the note on a part of a training configuration that is left out."""
+    reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    return f"{part}, which cannot be read ({reason[: limits.TOLD_REASON]})"
 
 
 def is_config(nest: Nest) -> bool:

@@ -11,14 +11,16 @@ import itertools
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import h5py
 import ml_dtypes
 import numpy as np
 
 from keras_policies._common import memory as aligned
+from keras_policies._common.types import Config
 from keras_policies.legacy.base import errors, hints
-from keras_policies.legacy.base.errors import FilePath, LegacyModelError
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError, LimitError
 from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.base.weights import Array, LayerWeights, LegacyWeight
 from keras_policies.legacy.guards import guarded_hdf5, limits, packed, paths, texts
@@ -91,11 +93,11 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         if keras_1.is_written_by(attribute(file, "keras_version")):
             config, by_layer = keras_1.as_keras_2(config, by_layer)
         learned, weights = vocabularies.take(config, by_layer, {})
-        compiled = attribute(file, TRAINING)
-        training = None if compiled is None else texts.decode(compiled, TRAINING)
+        training, problems = _training(attribute(file, TRAINING))
         optimizer = _optimizer(stored, weights)
         if slots.NUMBERED.fullmatch(version) and training is not None:
-            settings = training.get("optimizer_config") or {}
+            settings = training.get("optimizer_config")
+            settings = settings if isinstance(settings, dict) else {}
             trained = [*slots.trained(config, weights)]
             optimizer = slots.with_numbered(optimizer, stored, settings, trained)
         yield LegacyModel(
@@ -108,7 +110,18 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             training_config=training,
             optimizer=optimizer,
             vocabularies=learned,
+            not_converted=problems,
         )
+
+
+def _training(text: Any) -> tuple[Config | None, tuple[str, ...]]:
+    """Return a training configuration, if any, or why it cannot be read."""
+    try:
+        return (None if text is None else texts.decode(text, TRAINING)), ()
+    except LimitError:
+        raise
+    except LegacyModelError as error:
+        return None, (f"{TRAINING}, which cannot be read ({error.reason})",)
 
 
 def _read_dataset(stored: h5py.Dataset) -> Array:

@@ -175,7 +175,7 @@ def _training_config(compiled: object) -> Config | None:
         classes = {each.lower(): each for each in SLOT_GROUPS}
         class_name = classes.get(optimizer.lower(), optimizer)
         optimizer = {"class_name": class_name, "config": {}}
-    if isinstance(optimizer, list):
+    if not isinstance(optimizer, dict):
         return None  # see `_left_out`
     others = {name: compiled.get(name) for name in COMPILED}
     return {"optimizer_config": optimizer, **others}
@@ -183,8 +183,11 @@ def _training_config(compiled: object) -> Config | None:
 
 def _left_out(compiled: object) -> tuple[str, ...]:
     """Return the parts of a training configuration that Keras 3 does not have."""
-    if isinstance(compiled, dict) and isinstance(compiled.get("optimizer"), list):
+    optimizer = compiled.get("optimizer") if isinstance(compiled, dict) else None
+    if isinstance(optimizer, list):
         return ("an optimizer for each of its parts, as Keras 3 trains by one",)
+    if optimizer and not isinstance(optimizer, dict | str):
+        return (f"an optimizer that cannot be read: {str(optimizer)[:80]}",)
     return ()
 
 

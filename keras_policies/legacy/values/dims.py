@@ -79,21 +79,23 @@ class _Compound:
 class Quotient(_Compound):
     """`dividend // divisor`, which is not a polynomial."""
 
-    dividend: DimLike
-    divisor: DimLike
+    operands: tuple[DimLike, DimLike]
 
     @functools.cached_property
     def low(self) -> float:
         """int or -inf, a lower bound."""
-        low, divisor = bounds(self.dividend)[0], bounds(self.divisor)
-        if divisor[0] < 1 or low == -math.inf:
-            return -math.inf
-        return 0 if low >= 0 else low
+        low, divisor = (bounds(operand)[0] for operand in self.operands)
+        return -math.inf if divisor < 1 else min(low, 0)
 
     @property
-    def operands(self) -> tuple[DimLike, DimLike]:
-        """Return the dividend and the divisor."""
-        return self.dividend, self.divisor
+    def dividend(self) -> DimLike:
+        """Return what is divided."""
+        return self.operands[0]
+
+    @property
+    def divisor(self) -> DimLike:
+        """Return what it is divided by."""
+        return self.operands[1]
 
     @functools.cached_property
     def text(self) -> str:
@@ -101,8 +103,8 @@ class Quotient(_Compound):
         return f"(({self.dividend}) // ({self.divisor}))"
 
     def evaluate(self, lengths: Mapping[Any, int]) -> int:
-        divisor = evaluate(self.divisor, lengths)
-        return evaluate(self.dividend, lengths) // divisor
+        dividend, divisor = (evaluate(one, lengths) for one in self.operands)
+        return dividend // divisor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,7 +226,9 @@ class Dim:
         if not self._text:
             terms = sorted(self.terms.items(), key=_order, reverse=True)
             self._text = " + ".join(
-                "*".join([*([str(n)] if n != 1 or not m else []), *map(_text, m)])
+                "*".join(
+                    [*([str(n)] if n != 1 or not m else []), *(atom.text for atom in m)]
+                )
                 for m, n in terms
             )
         return self._text
@@ -241,10 +245,6 @@ def is_integer(value: object) -> bool:
 def terms_of(value: Any) -> Mapping[Monomial, int]:
     """Return the terms of a dimension or of a number."""
     return value.terms if isinstance(value, Dim) else {(): operator.index(value)}
-
-
-def _text(atom: Atom) -> str:
-    return atom.text
 
 
 def _rank(atom: Atom) -> tuple[str, int]:
@@ -351,7 +351,7 @@ def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
         return whole
     if isinstance(divisor, int) and _is_negated(rest):  # -(-T // 8) is (T + 7) // 8
         return whole - quotient(divisor - 1 - rest, divisor)
-    return whole + _of_atom(Quotient(rest, divisor))
+    return whole + _of_atom(Quotient((rest, divisor)))
 
 
 def _is_negated(value: Any) -> bool:

@@ -1,0 +1,129 @@
+"""Writes models as people's files have them: `tests/data/legacy/strangers.tar.xz`.
+
+Run by hand: `python write_strangers.py OUT`, under TensorFlow 2.0.0, 2.4.4 and 2.9.3;
+each writes the cases of its release. Pack them with `tar -cJf strangers.tar.xz -C OUT .`
+`data.npz` has batches and outputs: `x0_0` is the first input of the first batch.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import sys
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+import h5py
+import numpy as np
+import tensorflow as tf
+
+keras, layers = tf.keras, tf.keras.layers
+RELEASE = tf.__version__
+CASES = {}  # name -> (release, function)
+
+
+def case(release, batches=((4,),), forms=("model.h5", "saved_model")):
+    """Register a function that returns a model; `batches` are sizes of batches."""
+
+    def register(function):
+        CASES[function.__name__] = release, function, batches, forms
+        return function
+
+    return register
+
+
+# keras.utils.multi_gpu_model: the last slice has the rows that the others leave.
+
+
+def parallel(model, parts):
+    """Call TensorFlow's own, which finds devices that are not there."""
+    from tensorflow.python.keras.utils import multi_gpu_utils
+
+    gpus = [f"/device:GPU:{number}" for number in range(parts)]
+    multi_gpu_utils._get_available_devices = lambda: ["/device:CPU:0", *gpus]
+    tf.config.set_soft_device_placement(True)
+    return multi_gpu_utils.multi_gpu_model(model, gpus=parts)
+
+
+def one_output():
+    x = keras.Input((4,))
+    y = layers.BatchNormalization()(layers.Dense(3, activation="relu")(x))
+    return keras.Model(x, layers.Dense(2)(y))
+
+
+def two_outputs():
+    x = [keras.Input((4,), name="a"), keras.Input((4,), name="b")]
+    y = layers.concatenate(x)
+    return keras.Model(x, [layers.Dense(2, name="p")(y), layers.Dense(1, name="q")(y)])
+
+
+PARTS = 1, 5, 7, 12
+
+
+@case("2.0.0", PARTS)
+def two_parts():
+    return parallel(one_output(), 2)
+
+
+@case("2.0.0", PARTS)
+def three_parts():
+    return parallel(one_output(), 3)
+
+
+@case("2.0.0", PARTS)
+def four_parts():
+    return parallel(one_output(), 4)
+
+
+@case("2.0.0", PARTS)
+def three_parts_of_two_inputs():
+    return parallel(two_outputs(), 3)
+
+
+@case("2.0.0", PARTS)
+def four_parts_of_a_sequential():
+    inner = [layers.Conv1D(2, 2, input_shape=(5, 4)), layers.LSTM(3), layers.Dense(2)]
+    return parallel(keras.Sequential(inner), 4)
+
+
+@case("2.0.0", PARTS, ("model.h5",))
+def three_parts_of_a_mean_over_the_batch():
+    """Its outputs depend on the other rows of a part."""
+    x = keras.Input((4,))
+    y = layers.Lambda(lambda x: x - tf.reduce_mean(x, axis=0))(layers.Dense(3)(x))
+    return parallel(keras.Model(x, y), 3)
+
+
+def main(folder):
+    for name, (release, function, batches, forms) in CASES.items():
+        if release != RELEASE:
+            continue
+        keras.backend.clear_session()
+        tf.random.set_seed(len(name))
+        random = np.random.RandomState(len(name))
+        model = function()
+        model.set_weights(
+            [random.uniform(0.1, 1, w.shape).astype(w.dtype) for w in model.get_weights()]
+        )
+        stored = {}
+        for number, size in enumerate(batches):
+            x = [
+                random.normal(size=(size, *tensor.shape.as_list()[1:])).astype("float32")
+                for tensor in model.inputs
+            ]
+            y = model.predict_on_batch(x)
+            y = y if isinstance(y, list) else [y]
+            stored.update({f"x{number}_{i}": value for i, value in enumerate(x)})
+            stored.update(
+                {f"y{number}_{i}": np.asarray(value) for i, value in enumerate(y)}
+            )
+        place = pathlib.Path(folder, release, name)
+        place.mkdir(parents=True, exist_ok=True)
+        np.savez(place / "data.npz", **stored)
+        for form in forms:
+            model.save(str(place / form), save_format="h5" if "." in form else "tf")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

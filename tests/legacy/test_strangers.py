@@ -1,0 +1,81 @@
+"""Models as people's files have them, written by write_strangers.py."""
+
+import pathlib
+import warnings
+
+import keras
+import legacy_files
+import numpy as np
+import pytest
+
+import keras_policies
+from keras_policies import LegacyModelError
+
+ARCHIVE = legacy_files.FOLDER / "strangers.tar.xz"
+FORMS = "model.h5", "saved_model"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return legacy_files.unpacked(tmp_path_factory.mktemp("strangers"), [ARCHIVE])
+
+
+@pytest.fixture
+def of(folder):
+    """A function that returns the folder of a case."""
+    return lambda name: next(folder.glob(f"*/{name}"))
+
+
+def opened(path, **options):
+    """Open a model; any warning is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        return keras_policies.load_model(path, compile=False, **options)
+
+
+def batches(case: pathlib.Path):
+    """Return `[(inputs, outputs)]`, as tf.keras recorded them."""
+    stored = np.load(case / "data.npz")
+    numbers = range(len({key.split("_")[0] for key in stored if key[0] == "x"}))
+    return [
+        [
+            [stored[key] for key in sorted(stored) if key.startswith(f"{kind}{n}_")]
+            for kind in "xy"
+        ]
+        for n in numbers
+    ]
+
+
+def assert_predicts(model, case):
+    """Check that a model predicts what tf.keras did."""
+    for inputs, outputs in batches(case):
+        found = model.predict_on_batch(inputs if len(inputs) > 1 else inputs[0])
+        for one, other in zip(keras.tree.flatten(found), outputs, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+# The batches have 1, 5, 7 and 12 rows.
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("two_parts", "three_parts", "four_parts", "three_parts_of_two_inputs"),
+        "four_parts_of_a_sequential",
+    ],
+)
+def test_a_model_on_several_devices_becomes_the_model_on_one(of, name, form):
+    case = of(name)
+    model = opened(case / form)
+    assert_predicts(model, case)
+    kinds = {type(layer) for layer in model.layers}
+    assert kinds <= {
+        *(keras.layers.InputLayer, keras.layers.Activation),
+        *(keras.Sequential, keras.models.Model, type(model)),
+    }
+
+
+@pytest.mark.once("no backend matters")
+def test_parts_of_a_batch_are_not_joined_where_a_layer_looks_at_other_rows(of):
+    path = of("three_parts_of_a_mean_over_the_batch") / "model.h5"
+    with pytest.raises(LegacyModelError, match="which subtracts a size"):
+        opened(path)
