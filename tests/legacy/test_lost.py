@@ -44,9 +44,6 @@ REFUSED = {
     "graph_sorted": "Segment",
     # A sequence and its padded self are not known to be one item apart.
     "skewed_any": "needs a divisor that is known",
-    # The last part is not as long as any node of the batch can be.
-    "four_parts": "which subtracts a size",
-    "four_parts_any": "which subtracts a size",
 }
 TOLERANCE = {"float32": 1e-5, "mixed_float16": 1e-2, "mixed_bfloat16": 2e-2}
 # The assignment that moved the statistics came before their use.

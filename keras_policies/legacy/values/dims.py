@@ -143,7 +143,7 @@ class Dim:
     decides; an axis counts as not empty.
 
     Example:
-        >>> size = batch(keras.Input((3,)))
+        >>> size = Dim({(AxisLength("batch", tensor=None, axis=0),): 1})
         >>> size * 20 // 20 == size, size + 1 > size
         (True, True)
     """

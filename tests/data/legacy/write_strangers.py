@@ -1,7 +1,7 @@
 """Writes models as people's files have them: `tests/data/legacy/strangers.tar.xz`.
 
-Run by hand: `python write_strangers.py OUT`, under TensorFlow 2.0.0, 2.4.4 and 2.9.3;
-each writes the cases of its release. Pack them with `tar -cJf strangers.tar.xz -C OUT .`
+Run by hand: `python write_strangers.py OUT [CASE]`, under TensorFlow 2.0.0, 2.4.4 and
+2.9.3; each writes the cases of its release. Pack them with `tar -cJf strangers.tar.xz -C OUT .`
 `data.npz` has batches and outputs: `x0_0` is the first input of the first batch.
 """
 
@@ -95,9 +95,9 @@ def three_parts_of_a_mean_over_the_batch():
     return parallel(keras.Model(x, y), 3)
 
 
-def main(folder):
+def main(folder, *names):
     for name, (release, function, batches, forms) in CASES.items():
-        if release != RELEASE:
+        if release != RELEASE or name not in (names or CASES):
             continue
         keras.backend.clear_session()
         tf.random.set_seed(len(name))
@@ -126,4 +126,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
