@@ -61,6 +61,7 @@ def installed(folder):
     """Return a new folder with the package, compiled as pip does."""
     copy = folder / "installed"
     shutil.copytree(ROOT / "keras_policies", copy / "keras_policies")
+    shutil.copy(ROOT / "keras_policies_cli.py", copy)
     compileall.compile_dir(copy, quiet=1)
     return copy
 
@@ -70,7 +71,7 @@ def seconds(arguments, package):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "keras_policies", *arguments],
+        [sys.executable, "-W", "ignore", "-m", "keras_policies_cli", *arguments],
         check=True,
         capture_output=True,
         cwd=package,

@@ -1,30 +1,25 @@
 """Dtype policies with loss scales for Keras 3, and a reader of legacy models.
 
-Importing the package makes stock Keras obey its policies: see `Policy`. Only where
-Python was started for the command line does that wait until a command builds a model,
-because importing Keras takes seconds.
+Importing the package makes stock Keras obey its policies: see `Policy` and `patches`.
 """
 
 import importlib as _importlib
 import typing as _typing
 
-from keras_policies.cli import startup as _starting
+from keras_policies._installed import (
+    DynamicLossScale,
+    FixedLossScale,
+    LossScale,
+    LossScaleLogger,
+    LossScaleOptimizer,
+    Policy,
+    experimental,
+    global_policy,
+    policy_scope,
+    set_global_policy,
+    set_policy,
+)
 from keras_policies.version import __version__
-
-if _typing.TYPE_CHECKING or not _starting.is_command():
-    from keras_policies._installed import (
-        DynamicLossScale,
-        FixedLossScale,
-        LossScale,
-        LossScaleLogger,
-        LossScaleOptimizer,
-        Policy,
-        global_policy,
-        policy_scope,
-        set_global_policy,
-        set_policy,
-    )
-    from keras_policies import experimental  # isort: skip (needs what is above)
 
 if _typing.TYPE_CHECKING:
     from keras_policies.diagnostics.plots import plot_gradients, plot_loss_scale
@@ -97,8 +92,7 @@ def __getattr__(name: str) -> _typing.Any:
             f"module {__name__!r} has no attribute {name!r}. What tf.keras called "
             f"{name} is {_FORMER[name]} here. Every old name is in PORTING.md."
         )
-    if name not in __all__:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = _LATER.get(name, "_installed")
-    module = _importlib.import_module(f"keras_policies.{place}")
+    module = _importlib.import_module(f"keras_policies.{_LATER[name]}")
     return getattr(module, name)

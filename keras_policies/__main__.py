@@ -1,4 +1,4 @@
-"""`python -m keras_policies`, the same as the command `keras-policies`."""
+"""`python -m keras_policies`: the command `keras-policies`, once Keras is imported."""
 
 import sys
 

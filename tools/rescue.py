@@ -31,7 +31,7 @@ def main():
         recorded = str(CASE / "expected.npz")
         command = ["convert", str(CASE / "saved_model"), new, "--verify", recorded]
         for arguments in (
-            ["-m", "keras_policies", *command],
+            ["-m", "keras_policies_cli", *command],
             ["-c", OPEN_WITHOUT_US, new, recorded],
         ):
             subprocess.run([sys.executable, *arguments], env=env, check=True)

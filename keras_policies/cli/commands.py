@@ -272,7 +272,7 @@ def _prepare(arguments: argparse.Namespace, processes: int) -> None:
 def _import_keras() -> None:
     """Import Keras and make it obey this package, or say what is not installed."""
     try:
-        importlib.import_module("keras_policies._installed")
+        startup.import_package()
     except ModuleNotFoundError as error:
         raise ValueError(str(error)) from error
 

@@ -1,15 +1,13 @@
-"""How this process was started: for the command line, Keras is imported late."""
+"""When the command line imports Keras, and on which backend."""
 
 import importlib.util
 import os
-import pathlib
 import sys
 from collections.abc import Sequence
 
 from keras_policies._common import keras_names
 
 VARIABLE = "KERAS_BACKEND"
-COMMAND, MODULE = "keras-policies", "keras_policies"
 LIGHTEST_FIRST = "jax", "torch", "tensorflow"  # by the time that Keras takes with it
 
 
@@ -32,13 +30,8 @@ def is_installed(name: str) -> bool:
     return name not in LIGHTEST_FIRST or importlib.util.find_spec(name) is not None
 
 
-def is_command() -> bool:
-    """Return whether this is `keras-policies` or `python -m keras_policies`.
-
-    While Python looks for the module after `-m`, `sys.argv` begins with `"-m"`, and the
-    module's name stands before the arguments in `sys.orig_argv`.
-    """
-    arguments = getattr(sys, "argv", None) or [""]
-    if arguments[0] == "-m":
-        return sys.orig_argv[-len(arguments)].removeprefix("-m") == MODULE
-    return pathlib.PurePath(arguments[0]).name in (COMMAND, f"{COMMAND}.exe")
+def import_package() -> None:
+    """Run the `__init__` of this package, if the command has put that off."""
+    package = sys.modules["keras_policies"]
+    if "__version__" not in vars(package):
+        importlib.reload(package)

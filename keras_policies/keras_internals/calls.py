@@ -17,7 +17,7 @@ from keras.src.models import functional
 from keras_policies.keras_internals.layers import PolicyMap, own_policy
 from keras_policies.keras_internals.patches import install_at, replaces
 from keras_policies.keras_internals.private_api import GRAPHS, INFER, installs, needs
-from keras_policies.keras_internals.wrapping import Function, replaced
+from keras_policies.keras_internals.wrapping import Function, patched
 
 
 def before_layer_call(
@@ -115,18 +115,17 @@ def texts_as_inputs() -> contextlib.AbstractContextManager[None]:
 
     Lookup layers take them there, too; other layers do not.
     """
-    stock = functional.Functional._convert_inputs_to_tensors
 
-    def convert(self: keras.Model, flat_inputs: list[Any]) -> list[Any]:
+    def convert(stock: Function, self: keras.Model, flat_inputs: list[Any]) -> Any:
         texts = [first_dtype([x]) == "string" for x in flat_inputs]
         if not any(texts) or backend.backend() == "tensorflow":
-            return stock(self, flat_inputs)  # type: ignore[no-any-return]
+            return stock(self, flat_inputs)
         return [
             x if is_text else ops.convert_to_tensor(x, dtype=spec.dtype)
             for x, is_text, spec in zip(flat_inputs, texts, self._inputs, strict=True)
         ]
 
-    return replaced(functional.Functional, "_convert_inputs_to_tensors", convert)
+    return patched(functional.Functional, "_convert_inputs_to_tensors", convert)
 
 
 def layer_calls(
@@ -137,9 +136,9 @@ def layer_calls(
     The path has the names of the layers around it, without that of the outermost one,
     whose own path is "". An inner layer comes before the one around it.
     """
-    stock, around = keras.Layer.__call__, list[str]()
+    around = list[str]()
 
-    def __call__(self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
+    def __call__(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
         around.append(self.name)
         try:
             outputs = stock(self, *args, **kwargs)
@@ -148,4 +147,4 @@ def layer_calls(
             around.pop()
         return outputs
 
-    return replaced(keras.Layer, "__call__", __call__)
+    return patched(keras.Layer, "__call__", __call__)

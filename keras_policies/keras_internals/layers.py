@@ -6,8 +6,6 @@ src/backend/common/name_scope.py.
 
 import contextlib
 import copy
-from collections.abc import Iterator
-from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import keras
@@ -88,24 +86,16 @@ def own_variables(
 
 # An attribute of a layer. TensorFlow does not track names with this prefix.
 _GIVEN = "_self_keras_policies_given"
-_notes_given: ContextVar[bool] = ContextVar("notes_given", default=False)
 
 
-def _init(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> None:
-    stock(self, *args, **kwargs)
-    if _notes_given.get():
+def noting_given_dtypes() -> contextlib.AbstractContextManager[None]:
+    """Note whether the constructor of each layer made inside got a dtype."""
+
+    def _init(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
         note_given(self, is_given=kwargs.get("dtype") is not None)
 
-
-@contextlib.contextmanager
-def noting_given_dtypes() -> Iterator[None]:
-    """Note whether the constructor of each layer that this thread makes got a dtype."""
-    token = _notes_given.set(True)
-    try:
-        with patched(keras.Layer, "__init__", _init):
-            yield
-    finally:
-        _notes_given.reset(token)
+    return patched(keras.Layer, "__init__", _init)
 
 
 def note_given(layer: keras.Layer, *, is_given: bool = True) -> None:

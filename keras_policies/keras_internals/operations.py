@@ -7,36 +7,33 @@ import contextlib
 import functools
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_policies.keras_internals.private_api import GRAPHS, TURNS, installs, needs
-from keras_policies.keras_internals.wrapping import Function, instead_of
+from keras_policies.keras_internals.private_api import GRAPHS, MISSING, TURNS, needs
+from keras_policies.keras_internals.wrapping import Function, patched
 
 # The operations of a functional model's graph that `op_calls` names, as in `keras.ops`.
 OPS = "exp", "log", "log_softmax", "softmax"
 # Takes the shape of each symbolic tensor before it is made.
 Check = Callable[[Sequence[int | None]], None]
 
-# The argument of `checking_shapes` in this thread; None outside of it.
-_check: ContextVar[Check | None] = ContextVar("check", default=None)
+
+def checking_shapes(check: Check) -> contextlib.AbstractContextManager[None]:
+    """Call `check(shape)`, which may raise, before each symbolic tensor made inside."""
+
+    def _init(
+        stock: Function, self: keras.KerasTensor, shape: Any, *args: Any, **k: Any
+    ) -> None:
+        check(shape)
+        stock(self, shape, *args, **k)
+
+    return patched(keras.KerasTensor, "__init__", _init)
 
 
-@contextlib.contextmanager
-def checking_shapes(check: Check) -> Iterator[None]:
-    """Call `check(shape)`, which may raise, before each symbolic tensor is made."""
-    token = _check.set(check)
-    try:
-        yield
-    finally:
-        _check.reset(token)
-
-
-@installs(TURNS)
-def see_early_calls() -> None:
+def seeing_early_calls() -> contextlib.AbstractContextManager[None]:
     """Let Keras see at once which calls of a Functional's config it cannot make yet.
 
     It makes them in rounds. Of each call that has to wait, it makes tensors, and an
@@ -45,7 +42,6 @@ def see_early_calls() -> None:
     """
     from keras.src.models import functional
 
-    @instead_of(functional, "deserialize_node")
     def deserialize_node(
         stock: Function, node_data: Any, created_layers: Mapping[str, Any]
     ) -> Any:
@@ -56,22 +52,9 @@ def see_early_calls() -> None:
                 raise IndexError(f"{name} has not been called {number + 1} times")
         return stock(node_data, created_layers)
 
-
-see_early_calls()
-
-
-@instead_of(keras.KerasTensor, "__init__")
-def _init(
-    stock: Function,
-    self: keras.KerasTensor,
-    shape: Sequence[int | None],
-    *args: Any,
-    **kwargs: Any,
-) -> None:
-    check = _check.get()
-    if check is not None:
-        check(shape)
-    stock(self, shape, *args, **kwargs)
+    if TURNS in MISSING:  # it is slow then
+        return contextlib.nullcontext()
+    return patched(functional, "deserialize_node", deserialize_node)
 
 
 def is_functional(model: keras.Model) -> bool:

@@ -192,7 +192,8 @@ def importing_no_tensorflow() -> Iterator[None]:
     from keras.src.utils import module_utils
 
     lazy = module_utils.tensorflow
-    if "tensorflow" in sys.modules or "_available" not in vars(lazy):
+    is_known = vars(lazy).get("_available", False) is not None
+    if "tensorflow" in sys.modules or is_known:  # or another thread is inside
         yield
         return
     with replaced(lazy, "_available", value=False):

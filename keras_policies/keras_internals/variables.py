@@ -6,7 +6,6 @@ Keras: src/backend/common/variables.py.
 import contextlib
 import math
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
 from typing import Any
 
 import keras
@@ -15,7 +14,7 @@ import numpy as np
 from keras import backend, initializers
 
 from keras_policies.keras_internals.private_api import LOSS_SCALING, needs
-from keras_policies.keras_internals.wrapping import Function, instead_of, owner_of
+from keras_policies.keras_internals.wrapping import Function, owner_of, patched
 
 # Turns a numpy array into what the constructor of a variable takes without computing.
 Place = Callable[["np.ndarray[Any, Any]"], Any]
@@ -23,12 +22,6 @@ Place = Callable[["np.ndarray[Any, Any]"], Any]
 Zeros = Callable[[tuple[int, ...], "np.dtype[Any]"], Any]
 # Takes the size and the item size (bytes) of each array before it is made.
 Spend = Callable[[int, int], None]
-
-
-# The arguments of `blank_variables` in this thread; None outside of it.
-_blank: ContextVar[tuple[Place, Zeros, Spend] | None] = ContextVar(
-    "blank", default=None
-)
 
 
 @needs(LOSS_SCALING)
@@ -45,11 +38,37 @@ def blank_variables(place: Place, zeros: Zeros, spend: Spend) -> Iterator[None]:
     value from numpy. One with a random initializer is zero until it is assigned.
     `spend` raises if the arrays become too large.
     """
-    token = _blank.set((place, zeros, spend))
-    try:
+
+    def _init(
+        stock: Function,
+        self: keras.Variable,
+        initializer: Any,
+        shape: Any = None,
+        dtype: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        if isinstance(initializer, int | float) and dtype is not None:
+            initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
+        elif callable(initializer) or isinstance(initializer, str):
+            initializer = _from_numpy(initializer, place, zeros, spend)
+        stock(self, initializer, shape, dtype, *args, **kwargs)
+
+    def initial_state(stock: Function, self: keras.layers.RNN, batch_size: Any) -> Any:
+        # One state for each example. Keras fills them with zeros before it makes
+        # variables of them.
+        if isinstance(batch_size, int):
+            sizes = keras.tree.flatten(self.cell.state_size)
+            if hasattr(self.cell, "spatial_dims"):  # a convolution, with two pictures
+                sizes = [2 * self.cell.filters * math.prod(self.cell.spatial_dims)]
+            spend(batch_size * sum(sizes), 4)
+        return stock(self, batch_size)
+
+    with (
+        patched(owner_of(keras.Variable, "__init__"), "__init__", _init),
+        patched(keras.layers.RNN, "get_initial_state", initial_state),
+    ):
         yield
-    finally:
-        _blank.reset(token)
 
 
 def _from_numpy(initializer: Any, place: Place, zeros: Zeros, spend: Spend) -> Any:
@@ -73,39 +92,3 @@ def _from_numpy(initializer: Any, place: Place, zeros: Zeros, spend: Spend) -> A
 def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     name = str(backend.standardize_dtype(dtype))
     return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
-
-
-@instead_of(owner_of(keras.Variable, "__init__"), "__init__")
-def _init(
-    stock: Function,
-    self: keras.Variable,
-    initializer: Any,
-    shape: Any = None,
-    dtype: Any = None,
-    *args: Any,
-    **kwargs: Any,
-) -> None:
-    """Let `blank_variables` decide how a variable gets its first value."""
-    hooks = _blank.get()
-    if hooks is not None:
-        place, zeros, spend = hooks
-        if isinstance(initializer, int | float) and dtype is not None:
-            initializer = place(np.asarray(initializer, _numpy_dtype(dtype)))
-        elif callable(initializer) or isinstance(initializer, str):
-            initializer = _from_numpy(initializer, place, zeros, spend)
-    stock(self, initializer, shape, dtype, *args, **kwargs)
-
-
-@instead_of(keras.layers.RNN, "get_initial_state")
-def _initial_state(stock: Function, self: keras.layers.RNN, batch_size: Any) -> Any:
-    """Let `blank_variables` count the states of a stateful RNN, one for each example.
-
-    Keras fills them with zeros before it makes variables of them.
-    """
-    hooks = _blank.get()
-    if hooks is not None and isinstance(batch_size, int):
-        sizes = keras.tree.flatten(self.cell.state_size)
-        if hasattr(self.cell, "spatial_dims"):  # a convolution, with two pictures
-            sizes = [2 * self.cell.filters * math.prod(self.cell.spatial_dims)]
-        hooks[-1](batch_size * sum(sizes), 4)
-    return stock(self, batch_size)

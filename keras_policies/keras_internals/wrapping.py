@@ -6,13 +6,15 @@ import functools
 import inspect
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 Function = Callable[..., Any]  # of Keras, whose types nothing declares
 # Takes the stock function, returns the function that stands in its place.
 MakeWrapper = Callable[[Function], Function]
 Owner = type | types.ModuleType
+Place = tuple[Owner, str]  # with the name of the attribute
 
 
 class Inside(threading.local):
@@ -79,39 +81,54 @@ def owner_of(cls: type, attribute: str) -> type:
     return next(base for base in cls.__mro__ if attribute in vars(base))
 
 
-def instead_of(owner: Owner, attribute: str) -> Callable[[Function], None]:
-    """Return a decorator: the function replaces the stock one, which it takes first."""
-
-    def decorate(function: Function) -> None:
-        wrap(owner, attribute, lambda stock: lambda *a, **k: function(stock, *a, **k))
-
-    return decorate
-
-
-# (owner, attribute) of the patches that contexts have open -> how many.
-_open: collections.Counter[tuple[Owner, str]] = collections.Counter()
+# Place -> the function that stands there in this thread.
+_here: ContextVar[Mapping[Place, Function]] = ContextVar(
+    "_here", default=types.MappingProxyType({})
+)
+# Place -> what asks `_here`, and the contexts of all threads that are open there.
+_dispatchers: dict[Place, Function] = {}
+_open: collections.Counter[Place] = collections.Counter()
 _lock = threading.Lock()
 
 
 @contextlib.contextmanager
 def patched(owner: Owner, attribute: str, function: Function) -> Iterator[None]:
-    """Replace a function, as `instead_of` does, while any thread is inside.
+    """Replace a function of Keras, in this thread alone, while the context is open.
 
-    `function` asks whether it is called by such a thread: others want the stock one.
+    `function` takes the replaced one first, which other threads go on calling. Once no
+    thread is inside, the attribute is what it was.
     """
-    key = owner, attribute
+    place = owner, attribute
     with _lock:
-        _open[key] += 1
-        if _open[key] == 1:
-            instead_of(owner, attribute)(function)
+        _open[place] += 1
+        if _open[place] == 1:
+            _dispatchers[place] = _dispatcher(place)
+            setattr(owner, attribute, _dispatchers[place])
+    token = _here.set({**_here.get(), place: function})
     try:
         yield
     finally:
+        _here.reset(token)
         with _lock:
-            _open[key] -= 1
-            if not _open[key]:
-                current = inspect.getattr_static(owner, attribute)
-                setattr(owner, attribute, current._keras_policies_stock)
+            _open[place] -= 1
+            dispatch = None if _open[place] else _dispatchers.pop(place)
+            # If others have replaced it since, theirs stays: it calls the stock one.
+            if dispatch and inspect.getattr_static(owner, attribute) is dispatch:
+                setattr(owner, attribute, vars(dispatch)["__wrapped__"])
+
+
+def _dispatcher(place: Place) -> Function:
+    """Return a function that calls the one which stands at a place in this thread."""
+    stock = inspect.getattr_static(*place)
+
+    @functools.wraps(stock)
+    def dispatch(*args: Any, **kwargs: Any) -> Any:
+        function = _here.get().get(place)
+        return function(stock, *args, **kwargs) if function else stock(*args, **kwargs)
+
+    # Keras reads constructors with inspect.getfullargspec, which does not unwrap.
+    vars(dispatch).update(__signature__=inspect.signature(stock))
+    return dispatch
 
 
 def wrap(owner: Owner, attribute: str, make_wrapper: MakeWrapper) -> None:

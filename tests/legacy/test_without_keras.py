@@ -32,7 +32,8 @@ sys.meta_path.insert(0, Refused())
 """
 DESCRIBE = """
 import json, sys
-sys.argv = ["keras-policies"]  # the package imports Keras late then
+import keras_policies_cli
+keras_policies_cli.create_package()
 from keras_policies.legacy import inspection
 
 found = {}

@@ -277,9 +277,10 @@ def test_a_wrong_command_line_ends_with_2(capsys):
 
 
 @pytest.mark.once("a process of its own, or no backend at all")
-def test_the_module_is_the_command():
+@pytest.mark.parametrize("module", ["keras_policies", "keras_policies_cli"])
+def test_the_module_is_the_command(module):
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "keras_policies", "inspect", MODEL],
+        [sys.executable, "-W", "ignore", "-m", module, "inspect", MODEL],
         capture_output=True,
         text=True,
         timeout=300,
@@ -295,7 +296,7 @@ PACKAGE = os.path.dirname(os.path.dirname(keras_policies.__file__))
 def run_command(*arguments, cwd=PACKAGE, **environment):
     """Run the command line in a process; return what it printed, and its imports."""
     process = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "keras_policies", *arguments],
+        [sys.executable, "-X", "importtime", "-m", "keras_policies_cli", *arguments],
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,7 +1,9 @@
-"""How the process was started decides when Keras is imported, and on which backend."""
+"""When the command line imports Keras, and on which backend."""
 
 import importlib.util
+import json
 import os
+import subprocess
 import sys
 
 import pytest
@@ -9,32 +11,53 @@ import pytest
 from keras_policies._common import keras_names
 from keras_policies.cli import startup
 
+# As `sys.argv` and `sys.orig_argv` are in processes that were started so.
+STARTED = {
+    "script": (["train.py"], ["python", "train.py"]),
+    "command": (["/bin/keras-policies", "inspect"], ["python", "keras-policies"]),
+    "module": (["-m", "inspect"], ["python", "-m", "keras_policies", "inspect"]),
+}
+IMPORT = """
+import json, sys
+sys.argv, sys.orig_argv = json.loads(sys.argv[1])
+import keras_policies
+assert "keras" in sys.modules
+print(len(keras_policies.patches()), sorted(vars(keras_policies)))
+"""
 
-@pytest.mark.parametrize(
-    ("argv", "original", "expected"),
-    [
-        (["/venv/bin/keras-policies", "inspect"], ["python"], True),
-        (["keras-policies.exe"], ["python"], True),
-        (
-            ["-m", "inspect", "x"],
-            ["python", "-m", "keras_policies", "inspect", "x"],
-            True,
-        ),
-        (["-m"], ["python", "-W", "ignore", "-mkeras_policies"], True),
-        (["-m"], ["python", "-m", "training"], False),
-        (["-m", "keras_policies"], ["python", "-m", "pdb", "keras_policies"], False),
-        (["keras-policies.py"], ["python", "keras-policies.py"], False),
-        (["train.py", "keras-policies"], ["python", "train.py"], False),
-        (["-c"], ["python", "-c", "import keras_policies"], False),
-        ([], ["python"], False),
-    ],
-)
-def test_only_the_command_line_imports_keras_late(
-    monkeypatch, argv, original, expected
-):
-    monkeypatch.setattr(sys, "argv", argv)
-    monkeypatch.setattr(sys, "orig_argv", original)
-    assert startup.is_command() == expected
+
+def printed(code, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.mark.once("processes of their own")
+def test_the_import_does_the_same_however_the_process_was_started():
+    outputs = {printed(IMPORT, json.dumps(argv)) for argv in STARTED.values()}
+    assert len(outputs) == 1
+    assert outputs.pop().startswith("17 [")
+
+
+LATER = """
+import sys
+import keras_policies_cli
+keras_policies_cli.create_package()
+from keras_policies.cli import startup
+assert "keras" not in sys.modules
+startup.import_package()
+import keras_policies
+print(len(keras_policies.patches()), keras_policies.Policy("float16").compute_dtype)
+"""
+
+
+@pytest.mark.once("a process of its own")
+def test_a_command_that_builds_models_has_the_whole_package():
+    assert printed(LATER) == "17 float16\n"
 
 
 @pytest.fixture

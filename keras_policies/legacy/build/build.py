@@ -63,7 +63,8 @@ def build(
     blank = keras_internals.blank_variables(backend.place, backend.zeros, budget.spend)
     ranks = keras_internals.checking_shapes(budget.check_rank)
     given = keras_internals.noting_given_dtypes()
-    with located(legacy.path), blank, ranks, given:
+    turns = keras_internals.seeing_early_calls()
+    with located(legacy.path), blank, ranks, given, turns:
         _check_texts(plan)
         model, built = _make(plan)
         with corrupt(legacy.path):
