@@ -1,5 +1,6 @@
 """Patches of `Model.compile` and of the losses of layers."""
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -23,7 +24,11 @@ def around_compile(hook: Callable[[keras.Model, CompileModel, bool], None]) -> N
 
     @replaces("keras.Model.compile")
     def compile(stock: Function, self: keras.Model, *args: Any, **kwargs: Any) -> None:
-        bound = inspect.signature(stock).bind(self, *args, **kwargs)
+        bound = None
+        with contextlib.suppress(TypeError):
+            bound = inspect.signature(stock).bind(self, *args, **kwargs)
+        if bound is None:
+            return stock(self, *args, **kwargs)  # type: ignore[no-any-return] # raises
         asked_for = bound.arguments.get("auto_scale_loss", True)
 
         def compile_model(*, auto_scale_loss: bool) -> None:
