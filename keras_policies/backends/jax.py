@@ -96,6 +96,12 @@ class JaxBackend(Backend):
         # `jnp.asarray` compiles a copy for each shape. This keeps aligned memory.
         return jax.device_put(array)
 
+    def in_float64(self) -> AbstractContextManager[Any]:
+        # It was experimental before jax 0.8.
+        enable = getattr(jax, "enable_x64", None) or jax.experimental.enable_x64
+        context: AbstractContextManager[Any] = enable(True)  # noqa: FBT003 (no name)
+        return context
+
     def outputs(self, model: keras.Model, inputs: Any) -> list[npt.NDArray[Any]]:
         # Compiled as a whole: each op by itself takes five times as long.
         def call(trained: list[Tensor], others: list[Tensor], inputs: Any) -> Any:

@@ -134,6 +134,10 @@ class Backend(Protocol):
         """Return zeros, as a variable takes them, in memory that is not yet touched."""
         return self.place(aligned.zeros(shape, dtype))
 
+    def in_float64(self) -> AbstractContextManager[Any]:
+        """Return a context in which float64 is not narrowed to float32."""
+        return contextlib.nullcontext()
+
     def outputs(self, model: keras.Model, inputs: Any) -> list[npt.NDArray[Any]]:
         """Return the outputs of a model outside of training, flat; no state changes."""
         with keras.StatelessScope():

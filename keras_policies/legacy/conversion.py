@@ -1,5 +1,6 @@
 """`convert_model`: a legacy file into a `.keras` file that stock Keras 3 opens."""
 
+import contextlib
 import dataclasses
 import pathlib
 import tempfile
@@ -10,6 +11,7 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike
+from keras_policies.backends.running import backend
 from keras_policies.legacy import (
     atomic_file,
     inspection,
@@ -159,8 +161,12 @@ def convert_model(
     destination = pathlib.Path(destination)
     atomic_file.check(destination, overwrite)
     recorded = None if verify is None else verification.read(verify)
-    with located(source), keras_internals.custom_object_scope(_also_as_saved(objects)):
+    scope = keras_internals.custom_object_scope(_also_as_saved(objects))
+    with located(source), scope, contextlib.ExitStack() as precision:
         built = loading.rebuild(source, policy, options, verify=True)
+        if any(map(_is_narrowed, built.model.weights)):
+            precision.enter_context(backend.in_float64())
+            built = loading.rebuild(source, policy, options, verify=True)
         description = inspection.describe(built.plan)
         with atomic_file.writing(destination, overwrite) as written:
             _save(built.model, written)
@@ -181,6 +187,12 @@ def convert_model(
         plain_difference=proof.difference,
         not_plain=proof.not_plain,
     )
+
+
+def _is_narrowed(variable: keras.Variable) -> bool:
+    """Return whether a float64 variable holds float32, as on jax without x64."""
+    held = str(keras.backend.standardize_dtype(variable.value.dtype))
+    return str(variable.dtype) == "float64" != held
 
 
 def _also_as_saved(custom_objects: dict[str, Any]) -> dict[str, Any]:

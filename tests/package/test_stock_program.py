@@ -41,12 +41,13 @@ def test_the_program_sees_the_loss_scale_optimizer_of_stock_keras(seen):
         assert set(classes) == {
             "class keras.src.optimizers.loss_scale_optimizer.LossScaleOptimizer"
         }
-        assert found["the_loss_scale_optimizer_of_keras"][-3][0] == 0.125
-        trained = found["the_loss_scale_optimizer_over_a_nan"][str(2**31 - 1)]
+        trainings = found["the_loss_scale_optimizer_over_a_nan"]
+        assert 0.125 in trainings["four times"]["variables"]
+        trained = trainings[str(2**31 - 1)]
         assert all(-1 < weight[0][0] < 1 for weight in trained["weights"][::2])
 
 
 def test_the_program_sees_the_errors_of_stock_keras(seen):
     for found in seen:
-        errors = [one for one in found["errors"] if one[0].startswith("class ")]
+        errors = [one for one in found["errors"] if one and one[0][:6] == "class "]
         assert len(errors) > 35
