@@ -80,13 +80,6 @@ PRIVATE_API = {
     POLICIES: (
         Place("layers.layer", "Layer._flatten_layers", takes="include_self recursive"),
         Place("layers.layer", "Layer.dtype_policy.fget", "_dtype_policy", since="3.3"),
-        Place(
-            "models.cloning",
-            "_wrap_clone_function",
-            takes="clone_function",
-            since="3.4",
-        ),
-        Place("saving.serialization_lib", "SafeModeScope.__enter__"),
     ),
     INFER: (
         Place("backend.common.global_state", "get_global_attribute"),
@@ -98,7 +91,6 @@ PRIVATE_API = {
         Place("layers.layer", "Layer.__init__", "_convert_input_args"),
         Place("layers.layer", "Layer._maybe_build", takes="call_spec"),
         Place("layers.layer", "Layer._open_name_scope", since="3.2"),
-        Place("saving.serialization_lib", "serialize_dict", takes="obj"),
     ),
     SAVING: (
         Place(
@@ -115,6 +107,12 @@ PRIVATE_API = {
             "load_model_from_hdf5",
             takes="filepath custom_objects compile",
         ),
+        Place(
+            "legacy.saving.serialization",
+            "class_and_config_for_serialized_keras_object",
+            takes="config",
+        ),
+        Place("saving.serialization_lib", "_retrieve_class_or_fn", takes="full_config"),
     ),
     LOSS_SCALING: (
         Place("optimizers", "ALL_OBJECTS_DICT"),

@@ -57,7 +57,8 @@ def second_try(first: Callable[[], Made], second: Callable[[], Made]) -> Made:
         try:
             return second()
         except Exception as ours:
-            add_note(error, f"keras_policies cannot read it either: {ours}")
+            reason = f"{type(ours).__name__}: {ours}"
+            add_note(error, f"keras_policies cannot read it either: {reason}")
         raise
 
 
