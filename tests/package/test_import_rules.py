@@ -149,7 +149,8 @@ def test_a_circle_of_imports_is_found(imports, expected):
 
 INSPECT = """
 import sys
-sys.argv = ["keras-policies"]  # the package imports Keras late then
+import keras_policies_cli
+keras_policies_cli.create_package()  # as the command does, without Keras
 from keras_policies.legacy import inspection
 
 inspection.inspect_model(sys.stdin.read())
