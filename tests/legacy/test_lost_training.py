@@ -19,6 +19,7 @@ RELEASES = [
     for release in ("2.15.1", "2.4.4")
     if legacy_files.IS_THOROUGH or release == legacy_files.NEWEST
 ]
+TABLES = "-training", "-gradients"
 # What each case adds on the recorded inputs, where that is not what TensorFlow added.
 OTHER_LOSSES = {
     "loss_in_training_only": 0.399452,  # in inference, too
@@ -31,7 +32,7 @@ def named(*names):
     return [
         f"{release}/{name}"
         for release in RELEASES
-        for name in lost_files.names(release, tables=("-training",))
+        for name in lost_files.names(release, tables=TABLES)
         if name in names or not names
     ]
 
@@ -39,7 +40,7 @@ def named(*names):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     archives = [
-        path for name in RELEASES for path in lost_files.archives(name, ["-training"])
+        path for name in RELEASES for path in lost_files.archives(name, TABLES)
     ]
     return legacy_files.unpacked(tmp_path_factory.mktemp("training"), archives)
 
@@ -81,6 +82,8 @@ TRAINED = [
             "_twice",
             "autoencoder",
             "binary_dense",
+            "gradient_clipped",
+            "gradient_reversal",
         )
     )
     and "encoder" not in name
@@ -169,12 +172,22 @@ def test_other_random_changes_are_left_out_of_training_and_named(folder, name):
     assert "These did more in training, which is left out" in said
 
 
-@pytest.mark.parametrize("name", named("binary_dense", "swish_dense"))
+# Case -> the layer that is named, whose gradient was that of another function.
+OWN_GRADIENTS = {
+    "binary_dense": "'binary_dense'",
+    "gradient_clipped": "'clipped'",
+    "gradient_reversal": "'reversal'",
+    "swish_dense": None,
+    "bernoulli_dropout_and_a_switch": None,
+}
+
+
+@pytest.mark.parametrize("name", named(*OWN_GRADIENTS))
 def test_a_gradient_of_its_own_is_named_where_keras_computes_another(folder, name):
     _, _, said = opened(folder, name)
-    assert ("or had a gradient of their own: 'binary_dense'" in said) == (
-        "binary" in name
-    )
+    layer = OWN_GRADIENTS[name.rpartition("/")[2]]
+    assert ("had a gradient of their own" in said) == (layer is not None)
+    assert layer is None or f"had a gradient of their own: {layer}" in said
 
 
 @pytest.mark.parametrize("name", named("function_as_initializer"))

@@ -35,10 +35,6 @@ RANDOM = {
     *("RandomTranslation", "RandomZoom"),
 }
 NOISE = {"RandomStandardNormal", "TruncatedNormal"}  # their mean is 0
-PIECEWISE_CONSTANT = {  # their gradient is 0 or none
-    *("ArgMax", "ArgMin", "Ceil", "Floor", "Greater", "GreaterEqual", "Less"),
-    *("LessEqual", "Rint", "Round", "Sign"),
-}
 ASSIGNMENTS = {"AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"}
 
 
@@ -80,32 +76,29 @@ def twin(layer: TracedLayer, trace: ConcreteFunction) -> ConcreteFunction | None
 
 
 def has_own_gradient(traced: TracedFunctions, name: str) -> bool:
-    """Return whether a function gave a gradient to ops that have none in Keras.
+    """Return whether a function gave an op a gradient that Keras may compute otherwise.
 
-    Binary layers do: the gradient of their `tf.sign` is that of another function. Other
-    gradients are those that Keras computes anyway, such as that of `tf.nn.swish`.
+    What the gradient was, the file does not say: `tf.sign` of binary layers passes it
+    on, a layer of adversarial training turns it around. That of `tf.nn.swish` and of
+    dropout is as usual. Calls of functions have the same mark.
     """
     return any(
-        node.has_own_gradient and _is_piecewise_constant(node, body)
+        node.has_own_gradient and node.op not in CALLS and not _is_usual(node, body)
         for body in _bodies(traced, name)
         for node in body.values()
     )
 
 
-def _is_piecewise_constant(node: Node, body: Mapping[str, Node]) -> bool:
-    """Return whether a node with its own gradient gives what no gradient goes through.
+def _is_usual(node: Node, body: Mapping[str, Node]) -> bool:
+    """Return whether a node is dropout, or `IdentityN(x * sigmoid(...), x)`, swish.
 
-    Its first input is the result of the function, the others are the arguments.
+    Source: tensorflow/python/ops/nn_impl.py, `swish`.
     """
-    ends = {name for name, *_ in node.inputs[1:]}
-
-    def before(name: str) -> list[str]:
-        budget.work(budget.ITEM)
-        inputs = (output.node for output in body[name].inputs)
-        return [other for other in inputs if other in body and other not in ends]
-
-    names = walks.reachable([node.name], before)
-    return any(body[name].op in PIECEWISE_CONSTANT for name in names)
+    result = body.get(node.inputs[0].node) if len(node.inputs) > 1 else None
+    if result is None or result.op != "Mul":
+        return result is not None and result.op == DROPOUT
+    ops = [body[output.node].op for output in result.inputs if output.node in body]
+    return node.inputs[1] in result.inputs and "Sigmoid" in ops
 
 
 def _bodies(traced: TracedFunctions, name: str) -> list[Mapping[str, Node]]:
