@@ -23,6 +23,7 @@ TABLES = "-training", "-gradients"
 # What each case adds on the recorded inputs, where that is not what TensorFlow added.
 OTHER_LOSSES = {
     "loss_in_training_only": 0.399452,  # in inference, too
+    "loss_by_an_unknown_op": 0.0,  # which is said
     "negative_loss": 0.438788,  # its gradients have the right sign
 }
 
@@ -84,6 +85,7 @@ TRAINED = [
             "binary_dense",
             "gradient_clipped",
             "gradient_reversal",
+            "unknown_op",
         )
     )
     and "encoder" not in name
@@ -188,6 +190,13 @@ def test_a_gradient_of_its_own_is_named_where_keras_computes_another(folder, nam
     layer = OWN_GRADIENTS[name.rpartition("/")[2]]
     assert ("had a gradient of their own" in said) == (layer is not None)
     assert layer is None or f"had a gradient of their own: {layer}" in said
+
+
+@pytest.mark.parametrize("name", named("loss_by_an_unknown_op"))
+def test_a_loss_that_cannot_be_had_is_called_a_loss(folder, name):
+    _, _, said = opened(folder, name)
+    assert "counterpart in Keras 3, and the model trains without them: 'beta'" in said
+    assert "These did more in training" not in said
 
 
 @pytest.mark.parametrize("name", named("function_as_initializer"))

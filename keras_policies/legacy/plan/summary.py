@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.traced_functions import (
@@ -29,6 +29,8 @@ class ReconstructionSummary:
     texts: tuple[str, ...] = ()  # the layers whose texts are outputs of the model
     # The paths of layers that did more in training.
     trained_otherwise: tuple[str, ...] = ()
+    # The paths of layers whose added losses cannot be had.
+    without_losses: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return what a user should know, in sentences."""
@@ -43,10 +45,16 @@ class ReconstructionSummary:
             "in training only; in inference, they are their mean."
         )
         if self.trained_otherwise:
-            named = ", ".join(map(repr, self.trained_otherwise))
+            named = _named(self.trained_otherwise)
             text += (
                 " These did more in training, which is left out, such as moving "
                 f"statistics by assignments, or had a gradient of their own: {named}."
+            )
+        if self.without_losses:
+            named = _named(self.without_losses)
+            text += (
+                " These added losses by ops without a counterpart in Keras 3, and the "
+                f"model trains without them: {named}."
             )
         if self.unused:
             unused = ", ".join(self.unused)
@@ -70,6 +78,10 @@ class ReconstructionSummary:
         return text
 
 
+def _named(paths: Sequence[str]) -> str:
+    return ", ".join(repr(path) if path else "the model itself" for path in paths)
+
+
 def summary(report: Report, traced: TracedFunctions | None) -> ReconstructionSummary:
     """Return the summary of the layers of a file that were rebuilt."""
     rebuilt = report.reconstructions
@@ -88,4 +100,5 @@ def summary(report: Report, traced: TracedFunctions | None) -> ReconstructionSum
         depth=max(layer.steps for layer in rebuilt.values()),
         texts=tuple(text for layer in rebuilt.values() for text in layer.texts),
         trained_otherwise=tuple(p for p, layer in rebuilt.items() if layer.is_less),
+        without_losses=tuple(p for p, layer in rebuilt.items() if layer.loses_losses),
     )

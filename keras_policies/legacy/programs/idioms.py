@@ -20,7 +20,7 @@ keras/backend.py, `ctc_label_dense_to_sparse`.
     lists  = TensorListFromTensor(lengths)
     counts = While(..., lists, ...), whose rounds compute range < length
     at     = Where(TensorListStack(counts)), ...
-    CTCLoss(logits, at, GatherNd(labels, at), times)
+    CTCLoss(logits, at, GatherNd(labels, at), times)  # Cast, unless they are int32
         -> _CTCLoss(logits, labels, lengths, times)
 """
 
@@ -255,6 +255,8 @@ def of_padded_labels(
         return None
     logits, _, values, times = node.inputs
     gather = nodes.get(values.node)
+    if gather is not None and gather.op == "Cast":
+        gather = nodes.get(gather.inputs[0].node)
     if gather is None or gather.op != "GatherNd":
         return None
     labels, indices = gather.inputs

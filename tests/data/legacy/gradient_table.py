@@ -1,4 +1,4 @@
-"""Models whose gradients are not those of their ops: written by `write_lost.py`.
+"""Models whose gradients or losses were lost without a word: by `write_lost.py`.
 
 What `lost_table.py` says of its functions holds here, too.
 """
@@ -93,3 +93,46 @@ class AttentionByEpsilon(Attention):
 @case("attention", spec(5, 4))
 def attention_by_epsilon():
     return functional(AttentionByEpsilon(), spec(5, 4), layers.Dense(2))
+
+
+# Losses: keras.io's OCR for captchas has labels as float32.
+
+
+class Endpoint(layers.Layer):
+    def call(self, y_true, y_pred):
+        count = tf.cast(tf.shape(y_true)[0], "int64")
+        times = tf.cast(tf.shape(y_pred)[1], "int64") * tf.ones((count, 1), "int64")
+        letters = tf.cast(tf.shape(y_true)[1], "int64") * tf.ones((count, 1), "int64")
+        self.add_loss(K.ctc_batch_cost(y_true, y_pred, times, letters))
+        return y_pred
+
+
+def ctc(dtype):
+    labels = keras.Input((2,), dtype=dtype)
+    x = keras.Input((5, 4))
+    predicted = layers.Dense(3, activation="softmax")(x)
+    return keras.Model([x, labels], Endpoint()(labels, predicted))
+
+
+@case("losses", [spec(5, 4), spec(2, low=0, high=1.9)])
+def ctc_of_float_labels():
+    return ctc("float32")
+
+
+@case("losses", [spec(5, 4), spec(2, dtype="int64", low=0, high=2)])
+def ctc_of_int64_labels():
+    return ctc("int64")
+
+
+class Beta(layers.Layer):
+    """A loss whose op has no counterpart."""
+
+    def call(self, x):
+        a = tf.abs(x) + 1
+        self.add_loss(tf.reduce_mean(tf.math.betainc(a, a + 1, tf.sigmoid(x))))
+        return x
+
+
+@case("losses", X, trains=False)
+def loss_by_an_unknown_op():
+    return functional(Beta(), X, layers.Dense(2))

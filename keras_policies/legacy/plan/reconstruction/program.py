@@ -233,7 +233,6 @@ def reconstruct(
     starts: ir.Nest = tensors
     count = len(concrete_functions.specs(trace.outputs))
     usable = [loss for loss in outputs[count:] if losses.is_supported(steps, loss)]
-    is_less = is_less or len(usable) < len(outputs) - count
     is_less = is_less or in_training.has_own_gradient(traced, trace.function)
     added = [loss for loss in usable if not isinstance(loss, ir.Constant)]
     ends: ir.Nest = outputs[:count]
@@ -272,6 +271,7 @@ def reconstruct(
         steps=len(new),
         texts=() if path else tuple(output_texts(built)),
         is_less=is_less,
+        loses_losses=len(usable) < len(outputs) - count,
     )
     return converted(built, entry, convert)
 

@@ -191,7 +191,7 @@ class Reconstructor:
         with attempt(LegacyModelError):
             return converted(with_losses)
         config, report = converted(traces)  # without the losses, which cannot be had
-        entry = dataclasses.replace(report.reconstructions[path], is_less=True)
+        entry = dataclasses.replace(report.reconstructions[path], loses_losses=True)
         reconstructions = {**report.reconstructions, path: entry}
         return config, dataclasses.replace(report, reconstructions=reconstructions)
 
