@@ -40,9 +40,7 @@ def named(*names):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    archives = [
-        path for name in RELEASES for path in lost_files.archives(name, TABLES)
-    ]
+    archives = [path for name in RELEASES for path in lost_files.archives(name, TABLES)]
     return legacy_files.unpacked(tmp_path_factory.mktemp("training"), archives)
 
 
