@@ -24,13 +24,13 @@ class Patch(NamedTuple):
         place: str, the dotted name of the attribute.
         what: str, what it does now.
         why: str, what would not work without it.
-        since: str, the Keras since which there is such a place.
+        since: str, the first Keras with such a place.
     """
 
     place: str
     what: str
     why: str
-    since: str
+    since: str = "3.0"
 
 
 _ROWS = (
@@ -38,19 +38,16 @@ _ROWS = (
         "keras.Layer.__call__",
         "gives a layer with a deferred policy its dtype before the call",
         '`Policy("infer")`; layers with any other policy pay for one comparison',
-        "3.0",
     ),
     (
         "keras.Layer.add_weight",
         "gives a layer with a deferred policy its dtype before it creates a weight",
         "layers with deferred policies that are built before they are called",
-        "3.0",
     ),
     (
         "keras.Sequential._maybe_build",
         "gives the first layer its dtype before the model builds itself",
         "Sequential models under deferred policies",
-        "3.0",
     ),
     (
         "keras.src.dtype_policies.get",
@@ -63,13 +60,11 @@ _ROWS = (
         "keras.DTypePolicy.from_config",
         "returns the global policy for a config without a name, if that is ours",
         "layers saved before a deferred policy was settled",
-        "3.0",
     ),
     (
         "keras.Model.compile",
         "wraps the optimizer of a model whose policy is ours, as its loss scale says",
         "`Policy(..., loss_scale=...)`; other models are compiled as always",
-        "3.0",
     ),
     (
         "keras.Model._aggregate_additional_loss",
@@ -82,57 +77,44 @@ _ROWS = (
         "gives the model the global policy, if that is ours and has the same dtypes; "
         "reads configs with policies of tf.keras, if Keras has failed",
         "files hold no loss scale; `keras.models.model_from_json` of tf.keras models",
-        "3.0",
     ),
-    (
-        "keras.Sequential.from_config",
-        "the same",
-        "the same",
-        "3.0",
-    ),
+    ("keras.Sequential.from_config", "the same", "the same"),
     (
         "keras.src.legacy.saving.legacy_h5_format.load_model_from_hdf5",
         "reads HDF5 files with policies of tf.keras, if Keras has failed",
         "`keras.models.load_model` of such files",
-        "3.0",
     ),
     (
         "keras.models.load_model",
         "adds a note to Keras's error if `keras_policies.load_model` opens the file",
         "SavedModels and `.keras` files of tf.keras",
-        "3.0",
     ),
-    ("keras.saving.load_model", "the same", "the same", "3.0"),
+    ("keras.saving.load_model", "the same", "the same"),
     (
         "keras.src.saving.serialization_lib._retrieve_class_or_fn",
         "reads the configs of tf.keras's policies, if Keras has failed",
         '`keras.saving.deserialize_keras_object({"class_name": "PolicyV1", ...})`',
-        "3.0",
     ),
     (
         "keras.src.legacy.saving.serialization."
         "class_and_config_for_serialized_keras_object",
         "the same for `keras.utils.legacy.deserialize_keras_object`",
         "configs of tf.keras's policies",
-        "3.0",
     ),
     (
         "keras.optimizers.LossScaleOptimizer.from_config",
         "reads the configs of tf.keras, if Keras has failed, as ours",
         '`{"dynamic": False}`, `{"optimizer", "loss_scale"}`',
-        "3.0",
     ),
     (
         "keras.src.saving.saving_lib.save_weights_only",
         "notes that weights are saved without a model",
         "weights-only checkpoints keep the loss scale of a policy",
-        "3.0",
     ),
     (
         "keras.layers.RNN.load_assets",
         "reads the states of a stateful RNN, if the file has them",
         "`.keras` files of models that `keras_policies.load_model` opened",
-        "3.0",
     ),
 )
 TABLE = {place: Patch(place, *row) for place, *row in _ROWS}

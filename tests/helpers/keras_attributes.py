@@ -35,3 +35,17 @@ def changed(before):
         and name not in IGNORED
         and not isinstance(value, types.ModuleType)
     )
+
+
+def names_in_tables():
+    """Return `{dotted name of a dict in a module of Keras: its keys, as names}`."""
+    return {
+        f"{module}.{name}": {*map(_name, value)}
+        for (module, name), value in every().items()
+        if isinstance(value, dict) and module in sys.modules and name not in IGNORED
+    }
+
+
+def _name(key):
+    is_named = hasattr(key, "__qualname__")
+    return f"{key.__module__}.{key.__qualname__}" if is_named else str(key)

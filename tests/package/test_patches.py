@@ -21,7 +21,7 @@ import keras
 import keras.src.models, keras.src.legacy.saving.serialization
 import keras_attributes
 
-before = keras_attributes.every()
+before, names = keras_attributes.every(), keras_attributes.names_in_tables()
 import keras_policies
 from keras_policies import keras_internals
 changed = keras_attributes.changed(before)
@@ -33,8 +33,39 @@ for patch in keras_internals.patches():
             expected.add(f"{owner.__module__}.{owner.__qualname__}.{attribute}")
         else:
             expected.add(f"{owner.__name__}.{attribute}")
-print(json.dumps([changed, sorted(expected)]))
+learned = {
+    table: sorted(now - names[table])
+    for table, now in keras_attributes.names_in_tables().items()
+    if table in names and now != names[table]
+}
+print(json.dumps([changed, sorted(expected), learned]))
 """
+OPTIMIZERS = "LossScaleOptimizerV1", "LossScaleOptimizerV3"
+# Table of Keras -> the names that it learns.
+LEARNED = {
+    "keras.src.api_export.REGISTERED_NAMES_TO_OBJS": [
+        "keras.dtype_policies.Policy",
+        "keras.dtype_policies.PolicyV1",
+        "keras.mixed_precision.Policy",
+        "keras.mixed_precision.PolicyV1",
+        *(f"keras.optimizers.{name}" for name in OPTIMIZERS),
+    ],
+    "keras.src.api_export.REGISTERED_OBJS_TO_NAMES": [
+        "keras_policies.loss_scaling.optimizer.LegacyLossScaleOptimizer",
+        "keras_policies.loss_scaling.optimizer.LossScaleOptimizer",
+        "keras_policies.policies.policy.Policy",
+        "keras_policies.policies.serialization.Policy21",
+        "keras_policies.policies.serialization.PolicyV1",
+    ],
+    "keras.src.dtype_policies.ALL_OBJECTS_DICT": ["Policy", "PolicyV1"],
+    "keras.src.optimizers.ALL_OBJECTS_DICT": [name.lower() for name in OPTIMIZERS],
+    "keras.src.saving.object_registration.GLOBAL_CUSTOM_NAMES": [
+        "keras_policies.policies.serialization.hard_sigmoid"
+    ],
+    "keras.src.saving.object_registration.GLOBAL_CUSTOM_OBJECTS": [
+        "keras_policies>hard_sigmoid"
+    ],
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +78,19 @@ def census():
         check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
     )
-    changed, expected = json.loads(done.stdout.splitlines()[-1])
-    return set(changed), set(expected)
+    changed, expected, learned = json.loads(done.stdout.splitlines()[-1])
+    return set(changed), set(expected), learned
 
 
 def test_the_import_changes_what_the_table_lists_and_nothing_else(census):
-    changed, expected = census
+    changed, expected, _ = census
     assert changed - expected == set()
     assert expected - changed == set()
+
+
+def test_keras_learns_no_other_names(census):
+    *_, learned = census
+    assert learned == LEARNED
 
 
 def test_there_are_at_most_twenty_rows():
