@@ -1,3 +1,4 @@
+import contextlib
 import os
 import pathlib
 import tempfile
@@ -61,7 +62,7 @@ def plain_keras_of_texts(plain_keras):
     if keras.backend.backend() == "tensorflow":
         yield plain_keras
         return
-    with plain.Process("tensorflow") as call:
+    with contextlib.closing(plain.Process("tensorflow")) as call:
         yield call
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import tempfile
 from collections.abc import Collection
@@ -219,24 +220,27 @@ def _proved(
     plain: bool,
 ) -> _Proof:
     """Open the new file in plain Keras, or here, where that can fail; compare it."""
-    model, safe_mode = built.model, built.plan.options.safe_mode
     reason = plain_keras.obstacle(written) if plain else LEFT_OUT
     if recorded is None and reason is None:
         return _compared_with_seeded(written, built)
-    if recorded is None and all(map(is_stock, keras_internals.sublayers(model))):
+    if recorded is None and all(map(is_stock, keras_internals.sublayers(built.model))):
         return _Proof(not_plain=reason)
+    predict = _caller(written, reason, safe_mode=built.plan.options.safe_mode)
+    compared = recorded and _compared(predict, built, recorded)
+    return _Proof(compared, not_plain=reason)
+
+
+def _caller(path: Path, reason: str | None, *, safe_mode: bool) -> verification.Predict:
+    """Return the function that calls a model: plain Keras, unless there is a reason."""
     if reason is None:
-        predict = verification.predict_there(written, safe_mode)
-    else:
-        try:
-            again = keras.models.load_model(written, compile=False, safe_mode=safe_mode)
-        except Exception as error:  # whatever a class of the user's raises
-            problem = "the new file cannot be opened"
-            raise explanations.explained(problem, error) from error
-        predict = verification.predict_here(again)
-    if recorded is None:
-        return _Proof(not_plain=reason)
-    return _Proof(_compared(predict, built, recorded), not_plain=reason)
+        return functools.partial(
+            verification.in_plain, path, safe_mode=safe_mode, predicts=True
+        )
+    try:
+        model = loading.open_with_keras(path, None, compile=False, safe_mode=safe_mode)
+    except Exception as error:  # whatever a class of the user's raises
+        raise explanations.explained("the file cannot be opened", error) from error
+    return verification.predict_here(model)
 
 
 def _compared(
@@ -258,9 +262,9 @@ def _compared_with_seeded(written: pathlib.Path, built: Built) -> _Proof:
     example = example or checking.example(built.model, built.plan)
     safe_mode = built.plan.options.safe_mode
     if example is None or verification.lacks_texts(keras.tree.flatten(example.inputs)):
-        verification.in_plain(written, None, safe_mode)
+        verification.in_plain(written, None, safe_mode=safe_mode)
         return _Proof(not_plain="it was opened, but there are no inputs to call it on")
-    outputs = verification.in_plain(written, example.inputs, safe_mode)
+    outputs = verification.in_plain(written, example.inputs, safe_mode=safe_mode)
     pairs = zip(outputs, example.outputs, strict=True)
     shares = [checking.relative_difference(*pair) for pair in pairs]
     for share, allowed in zip(shares, example.allowed, strict=True):
@@ -322,11 +326,5 @@ def _verified_keras_3(
     with loading.named_for_keras(path) as named:
         share = verification.tolerance_of(plain_keras.objects_in(named))
         reason = plain_keras.obstacle(named) if plain else LEFT_OUT
-        if reason is None:
-            predict = verification.predict_there(named, safe_mode)
-        else:
-            model = loading.open_with_keras(
-                path, None, compile=False, safe_mode=safe_mode
-            )
-            predict = verification.predict_here(model)
+        predict = _caller(named, reason, safe_mode=safe_mode)
         return verification.compare(predict, recorded, share), reason

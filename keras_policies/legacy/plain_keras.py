@@ -66,13 +66,7 @@ class Process:
         self._owner, self._used = os.getpid(), 0.0
         self._lock = threading.Lock()
 
-    def __enter__(self) -> "Process":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def end(self) -> None:
+    def close(self) -> None:
         """End the process if it runs; a fork leaves that of its parent alone."""
         process, self._process = self._process, None
         if process is not None and os.getpid() == self._owner:
@@ -110,7 +104,7 @@ class Process:
             try:
                 answer, error = self._answer(request)
             except BaseException:  # also Ctrl-C: its next answer would be to this
-                self.end()
+                self.close()
                 raise
         if error is not None:
             raise PlainKerasError(error)
@@ -120,7 +114,7 @@ class Process:
         if self._process is not None and (
             os.getpid() != self._owner or time.monotonic() > self._used + IDLE / 2
         ):
-            self.end()
+            self.close()
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -141,7 +135,7 @@ class Process:
         import keras
 
         self._owner = os.getpid()
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (until `end`)
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (until `close`)
         backend = self._backend or keras.backend.backend()
         try:
             return subprocess.Popen(
@@ -165,7 +159,7 @@ class Process:
 
 
 shared = Process()
-atexit.register(shared.end)
+atexit.register(shared.close)
 
 
 def obstacle(path: Path) -> str | None:

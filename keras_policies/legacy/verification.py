@@ -153,13 +153,8 @@ def predict_here(model: keras.Model) -> Predict:
     return predict
 
 
-def predict_there(path: Path, safe_mode: bool) -> Predict:
-    """Return the function that calls the model of a file in plain Keras."""
-    return lambda values: in_plain(path, values, safe_mode, predicts=True)
-
-
 def in_plain(
-    path: Path, inputs: Any, safe_mode: bool, *, predicts: bool = False
+    path: Path, inputs: Any, *, safe_mode: bool, predicts: bool = False
 ) -> list[Array]:
     """Return the outputs of the model in a file for some inputs, in plain Keras."""
     try:

@@ -3,6 +3,7 @@
 TensorFlow 2.15.1 wrote models of one layer, with outputs for batches of 3 and of 1.
 """
 
+import contextlib
 import itertools
 
 import keras
@@ -55,7 +56,7 @@ def converted(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plain(request):
-    with plain_keras.Process(request.param) as call:
+    with contextlib.closing(plain_keras.Process(request.param)) as call:
         yield call
 
 

@@ -1,5 +1,6 @@
 """What a new file is worth is found out in a process that has plain Keras alone."""
 
+import contextlib
 import os
 import re
 import sys
@@ -93,7 +94,7 @@ def test_a_folder_takes_one_process(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(plain_keras, "shared", process)
     sources = [str(FLOAT32), str(FLOAT32.parents[1] / "sgd_decay" / "model.h5")]
     new = tmp_path / "new"
-    with process:
+    with contextlib.closing(process):
         command = ["convert", *sources, "--jobs", "1", "--output-dir", str(new)]
         assert main(command) == 0
         written = str(new / "amsgrad" / "model.keras")
@@ -145,7 +146,7 @@ def test_what_is_printed_and_what_lies_in_the_folder_do_no_harm(
     noisy = keras.layers.Lambda(lambda x: [print("noise"), x][1])
     keras.Model(inputs, noisy(inputs)).save("noisy.keras")
     capfd.readouterr()
-    with plain_keras.Process() as call:
+    with contextlib.closing(plain_keras.Process()) as call:
         (output,), losses = call("noisy.keras", np.ones((2, 3)), safe_mode=False)
         assert (output.tolist(), losses) == ([[1.0] * 3] * 2, [])
         with pytest.raises(plain_keras.PlainKerasError, match="cannot be opened in pl"):
