@@ -4,6 +4,7 @@ TensorFlow 2.15.1 wrote models of one layer, with outputs for batches of 3 and o
 """
 
 import contextlib
+import functools
 import itertools
 
 import keras
@@ -50,7 +51,7 @@ def converted(tmp_path_factory):
         legacy_files.unpacked(tmp_path_factory.mktemp("forms"), [ARCHIVE]) / "forms"
     )
     for name in MODELS:
-        kp.convert_model(folder / f"{name}.h5", folder / f"{name}.keras")
+        kp.convert_model(folder / f"{name}.h5", folder / f"{name}.keras", plain=False)
     return folder
 
 
@@ -61,30 +62,68 @@ def plain(request):
 
 
 OTHER = pytest.mark.slow("it needs this backend beside torch")
+BACKENDS = [
+    pytest.param("jax", marks=OTHER),
+    pytest.param("tensorflow", marks=OTHER),
+    "torch",
+]
 
 
-@pytest.mark.parametrize(
-    "plain",
-    [
-        pytest.param("jax", marks=OTHER),
-        pytest.param("tensorflow", marks=OTHER),
-        "torch",
-    ],
-    indirect=True,
-)
+def check(call, path, recorded):
+    """Compare what plain Keras gives for a file with what was recorded."""
+    for batch in ("b3", "b1"):
+        inputs, wanted = (
+            [recorded[key] for key in recorded.files if f"{batch}_{kind}" in key]
+            for kind in "xy"
+        )
+        found, _ = call(path, inputs if len(inputs) > 1 else inputs[0])
+        assert [x.shape for x in found] == [x.shape for x in wanted]
+        for pair in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(*pair, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("plain", BACKENDS, indirect=True)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_converted_layer_is_right_in_plain_keras_on_every_backend(
     converted, plain, name
 ):
-    recorded = np.load(converted / f"{name}.npz")
-    for batch in ("b3", "b1"):
-        inputs = [recorded[key] for key in recorded.files if f"{batch}_x" in key]
-        wanted = recorded[f"{batch}_y"]
-        (found,), _ = plain(
-            converted / f"{name}.keras", inputs if len(inputs) > 1 else inputs[0]
-        )
-        assert found.shape == wanted.shape
-        np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-4)
+    check(plain, converted / f"{name}.keras", np.load(converted / f"{name}.npz"))
+
+
+CASES = legacy_files.FOLDER / "forms.tar.xz"
+# Also among the tests that are not slow: one for each row of docs/keras-faults.md.
+QUICK = [
+    *("2.15.1/pooled/model.h5", "2.15.1/columns/model.h5", "2.15.1/norm/model.h5"),
+    *("2.15.1/dense_and_a_constant/model.h5", "2.15.1/lost/saved_model"),
+    *("2.15.1/norm_of_whole_numbers/model.h5", "2.15.1/masked_columns/model.h5"),
+]
+SLOW = pytest.mark.slow("another release, format, or place of the same layers")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Return a function that converts a model by its name, once."""
+    folder = legacy_files.unpacked(tmp_path_factory.mktemp("cases"), [CASES])
+
+    @functools.cache
+    def write(name):
+        new = folder / f"{name.replace('/', '-')}.keras"
+        kp.convert_model(folder / name, new, plain=False)
+        return new, np.load((folder / name).with_name("expected.npz"))
+
+    return write
+
+
+@pytest.mark.parametrize("plain", BACKENDS, indirect=True)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in QUICK else SLOW)
+        for name in legacy_files.names(CASES)
+    ],
+)
+def test_it_is_right_wherever_it_stands(written, plain, name):
+    check(plain, *written(name))
 
 
 @legacy_files.once

@@ -56,7 +56,7 @@ def example(model: keras.Model, allowed: float, size: int) -> Example | None:
         try:
             with budget.anew(size):
                 arrays = inputs(specs, lengths, bound, {"string": [UNKNOWN]})
-                nest = keras.tree.pack_sequence_as(model.input, arrays)
+                nest = keras.tree.pack_sequence_as(getattr(model, "input", 0), arrays)
                 charge(model, arrays, size)
                 outputs = backend.outputs(model, nest)
         except LimitError:
