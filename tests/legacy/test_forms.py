@@ -69,7 +69,7 @@ BACKENDS = [
 ]
 
 
-def check(call, path, recorded):
+def check(call, path, recorded, tolerance=2e-4):
     """Compare what plain Keras gives for a file with what was recorded."""
     for batch in ("b3", "b1"):
         inputs, wanted = (
@@ -79,7 +79,7 @@ def check(call, path, recorded):
         found, _ = call(path, inputs if len(inputs) > 1 else inputs[0])
         assert [x.shape for x in found] == [x.shape for x in wanted]
         for pair in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(*pair, rtol=2e-4, atol=2e-4)
+            np.testing.assert_allclose(*pair, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("plain", BACKENDS, indirect=True)
@@ -123,7 +123,7 @@ def written(tmp_path_factory):
     ],
 )
 def test_it_is_right_wherever_it_stands(written, plain, name):
-    check(plain, *written(name))
+    check(plain, *written(name), tolerance=5e-3 if "half" in name else 2e-4)
 
 
 @legacy_files.once

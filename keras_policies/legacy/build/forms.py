@@ -4,7 +4,8 @@ A converted file has to be right in plain Keras on every backend, so a layer
 becomes a model of its name, whose steps all backends compute alike:
 
     Add, Average                  x - (-y): see `values.sums`
-    AveragePooling                pad, pool, divide by counts: `ops.nn_convolutions`
+    AveragePooling                pad, pool, divide by counts, or add up windows if a
+                                  length is unknown: `ops.nn_convolutions`
     LayerNormalization            moveaxis around it: torch normalizes the last axes
     normalizations, Resizing      a cast before it: they compute with whole numbers
     convolutions, EinsumDense     the axis of the bias comes last: see `values.sums`

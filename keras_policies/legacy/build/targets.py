@@ -37,8 +37,10 @@ class Place(NamedTuple):
     layer: keras.Layer
     path: str  # of attributes, "blocks/0/first"
     stored_path: str  # as a Keras-2 .keras file has it, "blocks/block/first"
-    # Both without TimeDistributed, which `extra_axes` put around a layer, and without
-    # the model around the layer of its name that `forms` made.
+    # Both without the model that `forms` has made around the layer of its name.
+    formless_path: str = ""
+    formless_stored_path: str = ""
+    # And without TimeDistributed, which `extra_axes` may have put around a layer.
     bare_path: str = ""
     bare_stored_path: str = ""
 
@@ -64,16 +66,17 @@ def layers(
         for name, stored, child in _children(place.layer):
             if not isinstance(child, keras.Variable) and id(child) not in seen:
                 seen.add(id(child))
-                paths = _join(place.path, name), _join(place.stored_path, stored)
-                is_wrapper = isinstance(place.layer, keras.layers.TimeDistributed) or (
+                is_form = (
                     keras_internals.is_functional(place.layer)
                     and child.name == place.layer.name
                     and not keras_internals.is_functional(child)
                 )
-                bare = place.bare_path, place.bare_stored_path
-                if not is_wrapper:
-                    bare = _join(bare[0], name), _join(bare[1], stored)
-                waiting.append(Place(child, *paths, *bare))
+                is_wrapper = isinstance(place.layer, keras.layers.TimeDistributed)
+                parts = (name, stored) * 3
+                left_out = [False] * 2 + [is_form] * 2 + [is_form or is_wrapper] * 2
+                ways = zip(place[1:], parts, left_out, strict=True)
+                paths = (way if out else _join(way, part) for way, part, out in ways)
+                waiting.append(Place(child, *paths))
 
 
 def targets(layer: keras.Layer) -> list[Target]:
@@ -89,7 +92,7 @@ def targets(layer: keras.Layer) -> list[Target]:
 
 def _own_targets(place: Place) -> Iterator[Target]:
     """Yield the targets of a layer's own variables; those of attributes come first."""
-    stored = place.stored_path, place.bare_stored_path
+    stored = dict.fromkeys(place[2::2])
     by_number = [
         Target(item, tuple(_join(path, f"vars/{number}") for path in stored), item.path)
         for number, item in enumerate(
@@ -101,7 +104,7 @@ def _own_targets(place: Place) -> Iterator[Target]:
         if isinstance(child, keras.Variable):
             stored_paths = positions.get(id(child), ())
             names = name, *OLD_NAMES.get((type(place.layer).__name__, name), ())
-            ways = itertools.product((place.path, place.bare_path), names)
+            ways = itertools.product(dict.fromkeys(place[1::2]), names)
             paths = itertools.starmap(_join, ways)
             yield Target(child, (*paths, *stored_paths), child.path)
     yield from by_number

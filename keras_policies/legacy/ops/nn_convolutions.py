@@ -1,6 +1,7 @@
 """`tf.nn`: convolutions, pooling, and other functions of images and sequences."""
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -147,8 +148,8 @@ def averaged(layer: Any, x: Any) -> Any:
     first = 1 if config["data_format"] == LAST else 2
     widths: list[tuple[DimLike, DimLike]] = [(0, 0)] * computed.rank(x)
     is_uneven = False
-    sizes = zip(config["pool_size"], config["strides"], strict=True)
-    for axis, (size, stride) in enumerate(sizes, first):
+    windows = config["pool_size"], config["strides"]
+    for axis, (size, stride) in enumerate(zip(*windows, strict=True), first):
         rest = (computed.shape(x)[axis] - 1) % stride + 1  # under the last pool
         possible = range(1, stride + 1) if has_dims(rest) else [rest]
         is_uneven |= any(max(size - n, 0) % 2 for n in possible)
@@ -156,10 +157,42 @@ def averaged(layer: Any, x: Any) -> Any:
         widths[axis] = total // 2, total - total // 2
     if not is_uneven:
         return call_layer(layer, x)
+    if any(map(has_dims, itertools.chain(*widths))):
+        for axis, (size, stride) in enumerate(zip(*windows, strict=True), first):
+            x = _averaged_along(x, axis, size, stride)
+        return x
     layer = type(layer).from_config({**config, "padding": "valid"})
     padded = (pad(each, widths) for each in (x, ops.ones_like(x)))
     sums, counts = (call_layer(layer, each) for each in padded)
     return ops.divide(sums, counts)
+
+
+def _averaged_along(x: Any, axis: int, size: int, stride: int) -> Any:
+    """Average the windows of `size` along an axis of unknown length.
+
+    Their number, and where the first begins, are computed from a line of ones.
+    """
+    rank = computed.rank(x)
+    others = tuple(other for other in range(rank) if other != axis)
+    line = ops.max(ops.ones_like(x), axis=others)
+    length = ops.sum(ops.cast(line, "int32"))
+    ones = ops.max_pool(ops.reshape(line, (1, -1, 1)), stride, stride, "same", LAST)
+    number = ops.cumsum(ops.cast(ops.reshape(ones, (-1,)), "int32"))
+    rest = ops.add(ops.mod(ops.subtract(length, 1), stride), 1)
+    before = ops.floor_divide(ops.maximum(ops.subtract(size, rest), 0), 2)
+    first = ops.subtract(ops.multiply(ops.subtract(number, 1), stride), before)
+
+    def sums(values: Any, axis: int) -> Any:
+        widths = [(0, 0)] * computed.rank(values)
+        widths[axis] = size - 1, size - 1
+        padded = pad(values, widths)
+        parts = (
+            ops.take(padded, ops.add(first, size - 1 + n), axis) for n in range(size)
+        )
+        return functools.reduce(ops.add, parts)
+
+    counts = ops.reshape(sums(line, 0), [-1 if n == axis else 1 for n in range(rank)])
+    return ops.divide(sums(x, axis), counts)
 
 
 for _kind, _name in ("Max", "max"), ("Average", "avg"):
