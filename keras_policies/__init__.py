@@ -22,6 +22,7 @@ from keras_policies._installed import (
 from keras_policies.version import __version__
 
 if _typing.TYPE_CHECKING:
+    from keras_policies._common.warnings import KerasPoliciesWarning
     from keras_policies.diagnostics.plots import plot_gradients, plot_loss_scale
     from keras_policies.diagnostics.summary import summary
     from keras_policies.keras_internals.patches import patches
@@ -34,6 +35,7 @@ if _typing.TYPE_CHECKING:
 # Imported when first used: training needs neither readers nor tables.
 _LATER = {
     "Converted": "legacy.conversion",
+    "KerasPoliciesWarning": "_common.warnings",
     "LayerDescription": "legacy.descriptions",
     "LegacyModelError": "legacy.base.errors",
     "ModelDescription": "legacy.descriptions",
@@ -57,6 +59,7 @@ __all__ = [
     "Converted",
     "DynamicLossScale",
     "FixedLossScale",
+    "KerasPoliciesWarning",
     "LayerDescription",
     "LegacyModelError",
     "LossScale",

@@ -13,7 +13,22 @@ INNER = "keras_policies", "keras", *NAMES
 GENERATED = "__autograph_generated_file"
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
+class KerasPoliciesWarning(UserWarning):
+    """The category of every warning of this package.
+
+    Example:
+        >>> import warnings
+        >>> warnings.simplefilter("error", KerasPoliciesWarning)
+    """
+
+
+class FormerNameWarning(KerasPoliciesWarning, DeprecationWarning):
+    """A name of TensorFlow 2.0 is used. By default, Python shows it only in scripts."""
+
+
+def warn(
+    message: str, category: type[KerasPoliciesWarning] = KerasPoliciesWarning
+) -> None:
     """Warn at the line of the first caller outside this package, Keras and its backend.
 
     Args:

@@ -28,12 +28,15 @@ Config: TypeAlias = dict[str, Any]
 SHARED = {"iteration", "learning_rate"}
 
 
-def read_refused_config(
-    is_ours: Callable[[Config], bool], read: Callable[..., Any]
+def read_configs(
+    is_ours: Callable[[Config], bool],
+    may_be_ours: Callable[[Config], bool],
+    read: Callable[..., Any],
 ) -> None:
-    """Let `read(config, custom_objects)` read what stock `LossScaleOptimizer` refuses.
+    """Let `read(config, custom_objects)` read configs of `LossScaleOptimizer`.
 
-    It is asked if `is_ours(config)`.
+    It reads a config if `is_ours(config)`, and one that stock Keras refuses if
+    `may_be_ours(config)`.
     """
     stock_class = keras.optimizers.LossScaleOptimizer
 
@@ -42,13 +45,15 @@ def read_refused_config(
         stock: Function, cls: type, config: Config, *args: Any, **kwargs: Any
     ) -> Any:
         written = {**config} if isinstance(config, dict) else {}  # stock pops from it
+        if cls is stock_class and is_ours(written):
+            return read(written, *args, **kwargs)
 
         def second() -> Any:
             made = read(written, *args, **kwargs)
             config.update(written)
             return made
 
-        is_tried_again = cls is stock_class and is_ours(written)
+        is_tried_again = cls is stock_class and may_be_ours(written)
         first = functools.partial(stock, cls, config, *args, **kwargs)
         return second_try(first, second) if is_tried_again else first()
 

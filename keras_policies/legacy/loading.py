@@ -29,8 +29,7 @@ from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS, Options
 from keras_policies.legacy.plan.training import BY_NAME
 from keras_policies.legacy.readers import readers, sources, weights_only
-from keras_policies.loss_scaling.compile import with_our_optimizer
-from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, instead_of_stock
 
 # What happens to layers whose classes are missing.
 LOST = "rebuild", "numbers", "refuse"
@@ -154,7 +153,7 @@ def open_with_keras(
     with named_for_keras(path) as named:
         names = {} if named.suffix == ".keras" else _short_names()
         objects = {**names, **(custom_objects or {})}
-        with with_our_optimizer:
+        with instead_of_stock:
             return keras.models.load_model(named, objects, compile, safe_mode)
 
 

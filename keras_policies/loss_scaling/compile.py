@@ -15,9 +15,6 @@ from keras_policies.policies.policy import Policy
 
 StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 
-# In it, models are compiled with our optimizer where stock Keras uses its own.
-with_our_optimizer = keras_internals.Inside()
-
 
 def compile_with_policy(
     model: keras.Model,
@@ -32,8 +29,13 @@ def compile_with_policy(
         auto_scale_loss: as the user passed it.
     """
     _compile(model, compile_model, auto_scale_loss)
-    if with_our_optimizer and type(model.optimizer) is StockLossScaleOptimizer:
-        model.optimizer = instead_of_stock(model.optimizer)
+    optimizer = model.optimizer
+    if instead_of_stock and type(optimizer) is StockLossScaleOptimizer:
+        model.optimizer = LossScaleOptimizer.wrapping_again(
+            optimizer.inner_optimizer,
+            loss_scale=rule_of(optimizer),
+            name=optimizer.name,
+        )
     if isinstance(model.optimizer, LossScaleOptimizer):
         model.optimizer.belongs_to(model)
 

@@ -7,26 +7,17 @@ from typing import Any
 
 import keras
 
-
-class InnerSetting:
-    """An attribute of a wrapper that is one of its inner optimizer."""
-
-    def __init__(self, default: Any) -> None:
-        self.default = default  # the value that Keras gives to it
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, wrapper: Any, owner: Any = None) -> Any:
-        if wrapper is None:
-            return self
-        inner = _inner(wrapper)
-        return self.default if inner is None else getattr(inner, self._name)
-
-    def __set__(self, wrapper: Any, value: Any) -> None:
-        inner = _inner(wrapper)
-        if inner is not None:  # Keras's constructor sets defaults before there is one
-            setattr(inner, self._name, value)
+# What Keras gives to every optimizer, and its values. A wrapper's would do nothing.
+SETTINGS = {
+    "weight_decay": None,
+    "clipnorm": None,
+    "global_clipnorm": None,
+    "clipvalue": None,
+    "use_ema": False,
+    "ema_momentum": 0.99,
+    "ema_overwrite_frequency": None,
+    "gradient_accumulation_steps": None,
+}
 
 
 class InnerHyperparameters:
@@ -34,28 +25,16 @@ class InnerHyperparameters:
 
     is_wrapping = False  # until the constructor is done
 
-    # Keras gives these to every optimizer. On a wrapper they would do nothing.
-    weight_decay = InnerSetting(None)
-    clipnorm = InnerSetting(None)
-    global_clipnorm = InnerSetting(None)
-    clipvalue = InnerSetting(None)
-    use_ema = InnerSetting(default=False)
-    ema_momentum = InnerSetting(0.99)
-    ema_overwrite_frequency = InnerSetting(None)
-    gradient_accumulation_steps = InnerSetting(None)
-
     def __getattr__(self, name: str) -> Any:
         if hasattr(type(self), name):  # a property of ours has failed: show its error
             return object.__getattribute__(self, name)
         inner = _inner(self)
         if inner is not None and _has(inner, name):
             return getattr(inner, name)
-        raise AttributeError(_missing(self, inner, name), name=name, obj=self)
+        raise _missing(self, inner, name, dir(self) if inner else [])
 
     def __dir__(self) -> list[str]:
-        inner = _inner(self)
-        passed_on = [name for name in dir(inner) if _has(inner, name)] if inner else []
-        return sorted({*super().__dir__(), *passed_on})
+        return sorted({*super().__dir__(), *_passed_on(_inner(self))})
 
     def __setattr__(self, name: str, value: Any) -> None:
         inner = _inner(self)
@@ -65,18 +44,23 @@ class InnerHyperparameters:
             super().__setattr__(name, value)
         elif _has(inner, name):
             setattr(inner, name, value)
-        elif is_ours and _nearest(inner, name):
-            raise AttributeError(_missing(self, inner, name), name=name, obj=self)
+        elif is_ours and _nearest(name, _passed_on(inner)):
+            raise _missing(self, inner, name, _passed_on(inner))
         else:
             super().__setattr__(name, value)
 
 
-# Name of each of these settings -> its default.
-SETTINGS = {
-    name: setting.default
-    for name, setting in vars(InnerHyperparameters).items()
-    if isinstance(setting, InnerSetting)
-}
+@contextlib.contextmanager
+def own_settings(wrapper: InnerHyperparameters) -> Iterator[None]:
+    """Let a wrapper have attributes of its own alone, as methods of Keras expect."""
+    before = wrapper.is_wrapping
+    vars(wrapper).update(SETTINGS, is_wrapping=False)
+    try:
+        yield
+    finally:
+        for name in SETTINGS:
+            vars(wrapper).pop(name, None)
+        vars(wrapper)["is_wrapping"] = before
 
 
 def _has(inner: keras.optimizers.Optimizer, name: str) -> bool:
@@ -85,14 +69,8 @@ def _has(inner: keras.optimizers.Optimizer, name: str) -> bool:
     return not name.startswith("_") and (name in vars(inner) or is_property)
 
 
-@contextlib.contextmanager
-def of_the_wrapper(wrapper: InnerHyperparameters) -> Iterator[None]:
-    """Let a wrapper have attributes of its own alone, as Keras's `build` expects."""
-    vars(wrapper)["is_wrapping"] = False
-    try:
-        yield
-    finally:
-        vars(wrapper)["is_wrapping"] = True
+def _passed_on(inner: keras.optimizers.Optimizer | None) -> list[str]:
+    return [] if inner is None else [name for name in dir(inner) if _has(inner, name)]
 
 
 def _inner(wrapper: InnerHyperparameters) -> keras.optimizers.Optimizer | None:
@@ -100,18 +78,16 @@ def _inner(wrapper: InnerHyperparameters) -> keras.optimizers.Optimizer | None:
     return attributes["inner_optimizer"] if attributes.get("is_wrapping") else None
 
 
-def _nearest(inner: keras.optimizers.Optimizer, name: str) -> list[str]:
+def _nearest(name: str, names: list[str]) -> list[str]:
     if name.startswith("_"):
         return []
-    return difflib.get_close_matches(name, vars(inner), 1, 0.8)
+    public = [other for other in names if not other.startswith("_")]
+    return difflib.get_close_matches(name, public, 1, 0.8)
 
 
-def _missing(
-    wrapper: object, inner: keras.optimizers.Optimizer | None, name: str
-) -> str:
+def _missing(wrapper: object, inner: Any, name: str, names: list[str]) -> Exception:
     message = f"{type(wrapper).__name__!r} object has no attribute {name!r}"
-    if inner is None or name.startswith("_"):
-        return message
-    nearest = _nearest(inner, name)
-    meant = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    return f"{message}, nor has its inner optimizer, {type(inner).__name__}.{meant}"
+    if inner is not None and not name.startswith("_"):
+        meant = "".join(f" Did you mean {other!r}?" for other in _nearest(name, names))
+        message += f", nor has its inner optimizer, {type(inner).__name__}.{meant}"
+    return AttributeError(message, name=name, obj=wrapper)

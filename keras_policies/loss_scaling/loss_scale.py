@@ -9,13 +9,14 @@ only; the scale that changes during training is a variable of the optimizer.
 import abc
 import dataclasses
 import math
+import numbers
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from keras_policies._common import keras_names
-from keras_policies._common.lazy_keras import ops
+from keras_policies._common.lazy_keras import keras, ops
 from keras_policies._common.types import Config, Tensor
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -166,14 +167,16 @@ class DynamicLossScale(LossScale):
             before the scale grows.
         multiplier: int or float, at least 1. With 1 the scale stays, but steps
             with non-finite gradients are still skipped.
-        minimum: int or float, the smallest scale that an overflow leads to. May be
-            below 1 for gradients that are themselves too large for float16, but not
-            0: once there, a scale cannot grow again.
+        minimum: int or float, the smallest scale that an overflow leads to, not above
+            `initial_loss_scale` (but the default goes with any). May be below 1 for
+            gradients that are themselves too large for float16, but not 0: once there,
+            a scale cannot grow again.
         maximum: int or float, the largest scale that growth leads to. A scale
             whose next value would not be finite in float32 stays as it is.
 
     Raises:
-        ValueError: if an argument is not a number, or out of its range.
+        ValueError: if an argument is not a number, or out of its range; if
+            `initial_loss_scale` is not between `minimum` and `maximum`.
 
     Example:
     >>> rule = DynamicLossScale(1024, increment_period=2)
@@ -205,10 +208,13 @@ class DynamicLossScale(LossScale):
                 f"the scale by it. Received: multiplier={self.multiplier!r}."
             )
         _set(self, increment_period=_period(self.increment_period))
-        if self.minimum > self.maximum or self.initial_loss_scale > self.maximum:
+        # tf.keras, whose minimum was 1, took smaller first scales.
+        smallest = self.minimum if self.minimum != 1 else 0
+        is_between = smallest <= self.initial_loss_scale <= self.maximum
+        if self.minimum > self.maximum or not is_between:
             raise ValueError(
-                "maximum must not be below minimum or initial_loss_scale. "
-                f"Received: minimum={self.minimum!r}, maximum={self.maximum!r}, "
+                "maximum must not be below minimum, nor initial_loss_scale outside of "
+                f"both. Received: minimum={self.minimum!r}, maximum={self.maximum!r}, "
                 f"initial_loss_scale={self.initial_loss_scale!r}."
             )
 
@@ -241,7 +247,8 @@ class DynamicLossScale(LossScale):
         # Compilers would turn a constant divisor into its rounded reciprocal.
         (divisor,) = choose(finite, lambda: (1.0,), lambda: (self.multiplier,))
         divisor = ops.convert_to_tensor(divisor, dtype="float32")
-        return ops.maximum(scale / divisor, self.minimum)
+        # A scale below the minimum, which a file may have, does not rise.
+        return ops.maximum(scale / divisor, ops.minimum(scale, self.minimum))
 
     def get_config(self) -> Config:
         # Floor and ceiling only if they are set, so that tf.keras can read the rest.
@@ -321,47 +328,58 @@ def get(identifier: LossScaleLike) -> LossScale | None:
         return identifier
     if isinstance(identifier, str) and identifier == "dynamic":
         return DynamicLossScale()
-    if isinstance(identifier, (int, float)):
+    if _is_real(identifier):
         return FixedLossScale(identifier)
-    if isinstance(identifier, dict):
-        return _from_dict(identifier)
-    raise _not_understood(identifier)
-
-
-def _from_dict(identifier: Config) -> LossScale:
-    name, config = identifier.get("class_name"), identifier.get("config")
-    built_in = {cls.__name__: cls for cls in KINDS}
-    cls = keras_names.registered(name) or built_in.get(str(name), object)
-    is_loss_scale = isinstance(cls, type) and issubclass(cls, LossScale)
-    if not is_loss_scale or not isinstance(config, dict):
+    cls = class_of(identifier)
+    config = identifier.get("config") if isinstance(identifier, dict) else None
+    if cls is None or not isinstance(config, dict):
         raise _not_understood(identifier)
     try:
-        loss_scale: LossScale = cls.from_config(config)
-        return loss_scale
+        return cls.from_config(config)
     except TypeError as error:
         raise _not_understood(identifier) from error
+
+
+def serialize(rule: LossScale) -> Config:
+    """Return the config dict of a loss scale, from which `get` makes it again."""
+    name = keras.saving.get_registered_name(type(rule))
+    return {"class_name": name, "config": rule.get_config()}
+
+
+def class_of(identifier: object) -> type[LossScale] | None:
+    """Return the class of the loss scale in a config dict; None if it is not known."""
+    name = identifier.get("class_name") if isinstance(identifier, dict) else None
+    if not isinstance(name, str):
+        return None
+    built_in = {cls.__name__: cls for cls in KINDS}
+    cls = keras_names.registered(name) or built_in.get(name)
+    return cls if isinstance(cls, type) and issubclass(cls, LossScale) else None
 
 
 def _not_understood(identifier: object) -> ValueError:
     return ValueError(
         f"Could not interpret loss scale identifier: {identifier!r}. Expected "
         "'dynamic', None, an int or float of at least 1 for a fixed scale, a "
-        "LossScale, or the config of one."
+        "LossScale, or the config of one whose class Keras knows."
     )
 
 
-def _number(name: str, value: object) -> float:
-    if isinstance(value, (int, float)) and not math.isnan(value):
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, HOST_BOOLS)
+
+
+def _number(name: str, value: Any) -> float:
+    if _is_real(value) and not math.isnan(value):
         return float(value)
     raise ValueError(
-        f"{name} must be a Python int or float. Received: {name}={value!r}."
+        f"{name} must be a Python int or float. A number of NumPy will do, too, but "
+        f"neither NaN nor a bool. Received: {name}={value!r}."
     )
 
 
 def _period(value: Any) -> int:
     """Return a number of steps as an int; scripts also write it as `2e3`."""
-    is_whole = isinstance(value, float) and value.is_integer()
-    if (is_whole or isinstance(value, (int, np.integer))) and 0 < value < 2**31:
+    if _is_real(value) and 0 < value < 2**31 and value == int(value):
         return int(value)
     raise ValueError(
         "increment_period must be an integer, 1 or more: the finite steps before the "

@@ -11,17 +11,20 @@ from keras_policies._common.types import Config, CustomObjects, Tensor
 from keras_policies.backends.protocol import StepGradients
 from keras_policies.backends.running import backend
 from keras_policies.loss_scaling import arguments as optimizer_arguments
-from keras_policies.loss_scaling import checkpointing, hyperparameters, loop_state
-from keras_policies.loss_scaling import gradients as step_gradients
-from keras_policies.loss_scaling.loss_scale import (
-    DynamicLossScale,
-    LossScale,
-    LossScaleLike,
-    choose,
+from keras_policies.loss_scaling import (
+    checkpointing,
+    configs,
+    hyperparameters,
+    loop_state,
 )
+from keras_policies.loss_scaling import gradients as step_gradients
+from keras_policies.loss_scaling.loss_scale import LossScale, LossScaleLike, choose
 
 # What TF 2.4 called the experimental class, and what 2.11 and later call the class.
 LATER_NAMES = "LossScaleOptimizerV1", "LossScaleOptimizerV3"
+
+# In it, ours is read and compiled where stock Keras uses its own.
+instead_of_stock = keras_internals.Inside()
 
 
 class LossScaleOptimizer(
@@ -43,15 +46,9 @@ class LossScaleOptimizer(
 
     Args:
         inner_optimizer: `keras.optimizers.Optimizer` that makes the updates.
-        loss_scale: as for `Policy`, except that None and `"auto"` are errors. A bool
-            is `dynamic`, which came second in TF 2.4.
-        name: str or None, the optimizer's name. A number after a bool is
-            `initial_scale`.
-        dynamic_growth_steps: int, deprecated: `increment_period` of the scale. The
-            attribute is None for a fixed scale.
-        dynamic: bool, deprecated, in place of `loss_scale`: whether the loss
-            scale is dynamic.
-        initial_scale: float, deprecated: the first, or the fixed, loss scale.
+        loss_scale: as for `Policy`, except that None and `"auto"` are errors.
+        name: str or None, the optimizer's name.
+        **kwargs: settings that old configs of Keras have, with their defaults.
 
     Raises:
         TypeError: if `inner_optimizer` is not an optimizer (also a ValueError), or is
@@ -72,33 +69,35 @@ class LossScaleOptimizer(
         self,
         inner_optimizer: keras.optimizers.Optimizer,
         loss_scale: LossScaleLike = "dynamic",
-        name: str | float | None = None,
-        dynamic_growth_steps: int | None = None,
-        *,
-        dynamic: bool | None = None,
-        initial_scale: float | None = None,
+        name: str | None = None,
         **kwargs: Any,
     ) -> None:
         optimizer_arguments.check_inner(inner_optimizer)
         optimizer_arguments.check_others(kwargs)
-        loss_scale, name, dynamic, initial_scale = optimizer_arguments.of_tf_24(
-            loss_scale, name, dynamic, initial_scale
-        )
-        rule = optimizer_arguments.rule(
-            loss_scale, dynamic, initial_scale, dynamic_growth_steps
-        )
+        rule = optimizer_arguments.rule(loss_scale)
         optimizer_arguments.drop_loss_scale_factor(inner_optimizer, rule)
         loop_state.warn_if_bypassed(inner_optimizer)
-        super().__init__(
-            inner_optimizer,
-            initial_scale=rule.initial_loss_scale,
-            dynamic_growth_steps=rule.increment_period or optimizer_arguments.NEVER,
-            name=name,
-        )
+        with hyperparameters.own_settings(self):
+            super().__init__(
+                inner_optimizer,
+                initial_scale=rule.initial_loss_scale,
+                dynamic_growth_steps=rule.increment_period or configs.NEVER,
+                name=name,
+            )
         self.rule: LossScale = rule
         self.loop = loop_state.LoopState(self._overridden())
         self.is_wrapping = True
-        optimizer_arguments.wrapped.add(inner_optimizer)
+        vars(inner_optimizer)[optimizer_arguments.IS_WRAPPED] = True
+
+    @classmethod
+    def wrapping_again(
+        cls, inner_optimizer: keras.optimizers.Optimizer, **arguments: Any
+    ) -> "LossScaleOptimizer":
+        """Return a wrapper of an optimizer that may be, and may get, wrapped again."""
+        vars(inner_optimizer).pop(optimizer_arguments.IS_WRAPPED, None)
+        optimizer = cls(inner_optimizer, **arguments)
+        vars(inner_optimizer).pop(optimizer_arguments.IS_WRAPPED)
+        return optimizer
 
     @classmethod
     def for_policy(
@@ -108,9 +107,9 @@ class LossScaleOptimizer(
 
         It is saved as if it were the inner optimizer, without a loss scale.
         """
-        optimizer_arguments.wrapped.discard(inner_optimizer)
-        optimizer = cls(inner_optimizer, loss_scale, name="loss_scale_optimizer")
-        optimizer_arguments.wrapped.discard(inner_optimizer)
+        optimizer = cls.wrapping_again(
+            inner_optimizer, loss_scale=loss_scale, name="loss_scale_optimizer"
+        )
         optimizer.saved_as_inner = True
         return optimizer
 
@@ -191,7 +190,7 @@ class LossScaleOptimizer(
         )
         if not self.inner_optimizer.built:
             self.inner_optimizer.build(var_list)
-        with hyperparameters.of_the_wrapper(self):
+        with hyperparameters.own_settings(self):
             keras.optimizers.Optimizer.build(self, var_list)
 
     def scale_loss(self, loss: Tensor) -> Tensor:
@@ -397,26 +396,23 @@ class LossScaleOptimizer(
 
     @keras_internals.needs(keras_internals.SAVING)
     def get_config(self) -> Config:
-        """Return the config of a stock `keras.optimizers.LossScaleOptimizer`.
+        """Return a config that a stock `LossScaleOptimizer` accepts, too.
 
-        A fixed scale becomes one that never grows. Of a rule's settings, only the
-        initial scale and the growth period are kept.
+        Stock Keras reads the initial scale and the growth period; a scale without one
+        never grows there. `from_config` gives the whole rule. It warns if the rule is
+        of a class that Keras does not know.
         """
-        config: Config = super().get_config()
-        steps = self.rule.increment_period or optimizer_arguments.NEVER
-        config["dynamic_growth_steps"] = steps  # stock Keras has no None
-        return optimizer_arguments.without_inner(config)
+        with hyperparameters.own_settings(self):
+            config: Config = super().get_config()
+        config["dynamic_growth_steps"] = self.rule.increment_period or configs.NEVER
+        return config if self.saved_as_inner else configs.with_rule(config, self.rule)
 
     @classmethod
     def from_config(
         cls, config: Config, custom_objects: CustomObjects = None
-    ) -> keras.optimizers.LossScaleOptimizer:
-        config = optimizer_arguments.of_tf_keras(config, custom_objects)
-        # Stock pops from the caller's dict.
-        settings = optimizer_arguments.fixed_if_it_never_grows(dict(config))
-        optimizer = super().from_config(settings, custom_objects)
-        optimizer_arguments.wrapped.discard(optimizer.inner_optimizer)
-        return optimizer
+    ) -> "LossScaleOptimizer":
+        """Return the optimizer of a config: of ours, of stock Keras or of tf.keras."""
+        return cls.wrapping_again(**configs.arguments(config, custom_objects))
 
     def __repr__(self) -> str:
         inner = type(self.inner_optimizer).__name__
@@ -429,7 +425,7 @@ class LegacyLossScaleOptimizer:
     @staticmethod
     def from_config(
         config: Config, custom_objects: CustomObjects = None
-    ) -> keras.optimizers.LossScaleOptimizer:
+    ) -> LossScaleOptimizer:
         """Return a `LossScaleOptimizer` of ours."""
         return LossScaleOptimizer.from_config(config, custom_objects)
 
@@ -438,8 +434,10 @@ class LegacyLossScaleOptimizer:
 def install() -> None:
     """Let Keras read the configs of tf.keras that it refuses."""
     keras_internals.read_optimizers(LATER_NAMES, LegacyLossScaleOptimizer)
-    keras_internals.read_refused_config(
-        optimizer_arguments.is_of_tf_keras, LossScaleOptimizer.from_config
+    keras_internals.read_configs(
+        is_ours=lambda config: bool(instead_of_stock) and configs.has_rule(config),
+        may_be_ours=configs.is_of_tf_keras,
+        read=LossScaleOptimizer.from_config,
     )
 
 
@@ -447,27 +445,7 @@ def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:
     """Return the rule of a `LossScaleOptimizer`, ours or that of stock Keras."""
     if isinstance(optimizer, LossScaleOptimizer):
         return optimizer.rule
-    scale, steps = optimizer.initial_scale, optimizer.dynamic_growth_steps
-    # Stock Keras takes any period. It never counts up to one of these.
-    steps = steps if 0 < steps <= optimizer_arguments.NEVER else None
-    return DynamicLossScale(
-        scale, steps or optimizer_arguments.NEVER, minimum=min(scale, 1.0)
-    )
-
-
-def instead_of_stock(
-    optimizer: keras.optimizers.LossScaleOptimizer,
-) -> LossScaleOptimizer:
-    """Return an optimizer of ours in place of a stock one that has no state yet."""
-    wrapper = {
-        "inner_optimizer": optimizer.inner_optimizer,
-        "initial_scale": optimizer.initial_scale,
-        "dynamic_growth_steps": optimizer.dynamic_growth_steps,
-        "name": optimizer.name,
-    }
-    ours = LossScaleOptimizer(**optimizer_arguments.fixed_if_it_never_grows(wrapper))
-    optimizer_arguments.wrapped.discard(ours.inner_optimizer)
-    return ours
+    return configs.stock_rule(optimizer.initial_scale, optimizer.dynamic_growth_steps)
 
 
 def _value(variable: keras.Variable) -> Tensor:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
-from keras_policies._common.warnings import warn
+from keras_policies._common.warnings import FormerNameWarning, warn
 
 WITH_FLOAT32_VARS = "_with_float32_vars"
 
@@ -102,7 +102,7 @@ def warn_if_deprecated(name: str) -> None:
     warn(
         f"The '{name}' policy is deprecated and was removed in TensorFlow 2.1."
         + (f" Please use the {advice} policy instead." if mixed else ""),
-        DeprecationWarning,
+        FormerNameWarning,
     )
 
 

@@ -57,7 +57,7 @@ class Policy(keras.DTypePolicy):  # type: ignore[misc]
         self._own_name = policy_names.full_name(name)
         self._dtypes = policy_names.dtypes_of(self._own_name)
         # Whether the loss scale was given, and not left at "auto".
-        self.has_own_scale = loss_scale not in AUTO
+        self.has_own_scale = not _is_auto(loss_scale)
         self._loss_scale = _loss_scale_for(self, loss_scale)
         policy_names.warn_if_deprecated(self._own_name)
 
@@ -165,8 +165,12 @@ def plain_config(policy: Policy) -> Config:
     return {"name": policy_names.stock_name(policy.name, dtypes)}
 
 
+def _is_auto(identifier: LossScaleLike) -> bool:
+    return isinstance(identifier, str) and identifier in AUTO
+
+
 def _loss_scale_for(policy: Policy, identifier: LossScaleLike) -> LossScale | None:
-    if identifier in AUTO:
+    if _is_auto(identifier):
         identifier = auto(policy.name)
     loss_scale = loss_scales.get(identifier)
     if loss_scale is not None and policy.compute_dtype not in ("float16", None):

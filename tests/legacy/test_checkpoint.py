@@ -231,7 +231,7 @@ def test_a_newer_format_says_so(copied, monkeypatch):
 
 
 def test_no_checkpoint_at_all(tmp_path):
-    with pytest.raises(LegacyModelError, match=r"nothing.index is missing beside it"):
+    with pytest.raises(FileNotFoundError, match=r"nothing.index is missing beside it"):
         Checkpoint(tmp_path / "nothing")
     with pytest.raises(LegacyModelError, match="there is no tensor 'other'"):
         Checkpoint(pathlib.Path(PREFIXES[0])).read("other")

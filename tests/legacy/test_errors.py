@@ -33,8 +33,9 @@ def test_the_error_is_a_value_error():
 
 def test_what_is_not_there(tmp_path):
     for call in load_model, inspect_model:
-        with pytest.raises(LegacyModelError, match="there is no such file or folder"):
-            call(tmp_path / "nothing")
+        for kind in LegacyModelError, FileNotFoundError:
+            with pytest.raises(kind, match="nothing: there is no such file or folder"):
+                call(tmp_path / "nothing")
 
 
 def test_a_folder_that_is_no_model(tmp_path):

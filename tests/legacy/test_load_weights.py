@@ -55,8 +55,7 @@ def sequential(dtype="float32"):
 def scaled():
     return keras_policies.LossScaleOptimizer(
         keras.optimizers.SGD(0.05, momentum=0.9),
-        initial_scale=1024.0,
-        dynamic_growth_steps=2,
+        keras_policies.DynamicLossScale(1024.0, 2),
     )
 
 

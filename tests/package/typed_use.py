@@ -62,7 +62,8 @@ def loss_scales() -> None:
 
 def optimizers(loss: Any, variables: list[Any]) -> None:
     optimizer = mp.LossScaleOptimizer(keras.optimizers.SGD(0.5), Halving(), name="o")
-    mp.LossScaleOptimizer(keras.optimizers.SGD(), dynamic=False, initial_scale=2)
+    former = mp.experimental.LossScaleOptimizer(keras.optimizers.SGD(), True, 2)
+    assert_type(former.rule, mp.LossScale)
     assert_type(optimizer.dynamic, bool)
     assert_type(optimizer.rule, mp.LossScale)
     optimizer.build(variables)

@@ -100,7 +100,7 @@ def test_optimizer_already_wrapped_is_kept(cls):
 
 @pytest.mark.parametrize("cls", [Stock, LossScaleOptimizer])
 def test_a_policy_whose_scale_was_not_given_says_nothing_of_another(cls):
-    optimizer = cls(keras.optimizers.SGD(), initial_scale=4096)
+    optimizer = cls(keras.optimizers.SGD(), 4096)
     mp.set_policy(mp.Policy("mixed_float16"))
     model = sequential()
     with warnings.catch_warnings():

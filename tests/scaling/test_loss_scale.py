@@ -8,7 +8,6 @@ from keras_policies import (
     DynamicLossScale,
     FixedLossScale,
     LossScale,
-    LossScaleOptimizer,
 )
 from keras_policies.loss_scaling.loss_scale import FLOAT32_MAX, get, in_short
 
@@ -90,6 +89,12 @@ def test_fixed_scale_never_moves():
         pytest.param({"minimum": 0.0}, "scale of 0 never grows", id="no-floor"),
         pytest.param({"minimum": 8, "maximum": 4}, "maximum must not", id="crossed"),
         pytest.param({"maximum": 4}, "initial_loss_scale=32768.0", id="above-ceiling"),
+        pytest.param({"minimum": 2.0**16}, "maximum must not.*nor init", id="below"),
+        pytest.param({"minimum": -1}, "minimum must be positive", id="negative-floor"),
+        pytest.param({"maximum": float("inf")}, "maximum must be", id="inf-ceiling"),
+        pytest.param({"initial_loss_scale": True}, "must be a Python int", id="true"),
+        pytest.param({"initial_loss_scale": np.ones(1)}, "be a Python", id="array"),
+        pytest.param({"increment_period": True}, "be an integer", id="true-period"),
     ],
 )
 def test_dynamic_arguments_are_validated(arguments, match):
@@ -101,11 +106,23 @@ def test_dynamic_arguments_are_validated(arguments, match):
 def test_a_period_may_be_any_number_of_integral_value(period):
     rule = DynamicLossScale(increment_period=period)
     assert repr(rule.increment_period) == "3"
-    optimizer = LossScaleOptimizer(keras.optimizers.SGD(), dynamic_growth_steps=period)
-    assert optimizer.rule == rule
 
 
-@pytest.mark.parametrize("value", [0, -3, 0.99, "8", None, float("inf"), float("nan")])
+@pytest.mark.parametrize("kind", [int, float, np.float16, np.float32, np.int64])
+def test_a_scale_may_be_a_number_of_python_or_numpy(kind):
+    for rule in get(kind(128)), FixedLossScale(kind(128)):
+        assert repr(rule) == "FixedLossScale(128.0)"
+    assert repr(DynamicLossScale(kind(128)).initial_loss_scale) == "128.0"
+
+
+def test_an_overflow_never_raises_a_scale_below_the_minimum():
+    scales = [state[0] for state in walk(DynamicLossScale(0.5, 2), "NFFFFN")]
+    assert scales == [0.5, 0.5, 1.0, 1.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "value", [0, -3, 0.99, "8", None, True, np.ones(2), float("inf"), float("nan")]
+)
 def test_fixed_argument_is_validated(value):
     with pytest.raises(ValueError, match="loss_scale_value"):
         FixedLossScale(value)
@@ -201,7 +218,10 @@ def test_a_registered_subclass_is_read_from_its_config():
         [],
         {},
         {"class_name": "Adam", "config": {}},
-        np.int64(8),
+        True,
+        np.bool_(False),
+        np.array([1.0, 2.0]),
+        np.array(8.0),
         {"class_name": "FixedLossScale"},
         {"class_name": "FixedLossScale", "config": {"value": 8}},
     ],

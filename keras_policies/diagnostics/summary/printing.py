@@ -42,8 +42,6 @@ def summary(
     - what a subclassed model computes and returns;
     - gradients (for these, `plot_gradients`).
 
-    `summaries.rows_of` and `summaries.first_overflow` return the same as values.
-
     Args:
         model: `keras.Model`, built or not, compiled or not. The outputs and weights of
             a model that is not built are not known yet.

@@ -75,6 +75,10 @@ class Keras3ModelError(LegacyModelError):
         )
 
 
+class MissingFileError(LegacyModelError, FileNotFoundError):
+    """There is no file or folder at the path."""
+
+
 class LimitError(LegacyModelError):
     """A file asks for more than its size explains.
 

@@ -24,8 +24,7 @@ from keras_policies.legacy.build.targets import Pairs, fits, value_for
 from keras_policies.legacy.guards import limits, trust
 from keras_policies.legacy.plan import graph, training
 from keras_policies.legacy.plan.plan import Plan
-from keras_policies.loss_scaling.compile import with_our_optimizer
-from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, instead_of_stock
 
 COMPARES_LARGEST = 2, 2  # the first TensorFlow whose `accuracy` does, whatever the loss
 CLIPS = 2, 2  # the first whose `fit` obeys clipnorm and clipvalue
@@ -96,7 +95,7 @@ def _compile(model: keras.Model, plan: Plan, pairs: Pairs) -> list[str]:
         loss_weights=weights,
         auto_scale_loss=fitting.loss_scale is not None,
     )
-    with with_our_optimizer:
+    with instead_of_stock:
         try:
             compiled(metrics=metrics, weighted_metrics=weighted_metrics)
         except (TypeError, ValueError) as error:

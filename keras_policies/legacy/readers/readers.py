@@ -9,7 +9,12 @@ from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from keras_policies.legacy.base import errors, hints
-from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
+from keras_policies.legacy.base.errors import (
+    FilePath,
+    LegacyModelError,
+    MissingFileError,
+    located,
+)
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.guards import budget, paths
 from keras_policies.legacy.readers import sources
@@ -57,7 +62,7 @@ def _missing(path: pathlib.Path) -> LegacyModelError:
         hint = hints.load_weights_into_code(path)
         reason = "a checkpoint, which holds weights without a model."
         return LegacyModelError(reason, hint)
-    return LegacyModelError("there is no such file or folder.")
+    return MissingFileError("there is no such file or folder.")
 
 
 def check(path: FilePath) -> None:
@@ -93,6 +98,8 @@ def read(path: FilePath) -> Iterator[LegacyModel]:
 def _reader_name(path: pathlib.Path) -> str:
     try:
         return _folder_kind(path) if path.is_dir() else _kind(path)
+    except LegacyModelError:
+        raise
     except OSError as error:  # a folder that may not be looked into
         raise LegacyModelError(f"cannot be read: {error}.") from error
 

@@ -157,7 +157,7 @@ def test_compile_takes_the_scale_of_the_policy(policy, scale, optimizer):
 def test_compile_wraps_no_wrapper_and_nothing_in_bfloat16():
     with mp.policy_scope("mixed_float16"):
         model = model_of(Add())
-        optimizer = LossScaleOptimizer(SGD(1.0), dynamic_growth_steps=2)
+        optimizer = LossScaleOptimizer(SGD(1.0), mp.DynamicLossScale(1024, 2))
         model.compile(optimizer, "mse")
     assert model.optimizer is optimizer
     with mp.policy_scope("mixed_bfloat16"):

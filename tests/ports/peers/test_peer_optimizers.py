@@ -20,7 +20,12 @@ from peer import (
     tensor,
 )
 
-from keras_policies import DynamicLossScale, FixedLossScale, LossScaleOptimizer
+import keras_policies as mp
+from keras_policies.experimental import (
+    DynamicLossScale,
+    FixedLossScale,
+    LossScaleOptimizer,
+)
 
 SGD = keras.optimizers.SGD
 NAN, INF = float("nan"), float("inf")
@@ -459,7 +464,7 @@ def test_serialization(version):
         read = LossScaleOptimizer.from_config(config["config"])
         stock = keras.optimizers.LossScaleOptimizer
         assert type(keras.optimizers.deserialize(config)) is stock
-    assert type(read) is LossScaleOptimizer
+    assert isinstance(read, mp.LossScaleOptimizer)
     assert float(read.learning_rate) == 2.0
     assert read.inner_optimizer.momentum == 0.5
     assert read.rule == DynamicLossScale(2, 3)

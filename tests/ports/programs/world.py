@@ -23,7 +23,7 @@ else:
     import keras
     import keras_policies as mp
 
-    LossScaleOptimizer = mp.LossScaleOptimizer
+    LossScaleOptimizer = mp.experimental.LossScaleOptimizer
     DynamicLossScale = mp.DynamicLossScale
     tf = None
     if keras.backend.backend() == "tensorflow":

@@ -22,7 +22,12 @@ import ml_dtypes
 import numpy as np
 
 from keras_policies._common import memory as aligned
-from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
+from keras_policies.legacy.base.errors import (
+    FilePath,
+    LegacyModelError,
+    MissingFileError,
+    located,
+)
 from keras_policies.legacy.base.weights import Array, LegacyWeight
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.guards.paths import check_inside
@@ -89,7 +94,7 @@ class Checkpoint:
             hint = "A checkpoint is named without its ending."
             if folder is not None:
                 hint = "Copy the whole folder of the model."
-            raise LegacyModelError(reason, hint, path=self.prefix)
+            raise MissingFileError(reason, hint, path=self.prefix)
         self._shards: dict[int, tuple[pathlib.Path, int]] = {}
         with located(self._index):
             check_inside(self._index, self._folder)
