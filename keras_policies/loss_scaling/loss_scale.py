@@ -11,7 +11,7 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -364,11 +364,11 @@ def _not_understood(identifier: object) -> ValueError:
     )
 
 
-def _is_real(value: Any) -> bool:
+def _is_real(value: object) -> TypeGuard[float]:
     return isinstance(value, numbers.Real) and not isinstance(value, HOST_BOOLS)
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: object) -> float:
     if _is_real(value) and not math.isnan(value):
         return float(value)
     raise ValueError(
@@ -377,7 +377,7 @@ def _number(name: str, value: Any) -> float:
     )
 
 
-def _period(value: Any) -> int:
+def _period(value: object) -> int:
     """Return a number of steps as an int; scripts also write it as `2e3`."""
     if _is_real(value) and 0 < value < 2**31 and value == int(value):
         return int(value)

@@ -224,7 +224,9 @@ def test_the_casts_of_a_lost_layer_follow_a_given_policy(of):
 def test_one_warning_lists_what_was_rebuilt(of):
     with pytest.warns(UserWarning, match="classes of these layers") as caught:
         load_model(of("2.15.1/in_sequential").model)
-    (warning,) = (one for one in caught if one.category is UserWarning)  # not numpy's
+    (warning,) = (
+        one for one in caught if one.category is keras_policies.KerasPoliciesWarning
+    )  # not numpy's
     assert "'scale' (Scale), 'affine' (Affine)" in str(warning.message)
 
 

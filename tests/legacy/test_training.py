@@ -374,7 +374,11 @@ def load_with_one_warning(path, match):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = load_model(path)
-    texts = [str(item.message) for item in caught if item.category is UserWarning]
+    texts = [
+        str(item.message)
+        for item in caught
+        if item.category is keras_policies.KerasPoliciesWarning
+    ]
     assert len(texts) == 1
     for part in match:
         assert part in texts[0]

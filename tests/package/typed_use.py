@@ -111,4 +111,5 @@ def legacy_models() -> None:
         mp.load_model("nothing")
     except mp.LegacyModelError as error:
         print(error)
+    assert_type(mp.KerasPoliciesWarning("x"), mp.KerasPoliciesWarning)
     assert_type(mp.__version__, str)

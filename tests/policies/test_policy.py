@@ -101,8 +101,11 @@ ARGUMENTS = {  # recorded as Python source; these names stand in it
     "np": np,
     "default": "auto",
 }
-# 'USE_DEFAULT' is of 2.0 and 2.1; inf scales every loss away.
-SAY_OTHERWISE = ["'USE_DEFAULT'", "float('inf')"]
+# 'USE_DEFAULT' is of 2.0 and 2.1; inf scales every loss away; True was a fixed scale of
+# 1, and numbers of NumPy were errors.
+SAY_OTHERWISE = [
+    *("'USE_DEFAULT'", "float('inf')", "True", "np.float32(8)", "np.int64(8)"),
+]
 
 
 @pytest.mark.parametrize(("name", "argument", "truth"), list(arguments()))
@@ -122,6 +125,21 @@ def test_loss_scale_arguments_are_as_recorded(name, argument, truth):
         caught if useless else []
     )
     assert bool(caught) == useless
+
+
+@pytest.mark.parametrize("number", [np.float32(8), np.int64(8), np.float64(8), 8])
+def test_a_number_of_numpy_is_a_fixed_loss_scale(number):
+    assert repr(Policy("mixed_float16", number).loss_scale) == "FixedLossScale(8.0)"
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [True, False, np.array([1.0, 2.0]), np.array(8.0), [8], (), {}],
+    ids=repr,
+)
+def test_other_loss_scales_are_refused_with_what_is_expected(argument):
+    with pytest.raises(ValueError, match="Could not interpret .*Expected 'dynamic', N"):
+        Policy("mixed_float16", argument)
 
 
 def test_default_loss_scale_is_dynamic_for_mixed_float16_alone():

@@ -64,7 +64,7 @@ def dynamic_rules():
             "minimum": st.sampled_from([1.0, 2.0**-6, 2.5]),
             "maximum": st.sampled_from([1e20, float(np.finfo("float32").max)]),
         }
-    )
+    ).filter(lambda drawn: drawn["minimum"] <= drawn["initial_loss_scale"])
 
 
 def fixed_rules():
