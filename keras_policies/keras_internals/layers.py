@@ -30,7 +30,8 @@ def enclosing_layers() -> list[keras.Layer]:
     """Return the layers that are being built or called now, innermost first."""
     from keras.src.backend.common import global_state
 
-    scopes = global_state.get_global_attribute("name_scope_stack") or []
+    with keras.name_scope("innermost"):  # else there may be no stack
+        *scopes, _ = global_state.get_global_attribute("name_scope_stack")
     return [s.caller for s in reversed(scopes) if isinstance(s.caller, keras.Layer)]
 
 

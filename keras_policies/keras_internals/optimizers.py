@@ -13,10 +13,12 @@ from keras_policies.keras_internals.patches import replaces
 from keras_policies.keras_internals.private_api import (
     AVERAGES,
     LOSS_SCALING,
+    PRIVATE_API,
     READING,
     SLOTS,
     SLOTS_OF_OPTIMIZERS,
     UNPICKLING,
+    UnsupportedKerasError,
     installs,
     needs,
 )
@@ -98,11 +100,11 @@ def update_instead(wrapper: Any, variables: list[keras.Variable]) -> None:
         variables: as many as it was built with, of the same shapes.
     """
     for optimizer in wrapper, wrapper.inner_optimizer:
-        indices = {optimizer._var_key(v): i for i, v in enumerate(variables)}
+        indices = optimizer._trainable_variables_indices
+        indices.clear()
+        indices.update({optimizer._var_key(v): i for i, v in enumerate(variables)})
         # Set so that Keras does not count the weights among the optimizer's variables.
-        vars(optimizer).update(
-            _trainable_variables=list(variables), _trainable_variables_indices=indices
-        )
+        vars(optimizer)["_trainable_variables"] = list(variables)
 
 
 def shared_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
@@ -110,13 +112,11 @@ def shared_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variab
     return [v for v in optimizer.variables if v.name in SHARED]
 
 
-@needs(SLOTS_OF_OPTIMIZERS)
 def slot_names(optimizer: keras.optimizers.Optimizer) -> list[str]:
     """Return the names in tf.keras of an optimizer's slots; none if it is not known."""
     return list(_attributes(optimizer))
 
 
-@needs(SLOTS_OF_OPTIMIZERS)
 def slots(
     optimizer: keras.optimizers.Optimizer, name: str
 ) -> dict[int, keras.Variable]:
@@ -135,7 +135,6 @@ def slots(
     }
 
 
-@needs(SLOTS_OF_OPTIMIZERS)
 def nadam_product(optimizer: keras.optimizers.Nadam) -> keras.Variable:
     """Return the variable in which Nadam keeps the product of its momenta."""
     return optimizer._u_product
@@ -144,4 +143,12 @@ def nadam_product(optimizer: keras.optimizers.Nadam) -> keras.Variable:
 def _attributes(optimizer: keras.optimizers.Optimizer) -> dict[str, str]:
     classes = (base.__name__ for base in type(optimizer).__mro__)
     known = next((SLOTS[name] for name in classes if name in SLOTS), None)
-    return {**known, **AVERAGES} if known else {}
+    if known is None:
+        return {}
+    has_more = optimizer.built and len(optimizer.variables) > len(SHARED)
+    if has_more and not any(hasattr(optimizer, name) for name in known.values()):
+        place = f"{' or '.join(sorted(known.values()))} in {type(optimizer).__name__}"
+        raise UnsupportedKerasError(
+            SLOTS_OF_OPTIMIZERS, place, "none", tuple(PRIVATE_API)
+        )
+    return {**known, **AVERAGES}

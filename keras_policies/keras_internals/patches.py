@@ -103,8 +103,9 @@ _ROWS = (
     ),
     (
         "keras.optimizers.LossScaleOptimizer.from_config",
-        "reads the configs of tf.keras, if Keras has failed, as ours",
-        '`{"dynamic": False}`, `{"optimizer", "loss_scale"}`',
+        "reads the configs of tf.keras, if Keras has failed, as ours; and, inside "
+        "`keras_policies.load_model`, those with a rule of ours",
+        '`{"dynamic": False}`, `{"optimizer", "loss_scale"}`; a fixed scale in a file',
     ),
     (
         "keras.src.saving.saving_lib.save_weights_only",

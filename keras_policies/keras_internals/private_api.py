@@ -25,7 +25,6 @@ class Place(NamedTuple):
 
     module: str  # below `keras.src`
     name: str  # a member of a class is dotted, and not inherited
-    uses: str = ""  # names that the code of a function sets or reads
     takes: str = ""  # names of parameters, if it is a function or a class
     since: str = "3.0"  # the Keras since which each has had it, as its sources say
 
@@ -76,37 +75,32 @@ AVERAGES = {"average": "_model_variables_moving_average"}
 _TRAINERS = [c.__name__ for c in keras.Model.__mro__ if "trainers" in c.__module__]
 _TRAINER = _TRAINERS[-1] if _TRAINERS else "Trainer"
 
+# Methods and functions with the parameters that are passed to them. What is read as an
+# attribute of an object raises an AttributeError of Python if Keras moves it.
+_OPTIMIZER = "optimizers.base_optimizer"
+_H5 = "legacy.saving.legacy_h5_format"
+_SCOPE = "backend.common.name_scope"
 PRIVATE_API = {
     POLICIES: (
         Place("layers.layer", "Layer._flatten_layers", takes="include_self recursive"),
-        Place("layers.layer", "Layer.dtype_policy.fget", "_dtype_policy", since="3.3"),
+        Place("layers.layer", "Layer.dtype_policy.fget", since="3.3"),
     ),
     INFER: (
-        Place("backend.common.global_state", "get_global_attribute"),
-        Place("backend.common.name_scope", "current_path"),
-        Place("backend.common.name_scope", "name_scope.__enter__", "name_scope_stack"),
-        Place("backend.common.name_scope", "name_scope.__init__", "caller"),
-        Place("layers.layer", "CallSpec.__init__", "first_arg"),
-        Place("layers.layer", "Layer.__call__", "_call_signature"),
-        Place("layers.layer", "Layer.__init__", "_convert_input_args"),
+        Place("backend.common.global_state", "get_global_attribute", takes="name"),
+        Place(_SCOPE, "current_path"),
+        Place(_SCOPE, "name_scope.__init__", takes="caller"),
+        Place("layers.layer", "CallSpec.__init__", takes="signature args kwargs"),
         Place("layers.layer", "Layer._maybe_build", takes="call_spec"),
         Place("layers.layer", "Layer._open_name_scope", since="3.2"),
     ),
     SAVING: (
-        Place(
-            "dtype_policies.dtype_policy", "DTypePolicy.name.fget", "_name", since="3.1"
-        ),
         Place("api_export", "REGISTERED_OBJS_TO_NAMES"),
         Place("saving.saving_lib", "save_weights_only", takes="model filepath"),
     ),
     READING: (
         Place("api_export", "register_internal_serializable", takes="path symbol"),
         Place("dtype_policies", "ALL_OBJECTS_DICT", since="3.3"),
-        Place(
-            "legacy.saving.legacy_h5_format",
-            "load_model_from_hdf5",
-            takes="filepath custom_objects compile",
-        ),
+        Place(_H5, "load_model_from_hdf5", takes="filepath custom_objects compile"),
         Place(
             "legacy.saving.serialization",
             "class_and_config_for_serialized_keras_object",
@@ -116,16 +110,8 @@ PRIVATE_API = {
     ),
     LOSS_SCALING: (
         Place("optimizers", "ALL_OBJECTS_DICT"),
-        Place(
-            "optimizers.base_optimizer",
-            "BaseOptimizer.__init__",
-            "_iterations iteration learning_rate",
-            since="3.5",
-        ),
-        Place(
-            "optimizers.base_optimizer", "BaseOptimizer.build", "_trainable_variables"
-        ),
-        Place("backend.common.variables", "Variable.value.fget", "_value", since="3.7"),
+        Place(_OPTIMIZER, "BaseOptimizer.build", takes="variables"),
+        Place("backend.common.variables", "Variable.value.fget"),
         Place(
             "trainers.trainer",
             f"{_TRAINER}._aggregate_additional_loss",
@@ -133,51 +119,24 @@ PRIVATE_API = {
             since="3.8",
         ),
     ),
-    UNPICKLING: (
-        Place(
-            "optimizers.base_optimizer",
-            "BaseOptimizer.build",
-            "_trainable_variables_indices _var_key",
-        ),
-    ),
-    SLOTS_OF_OPTIMIZERS: (
-        Place("optimizers.nadam", "Nadam.build", "_u_product"),
-        Place("optimizers.base_optimizer", "BaseOptimizer.build", *AVERAGES.values()),
-        *(
-            Place(f"optimizers.{name.lower()}", f"{name}.build", " ".join(own.values()))
-            for name, own in SLOTS.items()
-        ),
-    ),
+    UNPICKLING: (Place(_OPTIMIZER, "BaseOptimizer._var_key", takes="variable"),),
     GRAPHS: (
-        Place("backend.common.masking", "get_keras_mask", "_keras_mask", since="3.6"),
+        Place("backend.common.masking", "get_keras_mask", takes="x", since="3.6"),
         Place(
             "models.functional",
             "Functional._convert_inputs_to_tensors",
-            "_inputs",
             takes="flat_inputs",
         ),
-        Place("ops.node", "KerasHistory", takes="operation node_index"),
-        Place("ops.node", "Node.__init__", "_inbound_nodes _keras_history outputs"),
+        Place("ops.node", "KerasHistory", takes="operation node_index tensor_index"),
         Place("ops.node", "Node.output_tensors"),
-        Place("ops.symbolic_arguments", "SymbolicArguments.__init__", "keras_tensors"),
+        Place("ops.symbolic_arguments", "SymbolicArguments.fill_in"),
     ),
     TURNS: (
         Place(
-            "models.functional",
-            "deserialize_node",
-            "_inbound_nodes",
-            takes="node_data created_layers",
+            "models.functional", "deserialize_node", takes="node_data created_layers"
         ),
     ),
-    WEIGHTS: (
-        Place(
-            "layers.layer",
-            "Layer._initialize_tracker",
-            "_layers _metrics _seed_generators "
-            "_trainable_variables _non_trainable_variables",
-            since="3.3",
-        ),
-    ),
+    WEIGHTS: (Place("layers.layer", "Layer._initialize_tracker", since="3.3"),),
 }
 
 
@@ -225,10 +184,6 @@ def find(place: Place) -> Any:
     if not {*expected} <= {*parameters}:
         there = f"{place.name}({', '.join(parameters)})"
         raise LookupError(f"{place}({', '.join(expected)})", there)
-    for name in place.uses.split():
-        code = inspect.unwrap(current).__code__
-        if name not in code.co_names + code.co_consts:
-            raise LookupError(f"{name} in {place}", "none there")
     return current
 
 

@@ -1,29 +1,8 @@
 """Whether a training loop applies gradients of the scaled loss, and warnings.
 
 Compiled code runs its Python once, so what was called counts only where it cannot be
-misread. The first row that fits decides (`LoopState.are_scaled`):
-
-| gradients | `apply`, `stateless_apply` | `apply_gradients` |
-|---|---|---|
-| come with `are_scaled=` | as it says | as it says |
-| are results of `get_unscaled_gradients` | error | unscaled |
-| were passed to it since `scale_loss` was called | scaled | scaled |
-| were passed to it | scaled | error |
-
-For other gradients, what was called since the last step of the optimizer:
-
-| called since the last step | `apply`, `stateless_apply` | `apply_gradients` |
-|---|---|---|
-| last `scale_loss`, as by `Model.fit` | scaled | scaled |
-| last `get_unscaled_gradients`, and `scale_loss` too | error | error |
-| last `get_unscaled_gradients` | error | unscaled, unless (*) |
-| neither; `get_unscaled_gradients` never | scaled | scaled |
-| neither; `scale_loss` never, the other earlier | scaled | unscaled |
-| neither; both earlier | scaled | error |
-
-(*) An error if the optimizer was used otherwise before: `scale_loss` was called
-earlier, and `get_scaled_loss` not since the last step; or `apply_gradients` took
-gradients as scaled, after `get_scaled_loss`, as nothing had been unscaled.
+misread. `are_scaled=` decides; without it, the first row that fits of the table in
+`LoopState._decided`. `tests/scaling/test_sequences.py` has what comes of each loop.
 """
 
 import contextlib
@@ -41,6 +20,10 @@ from keras_policies.loss_scaling.loss_scale import FixedLossScale, LossScale
 
 SCALE, GET_SCALED, UNSCALE = "scale_loss", "get_scaled_loss", "get_unscaled_gradients"
 APPLY_GRADIENTS = "apply_gradients"
+# Why a method does not take gradients, in words.
+ITS_ARGUMENTS = "these gradients are its arguments"
+ITS_RESULTS = "these gradients are its results"
+AS_SCALED = "earlier steps took their gradients as scaled"
 # Methods that a wrapper has of its own: it calls `apply` of its inner optimizer. On
 # TensorFlow no optimizer has a `stateless_apply` that works.
 BYPASSED = [APPLY_GRADIENTS, SCALE]
@@ -163,19 +146,42 @@ class LoopState:
         if said is not None:
             self.is_asked = True
         elif self._said is None:
-            said = self._by_tensors(method, grads)
+            said = self._decided(method, grads)
         self._since = []
         return bool(self._said if said is None else said)
 
-    def _by_tensors(self, method: str, grads: Sequence[Tensor]) -> bool:
-        kinds = {kind for g in grads if (kind := self._kind(g)) is not None}
-        if len(kinds) == 2:
-            raise _undecided(method, "some are its arguments, others its results")
-        if kinds == {False} and method != APPLY_GRADIENTS:
-            raise _undecided(method, "these gradients are its results", "scaled")
-        if kinds == {True} and method == APPLY_GRADIENTS and SCALE not in self._since:
-            raise _undecided(method, "these gradients are its arguments", "unscaled")
-        return kinds.pop() if kinds else self._by_calls(method)
+    def _decided(self, method: str, grads: Sequence[Tensor]) -> bool:
+        is_old = method == APPLY_GRADIENTS  # as in tf.keras, it may take unscaled ones
+        tensors = {kind for g in grads if (kind := self._kind(g)) is not None}
+        since, ever = self._since, self.ever
+        last = next((m for m in reversed(since) if m != GET_SCALED), None)
+        is_unscaled = last == UNSCALE
+        is_other_loop = SCALE in ever and GET_SCALED not in since
+        rows: tuple[tuple[bool, bool | str], ...] = (
+            # Tensors that get_unscaled_gradients took or returned
+            (len(tensors) == 2, "some are its arguments, others its results"),
+            (tensors == {False}, not is_old and ITS_RESULTS),
+            (tensors == {True} and is_old and SCALE not in since, ITS_ARGUMENTS),
+            (tensors == {True}, True),
+            # Other tensors: what was called since the last step
+            (is_unscaled and not is_old, "these are neither its arguments nor results"),
+            (not is_old or last == SCALE, True),
+            (is_unscaled and SCALE in since, "scale_loss was called before it"),
+            (is_unscaled and is_other_loop, "scale_loss was called in earlier steps"),
+            (is_unscaled and APPLY_GRADIENTS in ever, AS_SCALED),
+            (is_unscaled, False),
+            # Neither since the last step
+            (UNSCALE not in ever, True),
+            (SCALE in ever, "scale_loss was called too, neither of them since"),
+            (True, False),
+        )
+        decided = next(answer for fits, answer in rows if fits)
+        if isinstance(decided, str):
+            raise _undecided(method, decided)
+        if decided and is_old and last is None and self.is_asked:
+            # After `get_scaled_loss` this is a choice, which a later call contradicts.
+            ever.add(APPLY_GRADIENTS)
+        return decided
 
     def _kind(self, grad: Tensor) -> bool | None:
         reference, version, is_scaled = self._known.get(id(grad), (None, 0, False))
@@ -184,36 +190,6 @@ class LoopState:
         # Scaled gradients may have been divided in place, and unscaled ones clipped.
         is_same = not is_scaled or backend.version(grad) == version
         return is_scaled if is_same else None
-
-    def _by_calls(self, method: str) -> bool:
-        last = next((m for m in reversed(self._since) if m != GET_SCALED), None)
-        if method != APPLY_GRADIENTS:
-            if last == UNSCALE:
-                raise _undecided(method, "these are neither its arguments nor results")
-            return True
-        if last == UNSCALE:
-            self._check_unscaled()
-        if last:
-            return last == SCALE
-        if UNSCALE not in self.ever:
-            # After `get_scaled_loss` this is a choice, which a later call contradicts.
-            self.ever.update({APPLY_GRADIENTS} if self.is_asked else ())
-            return True
-        if SCALE in self.ever:
-            raise _undecided(method, "scale_loss was called too, neither of them since")
-        return False
-
-    def _check_unscaled(self) -> None:
-        """Raise if `get_unscaled_gradients` does not tell what a step is given."""
-        if SCALE in self._since:
-            why = "scale_loss was called before it"
-        elif SCALE in self.ever and GET_SCALED not in self._since:
-            why = "scale_loss was called in earlier steps"
-        elif APPLY_GRADIENTS in self.ever:
-            why = "earlier steps took their gradients as scaled"
-        else:
-            return
-        raise _undecided(APPLY_GRADIENTS, why)
 
     def warn_if_not_asked(self, grad: Tensor, rule: LossScale) -> None:
         """Warn, once, if gradients are divided by a scale that nothing has asked for.
@@ -244,11 +220,12 @@ class LoopState:
             )
 
 
-def _undecided(method: str, why: str, expected: str = "") -> ValueError:
-    takes = f" takes {expected} gradients" if expected else " cannot tell"
-    whether = "" if expected else " whether these gradients are scaled"
+def _undecided(method: str, why: str) -> ValueError:
+    takes = " cannot tell whether these gradients are scaled"
+    if why in (ITS_ARGUMENTS, ITS_RESULTS):
+        takes = f" takes {'unscaled' if why == ITS_ARGUMENTS else 'scaled'} gradients"
     return ValueError(
-        f"{method}{takes}{whether}: {UNSCALE} was called, and {why}. Pass "
+        f"{method}{takes}: {UNSCALE} was called, and {why}. Pass "
         f"are_scaled=True to {method} if these are gradients of the scaled loss, "
         "are_scaled=False if they were divided by the loss scale. To log unscaled "
         "gradients, call unscale, which decides nothing."

@@ -13,6 +13,7 @@ import keras
 import pytest
 
 import keras_policies
+from keras_policies import keras_internals
 from keras_policies.keras_internals import private_api
 
 PACKAGE = pathlib.Path(keras_policies.__file__).parent
@@ -217,15 +218,15 @@ def test_a_private_function_that_takes_something_else_is_named(place, monkeypatc
     ).items() <= (moved().items())
 
 
-@pytest.mark.parametrize("place", [p for p in LISTED if p.uses], ids=str)
-def test_a_private_function_that_uses_other_names_is_named(place, monkeypatch):
-    parameters = ", ".join(place.takes.split())
-    replace(monkeypatch, place, eval(f"lambda {parameters}: None"))
-    found = moved()
-    for capability in leaning_on(place):
-        expected, there = found[capability]
-        assert expected.endswith(f" in {place}")
-        assert there == "none there"
+def test_slots_that_are_gone_are_named():
+    optimizer = keras.optimizers.Adam()
+    optimizer.build([keras.Variable([1.0])])
+    assert keras_internals.slot_names(optimizer)[:2] == ["m", "v"]
+    for name in "_momentums", "_velocities", "_velocity_hats":
+        vars(optimizer).pop(name, None)
+    expected = "slots.*_momentums or _velocities or _velocity_hats in Adam, found none"
+    with pytest.raises(private_api.UnsupportedKerasError, match=expected):
+        keras_internals.slot_names(optimizer)
 
 
 def test_the_error_says_what_is_lost_and_what_still_works():
