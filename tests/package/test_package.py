@@ -86,6 +86,13 @@ def test_public_names_are_typed():
     assert untyped == []
 
 
+def test_no_module_has_the_name_of_a_public_function():
+    for name in keras_policies.__all__:
+        if inspect.isfunction(getattr(keras_policies, name)):
+            spec = importlib.util.find_spec(f"keras_policies.{name}")
+            assert spec is None
+
+
 def test_every_public_name_is_given_to_the_type_checker():
     used = (pathlib.Path(__file__).parent / "typed_use.py").read_text()
     for name in keras_policies.__all__:

@@ -80,6 +80,25 @@ def test_a_misspelt_hyperparameter_is_an_error_that_names_the_inner_optimizer(na
         getattr(optimizer, name)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("learningrate", "learning_rate"),
+        ("_learning_rat", None),
+        ("loss_scal", "loss_scale"),
+        ("skiped_steps", "skipped_steps"),
+        ("veloicties", None),  # a private attribute of Adam
+    ],
+)
+def test_a_misspelt_attribute_is_answered_with_a_public_name(name, meant):
+    optimizer = LossScaleOptimizer(keras.optimizers.Adam(), 8)
+    optimizer.build([keras.Variable([1.0])])
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'") as error:
+        getattr(optimizer, name)
+    found = str(error.value).partition("Did you mean ")[2].strip("'?")
+    assert found == (meant or "")
+
+
 def test_a_misspelt_hyperparameter_is_not_set():
     optimizer = LossScaleOptimizer(keras.optimizers.Adam(), 8)
     with pytest.raises(AttributeError, match="optimizer, Adam. Did you mean 'beta_1'"):
