@@ -51,6 +51,7 @@ LEARNED = {
         *(f"keras.optimizers.{name}" for name in OPTIMIZERS),
     ],
     "keras.src.api_export.REGISTERED_OBJS_TO_NAMES": [
+        "keras_policies.experimental.LossScaleOptimizer",
         "keras_policies.loss_scaling.optimizer.LegacyLossScaleOptimizer",
         "keras_policies.loss_scaling.optimizer.LossScaleOptimizer",
         "keras_policies.policies.policy.Policy",
