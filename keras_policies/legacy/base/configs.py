@@ -19,9 +19,13 @@ PROGRAM = f"{PACKAGE}>Program"
 
 def name_of(config: Config) -> str:
     """Return the name of a layer or model from its config."""
+    return str(own_name(config) or config.get("class_name"))
+
+
+def own_name(config: Config) -> Any:
+    """Return the name that a config, or its entry in a model, records; None if none."""
     inner = config.get("config")
-    name = inner.get("name") if isinstance(inner, dict) else None
-    return str(config.get("name") or name or config.get("class_name"))
+    return config.get("name") or (inner.get("name") if isinstance(inner, dict) else None)
 
 
 def is_graph(config: Config) -> bool:
@@ -43,6 +47,73 @@ def inner_layers(config: Config) -> list[Config]:
     inner = config["config"]
     layers = inner if isinstance(inner, list) else inner["layers"]
     return [layer for layer in layers if isinstance(layer, dict)]
+
+
+def with_layers(config: Config, layers: list[Config]) -> Config:
+    """Return the config of a model that lists other layers."""
+    inner = config["config"]
+    is_list = isinstance(inner, list)
+    return {**config, "config": layers if is_list else {**inner, "layers": layers}}
+
+
+def with_listed_names(config: Config, names: Sequence[str]) -> Config:
+    """Return the config of a model whose layers have the names that its file lists.
+
+    The entry of a layer in a Sequential has no name but that in the layer's own config,
+    where a custom class may leave it out. `names` are those of its layers in their
+    order, without the InputLayer.
+    """
+    layers = inner_layers(config)
+    inputs = [item for item in layers[:1] if item.get("class_name") == "InputLayer"]
+    if len(layers) - len(inputs) != len(names) or not {*map(own_name, layers)} & {None}:
+        return config
+    named = [
+        layer if own_name(layer) else {**layer, "name": name}
+        for layer, name in zip(layers[len(inputs) :], names, strict=True)
+    ]
+    return with_layers(config, inputs + named)
+
+
+def with_new_names(root: Config) -> Config:
+    """Return the config of a model in which all layers have names.
+
+    A layer without one gets a name that no other has, by its class; a shared layer has
+    the same in all places.
+    """
+    taken: set[str | None] = set()
+    shared: dict[str, str] = {}
+    counts: collections.Counter[str] = collections.Counter()
+
+    def note(config: Config) -> None:
+        for layer in inner_layers(config):
+            taken.add(own_name(layer))
+            note(layer)
+
+    def new_name(layer: Config) -> str:
+        number, name = str(layer.get(SHARED)), None
+        stem = snake_case(str(layer.get("class_name")))
+        if SHARED in layer and number in shared:
+            return shared[number]
+        while name is None or name in taken:
+            name = f"{stem}_{counts[stem]}" if counts[stem] else stem
+            counts[stem] += 1
+        shared[number] = name
+        return name
+
+    def named(config: Config) -> Config:
+        layers = inner_layers(config)
+        if not layers or None not in taken:
+            return config
+        return with_layers(
+            config,
+            [
+                named(layer if own_name(layer) else {**layer, "name": new_name(layer)})
+                for layer in layers
+            ],
+        )
+
+    note(root)
+    return named(root)
 
 
 def is_program(converted: Config) -> bool:

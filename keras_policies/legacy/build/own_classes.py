@@ -33,6 +33,7 @@ class Maker:
     cls: type[Any]
     policy: PolicyLike | None  # of the config
     layer: str | None  # its name, for errors; None for the model itself
+    name: str | None = None  # that the file records, which the class may not take
 
     def from_config(self, config: Config) -> Any:
         """Return the object, made under its policy; Keras calls this."""
@@ -41,6 +42,8 @@ class Maker:
                 instance = self.cls.from_config(config)
             except TypeError as error:
                 raise _refusal(self.cls.__name__, config, error) from error
+            if self.name is not None and instance.name != self.name:
+                instance.name = self.name
         if isinstance(instance, keras.Layer) and not instance.built:
             _build_under(instance, self.policy)
         return instance
@@ -130,7 +133,7 @@ def with_makers(
         if maker is None:
             return inner
         if value is config and isinstance(maker, Maker):
-            maker = dataclasses.replace(maker, policy=policy, layer=None)
+            maker = dataclasses.replace(maker, policy=policy, layer=None, name=None)
         name = f"<{maker.cls.__name__} {len(makers)}>"
         makers[name] = maker
         return {**inner, "registered_name": name}
@@ -147,4 +150,5 @@ def _own_maker(config: Mapping[str, Any]) -> Maker | None:
     if not isinstance(cls, type) or not issubclass(cls, keras.Layer):
         return None
     options = config["config"] or {}
-    return Maker(cls, options.get("dtype"), options.get("name", cls.__name__))
+    name = config.get("name") or options.get("name")
+    return Maker(cls, options.get("dtype"), name or cls.__name__, name)

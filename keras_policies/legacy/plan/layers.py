@@ -133,7 +133,8 @@ def _keras_layer(
     class_name, config = written["class_name"], written.get("config") or {}
     if isinstance(config, list):  # a Sequential, up to Keras 2.2.2
         config = {"name": written.get("name") or "sequential", "layers": config}
-    path = budget.layer_path(prefix, config.get("name") or class_name)
+    name = configs.own_name({**written, "config": config})
+    path = budget.layer_path(prefix, name or class_name)
     with located(layer=None if is_root else path):
         if configs.is_graph(written):
             below = "" if is_root else f"{path}/"
@@ -152,7 +153,7 @@ def _keras_layer(
             description = f"{path!r}, a loss or a metric of a tensor"
             yield Report(not_converted=(description,), loss_only=(path,))
             return {}
-        return (yield from _layer(class_name, dict(config), options, path))
+        return (yield from _layer(class_name, name, dict(config), options, path))
 
 
 def is_op(class_name: str) -> bool:
@@ -322,7 +323,9 @@ def _with_input(
     return [configs.keras_object("keras.layers", "InputLayer", input_config), *layers]
 
 
-def _layer(class_name: str, config: Config, options: Options, path: str) -> Converted:
+def _layer(
+    class_name: str, name: Any, config: Config, options: Options, path: str
+) -> Converted:
     """Return the config of a layer that is neither a model nor an op."""
     namesakes = options.namesakes
     cls = yield from classes.keras_class(class_name, path, namesakes=namesakes)
@@ -350,7 +353,8 @@ def _layer(class_name: str, config: Config, options: Options, path: str) -> Conv
     if isinstance(converted.get("name"), str):
         converted["name"] = layer_name(converted["name"])
     if not cls.is_stock:
-        return cls.with_config(converted)
+        named = {"name": layer_name(name)} if isinstance(name, str) else {}
+        return cls.with_config(converted) | named
     if cls.name == "TimeDistributed" and _learns_statistics(converted.get("layer")):
         what = (
             f"the statistics of all steps together in {path!r}: each step has its own"

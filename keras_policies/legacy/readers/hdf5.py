@@ -19,7 +19,7 @@ import numpy as np
 
 from keras_policies._common import memory as aligned
 from keras_policies._common.types import Config
-from keras_policies.legacy.base import errors, hints
+from keras_policies.legacy.base import configs, errors, hints
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, LimitError
 from keras_policies.legacy.base.model import LegacyModel, LegacyOptimizerState
 from keras_policies.legacy.base.weights import Array, LayerWeights, LegacyWeight
@@ -92,6 +92,8 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
         check_total(path, by_layer, stored)
         if keras_1.is_written_by(attribute(file, "keras_version")):
             config, by_layer = keras_1.as_keras_2(config, by_layer)
+        named = configs.with_listed_names(config, names(group, "layer_names"))
+        config = configs.with_new_names(named)
         learned, weights = vocabularies.take(config, by_layer, {})
         training, problems = _training(attribute(file, TRAINING))
         optimizer = _optimizer(stored, weights)

@@ -215,7 +215,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             errors.check_version(version)
             text = _read_member(archive, CONFIG, limits.JSON_BYTES)
             _unpack_weights(archive, unpacked)
-            config = _as_in_hdf5(texts.decode(text, CONFIG))
+            config = configs.with_new_names(_as_in_hdf5(texts.decode(text, CONFIG)))
             _mark_repeats(config, set(), set())
             tokens = _tokens(archive)
         with guarded_hdf5.open_file(unpacked) as file:

@@ -85,12 +85,9 @@ class Reconstructor:
 
     def with_name(self, layer: Config, number: int | None) -> Config:
         """Return a config with the name that is recorded, if it has none itself."""
-        config = layer.get("config") or {}
-        has_name = isinstance(config, list) or "name" in layer or "name" in config
-        if number is None or has_name:
+        if number is None or configs.own_name(layer):
             return layer
-        name = self.traced.layers[number].name
-        return {**layer, "config": {**config, "name": name}}
+        return {**layer, "name": self.traced.layers[number].name}
 
     def called_on(self, number: int) -> list[tuple[int | None, ...]]:
         """Return the shapes that a model takes which is called on one tensor."""

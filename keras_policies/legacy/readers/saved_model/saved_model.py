@@ -74,7 +74,7 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
     if isinstance(config, dict) and config.get(traced_layers.WITHOUT_CONFIG):
         config = None
     config = {"class_name": root.get("class_name"), "config": config}
-    config = _with_trainable(graph, 0, config)
+    config = _with_metadata(graph, 0, config)
     learned, weights = vocabularies.take(
         config,
         {name: tuple(variables.values()) for name, variables in by_layer.items()},
@@ -106,17 +106,21 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
     )
 
 
-def _with_trainable(graph: ObjectGraph, node: int, config: Config) -> Config:
-    """Return a config that says which models in it do not train.
+def _with_metadata(graph: ObjectGraph, node: int, config: Config) -> Config:
+    """Return a config that names all layers, and says which models do not train.
 
-    That is beside their configs, which did not say it themselves up to 2.10.
+    Both are beside their configs: a custom class may leave its name out, and models
+    did not say up to 2.10 whether they train.
     """
     if not isinstance(config.get("config"), dict) or not configs.is_graph(config):
         return config
     objects, layers = graph.layers(node), []
+    classes = {name: graph.metadata[each].get("class_name") for name, each in objects.items()}
+    names = [name for name in classes if classes[name] != "InputLayer"]  # 2.0 lists it
+    config = configs.with_listed_names(config, names)
     for layer in config["config"]["layers"]:
         inner = objects.get(configs.name_of(layer)) if isinstance(layer, dict) else None
-        told = layer if inner is None else _with_trainable(graph, inner, layer)
+        told = layer if inner is None else _with_metadata(graph, inner, layer)
         layers.append(told)
     trains = graph.metadata[node].get("trainable", True)
     own = {"trainable": trains, **config["config"], "layers": layers}
