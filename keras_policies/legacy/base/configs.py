@@ -25,7 +25,9 @@ def name_of(config: Config) -> str:
 def own_name(config: Config) -> Any:
     """Return the name that a config, or its entry in a model, records; None if none."""
     inner = config.get("config")
-    return config.get("name") or (inner.get("name") if isinstance(inner, dict) else None)
+    return config.get("name") or (
+        inner.get("name") if isinstance(inner, dict) else None
+    )
 
 
 def is_graph(config: Config) -> bool:

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import keras
 
 from keras_policies import keras_internals
-from keras_policies.legacy.base.configs import LAYER_GROUPS, snake_case
+from keras_policies.legacy.base.configs import LAYER_GROUPS, layer_name, snake_case
 from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import targets
 
 Release = tuple[int, int]
@@ -28,26 +29,38 @@ def by_attribute(model: keras.Model, legacy: LegacyModel) -> LegacyModel:
 
     `layers/dense_1/vars/0` becomes `head/vars/0` if that layer is the attribute `head`.
     """
-    if legacy.format != FORMAT or set(legacy.weights) != {""}:
+    if legacy.format != FORMAT:
         return legacy
     found = re.search(r"(\d+)\.(\d+)", legacy.written_by)
     release = (int(found[1]), int(found[2])) if found else REVERSED
-    stored = {id(p.layer): p.stored_path for p in targets.layers(model)}
-    paths = {
-        path: stored[id(layer)]
-        for layer, path in _walk(model, "", release, set())
-        if id(layer) in stored
+    places = [*targets.layers(model)]
+    stored = {id(place.layer): place.stored_path for place in places}
+    paths: dict[str, str] = {}
+    for place in places:
+        if isinstance(place.layer, keras.Model) and not _is_graph(place.layer):
+            for layer, path in _walk(place.layer, place.stored_path, release, set()):
+                if id(layer) in stored:
+                    paths.setdefault(path, stored[id(layer)])
+    weights = {
+        name: tuple(_renamed(weight, layer_name(name), paths) for weight in items)
+        for name, items in legacy.weights.items()
     }
-    weights = []
-    for weight in legacy.weights[""]:
-        before, variables, number = weight.path.rpartition("/vars/")
-        path = f"{paths.get(before, before)}{variables}{number}".removeprefix("/")
-        weights.append(dataclasses.replace(weight, path=path))
     plain = {_plain(path): paths[path] for path in paths}
     learned = {plain.get(path, path): v for path, v in legacy.vocabularies.items()}
-    return dataclasses.replace(
-        legacy, weights={"": tuple(weights)}, vocabularies=learned
-    )
+    return dataclasses.replace(legacy, weights=weights, vocabularies=learned)
+
+
+def _renamed(weight: LegacyWeight, layer: str, paths: dict[str, str]) -> LegacyWeight:
+    """Return a weight of a layer, `""` for the model, under its new path."""
+    before, _, number = f"/{weight.path}".rpartition("/vars/")
+    stored = f"{layer}{before}".lstrip("/")
+    path = f"{paths.get(stored, stored)}/vars/{number}"
+    return dataclasses.replace(weight, path=path.removeprefix(f"{layer}/"))
+
+
+def _is_graph(layer: keras.Layer) -> bool:
+    is_functional = keras_internals.is_functional(layer)
+    return is_functional or isinstance(layer, keras.Sequential)
 
 
 def _plain(path: str) -> str:
@@ -89,9 +102,7 @@ def _attributes(
             found[name] = [item for item in items if isinstance(item, keras.Layer)]
     if isinstance(layer, keras.Model):
         found[LAYERS] = layer.layers
-        is_graph = isinstance(layer, keras.Sequential)
-        is_graph = is_graph or keras_internals.is_functional(layer)
-        if is_graph and (2, 11) < release < REVERSED:
+        if _is_graph(layer) and (2, 11) < release < REVERSED:
             # Those with weights are listed twice: `layer_with_weights-0`, `layer-0`.
             twice = [[item] * (1 + bool(item.weights)) for item in layer.layers]
             found[DEPENDENCIES] = [item for items in twice for item in items]

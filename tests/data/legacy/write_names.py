@@ -1,7 +1,8 @@
 """Writes models whose custom layers take no name: `tests/data/legacy/names.tar.xz`.
 
 Run by hand: `python write_names.py OUT`, under TensorFlow 2.0.0, 2.4.4 and 2.15.1. Pack
-them with `tar -cJf names.tar.xz -C OUT .`. `y` is what the model predicts for `x`.
+them with `tar -cJf names.tar.xz -C OUT 2.0.0 2.4.4 2.15.1`. `y` is what the model
+predicts for `x`.
 """
 
 import os

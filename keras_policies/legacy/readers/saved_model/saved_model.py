@@ -115,7 +115,9 @@ def _with_metadata(graph: ObjectGraph, node: int, config: Config) -> Config:
     if not isinstance(config.get("config"), dict) or not configs.is_graph(config):
         return config
     objects, layers = graph.layers(node), []
-    classes = {name: graph.metadata[each].get("class_name") for name, each in objects.items()}
+    classes = {
+        name: graph.metadata[each].get("class_name") for name, each in objects.items()
+    }
     names = [name for name in classes if classes[name] != "InputLayer"]  # 2.0 lists it
     config = configs.with_listed_names(config, names)
     for layer in config["config"]["layers"]:

@@ -1,0 +1,144 @@
+"""Custom layers that take no name get that in the file, written by write_names.py."""
+
+import keras
+import legacy_files
+import numpy as np
+import pytest
+from keras import layers
+
+import keras_policies
+from keras_policies.legacy.base import configs
+
+ARCHIVE = legacy_files.FOLDER / "names.tar.xz"
+NAMES = [name for name in legacy_files.names(ARCHIVE) if "/own/" not in name]
+pytestmark = pytest.mark.once("names are those of a file")
+
+
+class Scale(layers.Layer):
+    """Takes no name, and its config holds none."""
+
+    def __init__(self, factor=2.0):
+        super().__init__()
+        self.factor = factor
+        self.first = layers.Dense(5, activation="tanh")
+        self.second = layers.Dense(5)
+
+    def build(self, input_shape):
+        self.first.build(input_shape)
+        self.second.build(input_shape)
+
+    def call(self, inputs):
+        return self.second(self.first(inputs)) * self.factor
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {"factor": self.factor}
+
+
+class Deaf(Scale):
+    """Takes a name and ignores it."""
+
+    def __init__(self, factor=2.0, **kwargs):
+        super().__init__(factor)
+
+    def get_config(self):
+        return {"factor": self.factor, "name": self.name}
+
+
+class Block(keras.Model):
+    """A model that is used as a layer and takes no name."""
+
+    def __init__(self, factor=2.0):
+        super().__init__()
+        self.factor = factor
+        self.inner = Scale(factor)
+
+    def call(self, inputs):
+        return self.inner(inputs) + 1.0
+
+    def get_config(self):
+        return {"factor": self.factor}
+
+
+CUSTOM_OBJECTS = {cls.__name__: cls for cls in (Scale, Deaf, Block)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return legacy_files.unpacked(tmp_path_factory.mktemp("names"), [ARCHIVE])
+
+
+@pytest.mark.parametrize("name", legacy_files.by_release(NAMES))
+def test_layers_that_take_no_name_get_their_weights_each_time(name, folder):
+    path = folder / name
+    with np.load(path.parent / "expected.npz") as stored:
+        for _ in range(2):  # Keras numbers its own names: scale, then scale_2
+            model = keras_policies.load_model(path, CUSTOM_OBJECTS)
+            found = model.predict(stored["x"], verbose=0)
+            np.testing.assert_allclose(found, stored["y"], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("form", ["model.h5", "model.keras", "saved_model"])
+@pytest.mark.parametrize(
+    ("case", "names"),
+    [
+        pytest.param("swapped", ["scale_3", "scale_2", "dense_8"], id="functional"),
+        pytest.param("sequence", ["scale_4", "scale_2", "scale_3"], id="sequential"),
+    ],
+)
+def test_layers_have_the_names_in_the_file(case, names, form, folder):
+    if (case, form) == ("sequence", "model.keras"):  # the only form that has no names
+        names = ["scale", "scale_1", "scale_2"]
+    model = keras_policies.load_model(folder / "2.15.1" / case / form, CUSTOM_OBJECTS)
+    found = [layer.name for layer in model.layers]
+    assert [name for name in found if not name.startswith("input")] == names
+
+
+def test_a_converted_model_keeps_the_order_of_its_layers(folder, tmp_path):
+    case, new = folder / "2.15.1" / "swapped", tmp_path / "new.keras"
+    keras_policies.convert_model(case / "model.h5", new, CUSTOM_OBJECTS)
+    again = keras.models.load_model(new, CUSTOM_OBJECTS)
+    with np.load(case / "expected.npz") as stored:
+        found = again.predict(stored["x"], verbose=0)
+        np.testing.assert_allclose(found, stored["y"], 1e-5, 1e-5)
+
+
+def sequential(*layers):
+    return {
+        "class_name": "Sequential",
+        "config": {"name": "model", "layers": [*layers]},
+    }
+
+
+def entry(class_name, name=None, **more):
+    named = {} if name is None else {"name": name}
+    return {"class_name": class_name, "config": named, **more}
+
+
+def test_a_new_name_is_no_other_layers():
+    model = sequential(entry("MyScale"), entry("Dense", "my_scale_1"), entry("MyScale"))
+    found = configs.inner_layers(configs.with_new_names(model))
+    assert [configs.name_of(layer) for layer in found] == [
+        "my_scale",
+        "my_scale_1",
+        "my_scale_2",
+    ]
+
+
+def test_a_shared_layer_has_one_new_name():
+    first, again = (
+        entry("Scale", shared_object_id=3),
+        entry("Scale", shared_object_id=3),
+    )
+    other = entry("Scale", shared_object_id=4)
+    model = sequential(sequential(first, other), again)
+    found = configs.inner_layers(configs.with_new_names(model))
+    inner = [configs.name_of(layer) for layer in configs.inner_layers(found[0])]
+    assert (inner, configs.name_of(found[1])) == (["scale", "scale_1"], "scale")
+
+
+def test_names_of_another_number_of_layers_are_not_given():
+    model = sequential(entry("Scale"), entry("Scale"))
+    assert configs.with_listed_names(model, ["scale"]) is model
