@@ -142,6 +142,8 @@ def _check_convert(arguments: argparse.Namespace) -> None:
             "--verify is for one SOURCE, without --output-dir. Afterwards, "
             "keras-policies verify compares a folder."
         )
+    if many and arguments.weights is not None:
+        raise CommandLineError("--weights is for one SOURCE, without --output-dir.")
     if not many and arguments.base is not None:
         raise CommandLineError("--base is for --output-dir.")
     if many and os.path.exists(arguments.output_dir):
@@ -177,6 +179,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         "signature": arguments.signature,
         "backends": arguments.backends,
         "plain": arguments.plain,
+        "weights": arguments.weights,
     }
 
 

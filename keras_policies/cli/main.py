@@ -19,7 +19,10 @@ from keras_policies._common.text import printable
 from keras_policies.cli import commands
 from keras_policies.version import __version__
 
-MODEL_FILE = "a SavedModel folder, .h5 or .keras, also in a .zip, .tar.gz or .tgz; hf://user/model"
+MODEL_FILE = (
+    "a SavedModel folder, .h5 or .keras, also in a .zip, .tar.gz or .tgz; "
+    "hf://user/model; .json or .yaml with --weights"
+)
 MODEL_FILES = f"{MODEL_FILE}; a folder of such models, or a glob"
 
 EXAMPLES = """\
@@ -197,6 +200,11 @@ def _add_options_of_opening(command: argparse.ArgumentParser) -> None:
         default=["jax", "tensorflow", "torch"],
         help="where plain Keras has to compute the model rightly, such as jax,torch; "
         "by default on all three",
+    )
+    command.add_argument(
+        "--weights",
+        metavar="FILE",
+        help="the weights of an architecture (.json of to_json, .yaml of to_yaml)",
     )
     command.add_argument(
         "--no-plain",

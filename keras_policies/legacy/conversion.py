@@ -110,6 +110,7 @@ def convert_model(
     lost: str = "rebuild",
     signature: str | None = None,
     backends: Collection[str] = BACKENDS,
+    weights: Path | None = None,
     plain: bool = True,
 ) -> Converted:
     """Open a legacy model, and save it as a `.keras` file that stock Keras 3 opens.
@@ -139,6 +140,7 @@ def convert_model(
         lost: as `load_model` takes it.
         signature: as `load_model` takes it.
         backends: as `load_model` takes it.
+        weights: as `load_model` takes it, for an architecture (`.json`, `.yaml`).
         plain: bool, whether to call the new file in plain Keras, in another process.
 
     Returns:
@@ -164,10 +166,10 @@ def convert_model(
     recorded = None if verify is None else verification.read(verify)
     scope = keras_internals.custom_object_scope(_also_as_saved(objects))
     with located(source), scope, contextlib.ExitStack() as precision:
-        built = loading.rebuild(source, policy, options, verify=True)
+        built = loading.rebuild(source, policy, options, weights, verify=True)
         if any(map(_is_narrowed, built.model.weights)):
             precision.enter_context(backend.in_float64())
-            built = loading.rebuild(source, policy, options, verify=True)
+            built = loading.rebuild(source, policy, options, weights, verify=True)
         description = inspection.describe(built.plan)
         with atomic_file.writing(destination, overwrite) as written:
             _save(built.model, written)
@@ -288,6 +290,7 @@ def verify_model(
     backends: Collection[str] = BACKENDS,
     *,
     plain: bool = True,
+    weights: Path | None = None,
 ) -> tuple[verification.Comparison, str | None]:
     """Open a model, legacy or of Keras 3, and compare its outputs with recorded ones.
 
@@ -305,7 +308,7 @@ def verify_model(
             lost, signature, backends, safe_mode=safe_mode
         )
         try:
-            built = loading.rebuild(path, policy, options, compile=False)
+            built = loading.rebuild(path, policy, options, weights, compile=False)
         except Keras3ModelError:
             return _verified_keras_3(path, recorded, safe_mode=safe_mode, plain=plain)
         if not plain or not all(map(is_stock, keras_internals.sublayers(built.model))):

@@ -13,7 +13,7 @@ from keras_policies import keras_internals
 from keras_policies._common import warnings as warn
 from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike
 from keras_policies.legacy import progress
-from keras_policies.legacy.base import configs, errors
+from keras_policies.legacy.base import configs, errors, hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.build import (
     build,
@@ -46,6 +46,7 @@ def load_model(
     signature: str | None = None,
     verify: bool | None = None,
     backends: Collection[str] = BACKENDS,
+    weights: Path | None = None,
 ) -> keras.Model:
     """Open a model that tf.keras 2.0 to 2.15 wrote as an ordinary Keras 3 model.
 
@@ -59,7 +60,9 @@ def load_model(
         filepath: str or path of a SavedModel folder, an HDF5 file or a `.keras` file,
             whatever it is called; of a `.zip`, `.tar.gz` or `.tgz` file, or a folder,
             with one such model in it; or `"hf://user/model"`, on the Hugging Face Hub
-            (`pip install huggingface_hub`). Files of Keras 3 are opened by Keras.
+            (`pip install huggingface_hub`). Files of Keras 3 are opened by Keras. A
+            `.json` or `.yaml` file of `model.to_json()` or `model.to_yaml()`, with
+            `weights` (YAML needs `pip install pyyaml`; its tags make no objects).
         custom_objects: dict `{name: class or function}` of those that the model needs.
             Layers that such a class makes without `dtype=` get the policy in its
             config.
@@ -86,6 +89,8 @@ def load_model(
         backends: names of the backends on which plain Keras has to compute the model
             rightly. Layers that Keras computes wrongly on one of them become models
             that are right on all; where there is no such model, that is an error.
+        weights: str or path of the weights of an architecture (`.json`, `.yaml`), as
+            `load_weights` takes it. None for any other file, which has its own.
 
     Returns:
         A `keras.Model`.
@@ -109,7 +114,9 @@ def load_model(
     options = checked_options(lost, signature, backends, safe_mode=safe_mode)
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
-            built = rebuild(filepath, policy, options, compile=compile, verify=verify)
+            built = rebuild(
+                filepath, policy, options, weights, compile=compile, verify=verify
+            )
     except errors.Keras3ModelError:
         if policy is not None:
             raise LegacyModelError(
@@ -167,9 +174,9 @@ def _short_names() -> Config:
 def _warn_of_differences(path: Path, built: build.Built) -> None:
     if built.not_converted:
         warn.warn(
-            f"{path}: the model was opened, but this was left out of its training "
-            f"configuration: {'; '.join(built.not_converted)}. Call model.compile(...) "
-            "with what you want in its place."
+            f"{path}: the model was opened, but this was left out of it or of its "
+            f"training configuration: {'; '.join(built.not_converted)}. Call "
+            "model.compile(...) with what you want in its place."
         )
     if built.plan.reconstruction.layers:
         warn.warn(f"{path}: {built.plan.reconstruction}")
@@ -201,6 +208,7 @@ def rebuild(
     path: Path,
     policy: PolicyLike | None,
     options: Options,
+    weights: Path | None = None,
     *,
     compile: bool = True,
     verify: bool | None = False,
@@ -216,7 +224,10 @@ def rebuild(
     are those of `load_model`, and Keras3ModelError.
     """
     sources.check_meant(path)
-    with readers.read(path) as legacy:
+    with readers.read(path, weights) as legacy:
+        if not legacy.has_weights and weights is None:
+            reason = "an architecture without weights."
+            raise LegacyModelError(reason, hints.PASS_WEIGHTS, path=path)
         may_rebuild = options.reconstructs and legacy.traced is not None
         # The function is tried once: at once if masks may get lost, else as a last way.
         lists_layers = configs.is_graph(legacy.config)
@@ -235,6 +246,8 @@ def rebuild(
                 planned.raise_if_missing()
                 with progress.bar(f"Reading {path}", legacy.size) as advance:
                     built = build.build(planned, compile, advance)
+                if weights is not None and not legacy.has_weights:
+                    load_weights(built.model, weights)
                 return _checked(built, options.signature, verify)
             except LegacyModelError as error:
                 suspects = error.suspects - attempt.namesakes

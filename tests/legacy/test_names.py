@@ -7,10 +7,13 @@ import pytest
 from keras import layers
 
 import keras_policies
+from keras_policies import LegacyModelError
 from keras_policies.legacy.base import configs
 
 ARCHIVE = legacy_files.FOLDER / "names.tar.xz"
 NAMES = [name for name in legacy_files.names(ARCHIVE) if "/own/" not in name]
+# The configs of these layers say neither their names nor whether they are trained.
+AMBIGUOUS = "/inside/model.h5", "/wrapped/model.h5"
 pytestmark = pytest.mark.once("names are those of a file")
 
 
@@ -62,7 +65,22 @@ class Block(keras.Model):
         return {"factor": self.factor}
 
 
-CUSTOM_OBJECTS = {cls.__name__: cls for cls in (Scale, Deaf, Block)}
+class Gain(keras.Model):
+    """A Functional model with weights of its own."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.gain = self.add_weight(name="gain", shape=(2,), initializer="ones")
+        self.shift = self.add_weight(
+            name="shift", shape=(2,), initializer="zeros", trainable=False
+        )
+
+    def call(self, inputs, training=None, mask=None):
+        outputs = super().call(inputs, training=training, mask=mask)
+        return outputs * self.gain + self.shift
+
+
+CUSTOM_OBJECTS = {cls.__name__: cls for cls in (Scale, Deaf, Block, Gain)}
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +91,10 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("name", legacy_files.by_release(NAMES))
 def test_layers_that_take_no_name_get_their_weights_each_time(name, folder):
     path = folder / name
+    if name.endswith(AMBIGUOUS):
+        with pytest.raises(LegacyModelError, match="does not record which parts"):
+            keras_policies.load_model(path, CUSTOM_OBJECTS)
+        return
     with np.load(path.parent / "expected.npz") as stored:
         for _ in range(2):  # Keras numbers its own names: scale, then scale_2
             model = keras_policies.load_model(path, CUSTOM_OBJECTS)
@@ -103,6 +125,43 @@ def test_a_converted_model_keeps_the_order_of_its_layers(folder, tmp_path):
     with np.load(case / "expected.npz") as stored:
         found = again.predict(stored["x"], verbose=0)
         np.testing.assert_allclose(found, stored["y"], 1e-5, 1e-5)
+
+
+def gain():
+    inputs = keras.Input((5,))
+    return Gain(inputs, layers.Dense(2)(inputs))
+
+
+OWN = "2.15.1/model.h5", "2.15.1/model.keras", "2.15.1/saved_model", "2.4.4/saved_model"
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_weights_of_the_model_itself_are_restored(name, folder):
+    release, form = name.split("/")
+    path = folder / release / "own" / form
+    with np.load(path.parent / "expected.npz") as stored:
+        model = keras_policies.load_model(path, CUSTOM_OBJECTS)
+        assert type(model) is Gain
+        found = [model.predict(stored["x"], verbose=0)]
+        if form != "model.keras":
+            model = gain()
+            keras_policies.load_weights(model, path)
+            found.append(model.predict(stored["x"], verbose=0))
+        for each in found:
+            np.testing.assert_allclose(each, stored["y"], 1e-5, 1e-5)
+
+
+def test_weights_of_the_model_itself_that_a_file_lacks_are_told(folder):
+    path = folder / "2.4.4" / "own" / "model.h5"
+    message = "'.*/gain', the model's own weight, which is not in the file"
+    with pytest.warns(UserWarning, match=message):
+        model = keras_policies.load_model(path, CUSTOM_OBJECTS)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(model.gain), [1, 1])
+    kernel = keras.ops.convert_to_numpy(model.layers[-1].kernel)
+    model = gain()
+    with pytest.warns(UserWarning, match=message):
+        keras_policies.load_weights(model, path)
+    np.testing.assert_array_equal(model.layers[-1].get_weights()[0], kernel)
 
 
 def sequential(*layers):

@@ -19,6 +19,7 @@ GIVE_LOST_CLASSES = (
     "(--custom-objects); with lost='refuse' (--lost refuse), the error names each that "
     "is lost."
 )
+PASS_WEIGHTS = 'Pass the file with its weights: weights="weights.h5" (--weights).'
 TRUST = "If you trust where it came from, pass safe_mode=False (--unsafe)."
 
 

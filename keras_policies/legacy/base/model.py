@@ -82,6 +82,7 @@ class LegacyModel:
     states: LayerWeights = dataclasses.field(default_factory=dict)
     traced: TracedFunctions | None = None  # the functions of a SavedModel
     not_converted: tuple[str, ...] = ()  # what was around the model
+    has_weights: bool = True  # not so if a file holds an architecture alone
 
     @property
     def size(self) -> int:

@@ -74,8 +74,12 @@ def build(
             weights = {
                 name: tuple(weight for weight in items if weight.number not in replaced)
                 for name, items in legacy.weights.items()
-            }
-            pairs, added = pair(model, weights, "added", built.weights, legacy.config)
+                if name or len(legacy.weights) == 1 or not own_classes.is_stock(model)
+            }  # without those of a model that its class, a stock one, does not use
+            pairs, added = Pairs(), list[str]()
+            if legacy.has_weights:
+                known = built.weights
+                pairs, added = pair(model, weights, "added", known, legacy.config)
             assign(pairs, advance)
             settle(model)
             restore_states(model, legacy.states)

@@ -114,6 +114,8 @@ def _children(layer: keras.Layer) -> Iterator[tuple[str, str, Any]]:
     """Yield `(attribute, name in a .keras file, layer or variable)` below a layer."""
     if isinstance(layer, keras.Sequential) or keras_internals.is_functional(layer):
         yield from ((inner.name, inner.name, inner) for inner in layer.layers)
+        own = keras_internals.own_attributes(layer)
+        yield from ((at, at, v) for at, v in own if isinstance(v, keras.Variable))
         return
     for attribute, value in keras_internals.own_attributes(layer):
         name = attribute.lstrip("_")

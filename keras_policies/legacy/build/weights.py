@@ -83,7 +83,15 @@ def pair(
         fitting.taken |= {id(item.variable) for item in variables}
     for name in dict.fromkeys((*listed, *stored)):
         weights = stored.get(name, ())
-        if name in layers and (weights or not some):
+        is_beside = more == "objects" and any(item.path for item in weights)
+        if not name and not is_whole and is_beside and not listed[name]:
+            continue  # a counter beside the model in a checkpoint
+        if not name and name not in stored:  # HDF5 files of older releases lack them
+            fitting.left += [
+                f"{item.name!r}, the model's own weight, which is not in the file"
+                for item in listed[name]
+            ]
+        elif name in layers and (weights or not some):
             fitting.fit(layers[name], listed[name], weights)
         elif weights or listed.get(name):
             where = "the file" if name in layers else "the model"

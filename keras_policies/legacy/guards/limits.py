@@ -36,6 +36,8 @@ JSON_NUMBERS = {  # of which Keras makes lists, before it asks for memory
     "num_oov_indices": 1_000_000,
     "num_thresholds": 100_000,
 }
+YAML_BYTES = 2 * MIB  # of a text: its parser takes seconds for a megabyte
+YAML_DEPTH = 200  # of values in each other: a nested model takes 4
 METADATA_BYTES = 64 * KIB  # of metadata.json in a .keras file
 PATH_CHARACTERS = 64 * KIB  # of a layer; HDF5 takes no longer ones
 VOCABULARY_TOKENS = 2_000_000

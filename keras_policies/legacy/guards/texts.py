@@ -12,10 +12,11 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.guards import limits
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def _untag(value: Config) -> Any:
+def untagged(value: Config) -> Any:
     """Return the Python value of an object that tf.keras tagged (json_utils.py)."""
     for key in limits.JSON_NUMBERS.keys() & value.keys():
         number, most = value[key], limits.JSON_NUMBERS[key]
@@ -54,7 +55,7 @@ def decode(text: str | bytes, part: str) -> Config:
     """Return the JSON object in a part of a file; refuse other, long and deep texts."""
     check_size([text], part)
     try:
-        decoded = json.loads(text, object_hook=_untag)
+        decoded = json.loads(text, object_hook=untagged)
     except LimitError:
         raise
     except (ValueError, RecursionError) as error:

@@ -174,8 +174,8 @@ def weights_by_layer(group: h5py.Group) -> LayerWeights:
         if not isinstance(inner, h5py.Group):
             raise LegacyModelError(f"the group of the layer {layer!r} is missing.")
         weights[layer] = listed(inner)
-    # Variables of a subclassed model itself (2.7 and on).
+    # Those of the model itself, which older releases left out.
     top = member(group, "top_level_model_weights")
-    if isinstance(top, h5py.Group) and names(top, "weight_names"):
+    if isinstance(top, h5py.Group):
         weights[""] = listed(top)
     return weights

@@ -110,17 +110,27 @@ def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
     unpacked.seek(0)
 
 
-def _as_in_hdf5(written: Any) -> Any:
+def as_in_hdf5(written: Config) -> Config:
+    """Return the config of a model as an HDF5 file has it, with names for all layers.
+
+    Only layers that are in it once more keep the mark of shared layers.
+    """
+    config = configs.with_new_names(_with_packages(written))
+    _mark_repeats(config, set(), set())
+    return config
+
+
+def _with_packages(written: Any) -> Any:
     """Return a config in which classes that are not Keras's have names with a package.
 
     `class_name` is `Softmax`, whoever wrote that class; `registered_name` and `module`
     tell. In HDF5 files, it is `Custom>Softmax`.
     """
     if isinstance(written, list):
-        return [*map(_as_in_hdf5, written)]
+        return [*map(_with_packages, written)]
     if not isinstance(written, dict):
         return written
-    config = {key: _as_in_hdf5(value) for key, value in written.items()}
+    config = {key: _with_packages(value) for key, value in written.items()}
     name, registered = config.get("class_name"), config.get("registered_name")
     root = str(config.get("module")).partition(".")[0]
     if root in OF_KERAS or name in NOT_CLASSES or not isinstance(registered, str):
@@ -136,7 +146,8 @@ def _mark_repeats(
 
     Keras marks each of them, but the first one only if it is not in an inner model.
     """
-    wrapped = (config.get("config") or {}).get("layer")
+    options = config.get("config")
+    wrapped = options.get("layer") if isinstance(options, dict) else None
     inner = [wrapped] if isinstance(wrapped, dict) else configs.inner_layers(config)
     for layer in inner:
         number = str(layer.get(configs.SHARED))
@@ -215,8 +226,7 @@ def read(path: pathlib.Path) -> Iterator[LegacyModel]:
             errors.check_version(version)
             text = _read_member(archive, CONFIG, limits.JSON_BYTES)
             _unpack_weights(archive, unpacked)
-            config = configs.with_new_names(_as_in_hdf5(texts.decode(text, CONFIG)))
-            _mark_repeats(config, set(), set())
+            config = as_in_hdf5(texts.decode(text, CONFIG))
             tokens = _tokens(archive)
         with guarded_hdf5.open_file(unpacked) as file:
             training = _training_config(config.get("compile_config"))
@@ -250,7 +260,11 @@ def _by_layer(file: h5py.File, config: Config) -> LayerWeights:
     if not configs.is_graph(config):
         all_weights = _below(file, "", set())
         return {"": tuple(w for w in all_weights if not w.path.startswith(NOT_LAYERS))}
-    return dict(_of_layers(file, config, {}))
+    own = member(file, VARIABLES) or ()
+    of_model = (
+        hdf5.weight(own, name, f"{VARIABLES}/{name}") for name in _in_order(own)
+    )
+    return {**dict(_of_layers(file, config, {})), "": tuple(of_model)}
 
 
 def _in_order(group: h5py.Group) -> list[str]:

@@ -16,18 +16,20 @@ from keras_policies.legacy.base.errors import (
     located,
 )
 from keras_policies.legacy.base.model import LegacyModel
-from keras_policies.legacy.guards import budget, paths
+from keras_policies.legacy.guards import budget, paths, texts
 from keras_policies.legacy.readers import sources
 
 Reader: TypeAlias = AbstractContextManager[LegacyModel]
 # Readers, each imported when it is needed: they import h5py or protobuf, in 0.1 s.
 HDF5, ARCHIVE, FOLDER = "hdf5", "keras_archive", "saved_model.saved_model"
+ARCHITECTURE = "architecture"
+ENDINGS = ".json", ".yaml", ".yml"  # of architectures
 SIGNATURES = {b"\x89HDF\r\n\x1a\n": HDF5, b"PK\x03\x04": ARCHIVE}
 TF_LITE = b"TFL3"  # after four bytes
 EXPECTED = (
     "a SavedModel folder (with saved_model.pb), an .h5 file, or a .keras file, written "
     "by tf.keras 2.0 to 2.15, TensorFlow 1, Keras 1 or 2; or one in a .zip, .tar.gz or "
-    ".tgz file, or at hf://user/model"
+    ".tgz file, or at hf://user/model; or a .json or .yaml file with weights beside it"
 )
 
 
@@ -50,6 +52,9 @@ def _kind(path: pathlib.Path) -> str:
     for signature, reader in SIGNATURES.items():
         if start.startswith(signature):
             return reader
+    is_json = start.removeprefix(texts.BYTE_ORDER_MARK).lstrip().startswith(b"{")
+    if start and (is_json or path.suffix.lower() in ENDINGS):
+        return ARCHITECTURE
     if start[4:] == TF_LITE:
         reason = "a TensorFlow Lite model, which cannot be trained."
         raise LegacyModelError(reason, "Pass the model that it was converted from.")
@@ -76,20 +81,30 @@ def check(path: FilePath) -> None:
 
 
 @contextlib.contextmanager
-def read(path: FilePath) -> Iterator[LegacyModel]:
+def read(path: FilePath, weights: FilePath | None = None) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` at `path`, which can be read in this context.
 
+    `weights` is the file with the weights of an architecture, if that is at `path`.
     What is done in this context is charged against a budget in proportion to the file.
     The errors are LegacyModelError, and Keras3ModelError for what Keras 3 wrote.
     """
     with contextlib.ExitStack() as stack:
         here = stack.enter_context(sources.local(path))
         is_packed = sources.is_archive(pathlib.Path(path))
-        stack.enter_context(budget.of(paths.size(path if is_packed else here)))
+        size = paths.size(path if is_packed else here)
+        size += 0 if weights is None else paths.size(weights)
+        stack.enter_context(budget.of(size))
         stack.enter_context(paths.unchanged(here))
         with located(here):
-            name = f"keras_policies.legacy.readers.{_reader_name(here)}"
-            reader: Reader = importlib.import_module(name).read(here)
+            name = _reader_name(here)
+            if name != ARCHITECTURE and weights is not None:
+                raise LegacyModelError(
+                    "weights are for an architecture (.json, .yaml) without its own.",
+                    "Call keras_policies.load_weights for those of another file.",
+                )
+            module = importlib.import_module(f"keras_policies.legacy.readers.{name}")
+            arguments = [] if weights is None else [weights]
+            reader: Reader = module.read(here, *arguments)
         with errors.corrupt(here):
             legacy = stack.enter_context(reader)
         yield dataclasses.replace(legacy, path=str(path))

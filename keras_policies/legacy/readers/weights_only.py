@@ -122,6 +122,9 @@ def _of_object(
     variables = {
         name: graph.weights(node) for name, node in (named or {"": model}).items()
     }
+    if named:  # without the counters beside a model
+        own = graph.own_weights(model)
+        variables[""] = {n: own[n] for n in own if own[n].path not in NO_MODEL}
     flat = {node: item for layer in variables.values() for node, item in layer.items()}
     edges = {**graph.children[model], **graph.children[0]}
     slots = saved_model.slot_variables(checkpoint, nodes, flat)

@@ -87,6 +87,14 @@ class ObjectGraph:
             if edge not in BOOKKEEPING and not edge.startswith(LAYER_WITH_WEIGHTS)
         }
 
+    def own_weights(self, node: int) -> Weights:
+        """Return the weights that are attributes of an object itself."""
+        return {
+            child: dataclasses.replace(self.variables[child], path=edge, number=child)
+            for edge, child in self.attributes(node).items()
+            if child in self.variables
+        }
+
     def _named_first(self, node: int) -> Edges:
         """Return the same, with the layers of a model under their names first."""
         named = self.layers(node) if self.is_graph(node) else {}

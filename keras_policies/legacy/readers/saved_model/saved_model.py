@@ -65,6 +65,8 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
     graph, root = opened.graph, opened.graph.metadata[0]
     layers = graph.layers(0) if graph.is_graph(0) else {"": 0}
     by_layer = {name: graph.weights(node) for name, node in layers.items()}
+    if "" not in layers:
+        by_layer[""] = {**graph.own_weights(0)}
     if opened.is_signature:
         by_layer = {"": traced_layers.weights_of_signature(opened)}
     by_node: dict[int, LegacyWeight] = {}  # of layers that share one, the first has it

@@ -1,0 +1,170 @@
+"""Reads YAML as `model.to_yaml()` wrote it, up to TensorFlow 2.3, as plain values.
+
+PyYAML only splits the text into events. No tag makes an object: those in `TAGS`, which
+`yaml.dump` wrote for lists of tf.keras, mark data, and any other is refused. An alias
+counts as all values that it stands for, and depth is limited.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from keras_policies._common.types import Config
+from keras_policies.legacy.base.errors import LegacyModelError, LimitError
+from keras_policies.legacy.guards import limits, texts
+
+# What a text without quotes means: YAML 1.1, as far as PyYAML writes it.
+WORDS = {
+    **dict.fromkeys(("", "~", "null"), None),
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+    **{".inf": float("inf"), "-.inf": -float("inf"), ".nan": float("nan")},
+}
+INTEGER = re.compile(r"[-+]?[0-9]{1,20}")
+FLOAT = re.compile(
+    r"[-+]?([0-9]{1,400}\.[0-9]{0,400}|\.[0-9]{1,400})(e[-+]?[0-9]{1,4})?"
+)
+STANDARD = "tag:yaml.org,2002:"
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError
+    return value
+
+
+# Tag -> what becomes of its data.
+TAGS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("str", "python/str", "python/unicode"), str),
+    "python/tuple": lambda items: tuple(_list(items)),
+    # It is called on the list that it wraps: `- - 3`.
+    "python/object/apply:tensorflow.python.training.tracking.data_structures"
+    ".ListWrapper": lambda arguments: _list(_list(arguments)[0]),
+}
+
+
+class _Node(NamedTuple):
+    value: Any
+    size: int  # values in it, those of aliases too
+    depth: int
+
+
+def decode(text: bytes, part: str) -> Config:
+    """Return the mapping in a YAML text; refuse other, long and deep ones."""
+    if len(text) > limits.YAML_BYTES:
+        reason = f"{part}: {len(text)} bytes of YAML, expected at most "
+        raise LegacyModelError(f"{reason}{limits.YAML_BYTES}.")
+    try:
+        import yaml
+    except ImportError as error:
+        raise LegacyModelError(
+            f"{part} is YAML, which needs the package PyYAML.",
+            "Run pip install pyyaml, or write the model as JSON (model.to_json()).",
+        ) from error
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        decoded = _Builder(part).read(yaml.parse(text, Loader=loader))
+    except yaml.YAMLError as error:
+        reason = f"{part}: not readable as YAML: {str(error)[: limits.TOLD_MESSAGE]}."
+        raise LegacyModelError(reason) from error
+    if not isinstance(decoded, dict):
+        reason = f"{part}: expected a mapping, found a {type(decoded).__name__}."
+        raise LegacyModelError(reason)
+    return decoded
+
+
+class _Builder:
+    """Makes values of the events of a text."""
+
+    def __init__(self, part: str) -> None:
+        self.part = part
+        self.anchors: dict[str, _Node] = {}
+        self.total = 0  # of all values so far
+        self.root: Any = None
+
+    def read(self, events: Any) -> Any:
+        """Return the value of the text."""
+        open_nodes: list[tuple[Any, list[_Node]]] = []  # each with what is in it
+        for event in events:
+            kind = type(event).__name__
+            if kind in ("SequenceStartEvent", "MappingStartEvent"):
+                open_nodes.append((event, []))
+                self._check_depth(len(open_nodes))
+                continue
+            if kind == "AliasEvent":
+                node = self.anchors.get(event.anchor)
+                if node is None:
+                    raise self._refusal(
+                        f"the alias {event.anchor!r} stands for nothing"
+                    )
+            elif kind == "ScalarEvent":
+                node = self._noted(event, _scalar(event), [])
+            elif kind in ("SequenceEndEvent", "MappingEndEvent"):
+                start, items = open_nodes.pop()
+                values = [item.value for item in items]
+                is_list = kind == "SequenceEndEvent"
+                value = values if is_list else self._mapping(values)
+                node = self._noted(start, value, items)
+            else:
+                continue
+            self._check_depth(len(open_nodes) + node.depth)
+            self._count(node.size if kind == "AliasEvent" else 1)
+            if open_nodes:
+                open_nodes[-1][1].append(node)
+            else:
+                self.root = node.value
+        return self.root
+
+    def _noted(self, event: Any, value: Any, items: list[_Node]) -> _Node:
+        """Return the node of an event, noted under its anchor."""
+        tag = event.tag
+        if tag not in (None, "!"):
+            convert = TAGS.get(tag.removeprefix(STANDARD))
+            is_plain = tag in (f"{STANDARD}{each}" for each in ("map", "seq"))
+            if convert is None and not is_plain:
+                raise self._refusal(f"its tag {tag!r} asks for an object of Python")
+            try:
+                value = convert(value) if convert else value
+            except (IndexError, TypeError) as error:
+                raise self._refusal(f"its tag {tag!r} has no list") from error
+        depth = 1 + max((item.depth for item in items), default=0)
+        node = _Node(value, 1 + sum(item.size for item in items), depth)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = node
+        return node
+
+    def _mapping(self, values: list[Any]) -> Any:
+        keys = values[::2]
+        if not all(isinstance(key, str) for key in keys):
+            raise self._refusal("a key is no text")
+        return texts.untagged(dict(zip(keys, values[1::2], strict=True)))
+
+    def _count(self, size: int) -> None:
+        self.total += size
+        if self.total > limits.JSON_VALUES:
+            reason = f"more than {limits.JSON_VALUES} values, with those of aliases"
+            raise LimitError(f"{self.part}: {reason}.")
+
+    def _check_depth(self, depth: int) -> None:
+        if depth > limits.YAML_DEPTH:
+            reason = f"values in each other {depth} deep, expected at most "
+            raise LimitError(f"{self.part}: {reason}{limits.YAML_DEPTH}.")
+
+    def _refusal(self, reason: str) -> LegacyModelError:
+        return LegacyModelError(
+            f"{self.part}: {reason}, which is not read.",
+            "Write the model as JSON (model.to_json()).",
+        )
+
+
+def _scalar(event: Any) -> Any:
+    """Return the value of a text: a number, a bool or None if it has no quotes."""
+    text: str = event.value
+    if not event.implicit[0] or event.tag not in (None, "!"):
+        return text
+    lower = text.lower()
+    if lower in WORDS:
+        return WORDS[lower]
+    if INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if FLOAT.fullmatch(lower) else text
