@@ -103,7 +103,9 @@ def _own_targets(place: Place) -> Iterator[Target]:
     for name, _, child in _children(place.layer):
         if isinstance(child, keras.Variable):
             stored_paths = positions.get(id(child), ())
-            names = name, *OLD_NAMES.get((type(place.layer).__name__, name), ())
+            bases = (base.__name__ for base in type(place.layer).__mro__)
+            old = (OLD_NAMES.get((base, name), ()) for base in bases)
+            names = name, *itertools.chain.from_iterable(old)
             ways = itertools.product(dict.fromkeys(place[1::2]), names)
             paths = itertools.starmap(_join, ways)
             yield Target(child, (*paths, *stored_paths), child.path)

@@ -138,9 +138,7 @@ def stock_arguments(
             f"its class is {written}, whose settings Keras 2.1.2 did not record.",
             "Build the model in code, and call load_weights.",
         )
-    for name, part in LEFT_OUT.get(class_name, {}).items():
-        if config.get(name):
-            yield Report(not_converted=(f"{part} of {path!r}",))
+    yield _left_out(class_name, config, path)
     renamed = RENAMED.get(class_name, {})
     dropped = {**COMMON, **DROPPED.get(class_name, {})}
     refused = REFUSED.get(class_name, {})
@@ -155,3 +153,48 @@ def stock_arguments(
         if name in renamed or name not in dropped:
             converted[renamed.get(name, name)] = value
     return converted
+
+
+def subclass_arguments(
+    base: str, named: Container[str], config: Config, path: str
+) -> Converting[Config]:
+    """Return the arguments of a user's class.
+
+    Those that its constructor does not name reach the class of Keras that it derives
+    from, which refuses what Keras 3 dropped.
+
+    Args:
+        base: the class of Keras.
+        named: the arguments that the constructor names.
+        config: the arguments as written.
+        path: of the layer.
+    """
+    yield _left_out(base, config, path)
+    renamed, dropped = RENAMED.get(base, {}), DROPPED.get(base, {})
+    converted = {}
+    for name, value in config.items():
+        if name in named:
+            converted[name] = value
+        elif name not in COMMON and value not in dropped.get(name, ()):
+            converted[renamed.get(name, name)] = value
+    if base == "BatchNormalization" and "axis" in converted:
+        converted["axis"] = one_axis(converted["axis"])
+    return converted
+
+
+def one_axis(axis: Any) -> Any:
+    """Return the axis of a BatchNormalization, which Keras 3 takes as a number."""
+    if not isinstance(axis, list | tuple):
+        return axis
+    if len(axis) != 1:
+        raise LegacyModelError(
+            f"it normalizes over the axes {list(axis)}; BatchNormalization of Keras 3 "
+            "takes one."
+        )
+    return axis[0]
+
+
+def _left_out(class_name: str, config: Config, path: str) -> Report:
+    parts = LEFT_OUT.get(class_name, {})
+    named = (part for name, part in parts.items() if config.get(name))
+    return Report(not_converted=tuple(f"{part} of {path!r}" for part in named))

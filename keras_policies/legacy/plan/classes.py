@@ -1,9 +1,11 @@
 """Finds the class in Keras 3 that a legacy config names."""
 
-from collections.abc import Container
+import inspect
+from collections.abc import Collection, Container
 from typing import Any, NamedTuple
 
 from keras_policies._common import keras_names
+from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, CustomObjects
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import keras_object, without_package
@@ -65,6 +67,24 @@ def registered_name(class_name: str) -> str | None:
 def is_registered(written: Config) -> bool:
     """Return whether the user registered the class of a layer."""
     return registered_name(str(written.get("class_name"))) is not None
+
+
+def stock_base(name: str) -> tuple[str, Collection[str]]:
+    """Return the class of Keras that a user's class derives from, and what it takes.
+
+    These are the arguments that its constructor names; it passes the others on. Of a
+    function, or of a class that is not registered, the base is `"Layer"`.
+    """
+    registered = keras_names.registered(name)
+    if not isinstance(registered, type):
+        return "Layer", ()
+    bases = (base.__name__ for base in registered.__mro__ if _is_stock(base))
+    constructor: Any = registered.__init__  # type: ignore[misc]
+    return next(bases, "Layer"), inspect.signature(constructor).parameters
+
+
+def _is_stock(base: type) -> bool:
+    return getattr(keras.layers, base.__name__, None) is base
 
 
 def is_in(module: str, name: str) -> bool:

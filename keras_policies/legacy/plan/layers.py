@@ -368,7 +368,7 @@ def _layer(
         program = layers_as_programs.locally_connected(config, converted)
         return calls.call_config(converted["name"], path, program, dtype.get("dtype"))
     if cls.name == "BatchNormalization":
-        converted["axis"] = _one_axis(converted.get("axis", -1))
+        converted["axis"] = arguments.one_axis(converted.get("axis", -1))
     return (yield from preprocessing.with_state(cls, converted, options, path))
 
 
@@ -392,7 +392,8 @@ def _accepted(
 ) -> Converted:
     """Return the arguments of a layer that its class in Keras 3 accepts."""
     if not cls.is_stock:
-        return {k: v for k, v in config.items() if k not in arguments.COMMON}
+        base, named = classes.stock_base(cls.name)
+        return (yield from arguments.subclass_arguments(base, named, config, path))
     if cls.name == "Lambda":
         from keras_policies.legacy.plan import lambdas
 
@@ -459,6 +460,8 @@ def _argument(
     is_activation = key.endswith("activation")
     if is_activation and not classes.is_in("keras.layers", value["class_name"]):
         name = str(value["class_name"])
+        if name == "function" and value.get("module") == "builtins":
+            return (yield from activations.own_function(str(value["config"]), path))
         is_class = name != "function" and not name.startswith("__")  # as "__lambda__"
         if is_class and not classes.is_registered(value):
             yield Report(missing=((name, path),))
@@ -498,15 +501,3 @@ def _inner_object(
     config = dict(written.get("config") or {})
     config.pop("dtype", None)  # initializers of 2.0 wrote that of the variable
     return configs.keras_object(module, class_name, config)
-
-
-def _one_axis(axis: Any) -> Any:
-    """Return the axis of a BatchNormalization, which Keras 3 takes as a number."""
-    if not isinstance(axis, list | tuple):
-        return axis
-    if len(axis) != 1:
-        raise LegacyModelError(
-            f"it normalizes over the axes {list(axis)}; BatchNormalization of Keras 3 "
-            "takes one."
-        )
-    return axis[0]
