@@ -21,7 +21,7 @@ from keras_policies.version import __version__
 
 MODEL_FILE = (
     "a SavedModel folder, .h5 or .keras, also in a .zip, .tar.gz or .tgz; "
-    "hf://user/model; an architecture in .json or .yaml"
+    "hf://user/model; .json or .yaml"
 )
 MODEL_FILES = f"{MODEL_FILE}; a folder of such models, or a glob"
 
