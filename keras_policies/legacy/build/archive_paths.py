@@ -36,8 +36,11 @@ def by_attribute(model: keras.Model, legacy: LegacyModel) -> LegacyModel:
     places = [*targets.layers(model)]
     stored = {id(place.layer): place.stored_path for place in places}
     paths: dict[str, str] = {}
+    # Of other graphs, the file names the layers; the model in a wrapper has no name.
+    is_whole = set(legacy.weights) == {""}
     for place in places:
-        if isinstance(place.layer, keras.Model) and not _is_graph(place.layer):
+        is_own = isinstance(place.layer, keras.Model) and not _is_graph(place.layer)
+        if is_own or (is_whole and place.layer is model):
             for layer, path in _walk(place.layer, place.stored_path, release, set()):
                 if id(layer) in stored:
                     paths.setdefault(path, stored[id(layer)])
