@@ -3,7 +3,7 @@
 import collections
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -21,8 +21,9 @@ COPIES = "forward_", "backward_"
 COUNTED = re.compile(r"(.*?)(?:_(\d+))?")  # kind and number
 # Layers that give their own name to the weights of the layer in them.
 WRAPPERS = keras.layers.TimeDistributed, keras.layers.SpectralNormalization
-# The layer of a user's class that made others, or None for a program; and their kind.
-Group: TypeAlias = tuple[int | None, str]
+# The layer of a user's class that made others, none for a program; and their kind.
+Group: TypeAlias = tuple[tuple[Part, ...], str]
+Counted: TypeAlias = tuple[int, int, bool]  # number, id, and whether that is sure
 
 
 def may_be(
@@ -36,58 +37,16 @@ def may_be(
     `dense_1`. That is less sure of layers that a program makes, or a `build`, where
     tf.keras may count anew: only `trusts_all` takes it for a fact.
     """
-    around, variable_names = dict[int, set[int]](), set[str]()
-    named = collections.defaultdict[str, set[int]](set)  # layers by names in the file
-    groups = collections.defaultdict[Group, list[tuple[int, int]]](list)
-    unsure, given = set[Group](), {layer_name(name) for name in _names(part.config)}
-    given |= {start + name for start in COPIES for name in given}
-    for *outer, last in part.inside():
-        around[id(last)] = {id(each) for each in (*outer, last)}
-        for variable in (*last.trained, *last.others):
-            around[id(variable)] = around[id(last)]
-            variable_names.add(variable.name)
-        if last.layer.name in given or not is_automatic(last.layer):
-            named[last.layer.name].add(id(last))
-        elif (
-            is_graph(last.layer)
-            or not outer
-            or not isinstance(outer[-1].layer, WRAPPERS)
-        ):
-            within = itertools.takewhile(
-                lambda each: not is_graph(each.layer), outer[::-1]
-            )
-            makers = [each for each in within if not is_stock(each.layer)]
-            kind, number = _counted(last.layer.name)
-            group = id(makers[-1]) if makers else None, kind
-            groups[group].append((number, id(last)))
-            if not makers or any(_has_build(each.layer) for each in makers):
-                unsure.add(group)
     scopes = [weight.name.split("/")[:-1] for weight in weights]
-    for (maker, kind), layers in groups.items():
-        found = {
-            (number, scope)
-            for each in scopes
-            if maker in (None, id(part)) or any(maker in named[scope] for scope in each)
-            for scope in each
-            for prefix, number in [_counted(scope)]
-            if prefix == kind and scope not in given
-        }
-        if len(found) == len(layers):
-            steps = {
-                old - new
-                for (old, _), (new, _) in zip(
-                    sorted(found), sorted(layers), strict=True
-                )
-            }
-            is_sure = trusts_all or (len(steps) == 1 and (maker, kind) not in unsure)
-            is_sure &= len({number for number, _ in layers}) == len(layers)
-            for (_, name), (_, layer) in zip(
-                sorted(found), sorted(layers), strict=True
-            ):
-                named[name] |= {layer} if is_sure else {key for _, key in layers}
+    named = _named(part, scopes, trusts_all)
     owners = [
         [named[name] for name in _joined(each) if name in named] for each in scopes
     ]
+    around, variable_names = dict[int, set[int]](), set[str]()
+    for parts in part.inside():
+        for variable in parts[-1].own:
+            around[id(variable)] = {id(each) for each in parts}
+            variable_names.add(variable.name)
 
     def allowed(variable: keras.Variable, place: int) -> bool:
         if place >= len(weights):
@@ -100,6 +59,58 @@ def may_be(
         return is_owned and fits(variable, weight)
 
     return allowed
+
+
+def _named(
+    part: Part, scopes: Sequence[Sequence[str]], trusts_all: bool
+) -> Mapping[str, set[int]]:
+    """Return the ids of the parts that a name in the file may stand for."""
+    given = {layer_name(name) for name in _names(part.config)}
+    given |= {start + name for start in COPIES for name in given}
+    named = collections.defaultdict[str, set[int]](set)
+    counted = collections.defaultdict[Group, list[Counted]](list)
+    for *outer, last in part.inside():
+        around = outer[-1].layer if outer else None
+        is_inner = isinstance(around, WRAPPERS)
+        is_copy = isinstance(around, keras.layers.Bidirectional) and outer[-1].config
+        if last.config or is_copy or not is_automatic(last.layer):
+            named[last.layer.name].add(id(last))
+        elif is_graph(last.layer) or not is_inner:
+            makers = _makers(outer)
+            kind, number = _counted(last.layer.name)
+            is_sure = bool(makers) and not any(
+                _has_build(each.layer) for each in makers
+            )
+            counted[makers[-1:], kind].append((number, id(last), is_sure))
+    for name in [*named]:  # a layer that is made in code may have the same name
+        kind = _counted(name)[0]
+        groups = (counted[key] for key in counted if key[1] == kind)
+        named[name] |= {layer for group in groups for _, layer, _ in group}
+    for (makers, kind), layers in counted.items():
+        owners = {id(each) for each in makers}
+        found = {
+            (number, scope)
+            for each in scopes
+            if owners <= {id(part)} or any(owners & named[scope] for scope in each)
+            for scope in each
+            for prefix, number in [_counted(scope)]
+            if prefix == kind and scope not in given
+        }
+        if len(found) != len(layers):
+            continue
+        pairs = [*zip(sorted(found), sorted(layers), strict=True)]
+        is_alike = len({old - new for (old, _), (new, *_) in pairs}) == 1
+        is_sure = trusts_all or (is_alike and all(sure for *_, sure in layers))
+        is_sure &= len({number for number, *_ in layers}) == len(layers)
+        for (_, name), (_, layer, _) in pairs:
+            named[name] |= {layer} if is_sure else {each for _, each, _ in layers}
+    return named
+
+
+def _makers(outer: Sequence[Part]) -> tuple[Part, ...]:
+    """Return the layers of a user's classes that made a layer, the nearest first."""
+    within = itertools.takewhile(lambda each: not is_graph(each.layer), outer[::-1])
+    return tuple(each for each in within if not is_stock(each.layer))
 
 
 def is_automatic(layer: keras.Layer) -> bool:

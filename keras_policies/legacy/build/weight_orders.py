@@ -14,7 +14,7 @@ a class makes in code. Both values of such a flag are possible.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
@@ -55,11 +55,15 @@ class Part:
     orders: tuple[tuple["Part", ...], ...]
     is_model: bool
 
+    @property
+    def own(self) -> Variables:
+        """Its own weights."""
+        return *self.trained, *self.others
+
     @functools.cached_property
     def size(self) -> int:
         """int, the number of all weights in it."""
-        own = len(self.trained) + len(self.others)
-        return own + sum(part.size for part in self.orders[0])
+        return len(self.own) + sum(part.size for part in self.orders[0])
 
     @functools.cached_property
     def counts(self) -> tuple[int, int]:
@@ -85,8 +89,8 @@ class Parts:
         by_code: whether flags that the file does not have are those of the layers.
     """
 
-    def __init__(self, free: Container[int], *, by_code: bool = False) -> None:
-        self.free, self.by_code = free, by_code
+    def __init__(self, free: Iterable[int], *, by_code: bool = False) -> None:
+        self.free, self.by_code = set(free), by_code
         self._seen = set[int]()
 
     def part(self, layer: keras.Layer, config: Config | None) -> Part:
@@ -96,11 +100,7 @@ class Parts:
             # One layer of tf.keras that is several here, such as LocallyConnected1D.
             is_model, listed = False, keras_internals.sublayers(layer)
         self._seen.update(map(id, listed))
-        own = zip(*map(keras_internals.own_variables, listed), strict=True)
-        trained, others = (
-            tuple(item for item in itertools.chain(*lists) if id(item) in self.free)
-            for lists in own
-        )
+        own = None if is_model else self._own(listed)
         written, orders = _children(layer, config)
         parts = {
             id(child): self.part(child, written.get(id(child)))
@@ -111,6 +111,7 @@ class Parts:
             tuple(parts[id(child)] for child in order if id(child) in parts)
             for order in orders
         )
+        trained, others = own or self._own(listed)
         inner = (config or {}).get("config")
         recorded = inner.get("trainable") if isinstance(inner, dict) else None
         return Part(
@@ -128,6 +129,16 @@ class Parts:
             ),
             is_model=is_model,
         )
+
+    def _own(self, layers: Sequence[keras.Layer]) -> tuple[Variables, Variables]:
+        """Take the variables of layers themselves; several may lead to the same one."""
+        lists = zip(*map(keras_internals.own_variables, layers), strict=True)
+        trained, others = (
+            tuple(item for item in itertools.chain(*each) if id(item) in self.free)
+            for each in lists
+        )
+        self.free -= {id(item) for item in (*trained, *others)}
+        return trained, others
 
 
 def is_graph(layer: keras.Layer) -> bool:
@@ -154,7 +165,29 @@ def _children(
         recorded = recorded if isinstance(recorded, list) else [recorded]
         pairs = zip(tracked, recorded, strict=False)
         return {id(child): each for child, each in pairs}, [tracked]
-    return {}, orders(layer)
+    passed = {
+        configs.layer_name(configs.name_of(each)): each for each in _passed(config)
+    }
+    names = [child.name for child in tracked]
+    by_id = {
+        id(child): passed[child.name]
+        for child in tracked
+        if child.name in passed and names.count(child.name) == 1
+    }
+    return by_id, orders(layer)
+
+
+def _passed(value: Any) -> Iterator[Config]:
+    """Yield the configs in that of a user's class, but none inside of these."""
+    inner = value.get("config") if isinstance(value, dict) else value
+    inner = inner.values() if isinstance(inner, dict) else inner
+    for each in (
+        inner if isinstance(inner, Iterable) and not isinstance(inner, str) else ()
+    ):
+        if isinstance(each, dict) and isinstance(each.get("config"), dict):
+            yield each
+        else:
+            yield from _passed(each if isinstance(each, list) else ())
 
 
 def orders(layer: keras.Layer) -> list[list[keras.Layer]]:
@@ -247,7 +280,7 @@ class Listings:
 
         def step(states: States, each: Part) -> States:
             if each is part:
-                own = *part.trained, *part.others
+                own = part.own
                 return _after(states, 0, len(own), lambda _, at: self._own(own, at))
             return _after(states, 0, each.size, lambda _, at: self._variables(each, at))
 

@@ -280,7 +280,7 @@ def _by_order(part: Part, code: Part, weights: Weights) -> Pairs:
         named, coded = trusting.of_layer(part), trusting.of_layer(code)
         if len(named) == len(coded) == 1 and {*named[0]} == {*coded[0]}:
             ways = coded
-    free = (v for *_, each in part.inside() for v in (*each.trained, *each.others))
+    free = (variable for *_, each in part.inside() for variable in each.own)
     by_id = {id(variable): variable for variable in free}
     any_way = Listings(lambda variable, place: True)
     found = [
