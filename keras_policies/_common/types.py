@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import keras
 
 Path: TypeAlias = str | os.PathLike[str]
+Source: TypeAlias = Any  # a Path, a file open for reading bytes, or an h5py.File
 Tensor: TypeAlias = Any  # of the running backend
 Arrays: TypeAlias = Any  # an array, or a structure of arrays
 Config: TypeAlias = dict[str, Any]

@@ -8,12 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.readers import archives
-from keras_policies.legacy.readers.sources import (
-    ENDINGS,
-    HUB,
-    is_saved_model,
-    models_in,
-)
+from keras_policies.legacy.readers.fetching import HUB
+from keras_policies.legacy.readers.sources import ENDINGS, is_saved_model, models_in
 
 
 def is_collection(path: str) -> bool:

@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_policies import keras_internals
-from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike
+from keras_policies._common.types import (
+    Config,
+    CustomObjects,
+    Path,
+    PolicyLike,
+    Source,
+)
 from keras_policies.backends.running import backend
 from keras_policies.legacy import (
     atomic_file,
@@ -99,7 +105,7 @@ class Converted:
 
 
 def convert_model(
-    source: Path,
+    source: Source,
     destination: Path,
     custom_objects: CustomObjects = None,
     dtype_policy: PolicyLike | None = None,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from keras_policies._common.types import Config, Path
+from keras_policies._common.types import Config, Source
 from keras_policies.legacy.base import configs, hints
 from keras_policies.legacy.base.configs import LOOKUPS, policy_name
 from keras_policies.legacy.base.errors import corrupt
@@ -112,7 +112,7 @@ def describe(planned: plan.Plan) -> ModelDescription:
     )
 
 
-def inspect_model(path: Path) -> ModelDescription:
+def inspect_model(path: Source) -> ModelDescription:
     """Return a description of a legacy file, without running code or reading tensors.
 
     Args:

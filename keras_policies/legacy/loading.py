@@ -5,13 +5,20 @@ import dataclasses
 import os
 import pathlib
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import keras
 
 from keras_policies import keras_internals
 from keras_policies._common import warnings as warn
-from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike
+from keras_policies._common.types import (
+    Config,
+    CustomObjects,
+    Path,
+    PolicyLike,
+    Source,
+    Tensor,
+)
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import configs, errors, hints
 from keras_policies.legacy.base.errors import LegacyModelError
@@ -36,7 +43,7 @@ LOST = "rebuild", "numbers", "refuse"
 
 
 def load_model(
-    filepath: Path,
+    filepath: Source,
     custom_objects: CustomObjects = None,
     compile: bool = True,
     safe_mode: bool = True,
@@ -58,11 +65,13 @@ def load_model(
 
     Args:
         filepath: str or path of a SavedModel folder, an HDF5 file or a `.keras` file,
-            whatever it is called; of a `.zip`, `.tar.gz` or `.tgz` file, or a folder,
-            with one such model in it; or `"hf://user/model"`, on the Hugging Face Hub
-            (`pip install huggingface_hub`). Files of Keras 3 are opened by Keras. A
-            `.json` or `.yaml` file of `model.to_json()` or `model.to_yaml()`, with
-            `weights` (YAML needs `pip install pyyaml`; its tags make no objects).
+            whatever it is called; of a `.zip` or packed `.tar` file, or a folder, with
+            one such model in it; `"hf://user/model"`, on the Hugging Face Hub (`pip
+            install huggingface_hub`), or another address, such as `"s3://..."` (`pip
+            install fsspec`). Or a file open for reading bytes, or an `h5py.File`.
+            Files of Keras 3 are opened by Keras. A `.json` or `.yaml` file of
+            `model.to_json()` or `model.to_yaml()`, with `weights` (YAML needs `pip
+            install pyyaml`; its tags make no objects).
         custom_objects: dict `{name: class or function}` of those that the model needs.
             Layers that such a class makes without `dtype=` get the policy in its
             config.
@@ -197,11 +206,23 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
             f"its layers: {built.check.other_losses}. Pass its classes as "
             "custom_objects."
         )
+    texts = [x.name for x in _inputs(built.model) if x.dtype == "string"]
+    if texts and keras.backend.backend() != "tensorflow":
+        warn.warn(
+            f"{path}: these inputs are texts, which Keras computes with TensorFlow "
+            f"alone: {', '.join(map(repr, texts))}. Set KERAS_BACKEND=tensorflow "
+            "before Keras is imported, to call the model."
+        )
     if built.other_policies:
         warn.warn(
             f"{path}: your classes give these layers another policy than the file "
             f"records: {', '.join(built.other_policies)}."
         )
+
+
+def _inputs(model: keras.Model) -> Sequence[Tensor]:
+    """Return the inputs of a model; one that was never called has none."""
+    return getattr(model, "inputs", None) or []
 
 
 def rebuild(
@@ -296,7 +317,7 @@ def named_for_keras(path: Path) -> Iterator[pathlib.Path]:
 
 def load_weights(
     model: keras.Model,
-    path: Path,
+    path: Source,
     *,
     root: str | None = None,
     by_name: bool = False,

@@ -51,10 +51,10 @@ def warn_if_constant(scale: keras.Variable | None, loss: Tensor, method: str) ->
 
 
 def warn_if_bypassed(inner: keras.optimizers.Optimizer) -> None:
-    """Warn if an inner optimizer overrides a method that its wrapper never calls."""
+    """Warn if an optimizer, or its class, overrides a method that its wrapper skips."""
     for name in BYPASSED:
-        method = getattr(type(inner), name)
-        if not method.__module__.startswith("keras."):
+        method = vars(inner).get(name, getattr(type(inner), name))  # or patched on it
+        if not str(getattr(method, "__module__", "")).startswith("keras."):
             warn(
                 f"{type(inner).__name__} overrides {name}, which LossScaleOptimizer "
                 "does not call: it calls apply of its inner optimizer. Override apply "

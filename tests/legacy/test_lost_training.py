@@ -203,6 +203,16 @@ def test_functions_that_only_training_needs_are_left_out_and_named(folder, name)
     assert "the lost initializer drawn of 'dense'" in said
 
 
+@pytest.mark.parametrize("name", named("attention_over_steps"))
+def test_the_output_of_a_rebuilt_layer_is_reached_as_the_page_says(folder, name):
+    case, model, _ = opened(folder, name)
+    output = keras.Operation.output.fget(model.get_layer("attention"))
+    features = keras.Model(model.input, output)(case.inputs())
+    (y,) = case.arrays("y_")
+    found = keras.ops.convert_to_numpy(model.layers[-1](features))
+    np.testing.assert_allclose(found, y, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", named("dropout_by_ops"))
 def test_the_share_that_is_dropped_is_the_recorded_one(folder, name):
     case, model, _ = opened(folder, name)

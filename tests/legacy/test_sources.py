@@ -1,11 +1,13 @@
-"""Models in archives, in folders, and on the Hugging Face Hub; hostile archives."""
+"""Models in archives, folders, open files and at addresses; hostile archives."""
 
+import bz2
 import fnmatch
 import functools
 import gzip
 import http.server
 import io
 import json
+import lzma
 import os
 import pathlib
 import shutil
@@ -18,6 +20,8 @@ import threading
 import warnings
 import zipfile
 
+import fsspec
+import h5py
 import keras
 import legacy_files
 import numpy as np
@@ -48,14 +52,15 @@ def packed_folder(folder, kind, top, source=SAVED_MODEL):
         os.makedirs(content / top)
         shutil.copy(source, content / top)
     name = folder / "old"
-    forms = {".zip": "zip", ".tar.gz": "gztar", ".tgz": "gztar"}
+    forms = {".zip": "zip", ".tgz": "gztar", ".tar.gz": "gztar"}
+    forms |= {".tar.xz": "xztar", ".tar.bz2": "bztar"}
     written = shutil.make_archive(str(name), forms[kind], content)
     shutil.rmtree(content)
     return pathlib.Path(written).rename(f"{name}{kind}")
 
 
 @pytest.mark.parametrize("top", [".", "model/1"])
-@pytest.mark.parametrize("kind", [".zip", ".tar.gz", ".tgz"])
+@pytest.mark.parametrize("kind", [".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"])
 def test_a_packed_model_opens_as_the_model_does(tmp_path, kind, top):
     path = packed_folder(tmp_path, kind, top)
     found = inspect_model(path)
@@ -463,3 +468,126 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch, capsys):
             call("hf://user/old")
     assert main(["convert", "hf://user/old", "new.keras"]) == 1
     assert "Run pip install huggingface_hub." in capsys.readouterr().err
+
+
+OPENED = {
+    "bytes": lambda path: io.BytesIO(path.read_bytes()),
+    "file": lambda path: path.open("rb"),
+    "h5py": lambda path: h5py.File(path, "r"),
+    "h5py-of-bytes": lambda path: h5py.File(io.BytesIO(path.read_bytes()), "r"),
+}
+
+
+@pytest.mark.parametrize("opened", OPENED.values(), ids=OPENED)
+def test_an_open_file_opens_as_the_model_does(opened):
+    file = opened(H5)
+    model = load_model(file)
+    expected = load_model(H5).get_weights()
+    for weight, wanted in zip(model.get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(weight, wanted)
+    assert inspect_model(file).name == "conv_fixed"
+    file.close()
+
+
+def test_a_file_that_was_just_written_is_read_from_its_start(tmp_path):
+    file = io.BytesIO()
+    file.write(packed_folder(tmp_path, ".zip", "model").read_bytes())
+    assert load_model(file).name == "conv_fixed"
+
+
+def test_weights_load_from_an_open_file(zeros):
+    load_weights(zeros, io.BytesIO((WEIGHTS / "weights.h5").read_bytes()))
+    assert any(weight.any() for weight in zeros.get_weights())
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        pytest.param(b"abc", r"3 bytes, expected a file\. Pass io\.BytesIO", id="raw"),
+        pytest.param(io.StringIO("a"), "open as text.*with mode 'rb'", id="text"),
+        pytest.param(3, r"a builtins\.int, expected a file\. Pass a path", id="int"),
+        pytest.param(None, r"a builtins\.NoneType, expected a file", id="none"),
+        pytest.param(
+            io.BytesIO(b"no model"), "no model: it begins with b'no model'", id="other"
+        ),
+        pytest.param(
+            pathlib.Path("https://host/model.h5"),
+            "an address as a pathlib.Path.*Pass it as a str",
+            id="path",
+        ),
+        pytest.param("nosuch://host/m.h5", "it cannot be read: .*nosuch", id="scheme"),
+        pytest.param("memory://none.h5", "there is no such file", id="missing"),
+    ],
+)
+def test_what_is_no_model_is_refused_by_name(source, problem):
+    with pytest.raises(LegacyModelError, match=problem):
+        load_model(source)
+
+
+def test_a_group_of_an_h5_file_is_refused_by_name():
+    with h5py.File(H5, "r") as file:
+        problem = r"an h5py\.Group, expected an h5py\.File\. Pass its \.file"
+        with pytest.raises(LegacyModelError, match=problem):
+            load_model(file["model_weights"])
+
+
+@pytest.fixture
+def memory():
+    """A file system of fsspec without files."""
+    system = fsspec.filesystem("memory")
+    yield system
+    system.rm("/", recursive=True)
+
+
+@pytest.mark.parametrize("source", [SAVED_MODEL, H5], ids=["folder", "file"])
+def test_a_model_opens_at_an_address(memory, source):
+    memory.put(str(source), "/bucket/old", recursive=True)
+    assert inspect_model("memory://bucket/old").path == "memory://bucket/old"
+    model = load_model("memory://bucket/old")
+    expected = load_model(source).get_weights()
+    for weight, wanted in zip(model.get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(weight, wanted)
+
+
+def test_an_archive_opens_at_an_address(memory, tmp_path):
+    path = packed_folder(tmp_path, ".tar.xz", "model")
+    memory.put(str(path), "/old.tar.xz")
+    assert load_model("memory://old.tar.xz").name == "conv_fixed"
+
+
+def test_more_than_the_limit_is_not_downloaded(memory, monkeypatch):
+    memory.put(str(H5), "/old.h5")
+    monkeypatch.setattr(limits, "ARCHIVE_BYTES", 1000)
+    with pytest.raises(LegacyModelError, match="more than 1000 bytes at the address"):
+        load_model("memory://old.h5")
+
+
+def test_an_address_without_fsspec_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(LegacyModelError, match="Run pip install fsspec"):
+        load_model("s3://bucket/model")
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "problem"),
+    [
+        ("xz", lzma.compress(b"x" * 10_000)[:-20], "ends in the middle"),
+        ("xz", 2 * lzma.compress(b"x"), r"several \.xz files.*xz -d"),
+        ("xz", lzma.compress(b"no tar" * 200), r"without a readable \.tar file"),
+        ("bz2", bz2.compress(b"x" * 10_000)[:-20], "corrupt"),
+        ("bz2", bz2.compress(b"x" * 10**8), "the archive claims"),
+        ("xz", lzma.compress(b"x" * 10**8), "the archive claims"),
+    ],
+)
+def test_a_damaged_xz_or_bz2_file_is_named(tmp_path, kind, content, problem):
+    path = tmp_path / f"old.tar.{kind}"
+    path.write_bytes(content)
+    with pytest.raises(LegacyModelError, match=problem):
+        load_model(path)
+
+
+def test_an_xz_file_that_needs_much_memory_is_refused(tmp_path, monkeypatch):
+    path = packed_folder(tmp_path, ".tar.xz", "model")
+    monkeypatch.setattr(limits, "XZ_BYTES", 2**16)
+    with pytest.raises(LegacyModelError, match="Memory usage limit"):
+        load_model(path)

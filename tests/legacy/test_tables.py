@@ -128,6 +128,13 @@ def test_the_interpreter_computes_what_tensorflow_did(name, folder):
             np.testing.assert_allclose(own, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.skipif(IS_TENSORFLOW, reason="TensorFlow has texts")
+def test_inputs_that_are_texts_are_named_when_the_model_is_opened(folder):
+    said = "these inputs are texts, .* alone: '.+'. Set KERAS_BACKEND=tensorflow before"
+    with pytest.warns(UserWarning, match=said):
+        load_model(folder / "2.15.1" / "words" / "model")
+
+
 @pytest.mark.parametrize(
     ("name", "layer", "expected"),
     [

@@ -50,6 +50,14 @@ def test_an_override_that_the_wrapper_never_calls_is_warned_of(name):
     assert name in calls
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_patched_on_an_optimizer_is_warned_of(name):
+    inner = keras.optimizers.SGD(1.0)
+    setattr(inner, name, lambda *args, **kwargs: calls.append(name))
+    with pytest.warns(UserWarning, match=f"SGD overrides {name}, which Loss.* apply "):
+        LossScaleOptimizer(inner, 8)
+
+
 @pytest.mark.parametrize("name", ["apply", "update_step"])
 def test_an_override_that_the_wrapper_calls_is_not(name):
     calls.clear()

@@ -27,6 +27,7 @@ ARCHIVE_PART_BYTES = 255  # of one name in it
 ARCHIVE_DEPTH = 32  # folders in each other
 ARCHIVE_BYTES = 64 * GIB  # of all files: a full disk
 ARCHIVE_READ_BYTES = 8 * MIB  # of one read: contents come in pieces, headers do not
+XZ_BYTES = 128 * MIB  # of the dictionary of an .xz file: `xz -9` needs 65 MiB
 FOLDER_FILES = 100_000  # files whose size and time are looked at; others are not
 
 # Texts.

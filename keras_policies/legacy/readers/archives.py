@@ -1,13 +1,16 @@
-"""Unpacks `.zip`, `.tar.gz` and `.tgz` files, which may come from strangers."""
+"""Unpacks `.zip` files and packed `.tar` files, which may come from strangers."""
 
+import bz2
 import gzip
+import io
+import lzma
 import pathlib
 import shutil
 import stat
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, NamedTuple
 
 from keras_policies.legacy.base import errors
@@ -15,8 +18,12 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits, packed
 from keras_policies.legacy.guards.budget import Limit
 
-ZIP, GZIP = b"PK\x03\x04", b"\x1f\x8b"
-ENDINGS = ".zip", ".tar.gz", ".tgz"
+ZIP, XZ = b"PK\x03\x04", b"\xfd7zXZ\0"
+PACKED: Mapping[bytes, Callable[[pathlib.Path], io.BufferedIOBase]] = {
+    b"\x1f\x8b": gzip.GzipFile,
+    b"BZh": bz2.BZ2File,
+}
+ENDINGS = ".zip", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"
 COPY_BYTES = 1024 * 1024
 ENCRYPTED = 1  # a bit of a zip entry's flags
 
@@ -37,13 +44,18 @@ def unpack(path: pathlib.Path, folder: pathlib.Path) -> None:
     """
     with errors.corrupt(path):
         with path.open("rb") as file:
-            is_zip = file.read(len(ZIP)) == ZIP
-        if is_zip:
+            start = file.read(len(XZ))
+        if start.startswith(ZIP):
             _write(_in_zip(path), folder)
             return
         with tempfile.NamedTemporaryFile() as unzipped:
-            _unzip(path, unzipped)
+            _unzip(path, _chunks(path, start), unzipped)
             _write(_in_tar(unzipped.name), folder)
+
+
+def is_packed(start: bytes) -> bool:
+    """Return whether a file that begins with these bytes is a packed `.tar` file."""
+    return start.startswith((*PACKED, XZ))
 
 
 def is_keras_file(path: pathlib.Path) -> bool:
@@ -73,15 +85,34 @@ def _in_zip(path: pathlib.Path) -> Iterator[Entry]:
                 yield Entry(info.filename, mode, info.file_size, content)
 
 
-def _unzip(path: pathlib.Path, unzipped: IO[bytes]) -> None:
-    """Copy what a gzip file holds, as far as its size explains that."""
+def _unzip(path: pathlib.Path, chunks: Iterator[bytes], unzipped: IO[bytes]) -> None:
+    """Copy what a packed file holds, as far as its size explains that."""
     size, done = path.stat().st_size, 0
-    with gzip.open(path) as file:
-        while chunk := file.read(COPY_BYTES):
-            done += len(chunk)
-            packed.check_unpacked(done, size)
-            unzipped.write(chunk)
+    for chunk in chunks:
+        done += len(chunk)
+        packed.check_unpacked(done, size)
+        unzipped.write(chunk)
     unzipped.flush()
+
+
+def _chunks(path: pathlib.Path, start: bytes) -> Iterator[bytes]:
+    """Yield what a packed file, which begins with `start`, holds."""
+    opener = next((o for begins, o in PACKED.items() if start.startswith(begins)), None)
+    if opener is not None:
+        with opener(path) as file:
+            while chunk := file.read(COPY_BYTES):
+                yield chunk
+        return
+    decoder = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=limits.XZ_BYTES)
+    with path.open("rb") as file:
+        while not decoder.eof:
+            stored = file.read(COPY_BYTES) if decoder.needs_input else b""
+            if decoder.needs_input and not stored:
+                raise LegacyModelError("the archive ends in the middle of a file.")
+            yield decoder.decompress(stored, COPY_BYTES)
+        if decoder.unused_data or file.read(1):
+            reason = "several .xz files in one, of which only one is read."
+            raise LegacyModelError(reason, "Unpack it (xz -d).")
 
 
 def _in_tar(path: str) -> Iterator[Entry]:
@@ -99,8 +130,8 @@ def _tar(file: IO[bytes]) -> tarfile.TarFile:
         return tarfile.open(fileobj=file, mode="r:")
     except tarfile.ReadError as error:
         raise LegacyModelError(
-            f"a gzip file without a readable .tar file in it: {error}.",
-            "If it is one file alone, unpack it (gunzip).",
+            f"a packed file without a readable .tar file in it: {error}.",
+            "If it is one file alone, unpack it (gunzip, bunzip2, xz -d).",
         ) from error
 
 

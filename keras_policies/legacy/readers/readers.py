@@ -17,7 +17,7 @@ from keras_policies.legacy.base.errors import (
 )
 from keras_policies.legacy.base.model import LegacyModel
 from keras_policies.legacy.guards import budget, paths, texts
-from keras_policies.legacy.readers import sources
+from keras_policies.legacy.readers import fetching, sources
 
 Reader: TypeAlias = AbstractContextManager[LegacyModel]
 # Readers, each imported when it is needed: they import h5py or protobuf, in 0.1 s.
@@ -28,8 +28,9 @@ SIGNATURES = {b"\x89HDF\r\n\x1a\n": HDF5, b"PK\x03\x04": ARCHIVE}
 TF_LITE = b"TFL3"  # after four bytes
 EXPECTED = (
     "a SavedModel folder (with saved_model.pb), an .h5 file, or a .keras file, written "
-    "by tf.keras 2.0 to 2.15, TensorFlow 1, Keras 1 or 2; or one in a .zip, .tar.gz or "
-    ".tgz file, or at hf://user/model; or a .json or .yaml file with weights beside it"
+    "by tf.keras 2.0 to 2.15, TensorFlow 1, Keras 1 or 2; or one in a .zip, .tar.gz, "
+    ".tar.xz or .tar.bz2 file, or at hf://user/model or another address; or a .json or "
+    ".yaml file with weights beside it"
 )
 
 
@@ -74,9 +75,9 @@ def check(path: FilePath) -> None:
     """Raise if there is no model at `path`, as far as its first bytes tell."""
     sources.check_meant(path)
     with located(path):
-        if sources.is_hub(path):
+        if fetching.is_hub(path):
             sources.check_hub()
-        elif not sources.is_archive(pathlib.Path(path)):
+        elif fetching.is_local(path) and not sources.is_archive(pathlib.Path(path)):
             _reader_name(sources.one_level_down(pathlib.Path(path)))
 
 
@@ -89,9 +90,10 @@ def read(path: FilePath, weights: FilePath | None = None) -> Iterator[LegacyMode
     The errors are LegacyModelError, and Keras3ModelError for what Keras 3 wrote.
     """
     with contextlib.ExitStack() as stack:
-        here = stack.enter_context(sources.local(path))
-        is_packed = sources.is_archive(pathlib.Path(path))
-        size = paths.size(path if is_packed else here)
+        source = stack.enter_context(fetching.fetched(path))
+        here = stack.enter_context(sources.local(source))
+        is_packed = sources.is_archive(pathlib.Path(source))
+        size = paths.size(source if is_packed else here)
         size += 0 if weights is None else paths.size(weights)
         stack.enter_context(budget.of(size))
         stack.enter_context(paths.unchanged(here))

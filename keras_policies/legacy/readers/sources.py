@@ -8,12 +8,12 @@ import contextlib
 import os
 import pathlib
 import shutil
-import tempfile
 from collections.abc import Iterator
 
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
-from keras_policies.legacy.readers import archives
+from keras_policies.legacy.readers import archives, fetching
+from keras_policies.legacy.readers.fetching import HUB
 
 MODEL_FILE = "saved_model.pb"
 # What Keras 3 leaves when a .keras file is unpacked into a folder.
@@ -23,7 +23,6 @@ BESIDE = "__MACOSX"  # where macOS puts its own files in a zip
 NAMED = 3  # models named in an error
 VARIABLES, LIST = "variables", "checkpoint"
 INDEX, DATA = ".index", ".data-"
-HUB = "hf://"
 # The files of a model in a repository that may have much else.
 PATTERNS = [
     *("*.h5", "*.hdf5", "*.keras"),
@@ -41,11 +40,6 @@ def is_saved_model(folder: FilePath) -> bool:
 def is_keras_3(folder: pathlib.Path) -> bool:
     """Return whether a folder is a `.keras` file of Keras 3, unpacked."""
     return all((folder / name).is_file() for name in KERAS_3_FOLDER)
-
-
-def is_hub(path: FilePath) -> bool:
-    """Return whether a path is one on the Hugging Face Hub."""
-    return str(path).startswith(HUB)
 
 
 def models_in(
@@ -88,13 +82,13 @@ def local(path: FilePath, weights: bool = False) -> Iterator[pathlib.Path]:
         LegacyModelError: if an archive or a repository has no model or several. An
             error about a file in them names it below `path`.
     """
-    with located(path):
-        if is_hub(path):
-            with _in_new_folder(path) as folder:
+    with fetching.fetched(path) as path, located(path):
+        if fetching.is_hub(path):
+            with fetching.in_new_folder(path) as folder:
                 _download(str(path), folder, weights)
                 yield _only_model(folder, weights)
         elif is_archive(pathlib.Path(path)):
-            with _in_new_folder(path) as folder:
+            with fetching.in_new_folder(path) as folder:
                 archives.unpack(pathlib.Path(path), folder)
                 yield _only_model(folder, weights)
         else:
@@ -107,12 +101,12 @@ def is_archive(path: pathlib.Path) -> bool:
         return False
     try:
         with path.open("rb") as file:
-            start = file.read(len(archives.ZIP))
+            start = file.read(len(archives.XZ))
     except OSError:  # opening it says so
         return False
-    if start.startswith(archives.GZIP):
+    if archives.is_packed(start):
         return True
-    return start == archives.ZIP and not archives.is_keras_file(path)
+    return start.startswith(archives.ZIP) and not archives.is_keras_file(path)
 
 
 def one_level_down(path: pathlib.Path) -> pathlib.Path:
@@ -155,23 +149,14 @@ def _several(models: list[str], folder: pathlib.Path, hint: str) -> LegacyModelE
     return LegacyModelError(reason, hint)
 
 
-@contextlib.contextmanager
-def _in_new_folder(path: FilePath) -> Iterator[pathlib.Path]:
-    """Yield a folder for as long as the context is open; errors name `path` for it."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            yield pathlib.Path(folder)
-        except LegacyModelError as error:
-            if error.path is not None and str(error.path).startswith(folder):
-                error.path = str(path) + str(error.path).removeprefix(folder)
-            raise
-
-
 def check_meant(path: FilePath, weights: bool = False) -> None:
     """Raise an error that names the right path if `path` is only a part of a model.
 
     `weights` says that weights without a model are enough.
     """
+    fetching.check(path)
+    if not fetching.is_local(path):
+        return
     with contextlib.suppress(PermissionError):  # opening it says so
         path = pathlib.Path(path)
         folder = _saved_model_around(path)

@@ -1,0 +1,153 @@
+"""Copies a model that is not a local path: an open file, an `h5py.File`, an address.
+
+Addresses such as `https://`, `s3://` and `gs://` are read by fsspec, an extra.
+"""
+
+import contextlib
+import io
+import os
+import pathlib
+import re
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Any
+
+from keras_policies.legacy.base.errors import FilePath, LegacyModelError, located
+from keras_policies.legacy.guards import limits, packed
+from keras_policies.legacy.guards.budget import Limit
+
+HUB = "hf://"
+COPY_BYTES = 1024 * 1024
+# pathlib.Path takes one slash away.
+ADDRESS, SHORTENED = r"[A-Za-z][\w+.-]+(::.*)?://", r"(https?|s3|gs|gcs|hf):/[^/]"
+
+
+def is_local(path: FilePath) -> bool:
+    """Return whether a model is given by a path on this machine."""
+    if not isinstance(path, str | os.PathLike):
+        return False
+    return is_hub(path) or not re.match(ADDRESS, os.fspath(path))
+
+
+def is_hub(path: FilePath) -> bool:
+    """Return whether a path is one on the Hugging Face Hub."""
+    return str(path).startswith(HUB)
+
+
+def check(path: FilePath) -> None:
+    """Raise if a model is given as something that nothing can be read from."""
+    hint = "Pass a path, an address, an open file (io.BytesIO), or an h5py.File."
+    if isinstance(path, str | os.PathLike):
+        text = os.fspath(path)
+        if isinstance(text, bytes):
+            raise LegacyModelError("a path as bytes.", "Pass os.fsdecode(path).")
+        if re.match(SHORTENED, text) and not os.path.exists(text):
+            reason = "an address as a pathlib.Path, which shortens it."
+            raise LegacyModelError(reason, "Pass it as a str.", path=path)
+    elif isinstance(path, bytes | bytearray | memoryview):
+        reason = f"{len(path)} bytes, expected a file."
+        raise LegacyModelError(reason, "Pass io.BytesIO(...) of them.")
+    elif isinstance(path, io.TextIOBase):
+        reason = "a file that is open as text, expected bytes."
+        raise LegacyModelError(reason, "Open it with mode 'rb'.")
+    elif not (_is_hdf5(path) or hasattr(path, "read")):
+        kind = f"{type(path).__module__}.{type(path).__name__}"
+        raise LegacyModelError(f"a {kind}, expected a file.", hint)
+
+
+@contextlib.contextmanager
+def fetched(path: FilePath) -> Iterator[FilePath]:
+    """Yield a local path of a model, which is copied for it if it is elsewhere.
+
+    Args:
+        path: of a model; an address; a file open for reading bytes, which is read from
+            its start, if it can seek; or an `h5py.File`.
+    """
+    with located(path):
+        check(path)
+        if is_local(path):
+            yield path
+            return
+        with in_new_folder(path) as folder:
+            yield _copied(path, folder)
+
+
+def _copied(path: Any, folder: pathlib.Path) -> pathlib.Path:
+    if isinstance(path, str | os.PathLike):
+        return _from_address(os.fspath(path), folder)
+    target = folder / "model"
+    if _is_hdf5(path):
+        target.write_bytes(path.id.get_file_image())
+    else:
+        with contextlib.suppress(AttributeError, io.UnsupportedOperation):
+            path.seek(0)
+        _copy(path, target, Limit(limits.ARCHIVE_BYTES, "bytes in the file"))
+    return target
+
+
+def _is_hdf5(file: Any) -> bool:
+    """Return whether an object is a file of h5py; raise for a group in one."""
+    if not type(file).__module__.startswith("h5py"):
+        return False
+    if type(file).__name__ != "File":
+        reason = f"an h5py.{type(file).__name__}, expected an h5py.File."
+        raise LegacyModelError(reason, "Pass its .file, if that is the model.")
+    file.flush()
+    return True
+
+
+def _copy(source: IO[bytes], target: pathlib.Path, limit: Limit) -> None:
+    with target.open("xb") as file:
+        while chunk := source.read(COPY_BYTES):
+            limit.spend(len(chunk))
+            file.write(chunk)
+
+
+def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
+    """Copy the file or the folder at an address into an empty folder."""
+    scheme = address.partition("://")[0]
+    try:
+        import fsspec  # an extra
+    except ImportError as error:
+        raise LegacyModelError(
+            f"{scheme}:// needs the package fsspec, which is not installed.",
+            "Run pip install fsspec (for https:// with aiohttp, for s3:// s3fs, for "
+            "gs:// gcsfs), or download the file, and pass its path.",
+        ) from error
+    try:
+        system, path = fsspec.core.url_to_fs(address)
+        is_folder = not scheme.startswith("http") and system.isdir(path)
+        names = system.find(path) if is_folder else [path]
+        name = path.partition("?")[0].rstrip("/").rpartition("/")[2] or "model"
+        packed.check_entry(name, 0)
+        size = Limit(limits.ARCHIVE_BYTES, "bytes at the address")
+        count = Limit(limits.ARCHIVE_ENTRIES, "files at the address")
+        for each in names:
+            count.spend()
+            inner = each.removeprefix(path).lstrip("/") if is_folder else ""
+            packed.check_entry(inner or name, 0)
+            target = folder / name / inner
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with system.open(each, "rb") as source:
+                _copy(source, target, size)
+    except LegacyModelError:
+        raise
+    except FileNotFoundError as error:
+        raise LegacyModelError("there is no such file or folder.") from error
+    except Exception as error:  # of a file system, of its network, of its login
+        reason = f"it cannot be read: {type(error).__name__}: {error}"
+        hint = "Check the address and your access to it, or download it yourself."
+        raise LegacyModelError(reason, hint) from error
+    return folder / name
+
+
+@contextlib.contextmanager
+def in_new_folder(path: FilePath) -> Iterator[pathlib.Path]:
+    """Yield a folder for as long as the context is open; errors name `path` for it."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            yield pathlib.Path(folder)
+        except LegacyModelError as error:
+            if error.path is not None and str(error.path).startswith(folder):
+                error.path = str(path) + str(error.path).removeprefix(folder)
+            raise
