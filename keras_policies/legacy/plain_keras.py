@@ -258,9 +258,10 @@ def _called(model: Any, inputs: Any) -> tuple[list[Any], list[Any]]:
     if keras.backend.backend() == "torch":
         importlib.import_module("torch").set_grad_enabled(False)
     if keras.backend.backend() != "jax":
-        return keras.tree.flatten(model(inputs)), model.losses
+        # Augmentation layers train unless they are told otherwise.
+        return keras.tree.flatten(model(inputs, training=False)), model.losses
     # Compiled as a whole, which takes less time than one op after another.
-    call = functools.partial(model.stateless_call, return_losses=True)
+    call = functools.partial(model.stateless_call, training=False, return_losses=True)
     variables = model.trainable_variables, model.non_trainable_variables
     values = [[variable.value for variable in each] for each in variables]
     compiled = importlib.import_module("jax").jit(call)

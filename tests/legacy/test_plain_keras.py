@@ -162,6 +162,14 @@ def test_what_is_printed_and_what_lies_in_the_folder_do_no_harm(
     assert capfd.readouterr() == ("", "")
 
 
+def test_layers_that_augment_do_nothing_there(tmp_path, plain_keras):
+    model = keras.Sequential([keras.Input((4, 4, 1)), keras.layers.RandomZoom(0.9)])
+    model.save(tmp_path / "model.keras")
+    x = np.arange(32, dtype="float32").reshape(2, 4, 4, 1)
+    (found,), _ = plain_keras(tmp_path / "model.keras", x)
+    np.testing.assert_array_equal(found, x)
+
+
 def test_a_frozen_program_starts_no_other(saved, monkeypatch):
     assert plain_keras.obstacle(saved) is None
     monkeypatch.setattr(sys, "frozen", True, raising=False)
