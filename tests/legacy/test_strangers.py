@@ -79,3 +79,40 @@ def test_parts_of_a_batch_are_not_joined_where_a_layer_looks_at_other_rows(of):
     path = of("three_parts_of_a_mean_over_the_batch") / "model.h5"
     with pytest.raises(LegacyModelError, match="which subtracts a size"):
         opened(path)
+
+
+def test_a_model_that_is_called_by_other_keys_takes_them_in_order(of):
+    case = of("called_by_other_keys")
+    assert_predicts(opened(case / "model.h5"), case)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "float32",
+        "mixed_bfloat16",
+        keras.DTypePolicy("float32"),
+        keras_policies.Policy("mixed_float16", loss_scale=8.0),
+        keras.dtype_policies.DTypePolicyMap(default_policy="float32"),
+    ],
+    ids=["name", "mixed", "object", "loss-scale", "map"],
+)
+@pytest.mark.parametrize(
+    "name", ["mixed_activations/model.h5", "mixed_lost_layer/saved_model"]
+)
+def test_a_model_with_another_policy_can_be_saved_and_cloned(
+    of, tmp_path, name, policy
+):
+    case, form = name.split("/")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = keras_policies.load_model(
+            of(case) / form, dtype_policy=policy, compile=False
+        )
+    keras.models.clone_model(model)
+    model.save(tmp_path / "new.keras")
+    again = keras.models.load_model(tmp_path / "new.keras", compile=False)
+    ((inputs, outputs),) = batches(of(case))
+    found = keras.ops.convert_to_numpy(model(inputs[0]))
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(again(inputs[0])), found)
+    np.testing.assert_allclose(found, outputs[0], atol=0.05 * abs(outputs[0]).max())

@@ -329,7 +329,7 @@ class _Graph:
 
     def layer_call(self, layer: Config, node: Nest) -> tuple[Nest, Config]:
         """Return the argument and the keyword arguments of one call of a layer."""
-        first, kwargs = self.nest(node), self.kwargs(node)
+        first, kwargs = self.nest(_by_input(layer, node)), self.kwargs(node)
         return call(layer["class_name"], layer["config"], first, kwargs)
 
     def with_constants(self, name: str, node: Nest) -> tuple[Nest, list[Config]]:
@@ -375,6 +375,19 @@ class _Graph:
             raise LegacyModelError(reason)
         ends = [self.end(item) for item in value]
         return ends[0] if len(ends) == 1 else ends
+
+
+def _by_input(layer: Config, node: Nest) -> Nest:
+    """Return what a model takes, in a list where the keys of a dict are not its inputs.
+
+    They are in the order of the keys, as texts. Source: `_flatten_to_reference_inputs`
+    of keras/engine/functional.py of 2.4.
+    """
+    inputs = layer["config"].get("input_layers")
+    if not isinstance(node, dict) or not isinstance(inputs, list):
+        return node
+    names = {entry[0] for entry in inputs if isinstance(entry, list) and entry}
+    return node if names <= node.keys() else [node[key] for key in sorted(node)]
 
 
 def call(

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
+from keras_policies._common import keras_names
+from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import calls, configs
 from keras_policies.legacy.base.calls import Program
@@ -341,7 +343,9 @@ def _layer(
         if program is not None:
             name = str(config.get("name") or cls.name.lower())
             return calls.call_config(name, path, program, policy)
-    converted: Config = dict(dtype)
+    converted: Config = {
+        key: _policy_argument(cls, value, config) for key, value in dtype.items()
+    }
     if cls.is_stock:
         config = {**arguments.UNRECORDED.get(class_name, {}), **config}
         if cls.name == "Bidirectional":
@@ -439,6 +443,23 @@ def _dtype(config: Config, options: Options, path: str) -> Converted:
         return {"dtype": options.policy_of(written)}
     except (TypeError, ValueError) as error:
         raise LegacyModelError(f"its dtype is {written!r}: {error}") from error
+
+
+def _policy_argument(cls: KerasClass, policy: Any, config: Config) -> Any:
+    """Return a policy as the class takes it.
+
+    Keras cannot save a layer that is given a policy object, unless its class has a
+    `get_config` of its own.
+    """
+    if isinstance(policy, str | dict) or getattr(policy, "is_deferred", False):
+        return policy
+    stock = getattr(keras.layers, cls.name, None) if cls.is_stock else None
+    found = stock or keras_names.registered(cls.registered_name)
+    if getattr(found, "get_config", None) is not keras.Layer.get_config:
+        return policy
+    if isinstance(policy, keras.dtype_policies.DTypePolicyMap):
+        policy = policy[layer_name(str(config.get("name") or ""))]
+    return keras.dtype_policies.serialize(policy)
 
 
 def _argument(

@@ -23,7 +23,7 @@ RELEASE = tf.__version__
 CASES = {}  # name -> (release, function)
 
 
-def case(release, batches=((4,),), forms=("model.h5", "saved_model")):
+def case(release, batches=(4,), forms=("model.h5", "saved_model")):
     """Register a function that returns a model; `batches` are sizes of batches."""
 
     def register(function):
@@ -93,6 +93,71 @@ def three_parts_of_a_mean_over_the_batch():
     x = keras.Input((4,))
     y = layers.Lambda(lambda x: x - tf.reduce_mean(x, axis=0))(layers.Dense(3)(x))
     return parallel(keras.Model(x, y), 3)
+
+
+# A model that is called with a dict whose keys are not the names of its inputs: tf.keras
+# builds and saves the model around it, but refuses to call that.
+
+
+def by_other_keys():
+    x = [keras.Input((4,), name="a"), keras.Input((4,), name="b")]
+    inner = keras.Model(x, layers.Dense(2)(layers.Subtract()(x)), name="inner")
+    p, q = keras.Input((4,), name="p"), keras.Input((4,), name="q")
+    called = {"9": p, "37": q}
+    model = keras.Model([p, q], inner(called))
+
+    def predict(batch):
+        named = dict(zip(called, map(tf.constant, batch)))
+        return inner.predict_on_batch(inner._flatten_to_reference_inputs(named))
+
+    model.predict_on_batch = predict
+    return model
+
+
+@case("2.4.4", forms=("model.h5",))
+def called_by_other_keys():
+    return by_other_keys()
+
+
+# Policies: layers without a get_config of their own, and casts in a lost layer.
+
+
+def mixed(function):
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    try:
+        return function()
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+
+
+@case("2.4.4")
+def mixed_activations():
+    def build():
+        x = keras.Input((4,))
+        y = layers.ELU(0.5)(layers.Dense(3)(x))
+        y = layers.Softmax()(layers.ThresholdedReLU(0.2)(layers.PReLU()(y)))
+        y = layers.Layer(name="base")(layers.Lambda(lambda y: y * 2)(y))
+        return keras.Model(x, layers.Dense(2, dtype="float32")(y))
+
+    return mixed(build)
+
+
+class Scaled(layers.Layer):
+    def build(self, shape):
+        self.scale = self.add_weight("scale", (shape[-1],))
+
+    def call(self, x):
+        return tf.cast(tf.nn.elu(x * self.scale), tf.float32) * 2
+
+
+@case("2.4.4", forms=("saved_model",))
+def mixed_lost_layer():
+    def build():
+        x = keras.Input((4,))
+        y = Scaled()(layers.Dense(3)(x))
+        return keras.Model(x, layers.Dense(2, dtype="float32")(y))
+
+    return mixed(build)
 
 
 def main(folder, *names):
