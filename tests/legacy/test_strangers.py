@@ -87,6 +87,18 @@ def test_a_model_that_is_called_by_other_keys_takes_them_in_order(of):
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        *("lambda_of_a_function_of_tensorflow", "lambda_of_a_field"),
+        *("lambda_of_a_dispatched_function", "lambda_of_a_generated_function"),
+    ],
+)
+def test_a_lambda_layer_opens(of, name):
+    case = of(name)
+    assert_predicts(opened(case / "model.h5"), case)
+
+
+@pytest.mark.parametrize(
     "policy",
     [
         "float32",

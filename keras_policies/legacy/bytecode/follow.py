@@ -21,7 +21,8 @@ from keras_policies.legacy.bytecode.values import (
 from keras_policies.legacy.guards import budget, limits
 
 # Attributes of tensors and shapes that are values, and those that are methods.
-PROPERTIES = "shape", "dtype", "ndim", "T", "ndims", "rank", "value", "base_dtype"
+PROPERTIES = {"shape", "dtype", "ndim", "T", "ndims", "rank", "value", "base_dtype"}
+PROPERTIES |= {"values", "indices"}  # of `tf.nn.top_k`
 METHODS = "get_shape", "as_list"
 # Functions of `keras.backend` that tell a setting, here that of tf.keras.
 SETTINGS = {

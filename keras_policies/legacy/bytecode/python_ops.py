@@ -181,6 +181,8 @@ def attribute(value: Any, name: str) -> Any:
         return {**sizes, "dtype": value.dtype}[name]
     if name == "T" and is_value(value):
         return evaluate("transpose", value, axes=[*range(computed.rank(value))][::-1])
+    if name in getattr(value, "_fields", ()):  # `tf.nn.top_k(x, 2).values`
+        return getattr(value, name)
     if isinstance(value, tuple) and name in ("ndims", "rank"):
         return len(value)
     if isinstance(value, int | None) and name == "value":  # a Dimension of TensorFlow 1

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -144,6 +144,13 @@ def descending(x: Any, axis: int = -1) -> Any:
     return ops.cast(ops.argsort(turned, axis=axis), "int32")
 
 
+class TopK(NamedTuple):
+    """What `top_k` returns; code asks for its fields."""
+
+    values: Any
+    indices: Any
+
+
 @op(
     "math.top_k",
     "nn.top_k",
@@ -151,16 +158,16 @@ def descending(x: Any, axis: int = -1) -> Any:
 )
 def top_k(
     input: Value, k: int = 1, sorted: bool = True, index_type: DType = "int32"
-) -> tuple[Value, ...]:
+) -> TopK:
     """Return the largest values of the last axis, and their positions.
 
     Of equal values, the first are taken. On torch, `ops.top_k` takes any of them: there
     the whole axis is sorted, which takes some hundred times as long.
     """
     if is_tensor(input) and keras.backend.backend() != "torch":
-        return tuple(ops.top_k(input, k, sorted=sorted))
+        return TopK(*ops.top_k(input, k, sorted=sorted))
     at = computed.index(descending(input), [..., slice(0, k)])
-    return ops.take_along_axis(input, at, axis=-1), at
+    return TopK(ops.take_along_axis(input, at, axis=-1), at)
 
 
 def _lines(data: Any, segment_ids: Any) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ character for each byte before. Source: keras/utils/generic_utils.py, `func_dump
 import base64
 import binascii
 import builtins
+import contextlib
 import dis
 import importlib
 import marshal
@@ -21,16 +22,25 @@ from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
-from keras_policies.legacy.base.calls import Program
+from keras_policies.legacy.base.calls import Call, Program, Ref
 from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError, attempt
 from keras_policies.legacy.bytecode import marshalled
+from keras_policies.legacy.bytecode import program as programs
 from keras_policies.legacy.bytecode.follow import follow
-from keras_policies.legacy.bytecode.values import VERSIONS, Code
+from keras_policies.legacy.bytecode.values import VERSIONS, Code, Name, plain
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes
 from keras_policies.legacy.plan.report import Converting, Options, Report
 
+# Modules of TensorFlow, and where Lambdas find what they define.
+OWN_MODULES = {
+    "tensorflow.python.ops.": "tf",
+    "tensorflow_core.python.ops.": "tf",
+    "tensorflow.python.keras.backend": "keras.backend",
+    "tensorflow_core.python.keras.backend": "keras.backend",
+    "keras.backend": "keras.backend",
+}
 CODE = b"c\xe3"  # the first byte of a marshalled code object, one of these
 
 
@@ -114,7 +124,9 @@ def program_of(config: Config, path: str) -> Converting[Program | None]:
         return None
     program = None
     with attempt(LegacyModelError):
-        program = _program(written, config.get("arguments"))
+        program = _of_tensorflow(written, config) or _program(
+            written, config.get("arguments")
+        )
         yield Report(rebuilt={path: "its bytecode"})
     return program
 
@@ -129,6 +141,27 @@ def _written_code(value: Any, kind: Any) -> WrittenCode | None:
     parts = [*value] if isinstance(value, list | tuple) else []
     code, defaults, closure, *_ = parts + [None] * 3
     return code, defaults, closure
+
+
+def _of_tensorflow(written: WrittenCode, config: Config) -> Program | None:
+    """Return a call of TensorFlow's own function, `Lambda(tf.nn.relu)`, if it is one.
+
+    The config names the module of the function, and its code the function. A decorator
+    takes any arguments, and has the function in its closure, by its name.
+    """
+    module, (text, _, closure) = str(config.get("module")), written
+    root = next((r for start, r in OWN_MODULES.items() if module.startswith(start)), "")
+    if not root:
+        return None
+    code = read(text)
+    names = {*closure} if code.has_rest and closure else {code.name}
+    with contextlib.suppress(ValueError):
+        (name,) = {str(each).removesuffix("_v2") for each in names}
+        function = programs.function(Name(f"{root}.{name}"))
+        arguments = config.get("arguments") or {}
+        kwargs = {key: plain(_array(value)) for key, value in arguments.items()}
+        return Program("", (Call(function, (Ref(0),), kwargs),), Ref(1))
+    return None
 
 
 def _program(written: WrittenCode, arguments: Any) -> Program:

@@ -119,6 +119,48 @@ def called_by_other_keys():
     return by_other_keys()
 
 
+# Functions of Lambda layers.
+
+
+def of_lambda(function, shape=(4,), **options):
+    x = keras.Input(shape)
+    return keras.Model(x, layers.Lambda(function, **options)(x))
+
+
+def functions_of_tensorflow():
+    x = keras.Input((4,))
+    functions = tf.nn.relu, tf.nn.softmax, tf.math.square, tf.abs, keras.backend.abs
+    outputs = [layers.Lambda(function)(x) for function in functions]
+    mean = layers.Lambda(tf.reduce_mean, arguments={"axis": 1, "keepdims": True})(x)
+    return keras.Model(x, [*outputs, mean])
+
+
+@case("2.4.4", forms=("model.h5",))
+def lambda_of_a_function_of_tensorflow():
+    return functions_of_tensorflow()
+
+
+@case("2.9.3", forms=("model.h5",))
+def lambda_of_a_dispatched_function():
+    """The file does not name those that are written in Python."""
+    x = keras.Input((4,))
+    return keras.Model(x, layers.Lambda(tf.math.square)(layers.Lambda(tf.nn.relu)(x)))
+
+
+@case("2.0.0", forms=("model.h5",))
+def lambda_of_a_generated_function():
+    return functions_of_tensorflow()
+
+
+@case("2.4.4", forms=("model.h5",))
+def lambda_of_a_field():
+    x = keras.Input((4,))
+    y = layers.Lambda(lambda x: tf.nn.top_k(x, 2).values)(x)
+    i = layers.Lambda(lambda x: tf.cast(tf.math.top_k(x, k=3).indices, "float32"))(x)
+    return keras.Model(x, layers.concatenate([y, i]))
+
+
+
 # Policies: layers without a get_config of their own, and casts in a lost layer.
 
 
