@@ -22,6 +22,8 @@ from keras_policies._common.types import (
 from keras_policies.legacy import progress
 from keras_policies.legacy.base import configs, errors, hints
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.model import LegacyModel
+from keras_policies.legacy.base.traced_functions import SERVING
 from keras_policies.legacy.build import (
     build,
     checking,
@@ -40,6 +42,7 @@ from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, instead_of
 
 # What happens to layers whose classes are missing.
 LOST = "rebuild", "numbers", "refuse"
+OTHERS = 5  # signatures that an error names
 
 
 def load_model(
@@ -284,8 +287,28 @@ def rebuild(
                     has_function = False
                     waiting.append(dataclasses.replace(options, by_function=True))
                 if not waiting:
-                    problem = first or error
+                    problem = _of_signature(first or error, legacy, options.signature)
                     raise problem from problem.__cause__
+
+
+def _of_signature(
+    problem: LegacyModelError, legacy: LegacyModel, signature: str | None
+) -> LegacyModelError:
+    """Return an error about the model itself, with its other signatures as a remedy.
+
+    Of a policy, the greedy one draws no random numbers.
+    """
+    if problem.layer != "" or legacy.traced is None:
+        return problem
+    names = {*legacy.traced.signatures} - {signature or SERVING}
+    others = sorted(names, key=lambda name: ("greedy" not in name, name))
+    function = "the model's own function" if signature is None else "the signature"
+    name = "" if signature is None else f" {signature!r}"
+    problem.layer, problem.reason = None, f"{function}{name}: {problem.reason}"
+    if others and not problem.hint:
+        listed = " or ".join(f"signature={name!r}" for name in others[:OTHERS])
+        problem.hint = f"Pass {listed} to open another function of the file."
+    return problem
 
 
 def _checked(

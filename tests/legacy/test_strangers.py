@@ -128,3 +128,25 @@ def test_a_model_with_another_policy_can_be_saved_and_cloned(
     found = keras.ops.convert_to_numpy(model(inputs[0]))
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(again(inputs[0])), found)
     np.testing.assert_allclose(found, outputs[0], atol=0.05 * abs(outputs[0]).max())
+
+
+def test_a_policy_that_draws_names_its_greedy_signature(of):
+    case = of("policy")
+    told = (
+        "model's own function: calls Less .* a choice by random numbers.* "
+        "Pass signature='greedy' to open another function of the file"
+    )
+    with pytest.raises(LegacyModelError, match=told):
+        opened(case / "saved_model")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = keras_policies.load_model(case / "saved_model", signature="greedy")
+    assert_predicts(model, case)
+
+
+def test_a_function_that_was_saved_by_itself_opens(of):
+    case = of("function")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = keras_policies.load_model(case / "saved_model")
+    assert_predicts(model, case)

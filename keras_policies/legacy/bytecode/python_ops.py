@@ -14,6 +14,7 @@ import numpy as np
 from keras_policies.legacy.bytecode import values
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import array_indexing, converters
+from keras_policies.legacy.ops.math_reductions import TopK
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import (
     array,
@@ -181,8 +182,8 @@ def attribute(value: Any, name: str) -> Any:
         return {**sizes, "dtype": value.dtype}[name]
     if name == "T" and is_value(value):
         return evaluate("transpose", value, axes=[*range(computed.rank(value))][::-1])
-    if name in getattr(value, "_fields", ()):  # `tf.nn.top_k(x, 2).values`
-        return getattr(value, name)
+    if isinstance(value, TopK):
+        return {"values": value.values, "indices": value.indices}[name]
     if isinstance(value, tuple) and name in ("ndims", "rank"):
         return len(value)
     if isinstance(value, int | None) and name == "value":  # a Dimension of TensorFlow 1

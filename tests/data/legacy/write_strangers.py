@@ -202,6 +202,47 @@ def mixed_lost_layer():
     return mixed(build)
 
 
+# Functions alone: policies with several signatures, and a function that is the root.
+
+SIGNATURE = [tf.TensorSpec((None, 4), tf.float32, "observation")]
+
+
+class Policy(tf.Module):
+    def __init__(self):
+        super().__init__()
+        random = np.random.RandomState(0)
+        self.kernel = tf.Variable(random.normal(size=(4, 3)).astype("float32"))
+
+    @tf.function(input_signature=SIGNATURE)
+    def action(self, observation):
+        found = self.greedy(observation)["action"]
+        draw = tf.random.uniform(tf.shape(found))
+        other = tf.random.uniform(tf.shape(found), maxval=3, dtype=tf.int32)
+        return {"action": tf.where(draw < 0.1, other, found)}
+
+    @tf.function(input_signature=SIGNATURE)
+    def greedy(self, observation):
+        scores = tf.matmul(observation, self.kernel)
+        return {"action": tf.argmax(scores, -1, output_type=tf.int32)}
+
+
+def functions(folder):
+    """Write what is no model of Keras, with the outputs for a batch."""
+    place = pathlib.Path(folder, RELEASE, "policy")
+    policy = Policy()
+    x = np.random.RandomState(1).normal(size=(6, 4)).astype("float32")
+    signatures = {"serving_default": policy.action, "greedy": policy.greedy}
+    tf.saved_model.save(policy, str(place / "saved_model"), signatures=signatures)
+    np.savez(place / "data.npz", x0_0=x, y0_0=policy.greedy(x)["action"])
+
+    kernel = np.random.RandomState(0).normal(size=(4, 3)).astype("float32")
+    function = tf.function(lambda x: tf.nn.relu(tf.matmul(x, tf.constant(kernel))))
+    concrete = function.get_concrete_function(*SIGNATURE)
+    place = pathlib.Path(folder, RELEASE, "function")
+    tf.saved_model.save(concrete, str(place / "saved_model"))
+    np.savez(place / "data.npz", x0_0=x, y0_0=np.maximum(x @ kernel, 0))
+
+
 def main(folder, *names):
     for name, (release, function, batches, forms) in CASES.items():
         if release != RELEASE or name not in (names or CASES):
@@ -234,3 +275,5 @@ def main(folder, *names):
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    if RELEASE == "2.9.3":
+        functions(sys.argv[1])

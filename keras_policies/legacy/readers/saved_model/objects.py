@@ -54,6 +54,8 @@ def open_folder(folder: pathlib.Path, meta_graph: Message) -> SavedObjects:
     with located(folder / MODEL_FILE):
         nodes = meta_graph.object_graph_def.nodes
         children = object_graph.children_of(nodes)
+    if functions_of(nodes, {CALL: 0}):  # a function was saved by itself
+        children = [{**children[0], CALL: 0}, *children[1:]]
     metadata = _metadata(folder, nodes)
     is_signature = 0 not in metadata
     if is_signature:
@@ -159,8 +161,8 @@ def _decoded(objects: Iterable[tuple[int, Message]]) -> dict[int, Config]:
 
 def _no_functions(folder: pathlib.Path) -> LegacyModelError:
     return LegacyModelError(
-        "a SavedModel without Keras metadata and without functions: it holds "
-        "variables, and nothing to rebuild a model from.",
+        "a SavedModel without Keras metadata and without functions: there is nothing "
+        "to rebuild a model from, at most variables.",
         hints.load_weights_into_code(folder),
     )
 
