@@ -383,7 +383,8 @@ def _by_input(layer: Config, node: Nest) -> Nest:
     They are in the order of the keys, as texts. Source: `_flatten_to_reference_inputs`
     of keras/engine/functional.py of 2.4.
     """
-    inputs = layer["config"].get("input_layers")
+    config = layer["config"]  # up to Keras 2.2.2, a list for a Sequential
+    inputs = config.get("input_layers") if isinstance(config, dict) else None
     if not isinstance(node, dict) or not isinstance(inputs, list):
         return node
     names = {entry[0] for entry in inputs if isinstance(entry, list) and entry}

@@ -141,6 +141,7 @@ def _is_by_row(layer: Config) -> bool:
     Layers of Keras do, unless a setting names the batch axis, or they keep a state.
     """
     name, config = str(layer.get("class_name")), layer.get("config") or {}
+    config = config if isinstance(config, dict) else {}  # a Sequential's list
     is_stock = keras_names.is_class(
         "keras.layers", classes.RENAMED_CLASSES.get(name, name)
     )
