@@ -96,8 +96,10 @@ def load_model(
             metadata (`tf.Module`, `model.export` of Keras 3) the serving signature.
         verify: bool or None, whether the model is compared with the graph in its own
             file, which every SavedModel has: on seeded inputs, both must give the same
-            outputs. None compares if layers were rebuilt from functions or code;
-            True compares any SavedModel; False none.
+            outputs. None compares if layers were rebuilt from functions or code, or
+            have classes of your own; it skips models of stock layers alone, whose
+            configs and attributes leave nothing open, and other formats, which hold no
+            graph. True compares any SavedModel; False none.
         backends: names of the backends on which plain Keras has to compute the model
             rightly. Layers that Keras computes wrongly on one of them become models
             that are right on all; where there is no such model, that is an error.
@@ -206,8 +208,8 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
     if built.check is not None and built.check.other_losses and not is_said:
         warn.warn(
             f"{path}: the model predicts as recorded, but trains with other losses of "
-            f"its layers: {built.check.other_losses}. Pass its classes as "
-            "custom_objects."
+            f"its layers: {built.check.other_losses}. Pass its classes, as they were "
+            "in tf.keras, as custom_objects."
         )
     texts = [x.name for x in _inputs(built.model) if x.dtype == "string"]
     if texts and keras.backend.backend() != "tensorflow":

@@ -164,6 +164,21 @@ def test_weights_of_the_model_itself_that_a_file_lacks_are_told(folder):
     np.testing.assert_array_equal(model.layers[-1].get_weights()[0], kernel)
 
 
+class Other(Scale):
+    """Computes something else than the class in the files."""
+
+    def call(self, inputs):
+        return super().call(inputs) + 0.5
+
+
+def test_a_class_that_is_not_the_files_is_refused(folder):
+    path, objects = folder / "2.15.1" / "swapped" / "saved_model", {"Scale": Other}
+    with pytest.raises(LegacyModelError, match=r"its own graph .*'scale_3'"):
+        keras_policies.load_model(path, objects)
+    model = keras_policies.load_model(path, objects, verify=False)
+    assert [type(layer) for layer in model.layers[1:3]] == [Other, Other]
+
+
 def sequential(*layers):
     return {
         "class_name": "Sequential",

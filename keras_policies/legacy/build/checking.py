@@ -32,7 +32,7 @@ from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.build import explanations, own_classes, seeded_inputs
 from keras_policies.legacy.build.seeded_inputs import Example, charge
 from keras_policies.legacy.guards import budget, paths
-from keras_policies.legacy.plan import op_layers
+from keras_policies.legacy.plan import classes, op_layers
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
@@ -86,8 +86,9 @@ class _NotCalledError(Exception):
 def is_due(plan: Plan) -> bool:
     """Return whether a SavedModel has parts that may have been read wrongly.
 
-    These are functions and code that were interpreted, and classes that may only have
-    the name of one of Keras, which records all its arguments.
+    These are functions and code that were interpreted, classes of the user's, which
+    need not be those of the file, and classes that may only have the name of one of
+    Keras, which records all its arguments.
     """
     if plan.legacy.traced is None:
         return False
@@ -105,9 +106,12 @@ def is_due(plan: Plan) -> bool:
 def _is_uncertain(layer: TracedLayer) -> bool:
     """Return whether a layer may do something else than its class in Keras.
 
-    It is an op, has losses of its weights, or less than half of the class's config.
+    It is an op, of a class of the user's, has losses of its weights, or less than half
+    of the class's config.
     """
     if layer.class_name in op_layers.CLASSES or layer.regularizers:
+        return True
+    if classes.registered_name(layer.class_name) is not None:
         return True
     stock = getattr(keras.layers, layer.class_name, None)
     if stock is None or stock is keras.layers.InputLayer:
