@@ -140,7 +140,7 @@ class _Fitting:
                 found = _by_attributes(variables, usable)
             else:
                 kept = usable
-                if other:
+                if other and len(usable) > len(variables):
                     fitting = (
                         any(fits(v.variable, w) for v in variables) for w in usable
                     )

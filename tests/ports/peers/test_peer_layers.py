@@ -167,9 +167,7 @@ def test_a_config_holds_the_name_of_the_dtype(name):
 
 
 @stands_for("layer_test", "test_config")
-@documented("What is saved")
 def test_an_infer_layer_from_a_config_follows_the_global_policy():
-    # In the same process it stays "infer" here.
     layer = Add.from_config(Add(dtype=mp.Policy("infer")).get_config())
     assert dtype_of(layer(tensor([1.0], "float16"))) == "float32"
 
