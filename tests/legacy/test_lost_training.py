@@ -14,6 +14,8 @@ from keras_policies.backends.running import backend
 from keras_policies.legacy.base.traced_functions import Function, Node
 from keras_policies.legacy.plan.reconstruction import in_training
 
+# Of jax, which has no int64: labels of a CTC loss have it.
+pytestmark = pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
 RELEASES = [
     release
     for release in ("2.15.1", "2.4.4")
