@@ -18,7 +18,12 @@ from keras_policies.legacy.build import weight_orders
 ARCHIVE = legacy_files.FOLDER / "orders.tar.xz"
 OBJECTS = random_models.classes(keras)
 # How many files of a form there are, and those that do not record what was frozen.
-FORMS = {"weights.h5": (35, {"2.0.0/14"}), "checkpoint": (13, set())}
+FORMS = {
+    "model.h5": (40, set()),
+    "weights.h5": (35, {"2.0.0/14"}),
+    "checkpoint": (13, set()),
+    "model.keras": (2, set()),
+}
 # Keras 3 has no such layers to build in code.
 WITHOUT_COUNTERPART = "local1d"
 
@@ -65,6 +70,7 @@ def wrong(model, case):
 
 
 @pytest.mark.once("no backend matters here")
+@pytest.mark.filterwarnings("ignore:.*left out of it")  # what is not about weights
 @pytest.mark.parametrize("form", FORMS)
 def test_each_weight_of_a_random_model_is_where_it_was(form, folder):
     cases, refused = 0, set()
