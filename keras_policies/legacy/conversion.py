@@ -31,7 +31,12 @@ from keras_policies.legacy.base.errors import (
     LegacyModelError,
     located,
 )
-from keras_policies.legacy.build import checking, explanations, made_in_code
+from keras_policies.legacy.build import (
+    checking,
+    explanations,
+    made_in_code,
+    rnn_states,
+)
 from keras_policies.legacy.build.build import Built
 from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.own_classes import is_stock
@@ -41,6 +46,7 @@ from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS
 
 LEFT_OUT = "it was not asked for"
+STATES = "its recurrent layers have states, from which plain Keras does not go on"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,6 +235,8 @@ def _proved(
 ) -> _Proof:
     """Open the new file in plain Keras, or here, where that can fail; compare it."""
     reason = plain_keras.obstacle(written) if plain else LEFT_OUT
+    if any(map(rnn_states.are_kept, keras_internals.sublayers(built.model))):
+        reason = reason or STATES
     if recorded is None and reason is None:
         return _compared_with_seeded(written, built)
     if recorded is None and all(map(is_stock, keras_internals.sublayers(built.model))):

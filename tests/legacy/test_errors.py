@@ -499,7 +499,9 @@ def test_a_layer_too_many_is_named_whatever_the_layers_are_called(name):
     )
     with pytest.raises(LegacyModelError, match=match) as caught:
         load_weights(model, AMSGRAD / name)
-    assert "Pass by_name=True to load the layers whose names are in" in str(caught.value)
+    assert "Pass by_name=True to load the layers whose names are in" in str(
+        caught.value
+    )
 
 
 def test_a_dict_of_names_is_asked_for_as_custom_objects():

@@ -1,5 +1,7 @@
 """Stateful RNNs go on from the states that a SavedModel of tf.keras records."""
 
+import re
+
 import keras
 import legacy_files
 import numpy as np
@@ -62,7 +64,8 @@ def test_a_keras_file_keeps_the_states_that_the_model_has_reached(recorded, tmp_
 def test_a_converted_file_goes_on_from_the_recorded_states(recorded, tmp_path):
     path, expected = recorded
     destination = tmp_path / "new.keras"
-    keras_policies.convert_model(path, destination)
+    converted = keras_policies.convert_model(path, destination)
+    assert re.search("states, from which plain Keras does not", converted.not_plain)
     model = keras.models.load_model(destination)
     found = next_output(model, expected["x_0"])
     np.testing.assert_allclose(found, expected["y_0"], atol=1e-6)

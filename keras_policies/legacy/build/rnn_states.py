@@ -26,6 +26,11 @@ def keep_in_files(layer: keras.layers.RNN) -> None:
     layer.save_assets = types.MethodType(_save, layer)
 
 
+def are_kept(layer: keras.Layer) -> bool:
+    """Return whether `keep_in_files` was called with a layer."""
+    return "save_assets" in vars(layer)
+
+
 def _save(layer: keras.layers.RNN, folder: str) -> None:
     for number, state in enumerate(of(layer)):
         value = keras.ops.convert_to_numpy(keras.ops.cast(state, "float32"))
