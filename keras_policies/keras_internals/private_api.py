@@ -100,6 +100,7 @@ PRIVATE_API = {
     READING: (
         Place("api_export", "register_internal_serializable", takes="path symbol"),
         Place("dtype_policies", "ALL_OBJECTS_DICT", since="3.3"),
+        Place("dtype_policies", "get", takes="identifier", since="3.3"),
         Place(_H5, "load_model_from_hdf5", takes="filepath custom_objects compile"),
         Place(
             "legacy.saving.serialization",

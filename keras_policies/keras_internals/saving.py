@@ -117,7 +117,9 @@ def explain_refused(hint: Callable[[Any], str | None]) -> None:
             try:
                 return stock(filepath, *args, **k)
             except (TypeError, ValueError) as error:
-                text = hint(filepath)
+                text = None
+                with contextlib.suppress(Exception):  # the error is that of Keras
+                    text = hint(filepath)
                 if text is not None:
                     add_note(error, text)
                 raise

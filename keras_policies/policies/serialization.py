@@ -111,10 +111,8 @@ def _names_legacy_policy(config: Any) -> bool:
         return any(map(_names_legacy_policy, config))
     if not isinstance(config, dict):
         return False
-    dtype = config.get("dtype")
-    if isinstance(dtype, dict) and dtype.get("class_name") in READERS:
-        return True
-    return any(map(_names_legacy_policy, config.values()))
+    is_legacy = _reader_of(config.get("dtype")) is not None
+    return is_legacy or any(map(_names_legacy_policy, config.values()))
 
 
 def _model_from_config(
@@ -162,7 +160,11 @@ def _load_from_hdf5(
     from keras_policies.legacy import loading
     from keras_policies.legacy.readers import hdf5
 
-    if isinstance(filepath, str | os.PathLike) and hdf5.is_mixed(filepath):
+    is_mixed = False
+    with contextlib.suppress(OSError, ValueError):  # Keras says what is wrong with it
+        is_path = isinstance(filepath, str | os.PathLike)
+        is_mixed = is_path and hdf5.is_mixed(filepath)
+    if is_mixed:
         return keras_internals.second_try(
             lambda: stock(filepath, **options),
             lambda: loading.load_model(filepath, **options),

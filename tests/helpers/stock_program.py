@@ -395,6 +395,17 @@ def errors():
             opened.write(content)
         return path
 
+    def h5(name, cut=0, **attributes):
+        path = os.path.join(FOLDER, name)
+        with h5py.File(path, "w") as opened:
+            opened.attrs.update(attributes)
+        os.truncate(path, os.path.getsize(path) - cut)
+        return path
+
+    def model_of(dtype):
+        dense = {"class_name": "Dense", "config": {"units": 2, "dtype": dtype}}
+        return {"name": "model", "layers": [dense]}
+
     folder = os.path.join(FOLDER, "saved_model")
     os.makedirs(folder)
     file("saved_model/saved_model.pb")
@@ -407,6 +418,13 @@ def errors():
         (keras.models.load_model, file("a.pb")),
         (keras.saving.load_model, os.path.join(FOLDER, "none.keras")),
         (keras.saving.load_model, 3),
+        (keras.saving.load_model, os.path.join(FOLDER, "none.h5")),
+        (keras.saving.load_model, h5("empty.h5")),
+        (keras.saving.load_model, h5("cut.h5", 1000, model_config="{}")),
+        (keras.saving.load_model, h5("list.h5", model_config="[]")),
+        (keras.saving.load_model, h5("open.h5", model_config="{")),
+        (keras.saving.load_model, h5("number.h5", model_config=3)),
+        (keras.saving.load_model, "\0.h5"),
         (keras.saving.deserialize_keras_object, lost),
         (keras.saving.deserialize_keras_object, {"class_name": "Lost", "config": {}}),
         (keras.utils.legacy.deserialize_keras_object, lost),
@@ -417,6 +435,12 @@ def errors():
         (keras.Model.from_config, {"layers": [lost], "name": "a"}),
         (keras.Sequential.from_config, {"layers": [lost], "name": "a"}),
         (keras.Sequential.from_config, {"layers": 3}),
+        (keras.Sequential.from_config, model_of({"class_name": "Policy"})),
+        (keras.Sequential.from_config, model_of({**lost, "class_name": "Policy"})),
+        (
+            keras.Sequential.from_config,
+            model_of({"class_name": "PolicyV1", "config": 3}),
+        ),
         (keras.dtype_policies.get, "float17"),
         (keras.dtype_policies.get, 3),
         (keras.dtype_policies.deserialize, lost),

@@ -101,6 +101,17 @@ def test_there_are_at_most_twenty_rows():
     assert all(all(row) for row in rows)
 
 
+def test_private_places_are_looked_for_before_they_are_replaced():
+    listed = {
+        str(place)
+        for places in keras_internals.PRIVATE_API.values()
+        for place in places
+    }
+    private = [place for place in keras_internals.TABLE if ".src." in place]
+    assert len(private) == 5
+    assert {*private} <= listed
+
+
 def test_the_page_has_the_rows_of_the_table():
     page = (pathlib.Path(__file__).parents[2] / "docs/patches.md").read_text("utf8")
     rows = [line for line in page.splitlines() if line.startswith("| `")]
