@@ -37,8 +37,9 @@ class Policy21:
     @classmethod
     def from_config(cls, config: Config) -> keras.DTypePolicy | str:
         """Return the plain policy of `{"name": str}`; a `"loss_scale"` is dropped."""
-        if keras_internals.as_stock:  # where Keras knows no such class
-            return cls.legacy_name
+        written = {"class_name": cls.legacy_name, "config": config}
+        if keras_internals.as_stock or _reader_of(written) is None:
+            return cls.legacy_name  # as Keras does, which knows no such class
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             plain = plain_config(Policy(config["name"], loss_scale=None))

@@ -409,6 +409,7 @@ def errors():
     folder = os.path.join(FOLDER, "saved_model")
     os.makedirs(folder)
     file("saved_model/saved_model.pb")
+    float17 = {"class_name": "Policy", "config": {"name": "float17"}}
     lost = {"module": "keras.layers", "class_name": "Lost", "config": {}}
     of_scale = optimizers.LossScaleOptimizer.from_config
     tries = [
@@ -435,6 +436,7 @@ def errors():
         (keras.Model.from_config, {"layers": [lost], "name": "a"}),
         (keras.Sequential.from_config, {"layers": [lost], "name": "a"}),
         (keras.Sequential.from_config, {"layers": 3}),
+        (keras.Sequential.from_config, model_of(float17)),
         (keras.Sequential.from_config, model_of({"class_name": "Policy"})),
         (keras.Sequential.from_config, model_of({**lost, "class_name": "Policy"})),
         (
