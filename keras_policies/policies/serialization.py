@@ -63,7 +63,7 @@ def _reader_of(written: Any) -> type[Policy21] | None:
     if not isinstance(name, str) or not config.keys() <= {"name", "loss_scale"}:
         return None
     try:
-        policy_names.dtypes_of(name)
+        policy_names.dtypes_of(policy_names.full_name(name))
     except ValueError:
         return None
     return READERS.get(str(written.get("class_name")))

@@ -439,10 +439,6 @@ def errors():
         (keras.Sequential.from_config, model_of(float17)),
         (keras.Sequential.from_config, model_of({"class_name": "Policy"})),
         (keras.Sequential.from_config, model_of({**lost, "class_name": "Policy"})),
-        (
-            keras.Sequential.from_config,
-            model_of({"class_name": "PolicyV1", "config": 3}),
-        ),
         (keras.dtype_policies.get, "float17"),
         (keras.dtype_policies.get, 3),
         (keras.dtype_policies.deserialize, lost),
