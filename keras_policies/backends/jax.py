@@ -98,7 +98,8 @@ class JaxBackend(Backend):
 
     def in_float64(self) -> AbstractContextManager[Any]:
         # It was experimental before jax 0.8.
-        enable = getattr(jax, "enable_x64", None) or jax.experimental.enable_x64
+        is_public = hasattr(jax, "enable_x64")
+        enable = jax.enable_x64 if is_public else jax.experimental.enable_x64
         context: AbstractContextManager[Any] = enable(True)  # noqa: FBT003 (no name)
         return context
 
