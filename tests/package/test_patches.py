@@ -18,6 +18,7 @@ CENSUS = """
 import json, warnings
 warnings.simplefilter("ignore")
 import keras
+import keras.models, keras.saving  # Keras 3.8 makes modules of them
 import keras.src.models, keras.src.legacy.saving.serialization
 import keras_attributes
 
