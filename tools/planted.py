@@ -239,8 +239,8 @@ FAULTS = (
     Fault(
         "the lower bound of a quotient",
         "legacy/values/dims.py",
-        "        return 0 if low >= 0 else low\n",
-        "        return low\n",
+        "return -math.inf if divisor < 1 else min(low, 0)",
+        "return -math.inf if divisor < 1 else low",
         "legacy/test_dims.py",
     ),
     Fault(
