@@ -5,6 +5,7 @@ TensorFlow 2.15.1 wrote models of one layer, with outputs for batches of 3 and o
 
 import contextlib
 import functools
+import importlib.util
 import itertools
 
 import keras
@@ -57,6 +58,8 @@ def converted(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plain(request):
+    if importlib.util.find_spec(request.param) is None:
+        pytest.skip("the lowest Keras is installed with one backend")
     with contextlib.closing(plain_keras.Process(request.param)) as call:
         yield call
 
@@ -114,14 +117,17 @@ def written(tmp_path_factory):
     return write
 
 
+def cases():
+    names = legacy_files.names(CASES)
+    if legacy_files.IS_LOWEST_KERAS:
+        # jax 0.4.38, which it is tried with, ends the process in the convolution there.
+        names = [name for name in names if "pooled_in_a_model" not in name]
+    return [pytest.param(name, marks=() if name in QUICK else SLOW) for name in names]
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype int64")  # jax
 @pytest.mark.parametrize("plain", BACKENDS, indirect=True)
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in QUICK else SLOW)
-        for name in legacy_files.names(CASES)
-    ],
-)
+@pytest.mark.parametrize("name", cases())
 def test_it_is_right_wherever_it_stands(written, plain, name):
     check(plain, *written(name), tolerance=5e-3 if "half" in name else 2e-4)
 

@@ -275,6 +275,8 @@ def _einsum(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
     config = layer.get_config()
     start, _, output = config["equation"].partition("->")
     biased = config["bias_axes"] or ""
+    if not layer.built:  # Keras 3.8 knows the output shape from then on
+        layer.build(inputs[0].shape)
     shape = layer.compute_output_shape(inputs[0].shape)
     sizes = dict(zip(reversed(output.strip(".")), reversed(shape), strict=False))
     first = min((output.index(axis) for axis in biased), default=len(output))
