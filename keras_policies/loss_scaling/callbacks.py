@@ -90,7 +90,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Config | None = None) -> None:
         if not self._has_scale():
             return
-        self._ended, self._reported = self._batches, [-1]
+        self._ended, self._reported = self._reached, [-1]
         skipped, applied = self._steps()
         new_skipped = skipped - self._before[0]
         new_applied = applied - self._before[1]
@@ -112,10 +112,10 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         if isinstance(optimizer, LossScaleOptimizer):
             return int(optimizer.skipped_steps), applied
         # Stock Keras does not count them.
-        return self._batches - (applied - self._made_before), applied
+        return self._reached - (applied - self._made_before), applied
 
     @property
-    def _batches(self) -> int:
+    def _reached(self) -> int:
         return self._ended + max(self._reported) + 1
 
     def _applied(self) -> int:
