@@ -62,7 +62,8 @@ def built(folder):
     files = {name for name in tracked() if not name.startswith(NOT_RELEASED)}
     check(sdist.name, in_sdist(sdist), files | {"PKG-INFO"})
     info = wheel.name.split("-py3")[0] + ".dist-info/"
-    package = {name for name in files if name.startswith(f"{NAME}/")}
+    ours = f"{NAME}/", f"{NAME}_cli.py"
+    package = {name for name in files if name.startswith(ours)}
     check(wheel.name, in_wheel(wheel), package | {info + name for name in OF_THE_WHEEL})
     return wheel
 
