@@ -9,6 +9,7 @@ import keras
 import legacy_files
 import numpy as np
 import pytest
+import yaml
 
 import keras_policies
 from keras_policies import LegacyModelError
@@ -203,6 +204,13 @@ BOMB = "a: &a [x, x]\n" + "".join(
 )
 def test_yaml_of_strangers_is_refused(text, message):
     with pytest.raises(LegacyModelError, match=message):
+        yaml_values.decode(text.encode(), "it")
+
+
+@pytest.mark.parametrize("text", ['a: "\\ud800"', '"\\ud800": 1'])
+def test_half_a_character_is_refused_by_yaml_without_libyaml(text, monkeypatch):
+    monkeypatch.delattr(yaml, "CBaseLoader", raising=False)
+    with pytest.raises(LegacyModelError, match=r"it: .* \(a lone surrogate\)"):
         yaml_values.decode(text.encode(), "it")
 
 

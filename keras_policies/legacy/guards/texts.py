@@ -63,14 +63,24 @@ def decode(text: str | bytes, part: str) -> Config:
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     if SURROGATE.search(text):
-        try:
-            json.dumps(decoded, ensure_ascii=False, default=str).encode()
-        except UnicodeEncodeError:
-            reason = f"{part}: a name in it is no text (a lone surrogate)."
-            raise LegacyModelError(reason) from None
+        check_characters(json.dumps(decoded, ensure_ascii=False, default=str), part)
+    return mapping(decoded, part, "a JSON object")
+
+
+def check_characters(text: str, part: str) -> None:
+    """Raise if a text has halves of characters, which cannot be written."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        reason = f"{part}: a name in it is no text (a lone surrogate)."
+        raise LegacyModelError(reason) from None
+
+
+def mapping(decoded: Any, part: str, expected: str) -> Config:
+    """Return a decoded text if it is a dict, which the error calls `expected`."""
     if not isinstance(decoded, dict):
-        reason = f"{part}: expected a JSON object, found a {type(decoded).__name__}."
-        raise LegacyModelError(reason)
+        found = type(decoded).__name__
+        raise LegacyModelError(f"{part}: expected {expected}, found a {found}.")
     return decoded
 
 

@@ -67,10 +67,7 @@ def decode(text: bytes, part: str) -> Config:
     except yaml.YAMLError as error:
         reason = f"{part}: not readable as YAML: {str(error)[: limits.TOLD_MESSAGE]}."
         raise LegacyModelError(reason) from error
-    if not isinstance(decoded, dict):
-        reason = f"{part}: expected a mapping, found a {type(decoded).__name__}."
-        raise LegacyModelError(reason)
-    return decoded
+    return texts.mapping(decoded, part, "a mapping")
 
 
 class _Builder:
@@ -98,6 +95,8 @@ class _Builder:
                         f"the alias {event.anchor!r} stands for nothing"
                     )
             elif kind == "ScalarEvent":
+                # PyYAML without libyaml reads halves of characters.
+                texts.check_characters(event.value, self.part)
                 node = self._noted(event, _scalar(event), [])
             elif kind in ("SequenceEndEvent", "MappingEndEvent"):
                 start, items = open_nodes.pop()
