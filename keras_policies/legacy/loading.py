@@ -97,9 +97,9 @@ def load_model(
         verify: bool or None, whether the model is compared with the graph in its own
             file, which every SavedModel has: on seeded inputs, both must give the same
             outputs. None compares if layers were rebuilt from functions or code, or
-            have classes of your own; it skips models of stock layers alone, whose
-            configs and attributes leave nothing open, and other formats, which hold no
-            graph. True compares any SavedModel; False none.
+            have classes of your own; of models of stock layers alone those whose graph
+            takes less than about a second. Other formats hold no graph. True compares
+            any SavedModel; False none.
         backends: names of the backends on which plain Keras has to compute the model
             rightly. Layers that Keras computes wrongly on one of them become models
             that are right on all; where there is no such model, that is an error.
@@ -317,12 +317,15 @@ def _checked(
     built: build.Built, signature: str | None, verify: bool | None
 ) -> build.Built:
     """Return a model with its check against the graph in its file, if it has one."""
-    is_due = built.lacks_weights or checking.is_due(built.plan)
-    if verify is False or (verify is None and not is_due):
+    if verify is False or (built.plan.legacy.traced is None and verify is None):
         return built
+    is_due = verify or built.lacks_weights or checking.is_due(built.plan)
     with errors.located(built.plan.legacy.path):
-        check = checking.check(built.model, built.plan, signature)
-    return build.Built(*built[:-1], check)
+        check = checking.check(
+            built.model, built.plan, signature, at_little_cost=not is_due
+        )
+    is_said = is_due or check.difference is not None
+    return build.Built(*built[:-1], check) if is_said else built
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from keras_policies.legacy.base.traced_functions import (
     TracedFunctions,
 )
 from keras_policies.legacy.build import build, checking, seeded_inputs
-from keras_policies.legacy.guards import budget
+from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.reconstruction import concrete_functions
 from keras_policies.legacy.plan.reconstruction.ir import Constant
@@ -320,13 +320,25 @@ def test_a_jax_without_the_options_of_the_check_compiles_as_usual(options, monke
     assert ours._compiled_quickly(lowered)(1.0) == 2.0
 
 
-def test_only_verify_true_checks_a_model_of_stock_classes(monkeypatch):
-    calls = []
-    monkeypatch.setattr(checking, "check", lambda *args: calls.append(args))
+def test_models_of_stock_classes_are_checked_if_that_costs_little(monkeypatch):
+    checks, stock = [], checking.check
+
+    def check(*args, at_little_cost):
+        checks.append((at_little_cost, stock(*args, at_little_cost=at_little_cost)))
+        return checks[-1][1]
+
+    monkeypatch.setattr(checking, "check", check)
     path = legacy_files.CORPUS / "2.4.4" / "func_conv_fixed" / "saved_model"
-    for verify, expected in ((None, 0), (False, 0), (True, 1)):
-        load_model(path, verify=verify)
-        assert len(calls) == expected
+    for verify, expected in ((None, True), (True, False)):
+        assert "not checked" not in opened(path, verify=verify)
+        (at_little_cost, found) = checks.pop()
+        assert at_little_cost == expected
+        assert found.difference < 1e-5
+    load_model(path, verify=False)
+    assert not checks
+    monkeypatch.setattr(limits, "SMALL_WORK", 1)
+    assert "not checked" not in opened(path)
+    assert checks.pop()[1].reason == "its graph is too large"
 
 
 def test_convert_says_how_it_was_checked(folder, tmp_path, capsys):

@@ -150,3 +150,21 @@ def test_a_function_that_was_saved_by_itself_opens(of):
         warnings.simplefilter("ignore", UserWarning)
         model = keras_policies.load_model(case / "saved_model")
     assert_predicts(model, case)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("decoder_without_its_sigmoid", "newer_decoder_without_its_sigmoid"),
+        *("dense_without_its_sigmoid", "recurrent_without_its_relu"),
+    ],
+)
+def test_a_config_that_its_own_graph_contradicts_is_not_believed(of, name):
+    case = of(name)
+    message = "graph computes something else than the configs of these layers"
+    with pytest.warns(UserWarning, match=message):
+        model = keras_policies.load_model(case / "saved_model", compile=False)
+    assert_predicts(model, case)
+    other = opened(case / "saved_model", verify=False)
+    with pytest.raises(AssertionError):
+        assert_predicts(other, case)

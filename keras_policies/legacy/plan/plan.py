@@ -143,7 +143,7 @@ def make(
             loss_scale=loss_scale,
             report=report,
             options=options,
-            reconstruction=summary.summary(report, legacy.traced),
+            reconstruction=summary.summary(report, legacy.traced, options.namesakes),
         )
 
 

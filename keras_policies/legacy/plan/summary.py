@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.traced_functions import (
@@ -21,6 +21,8 @@ class ReconstructionSummary:
 
     # `{path of a rebuilt layer: its class}`; `""` is the model itself.
     layers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # Of these, the paths whose class in Keras computes something else.
+    contradicted: tuple[str, ...] = ()
     # The names of the variables that no inference function reads.
     unused: tuple[str, ...] = ()
     # The names of the variables that several of its layers hold now.
@@ -34,15 +36,25 @@ class ReconstructionSummary:
 
     def __str__(self) -> str:
         """Return what a user should know, in sentences."""
-        named = ", ".join(
-            f"{path!r} ({class_name})" if path else f"the model itself ({class_name})"
-            for path, class_name in self.layers.items()
-        )
-        text = (
-            "the classes of these layers are not to be found, so they were made of the "
-            f"functions that the file recorded: {named}. They train with the dropout, "
-            "the losses and the regularizers that these have. Random numbers are drawn "
-            "in training only; in inference, they are their mean."
+        missing = [path for path in self.layers if path not in self.contradicted]
+        text = ""
+        if missing:
+            text = (
+                "the classes of these layers are not to be found, so they were made of "
+                f"the functions that the file recorded: {self._named(missing)}. "
+            )
+        if self.contradicted:
+            text += (
+                "the file's own graph computes something else than the configs of "
+                "these layers, or of one of them, say (a call that was replaced, or a "
+                "class with the name of one of Keras), so they were made of the graph: "
+                f"{self._named(self.contradicted)}. Pass verify=False to open them as "
+                "their configs say. "
+            )
+        text += (
+            "They train with the dropout, the losses and the regularizers that these "
+            "have. Random numbers are drawn in training only; in inference, they are "
+            "their mean."
         )
         if self.trained_otherwise:
             named = _named(self.trained_otherwise)
@@ -77,13 +89,25 @@ class ReconstructionSummary:
             text += f" To use a class, pass {hints.custom_object(first)}."
         return text
 
+    def _named(self, paths: Sequence[str]) -> str:
+        classes = {path: self.layers[path] for path in paths}
+        return ", ".join(
+            f"{path!r} ({name})" if path else f"the model itself ({name})"
+            for path, name in classes.items()
+        )
+
 
 def _named(paths: Sequence[str]) -> str:
     return ", ".join(repr(path) if path else "the model itself" for path in paths)
 
 
-def summary(report: Report, traced: TracedFunctions | None) -> ReconstructionSummary:
-    """Return the summary of the layers of a file that were rebuilt."""
+def summary(
+    report: Report, traced: TracedFunctions | None, namesakes: Container[str] = ()
+) -> ReconstructionSummary:
+    """Return the summary of the layers of a file that were rebuilt.
+
+    `namesakes` are classes that are not Keras's in this file, though their names are.
+    """
     rebuilt = report.reconstructions
     if traced is None or not rebuilt:
         return ReconstructionSummary()
@@ -93,6 +117,7 @@ def summary(report: Report, traced: TracedFunctions | None) -> ReconstructionSum
     read = {n for n in variables if names[n].dtype.name not in FLOATS}
     return ReconstructionSummary(
         layers={path: layer.class_name for path, layer in rebuilt.items()},
+        contradicted=tuple(p for p, r in rebuilt.items() if r.class_name in namesakes),
         unused=tuple(names[n].name for n in variables if n not in {*count, *read}),
         copied=tuple(
             names[n].name for n, times in count.items() if times > 1 and n in names

@@ -202,6 +202,69 @@ def mixed_lost_layer():
     return mixed(build)
 
 
+# Layers whose graph is not what their configs say.
+
+
+def without_activation(layer):
+    """Replace the call of a layer by that of its class without the activation."""
+    stock = layer.call
+
+    def call(inputs):
+        layer.activation, kept = keras.activations.linear, layer.activation
+        try:
+            return stock(inputs)
+        finally:
+            layer.activation = kept
+
+    layer.call = call
+    return layer
+
+
+def decoders():
+    """A decoder as autoencoders have them: its last layer says sigmoid."""
+    x = keras.Input((4,), name="code")
+    y = layers.Reshape((2, 2, 2))(layers.Dense(8, activation="relu")(x))
+    y = layers.Conv2DTranspose(3, 3, 2, "same", activation="relu")(y)
+    last = layers.Conv2DTranspose(1, 3, padding="same", activation="sigmoid")
+    decoder = keras.Model(x, without_activation(last)(y), name="decoder")
+    image = keras.Input((4, 4, 1))
+    code = layers.Dense(4)(layers.Flatten()(image))
+    return keras.Model(image, decoder(code))
+
+
+@case("2.4.4", forms=("saved_model",))
+def decoder_without_its_sigmoid():
+    return decoders()
+
+
+@case("2.9.3", forms=("saved_model",))
+def newer_decoder_without_its_sigmoid():
+    return decoders()
+
+
+@case("2.4.4", forms=("saved_model",))
+def dense_without_its_sigmoid():
+    last = without_activation(layers.Dense(3, activation="sigmoid"))
+    return keras.Sequential([layers.Dense(5, input_shape=(4,)), last])
+
+
+@case("2.9.3", forms=("saved_model",))
+def recurrent_without_its_relu():
+    x = keras.Input((5, 4))
+    cell = layers.SimpleRNNCell(3, activation="relu")
+    stock = cell.call
+
+    def call(inputs, states, training=None):
+        cell.activation, kept = keras.activations.tanh, cell.activation
+        try:
+            return stock(inputs, states, training)
+        finally:
+            cell.activation = kept
+
+    cell.call = call
+    return keras.Model(x, layers.RNN(cell)(x))
+
+
 # Functions alone: policies with several signatures, and a function that is the root.
 
 SIGNATURE = [tf.TensorSpec((None, 4), tf.float32, "observation")]
