@@ -52,7 +52,54 @@ class Listed(keras.Model):
         return cls(**config)
 
 
-CLASSES = {"numbers>Net": Net, "numbers>Listed": Listed}
+class Coder(layers.Layer):
+    """Functional models as attributes, which its config has under the same names."""
+
+    def __init__(self, encoder, decoder, **kwargs):
+        super().__init__(**kwargs)
+        self.encoder, self.between, self.decoder = encoder, layers.Dense(3), decoder
+
+    def call(self, inputs):
+        return self.decoder(self.between(self.encoder(inputs)))
+
+    def get_config(self):
+        models = {"encoder": self.encoder, "decoder": self.decoder}
+        models = {
+            key: keras.saving.serialize_keras_object(each)
+            for key, each in models.items()
+        }
+        return {**super().get_config(), **models}
+
+    @classmethod
+    def from_config(cls, config):
+        for key in ("encoder", "decoder"):
+            if isinstance(config[key], dict):
+                config[key] = keras.saving.deserialize_keras_object(config[key])
+        return cls(**config)
+
+
+class Around(Coder):
+    """The first of them alone, under another name."""
+
+    def __init__(self, model, **kwargs):
+        layers.Layer.__init__(self, **kwargs)
+        self.inner, self.after = model, layers.Dense(3)
+
+    def call(self, inputs):
+        return self.after(self.inner(inputs))
+
+    def get_config(self):
+        config = layers.Layer.get_config(self)
+        return {**config, "model": keras.saving.serialize_keras_object(self.inner)}
+
+    @classmethod
+    def from_config(cls, config):
+        if isinstance(config["model"], dict):
+            config["model"] = keras.saving.deserialize_keras_object(config["model"])
+        return cls(**config)
+
+
+CLASSES = {f"numbers>{cls.__name__}": cls for cls in (Net, Listed, Coder, Around)}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +114,7 @@ def check(model, case):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("name", ["row", "nested", "net", "listed"])
+@pytest.mark.parametrize("name", ["row", "nested", "net", "listed", "coder", "around"])
 def test_layers_are_found_whatever_numbers_they_have(release, name, folder):
     case = folder / release / name
     check(keras_policies.load_model(case / "model.keras", CLASSES), case)

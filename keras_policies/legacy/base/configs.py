@@ -38,6 +38,19 @@ def is_graph(config: Config) -> bool:
     )
 
 
+def passed(value: Any) -> Iterator[Config]:
+    """Yield the configs in that of a user's class, but none inside of these."""
+    inner = value.get("config") if isinstance(value, dict) else value
+    inner = inner.values() if isinstance(inner, dict) else inner
+    for each in (
+        inner if isinstance(inner, Iterable) and not isinstance(inner, str) else ()
+    ):
+        if isinstance(each, dict) and isinstance(each.get("config"), dict):
+            yield each
+        else:
+            yield from passed(each if isinstance(each, list) else ())
+
+
 def inner_layers(config: Config) -> list[Config]:
     """Return the configs of the layers that a model lists; none for any other layer.
 

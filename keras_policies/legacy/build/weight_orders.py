@@ -166,7 +166,8 @@ def _children(
         pairs = zip(tracked, recorded, strict=False)
         return {id(child): each for child, each in pairs}, [tracked]
     passed = {
-        configs.layer_name(configs.name_of(each)): each for each in _passed(config)
+        configs.layer_name(configs.name_of(each)): each
+        for each in configs.passed(config)
     }
     names = [child.name for child in tracked]
     by_id = {
@@ -175,19 +176,6 @@ def _children(
         if child.name in passed and names.count(child.name) == 1
     }
     return by_id, orders(layer)
-
-
-def _passed(value: Any) -> Iterator[Config]:
-    """Yield the configs in that of a user's class, but none inside of these."""
-    inner = value.get("config") if isinstance(value, dict) else value
-    inner = inner.values() if isinstance(inner, dict) else inner
-    for each in (
-        inner if isinstance(inner, Iterable) and not isinstance(inner, str) else ()
-    ):
-        if isinstance(each, dict) and isinstance(each.get("config"), dict):
-            yield each
-        else:
-            yield from _passed(each if isinstance(each, list) else ())
 
 
 def orders(layer: keras.Layer) -> list[list[keras.Layer]]:

@@ -466,7 +466,8 @@ def _argument(
     key: str, value: Any, options: Options, path: str, dtype: Config
 ) -> Converting[Any]:
     """Return an argument, with the layers, initializers and the like converted."""
-    if key in INNER_LAYERS and isinstance(value, list | tuple):
+    is_listing = isinstance(value, list | tuple)
+    if is_listing and (key in INNER_LAYERS or any(map(_is_model, value))):
         items = []
         for item in value:
             items.append((yield from _argument(key, item, options, path, dtype)))
@@ -487,12 +488,18 @@ def _argument(
         if is_class and not classes.is_registered(value):
             yield Report(missing=((name, path),))
         return value
-    if key in INNER_LAYERS or is_activation:
+    # A user's class has its models under any key.
+    if key in INNER_LAYERS or is_activation or _is_model(value):
         inner = yield from _keras_layer(value, options, f"{path}/")
         if is_activation:
             yield Report(activations=((value["class_name"], path),))
         return inner
     return value
+
+
+def _is_model(value: Any) -> bool:
+    """Return whether a value is the config of a Sequential or Functional model."""
+    return isinstance(value, dict) and "class_name" in value and configs.is_graph(value)
 
 
 def _inner_object(

@@ -332,6 +332,9 @@ def _of_layer(
         parts = dict(_of_layers(group, layer, first))
     elif isinstance(wrapped, dict) and (WRAPPED in group or configs.SHARED in wrapped):
         parts = {WRAPPED: _of_layer(member(group, WRAPPED), wrapped, first)}
+    else:
+        passed = _models_passed(group, layer)
+        parts = {at: _of_layer(member(group, at), passed[at], first) for at in passed}
     weights = [
         dataclasses.replace(weight, path=f"{part}/{weight.path}")
         for part, below in parts.items()
@@ -343,6 +346,28 @@ def _of_layer(
     # With two of a name, nothing says which of them is there once more.
     first[name] = [] if name in first else weights
     return weights
+
+
+def _models_passed(group: h5py.Group, layer: Config) -> dict[str, Config]:
+    """Return `{attribute: config}` of the Functional models that a user's class has.
+
+    An attribute has the model at the key of its name, or else the only one there is.
+    """
+    config = layer["config"]
+    listing = [
+        name
+        for name in group
+        if any(member(group, f"{name}/{at}") is not None for at in configs.LAYER_GROUPS)
+    ]
+    models = {
+        name: config[name]
+        for name in listing
+        if isinstance(config.get(name), dict) and configs.is_graph(config[name])
+    }
+    every = [each for each in configs.passed(layer) if configs.is_graph(each)]
+    if not models and len(listing) == len(every) == 1:
+        models = {listing[0]: every[0]}
+    return models
 
 
 def _inner(optimizer: Config) -> Config | None:

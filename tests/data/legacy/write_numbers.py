@@ -107,6 +107,72 @@ class Listed(keras.Model):
         return cls(**config)
 
 
+@keras.utils.register_keras_serializable("numbers")
+class Coder(layers.Layer):
+    """Functional models as attributes, which its config has under the same names."""
+
+    def __init__(self, encoder, decoder, **kwargs):
+        super().__init__(**kwargs)
+        self.encoder, self.between, self.decoder = encoder, layers.Dense(3), decoder
+
+    def call(self, inputs):
+        return self.decoder(self.between(self.encoder(inputs)))
+
+    def get_config(self):
+        models = {"encoder": self.encoder, "decoder": self.decoder}
+        models = {
+            key: keras.layers.serialize(each)
+            for key, each in models.items()
+        }
+        return {**super().get_config(), **models}
+
+    @classmethod
+    def from_config(cls, config):
+        for key in ("encoder", "decoder"):
+            if isinstance(config[key], dict):
+                config[key] = keras.layers.deserialize(config[key])
+        return cls(**config)
+
+
+@keras.utils.register_keras_serializable("numbers")
+class Around(Coder):
+    """The first of them alone, under another name."""
+
+    def __init__(self, model, **kwargs):
+        layers.Layer.__init__(self, **kwargs)
+        self.inner, self.after = model, layers.Dense(3)
+
+    def call(self, inputs):
+        return self.after(self.inner(inputs))
+
+    def get_config(self):
+        config = layers.Layer.get_config(self)
+        return {**config, "model": keras.layers.serialize(self.inner)}
+
+    @classmethod
+    def from_config(cls, config):
+        if isinstance(config["model"], dict):
+            config["model"] = keras.layers.deserialize(config["model"])
+        return cls(**config)
+
+
+def tower(activation):
+    """A model of two layers of one class, beside each other."""
+    x = keras.Input((3,))
+    y = layers.Dense(3, activation=activation)(x)
+    return keras.Model(x, layers.Add()([y, layers.Dense(3)(x)]))
+
+
+def coder():
+    x = keras.Input((3,))
+    return keras.Model(x, Coder(tower("tanh"), tower("relu"))(layers.Dense(3)(x)))
+
+
+def around():
+    x = keras.Input((3,))
+    return keras.Model(x, Around(tower("tanh"))(x))
+
+
 def write(name, make):
     random = np.random.RandomState(5)
     shape = (6, 2, 3) if name == "wrapped" else (6, 3)
@@ -129,6 +195,7 @@ def write(name, make):
     np.savez(os.path.join(folder, "expected.npz"), x=x, y=y)
 
 
-for make in row, nested, shared, shared_first, namesakes, wrapped, Net, Listed:
+MODELS = row, nested, shared, shared_first, namesakes, wrapped, coder, around
+for make in *MODELS, Net, Listed:
     tf.random.set_seed(3)
     write(make.__name__.lower(), make)

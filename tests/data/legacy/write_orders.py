@@ -22,7 +22,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 import numpy as np
 import tensorflow as tf
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "helpers"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "helpers"))
 import random_models
 
 RELEASE = [int(part) for part in tf.__version__.split(".")[:2]]
