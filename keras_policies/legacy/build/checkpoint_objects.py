@@ -1,5 +1,6 @@
 """Finds the object of a checkpoint that is the model, and the layers in its paths."""
 
+import collections
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -73,14 +74,34 @@ def _named(
         if isinstance(place.layer, keras.Sequential)
         or keras_internals.is_functional(place.layer)
     }
-    for weight in weights:
-        path = ""
-        for part in weight.path.split("/"):
-            inner, number = models.get(path, ()), part.removeprefix(NUMBER)
-            is_number = part != number and number.isdecimal()
-            if is_number and int(number) < len(inner):
-                name = inner[int(number)].name
-            else:
-                name = part.lstrip("_")
-            path = f"{path}/{name}" if path else name
+    parts, named = [weight.path.split("/") for weight in weights], [""] * len(weights)
+    for depth in range(max(map(len, parts), default=0)):
+        deep = [at for at, each in enumerate(parts) if depth < len(each)]
+        numbers = collections.defaultdict[str, set[int]](set)
+        for at in deep:
+            if (number := _number(parts[at][depth])) is not None:
+                numbers[named[at]].add(number)
+        layers = {
+            path: _numbered(models.get(path, ()), numbers[path]) for path in numbers
+        }
+        for at in deep:
+            path, part = named[at], parts[at][depth]
+            name = layers.get(path, {}).get(_number(part), part.lstrip("_"))
+            named[at] = f"{path}/{name}" if path else name
+    for weight, path in zip(weights, named, strict=True):
         yield dataclasses.replace(weight, path=path)
+
+
+def _number(part: str) -> int | None:
+    number = part.removeprefix(NUMBER)
+    return int(number) if number != part and number.isdecimal() else None
+
+
+def _numbered(layers: Sequence[keras.Layer], found: set[int]) -> dict[int | None, str]:
+    """Return `{number in a file: name}`; `found` are those of layers with weights.
+
+    TensorFlow 2.0 counts the InputLayer of a Sequential, which is not among its layers.
+    """
+    held = {number for number, layer in enumerate(layers) if layer.weights}
+    first = 1 if found == {number + 1 for number in held} else 0
+    return {number: layer.name for number, layer in enumerate(layers, first)}

@@ -349,11 +349,14 @@ def _of_layer(
 
 
 def _models_passed(group: h5py.Group, layer: Config) -> dict[str, Config]:
-    """Return `{attribute: config}` of the Functional models that a user's class has.
+    """Return `{attribute: config}` of the Functional models that a user's layer has.
 
-    An attribute has the model at the key of its name, or else the only one there is.
+    An attribute has the model at the key of its name, or else the only one there is. A
+    model of a user's class lists layers beside, and each is stored once.
     """
     config = layer["config"]
+    if any(member(group, at) is not None for at in configs.LAYER_GROUPS):
+        return {}
     listing = [
         name
         for name in group
