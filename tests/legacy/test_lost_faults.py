@@ -161,7 +161,7 @@ def test_a_regularizer_of_a_stock_name_adds_what_it_added_or_is_left_out(folder,
 )
 def test_a_layer_of_a_stock_name_that_is_another_is_listed(folder, name, class_name):
     _, _, texts = opened(folder, name)
-    (text,) = (text for text in texts if "classes of these layers" in text)
+    (text,) = (text for text in texts if "configs of these layers" in text)
     assert f"({class_name})" in text
 
 
