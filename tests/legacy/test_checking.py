@@ -222,6 +222,12 @@ def test_the_first_layer_that_differs_is_named(folder):
             checking.check(model, planned, None)
 
 
+def test_a_model_differs_also_if_no_layer_is_found_that_does(folder, monkeypatch):
+    monkeypatch.setattr(checking._Comparison, "_first_difference", refuse)
+    path = folder / NEWEST / "own_rms_normalization" / "model"
+    assert "graph computes something else than the configs" in opened(path)
+
+
 def test_a_machine_that_rounds_products_may_differ_more(folder, monkeypatch):
     with readers.read(folder / NEWEST / "gated" / "model") as legacy:
         planned = plan.make(legacy)

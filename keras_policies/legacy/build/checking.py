@@ -286,7 +286,10 @@ class _Comparison:
                     f"Pass signature={SERVING!r} for what it does, or the classes as "
                     "custom_objects; verify=False opens it as its functions are.",
                 )
-            first = self._first_difference(inputs, nest)
+            try:
+                first = self._first_difference(inputs, nest)
+            except (NotInterpretedError, *UNEXPECTED):  # it differs, wherever that is
+                first = "", self.model
             raise _differs(*first, f"{problem} for output {number}")
         self._check_regularizers(interpreter)
         shares = [relative_difference(*pair) for pair in pairs]
@@ -416,7 +419,10 @@ class _Comparison:
             outputs_in_graph.setdefault(call.scope, call.outputs)
         first = {path: (layer, output) for path, layer, output in reversed(calls)}
         for path, (layer, outputs) in reversed(first.items()):
-            arrays = map(keras.ops.convert_to_numpy, keras.tree.flatten(outputs))
+            flat = keras.tree.flatten(outputs)
+            if any(map(backend.is_traced, flat)):
+                continue  # of a cell in a loop, which jax compiles
+            arrays = map(keras.ops.convert_to_numpy, flat)
             pairs = zip(arrays, outputs_in_graph.get(path, ()), strict=False)
             if path and any(
                 isinstance(wanted, np.ndarray) and self._problem(array, wanted)
