@@ -135,7 +135,7 @@ def check(
         plan: how it was made.
         signature: the signature that it stands for; None for the model itself.
         at_little_cost: whether a graph that takes more than about a second is left
-            out, however large the file is.
+            out, however large the file is, and a model that this backend cannot call.
 
     Raises:
         LegacyModelError: if their outputs differ. It names the first layer that does
@@ -155,7 +155,9 @@ def check(
     try:
         with budget.anew(size), keras_internals.texts_as_inputs():
             served = traced.layers[0].served if signature is None else None
-            return _Comparison(model, traced, trace, served, tolerance, size).check()
+            return _Comparison(
+                model, traced, trace, served, tolerance, size, not at_little_cost
+            ).check()
     except LimitError:
         return Check(None, "its graph is too large")
     except (NotInterpretedError, _UnsuitableError) as error:
@@ -193,6 +195,7 @@ class _Comparison:
     served: ConcreteFunction | None  # traced by calling the model: what is right
     tolerance: float
     size: int  # of the file, in bytes
+    is_due: bool  # whether a model that cannot be called here is an error
 
     def check(self) -> Check:
         interpreter = Interpreter(self.traced)
@@ -206,6 +209,8 @@ class _Comparison:
             except _NotCalledError as error:
                 problems.append(error)
         specs = [*self._specs, *concrete_functions.specs(self.trace.outputs)]
+        if not self.is_due:
+            raise _UnsuitableError(problems[0].reason.reason)
         has_texts = any(spec.dtype == "string" for spec in specs)
         if has_texts and keras.backend.backend() != "tensorflow":
             raise _UnsuitableError(f"{keras.backend.backend()} has no texts")
