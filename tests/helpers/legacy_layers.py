@@ -68,7 +68,7 @@ KNOWN = (
         "no config, and only the function of its signature knows the mask",
     ),
     Known(
-        r"2\.10\.1/(Additive)?Attention-causal-",
+        r"2\.10\.1/(Additive)?Attention-causal-.*(h5|keras$)",
         "differs",
         "it lost `causal` in the config, and its own reload differs too",
     ),

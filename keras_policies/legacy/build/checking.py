@@ -284,6 +284,8 @@ class _Comparison:
                 np.asarray(of_functions[number]), expected[number]
             )
             if not share <= max(self.tolerance, rounded[number]):
+                if not self.is_due:
+                    raise _UnsuitableError("its functions and its signature differ")
                 raise LegacyModelError(
                     f"its signature {SERVING!r} gives other numbers than the functions "
                     f"of its layers (by {share:.1g} of the largest). Most likely a "
