@@ -319,11 +319,9 @@ def _checked(
     """Return a model with its check against the graph in its file, if it has one."""
     if verify is False or (built.plan.legacy.traced is None and verify is None):
         return built
-    is_due = verify or built.lacks_weights or checking.is_due(built.plan)
+    is_due = bool(verify) or built.lacks_weights or checking.is_due(built.plan)
     with errors.located(built.plan.legacy.path):
-        check = checking.check(
-            built.model, built.plan, signature, at_little_cost=not is_due
-        )
+        check = checking.check(built.model, built.plan, signature, is_due=is_due)
     is_said = is_due or check.difference is not None
     return build.Built(*built[:-1], check) if is_said else built
 

@@ -1,5 +1,7 @@
 """`LossScaleLogger`: the loss scale and the skipped steps of each epoch."""
 
+import threading
+
 import keras
 import numpy as np
 
@@ -11,6 +13,7 @@ from keras_policies.loss_scaling.status import scaling_of, words_on_weights
 
 # Keys of `History.params`: the scale before the first step; lists with an item a step.
 STARTED_AT, BY_STEP = "initial_loss_scale", "loss_scale_by_step"
+_COUNTING = threading.Lock()  # Keras reports batches in threads, and so in any order
 
 
 class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
@@ -51,9 +54,8 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     def __init__(self, every_step: bool = False) -> None:
         super().__init__()
         self._before = (0, 0)
-        # Batches of earlier epochs of a `fit`, and the numbers of those of this epoch.
-        # Keras reports them in threads, and so in any order; appending is atomic.
-        self._ended, self._reported = 0, [-1]
+        # Batches of earlier epochs of a `fit`, and of all epochs.
+        self._ended = self._batches = 0
         self._warned = False
         self._warned_of_nothing = False
         self._keeps_steps = every_step
@@ -67,7 +69,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
                 self._warned_of_nothing = True
                 warn(_nothing_to_log(self.model.optimizer))
             return
-        self._ended, self._reported = 0, [-1]
+        self._ended = self._batches = 0
         self._made_before = self._applied()
         self._before = self._steps()
         self._skipped = self._before[0]  # until the step before
@@ -76,7 +78,8 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         (self.params or {}).update(noted)  # of fit; its History has the same dict
 
     def on_train_batch_end(self, batch: int, logs: Config | None = None) -> None:
-        self._reported.append(batch)
+        with _COUNTING:
+            self._batches = max(self._batches, self._ended + batch + 1)
         if self._keeps_steps and self._has_scale():
             self._keep_step(logs)
 
@@ -90,7 +93,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Config | None = None) -> None:
         if not self._has_scale():
             return
-        self._ended, self._reported = self._reached, [-1]
+        self._ended = self._batches
         skipped, applied = self._steps()
         new_skipped = skipped - self._before[0]
         new_applied = applied - self._before[1]
@@ -112,11 +115,7 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         if isinstance(optimizer, LossScaleOptimizer):
             return int(optimizer.skipped_steps), applied
         # Stock Keras does not count them.
-        return self._reached - (applied - self._made_before), applied
-
-    @property
-    def _reached(self) -> int:
-        return self._ended + max(self._reported) + 1
+        return self._batches - (applied - self._made_before), applied
 
     def _applied(self) -> int:
         return int(keras_internals.step_count(self.model.optimizer.inner_optimizer))

@@ -6,9 +6,9 @@ import zipfile
 
 import keras
 import legacy_files
+import numbered_models
 import numpy as np
 import pytest
-from keras import layers
 
 import keras_policies
 from keras_policies import LegacyModelError
@@ -16,90 +16,8 @@ from keras_policies import LegacyModelError
 ARCHIVE = legacy_files.FOLDER / "numbers.tar.xz"
 RELEASES = "2.12.1", "2.13.1", "2.14.1", "2.15.1"
 pytestmark = pytest.mark.once("readers use numpy")
-
-
-class Net(keras.Model):
-    """The model of write_numbers.py."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.z = layers.Dense(3, activation="tanh")
-        self.blocks = [layers.Dense(3) for _ in range(2)]
-        self.a = layers.Dense(3)
-        self._first = layers.Dense(3)
-
-    def call(self, inputs):
-        x = self.a(self.z(self._first(inputs)))
-        for block in self.blocks:
-            x = block(x)
-        return x
-
-
-class Listed(keras.Model):
-    """The Functional model of write_numbers.py, with attributes."""
-
-    def __init__(self, **kwargs):
-        x = keras.Input((3,))
-        first, last = layers.Dense(3), layers.Dense(3, activation="tanh")
-        super().__init__(x, layers.Dense(3)(last(layers.Dense(3)(first(x)))), **kwargs)
-        self.zero, self.before = first, last
-
-    def get_config(self):
-        return {"name": self.name}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
-
-
-class Coder(layers.Layer):
-    """Functional models as attributes, which its config has under the same names."""
-
-    def __init__(self, encoder, decoder, **kwargs):
-        super().__init__(**kwargs)
-        self.encoder, self.between, self.decoder = encoder, layers.Dense(3), decoder
-
-    def call(self, inputs):
-        return self.decoder(self.between(self.encoder(inputs)))
-
-    def get_config(self):
-        models = {"encoder": self.encoder, "decoder": self.decoder}
-        models = {
-            key: keras.saving.serialize_keras_object(each)
-            for key, each in models.items()
-        }
-        return {**super().get_config(), **models}
-
-    @classmethod
-    def from_config(cls, config):
-        for key in ("encoder", "decoder"):
-            if isinstance(config[key], dict):
-                config[key] = keras.saving.deserialize_keras_object(config[key])
-        return cls(**config)
-
-
-class Around(Coder):
-    """The first of them alone, under another name."""
-
-    def __init__(self, model, **kwargs):
-        layers.Layer.__init__(self, **kwargs)
-        self.inner, self.after = model, layers.Dense(3)
-
-    def call(self, inputs):
-        return self.after(self.inner(inputs))
-
-    def get_config(self):
-        config = layers.Layer.get_config(self)
-        return {**config, "model": keras.saving.serialize_keras_object(self.inner)}
-
-    @classmethod
-    def from_config(cls, config):
-        if isinstance(config["model"], dict):
-            config["model"] = keras.saving.deserialize_keras_object(config["model"])
-        return cls(**config)
-
-
-CLASSES = {f"numbers>{cls.__name__}": cls for cls in (Net, Listed, Coder, Around)}
+MODELS = numbered_models.classes(keras)
+CLASSES = {f"numbers>{name}": cls for name, cls in MODELS.items()}
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,11 @@ def is_graph(config: Config) -> bool:
     )
 
 
+def is_model(value: Any) -> bool:
+    """Return whether any value is the config of a Sequential or Functional model."""
+    return isinstance(value, dict) and "class_name" in value and is_graph(value)
+
+
 def passed(value: Any) -> Iterator[Config]:
     """Yield the configs in that of a user's class, but none inside of these."""
     inner = value.get("config") if isinstance(value, dict) else value

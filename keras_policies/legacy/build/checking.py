@@ -126,7 +126,7 @@ def check(
     plan: Plan,
     signature: str | None,
     *,
-    at_little_cost: bool = False,
+    is_due: bool = True,
 ) -> Check:
     """Compare a model with the graph in its file.
 
@@ -134,8 +134,9 @@ def check(
         model: the model that was made of it.
         plan: how it was made.
         signature: the signature that it stands for; None for the model itself.
-        at_little_cost: whether a graph that takes more than about a second is left
-            out, however large the file is, and a model that this backend cannot call.
+        is_due: whether the model must be compared. If not, that is left out where
+            the graph takes more than about a second, or this backend cannot call the
+            model, or the file's functions disagree with each other.
 
     Raises:
         LegacyModelError: if their outputs differ. It names the first layer that does
@@ -151,12 +152,12 @@ def check(
     if trace is None:
         return Check(None, "the file holds no function of the model")
     tolerance = max(TOLERANCES.get(dtype, TOLERANCE) for dtype in plan.compute_dtypes)
-    size = 0 if at_little_cost else paths.size(plan.legacy.path)
+    size = paths.size(plan.legacy.path) if is_due else 0
     try:
         with budget.anew(size), keras_internals.texts_as_inputs():
             served = traced.layers[0].served if signature is None else None
             return _Comparison(
-                model, traced, trace, served, tolerance, size, not at_little_cost
+                model, traced, trace, served, tolerance, size, is_due
             ).check()
     except LimitError:
         return Check(None, "its graph is too large")
@@ -195,7 +196,7 @@ class _Comparison:
     served: ConcreteFunction | None  # traced by calling the model: what is right
     tolerance: float
     size: int  # of the file, in bytes
-    is_due: bool  # whether a model that cannot be called here is an error
+    is_due: bool  # whether what cannot be compared is an error
 
     def check(self) -> Check:
         interpreter = Interpreter(self.traced)

@@ -467,7 +467,7 @@ def _argument(
 ) -> Converting[Any]:
     """Return an argument, with the layers, initializers and the like converted."""
     is_listing = isinstance(value, list | tuple)
-    if is_listing and (key in INNER_LAYERS or any(map(_is_model, value))):
+    if is_listing and (key in INNER_LAYERS or any(map(configs.is_model, value))):
         items = []
         for item in value:
             items.append((yield from _argument(key, item, options, path, dtype)))
@@ -489,17 +489,12 @@ def _argument(
             yield Report(missing=((name, path),))
         return value
     # A user's class has its models under any key.
-    if key in INNER_LAYERS or is_activation or _is_model(value):
+    if key in INNER_LAYERS or is_activation or configs.is_model(value):
         inner = yield from _keras_layer(value, options, f"{path}/")
         if is_activation:
             yield Report(activations=((value["class_name"], path),))
         return inner
     return value
-
-
-def _is_model(value: Any) -> bool:
-    """Return whether a value is the config of a Sequential or Functional model."""
-    return isinstance(value, dict) and "class_name" in value and configs.is_graph(value)
 
 
 def _inner_object(

@@ -39,17 +39,18 @@ class ReconstructionSummary:
         missing = [path for path in self.layers if path not in self.contradicted]
         text = ""
         if missing:
+            named = _named(missing, self.layers)
             text = (
                 "the classes of these layers are not to be found, so they were made of "
-                f"the functions that the file recorded: {self._named(missing)}. "
+                f"the functions that the file recorded: {named}. "
             )
         if self.contradicted:
+            named = _named(self.contradicted, self.layers)
             text += (
                 "the file's own graph computes something else than the configs of "
                 "these layers, or of one of them, say (a call that was replaced, or a "
                 "class with the name of one of Keras), so they were made of the graph: "
-                f"{self._named(self.contradicted)}. Pass verify=False to open them as "
-                "their configs say. "
+                f"{named}. Pass verify=False to open them as their configs say. "
             )
         text += (
             "They train with the dropout, the losses and the regularizers that these "
@@ -89,16 +90,14 @@ class ReconstructionSummary:
             text += f" To use a class, pass {hints.custom_object(first)}."
         return text
 
-    def _named(self, paths: Sequence[str]) -> str:
-        classes = {path: self.layers[path] for path in paths}
-        return ", ".join(
-            f"{path!r} ({name})" if path else f"the model itself ({name})"
-            for path, name in classes.items()
-        )
 
-
-def _named(paths: Sequence[str]) -> str:
-    return ", ".join(repr(path) if path else "the model itself" for path in paths)
+def _named(paths: Sequence[str], class_names: Mapping[str, str] | None = None) -> str:
+    """Return the paths in a row, each with the name of its class if that is given."""
+    return ", ".join(
+        (repr(path) if path else "the model itself")
+        + (f" ({class_names[path]})" if class_names else "")
+        for path in paths
+    )
 
 
 def summary(

@@ -362,12 +362,8 @@ def _models_passed(group: h5py.Group, layer: Config) -> dict[str, Config]:
         for name in group
         if any(member(group, f"{name}/{at}") is not None for at in configs.LAYER_GROUPS)
     ]
-    models = {
-        name: config[name]
-        for name in listing
-        if isinstance(config.get(name), dict) and configs.is_graph(config[name])
-    }
-    every = [each for each in configs.passed(layer) if configs.is_graph(each)]
+    models = {at: config[at] for at in listing if configs.is_model(config.get(at))}
+    every = [*filter(configs.is_model, configs.passed(layer))]
     if not models and len(listing) == len(every) == 1:
         models = {listing[0]: every[0]}
     return models

@@ -6,6 +6,7 @@ Run by hand: `python write_numbers.py OUT`, under TensorFlow 2.12.1, 2.13.1, 2.1
 """
 
 import os
+import pathlib
 import sys
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -14,7 +15,13 @@ os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 import numpy as np
 import tensorflow as tf
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "helpers"))
+import numbered_models
+
 keras, layers = tf.keras, tf.keras.layers
+CLASSES = numbered_models.classes(keras)
+for cls in CLASSES.values():
+    keras.utils.register_keras_serializable("numbers")(cls)
 
 
 def row():
@@ -71,91 +78,6 @@ def wrapped():
     return keras.Model(x, layers.TimeDistributed(layers.Dense(2))(y))
 
 
-@keras.utils.register_keras_serializable("numbers")
-class Net(keras.Model):
-    """Attributes before and after `layers` in the alphabet, in another order."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.z = layers.Dense(3, activation="tanh")
-        self.blocks = [layers.Dense(3) for _ in range(2)]
-        self.a = layers.Dense(3)
-        self._first = layers.Dense(3)
-
-    def call(self, inputs):
-        x = self.a(self.z(self._first(inputs)))
-        for block in self.blocks:
-            x = block(x)
-        return x
-
-
-@keras.utils.register_keras_serializable("numbers")
-class Listed(keras.Model):
-    """A Functional model with attributes of its own."""
-
-    def __init__(self, **kwargs):
-        x = keras.Input((3,))
-        first, last = layers.Dense(3), layers.Dense(3, activation="tanh")
-        super().__init__(x, layers.Dense(3)(last(layers.Dense(3)(first(x)))), **kwargs)
-        self.zero, self.before = first, last
-
-    def get_config(self):
-        return {"name": self.name}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
-
-
-@keras.utils.register_keras_serializable("numbers")
-class Coder(layers.Layer):
-    """Functional models as attributes, which its config has under the same names."""
-
-    def __init__(self, encoder, decoder, **kwargs):
-        super().__init__(**kwargs)
-        self.encoder, self.between, self.decoder = encoder, layers.Dense(3), decoder
-
-    def call(self, inputs):
-        return self.decoder(self.between(self.encoder(inputs)))
-
-    def get_config(self):
-        models = {"encoder": self.encoder, "decoder": self.decoder}
-        models = {
-            key: keras.layers.serialize(each)
-            for key, each in models.items()
-        }
-        return {**super().get_config(), **models}
-
-    @classmethod
-    def from_config(cls, config):
-        for key in ("encoder", "decoder"):
-            if isinstance(config[key], dict):
-                config[key] = keras.layers.deserialize(config[key])
-        return cls(**config)
-
-
-@keras.utils.register_keras_serializable("numbers")
-class Around(Coder):
-    """The first of them alone, under another name."""
-
-    def __init__(self, model, **kwargs):
-        layers.Layer.__init__(self, **kwargs)
-        self.inner, self.after = model, layers.Dense(3)
-
-    def call(self, inputs):
-        return self.after(self.inner(inputs))
-
-    def get_config(self):
-        config = layers.Layer.get_config(self)
-        return {**config, "model": keras.layers.serialize(self.inner)}
-
-    @classmethod
-    def from_config(cls, config):
-        if isinstance(config["model"], dict):
-            config["model"] = keras.layers.deserialize(config["model"])
-        return cls(**config)
-
-
 def tower(activation):
     """A model of two layers of one class, beside each other."""
     x = keras.Input((3,))
@@ -165,12 +87,13 @@ def tower(activation):
 
 def coder():
     x = keras.Input((3,))
-    return keras.Model(x, Coder(tower("tanh"), tower("relu"))(layers.Dense(3)(x)))
+    y = layers.Dense(3)(x)
+    return keras.Model(x, CLASSES["Coder"](tower("tanh"), tower("relu"))(y))
 
 
 def around():
     x = keras.Input((3,))
-    return keras.Model(x, Around(tower("tanh"))(x))
+    return keras.Model(x, CLASSES["Around"](tower("tanh"))(x))
 
 
 def write(name, make):
@@ -196,6 +119,6 @@ def write(name, make):
 
 
 MODELS = row, nested, shared, shared_first, namesakes, wrapped, coder, around
-for make in *MODELS, Net, Listed:
+for make in *MODELS, CLASSES["Net"], CLASSES["Listed"]:
     tf.random.set_seed(3)
     write(make.__name__.lower(), make)
