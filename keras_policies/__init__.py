@@ -30,7 +30,8 @@ if _typing.TYPE_CHECKING:
     from keras_policies.legacy.conversion import Converted, convert_model
     from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
     from keras_policies.legacy.inspection import inspect_model
-    from keras_policies.legacy.loading import load_model, load_weights
+    from keras_policies.legacy.loading import load_model, load_weights, text_inputs
+    from keras_policies.legacy.texts.inputs import TextInputs
 
 # Imported when first used: training needs neither readers nor tables.
 _LATER = {
@@ -39,6 +40,7 @@ _LATER = {
     "LayerDescription": "legacy.descriptions",
     "LegacyModelError": "legacy.base.errors",
     "ModelDescription": "legacy.descriptions",
+    "TextInputs": "legacy.texts.inputs",
     "convert_model": "legacy.conversion",
     "inspect_model": "legacy.inspection",
     "load_model": "legacy.loading",
@@ -47,6 +49,7 @@ _LATER = {
     "plot_gradients": "diagnostics.plots",
     "plot_loss_scale": "diagnostics.plots",
     "summary": "diagnostics.summary",
+    "text_inputs": "legacy.loading",
 }
 
 # Names of tf.keras -> what replaces them.
@@ -67,6 +70,7 @@ __all__ = [
     "LossScaleOptimizer",
     "ModelDescription",
     "Policy",
+    "TextInputs",
     "__version__",
     "convert_model",
     "experimental",
@@ -81,6 +85,7 @@ __all__ = [
     "set_global_policy",
     "set_policy",
     "summary",
+    "text_inputs",
 ]
 
 

@@ -180,6 +180,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
         "backends": arguments.backends,
         "plain": arguments.plain,
         "weights": arguments.weights,
+        "texts": arguments.texts,
     }
 
 

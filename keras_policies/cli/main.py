@@ -189,6 +189,14 @@ def _add_options_of_opening(command: argparse.ArgumentParser) -> None:
         "the texts that they look up by them), or refuse the model",
     )
     command.add_argument(
+        "--texts",
+        choices=("inside", "outside"),
+        default="inside",
+        help="where texts that are inputs become numbers: in the model, which takes "
+        "KERAS_BACKEND=tensorflow, or before it, by a .texts.json that convert writes "
+        "beside the new file",
+    )
+    command.add_argument(
         "--signature",
         metavar="NAME",
         help="open this signature of a SavedModel, such as serving_default",

@@ -46,6 +46,7 @@ from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS
 
 LEFT_OUT = "it was not asked for"
+TEXTS_ENDING = ".texts.json"  # in place of ".keras"
 STATES = "its recurrent layers have states, from which plain Keras does not go on"
 
 
@@ -124,6 +125,7 @@ def convert_model(
     backends: Collection[str] = BACKENDS,
     weights: Path | None = None,
     plain: bool = True,
+    texts: str = "inside",
 ) -> Converted:
     """Open a legacy model, and save it as a `.keras` file that stock Keras 3 opens.
 
@@ -154,6 +156,9 @@ def convert_model(
         backends: as `load_model` takes it.
         weights: as `load_model` takes it, for an architecture (`.json`, `.yaml`).
         plain: bool, whether to call the new file in plain Keras, in another process.
+        texts: as `load_model` takes it. With `"outside"`, `model.texts.json` is written
+            beside `model.keras` if the model took texts: what turns these into the
+            numbers that the new file takes (`TextInputs.from_json`).
 
     Returns:
         `Converted`.
@@ -171,7 +176,9 @@ def convert_model(
         ()
     """
     policy, objects = checked_policy(dtype_policy), checked_objects(custom_objects)
-    options = loading.checked_options(lost, signature, backends, safe_mode=safe_mode)
+    options = loading.checked_options(
+        lost, signature, backends, safe_mode=safe_mode, texts=texts
+    )
     atomic_file.check_ending(destination)
     destination = pathlib.Path(destination)
     atomic_file.check(destination, overwrite)
@@ -183,7 +190,13 @@ def convert_model(
             precision.enter_context(backend.in_float64())
             built = loading.rebuild(source, policy, options, weights, verify=True)
         description = inspection.describe(built.plan)
-        with atomic_file.writing(destination, overwrite) as written:
+        with contextlib.ExitStack() as files:
+            written = files.enter_context(atomic_file.writing(destination, overwrite))
+            if built.plan.texts is not None:
+                beside = destination.with_suffix(TEXTS_ENDING)
+                atomic_file.check(beside, overwrite)
+                beside = files.enter_context(atomic_file.writing(beside, overwrite))
+                beside.write_text(built.plan.texts.to_json(), encoding="utf-8")
             _save(built.model, written)
             proof = _proved(written, built, recorded, plain=plain)
     notes = [*built.plan.report.notes, *made_in_code.unrecorded_policies(built.model)]
@@ -263,7 +276,10 @@ def _compared(
     predict: verification.Predict, built: Built, recorded: verification.Recording
 ) -> verification.Comparison:
     inputs = getattr(built.model, "inputs", None) or built.plan.legacy.inputs
-    share = verification.tolerance(built.plan)
+    share, texts = verification.tolerance(built.plan), built.plan.texts
+    if texts is not None:
+        given = keras.tree.flatten(texts(*recorded.inputs))
+        recorded = recorded._replace(inputs=given)
     return verification.compare(predict, recorded, share, len(inputs) or None)
 
 
@@ -305,6 +321,7 @@ def verify_model(
     *,
     plain: bool = True,
     weights: Path | None = None,
+    texts: str = "inside",
 ) -> tuple[verification.Comparison, str | None]:
     """Open a model, legacy or of Keras 3, and compare its outputs with recorded ones.
 
@@ -319,7 +336,7 @@ def verify_model(
     with located(path), keras_internals.custom_object_scope(_also_as_saved(objects)):
         policy = checked_policy(dtype_policy)
         options = loading.checked_options(
-            lost, signature, backends, safe_mode=safe_mode
+            lost, signature, backends, safe_mode=safe_mode, texts=texts
         )
         try:
             built = loading.rebuild(path, policy, options, weights, compile=False)

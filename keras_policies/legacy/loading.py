@@ -5,6 +5,7 @@ import dataclasses
 import os
 import pathlib
 import tempfile
+import weakref
 from collections.abc import Collection, Iterator, Sequence
 
 import keras
@@ -38,11 +39,14 @@ from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS, Options
 from keras_policies.legacy.plan.training import BY_NAME
 from keras_policies.legacy.readers import readers, sources, weights_only
+from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, instead_of_stock
 
 # What happens to layers whose classes are missing.
 LOST = "rebuild", "numbers", "refuse"
 OTHERS = 5  # signatures that an error names
+TEXTS = "inside", "outside"  # of the model: where texts become numbers
+_texts_by_model = weakref.WeakKeyDictionary[keras.Model, TextInputs]()
 
 
 def load_model(
@@ -57,6 +61,7 @@ def load_model(
     verify: bool | None = None,
     backends: Collection[str] = BACKENDS,
     weights: Path | None = None,
+    texts: str = "inside",
 ) -> keras.Model:
     """Open a model that tf.keras 2.0 to 2.15 wrote as an ordinary Keras 3 model.
 
@@ -105,6 +110,10 @@ def load_model(
             that are right on all; where there is no such model, that is an error.
         weights: str or path of the weights of an architecture (`.json`, `.yaml`), as
             `load_weights` takes it. None for any other file, which has its own.
+        texts: str, who reads texts that are inputs. `"inside"`: the model, which Keras
+            can on TensorFlow alone. `"outside"`: the model takes the numbers that its
+            StringLookup, TextVectorization and Hashing gave, on any backend and without
+            TensorFlow; `text_inputs(model)` turns texts into these numbers.
 
     Returns:
         A `keras.Model`.
@@ -125,7 +134,9 @@ def load_model(
         <DTypePolicy "float32">
     """
     policy = checked_policy(dtype_policy)
-    options = checked_options(lost, signature, backends, safe_mode=safe_mode)
+    options = checked_options(
+        lost, signature, backends, safe_mode=safe_mode, texts=texts
+    )
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
             built = rebuild(
@@ -140,6 +151,8 @@ def load_model(
             ) from None
     else:
         _warn_of_differences(filepath, built)
+        if built.plan.texts is not None:
+            _texts_by_model[built.model] = built.plan.texts
         return built.model
     return open_with_keras(
         filepath, custom_objects, compile=compile, safe_mode=safe_mode
@@ -152,19 +165,50 @@ def checked_options(
     backends: Collection[str] = BACKENDS,
     *,
     safe_mode: bool = True,
+    texts: str = "inside",
 ) -> Options:
     """Return the options that these arguments of `load_model` stand for."""
     if not {*backends} <= {*BACKENDS}:
         raise ValueError(f"backends must be among {BACKENDS}, received {backends!r}.")
     if lost not in LOST:
         raise ValueError(f"lost must be one of {LOST}, received {lost!r}.")
+    if texts not in TEXTS:
+        raise ValueError(f"texts must be one of {TEXTS}, received {texts!r}.")
     return Options(
         safe_mode,
         reconstructs=lost != "refuse",
         keeps_texts=lost != "numbers",
         signature=signature,
         backends=tuple(backends),
+        texts_outside=texts == "outside",
     )
+
+
+def text_inputs(model: keras.Model) -> TextInputs:
+    """Return what turns texts into the numbers that a model takes.
+
+    Args:
+        model: `keras.Model` that `load_model(..., texts="outside")` returned.
+
+    Returns:
+        `TextInputs`. It is not saved with the model: its `to_json()` is a text.
+
+    Raises:
+        ValueError: if the model takes no texts, or reads them itself.
+
+    Example:
+        >>> model = load_model("reviews", texts="outside")
+        >>> text_inputs(model)("A great film!").tolist()
+        [[2, 3, 4, 0, 0]]
+    """
+    if model not in _texts_by_model:
+        raise ValueError(
+            f"the model {model.name!r} has no texts outside of it: it takes none, or "
+            "load_model(..., texts='outside') did not open it. For a .keras file that "
+            "convert_model wrote, read the .texts.json beside it: "
+            "TextInputs.from_json(text)."
+        )
+    return _texts_by_model[model]
 
 
 def open_with_keras(
@@ -215,8 +259,9 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
     if texts and keras.backend.backend() != "tensorflow":
         warn.warn(
             f"{path}: these inputs are texts, which Keras computes with TensorFlow "
-            f"alone: {', '.join(map(repr, texts))}. Set KERAS_BACKEND=tensorflow "
-            "before Keras is imported, to call the model."
+            f"alone: {', '.join(map(repr, texts))}. To call the model, pass "
+            "texts='outside' (--texts outside), or set KERAS_BACKEND=tensorflow before "
+            "Keras is imported."
         )
     if built.other_policies:
         warn.warn(

@@ -24,10 +24,14 @@ MAY_IMPORT = {
     "ops": {"ops", "values", *SHARED},
     "bytecode": {"bytecode", "ops", "values", *SHARED},
     "programs": {"programs", "ops", "values", *SHARED},
-    "plan": {"plan", "programs", "bytecode", "ops", "values", *SHARED},
-    "build": {"build", "plan", "programs", "bytecode", "ops", "values", *SHARED},
+    "texts": {"texts", *SHARED},
+    "plan": {"plan", "programs", "bytecode", "ops", "values", "texts", *SHARED},
+    "build": {
+        *("build", "plan", "programs", "bytecode", "ops", "values", "texts"),
+        *SHARED,
+    },
 }
-WITHOUT_KERAS = "base", "readers"
+WITHOUT_KERAS = "base", "readers", "texts"
 KERAS = "keras.", "keras_policies._common.lazy_keras."
 
 

@@ -45,6 +45,7 @@ from keras_policies.legacy.programs.reference import (
     NotInterpretedError,
     OutOfRangeError,
 )
+from keras_policies.legacy.texts.inputs import TextInputs
 
 # Output dtype -> allowed difference, as a share of the largest number.
 TOLERANCES = {"float16": 2e-2, "bfloat16": 5e-2}
@@ -156,9 +157,10 @@ def check(
     try:
         with budget.anew(size), keras_internals.texts_as_inputs():
             served = traced.layers[0].served if signature is None else None
-            return _Comparison(
-                model, traced, trace, served, tolerance, size, is_due
-            ).check()
+            comparison = _Comparison(
+                model, traced, trace, served, tolerance, size, is_due, plan.texts
+            )
+            return comparison.check()
     except LimitError:
         return Check(None, "its graph is too large")
     except (NotInterpretedError, _UnsuitableError) as error:
@@ -197,6 +199,7 @@ class _Comparison:
     tolerance: float
     size: int  # of the file, in bytes
     is_due: bool  # whether what cannot be compared is an error
+    texts: TextInputs | None  # what gives the model numbers for texts
 
     def check(self) -> Check:
         interpreter = Interpreter(self.traced)
@@ -249,6 +252,8 @@ class _Comparison:
     def _specs(self) -> list[TensorSpec]:
         """The inputs of the graph, with the sizes that only the model knows."""
         specs = concrete_functions.specs(self.trace.inputs)
+        if self.texts is not None:
+            return specs
         shapes = [x.shape for x in getattr(self.model, "inputs", None) or ()]
         if [len(spec.shape or ()) for spec in specs] != [*map(len, shapes)]:
             return specs
@@ -373,6 +378,11 @@ class _Comparison:
 
     def _nest(self, inputs: Sequence[Array]) -> Nest:
         """Return inputs in the structure in which the model takes them."""
+        if self.texts is not None:
+            specs = concrete_functions.specs(self.trace.inputs)
+            by_name = {x.name: value for x, value in zip(specs, inputs, strict=True)}
+            is_named = {name for name, _ in self.texts.sources} == by_name.keys()
+            return self.texts(by_name) if is_named else self.texts(*inputs)
         structure = getattr(self.model, "input", 0)  # a Sequential has none
         if len(inputs) == 1 and getattr(self.model, "inputs", None):
             return keras.tree.pack_sequence_as(structure, inputs)

@@ -260,7 +260,7 @@ def _sequential(
             "its first layer takes several tensors, and a Sequential gives it one."
         )
     if not any(map(calls.is_call, layers)):
-        return cls.with_config({**name, "layers": _as_sequence(layers)})
+        return cls.with_config({**name, "layers": as_sequence(layers)})
     if not cls.is_stock:
         raise LegacyModelError(
             f"{cls.name}, a class of your own, has a Lambda layer, which becomes a "
@@ -269,7 +269,7 @@ def _sequential(
     return calls.sequence_config({"name": None, **name, "layers": layers})
 
 
-def _as_sequence(layers: list[Config]) -> list[Config]:
+def as_sequence(layers: list[Config]) -> list[Config]:
     """Return layers that a Sequential of Keras 3 takes.
 
     It cannot be empty. An Embedding by itself took ids of any rank in tf.keras, but an

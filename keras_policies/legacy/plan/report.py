@@ -41,6 +41,7 @@ class Options:
     namesakes: frozenset[str] = frozenset()
     by_function: bool = False  # whether the model becomes its function, not its config
     backends: tuple[str, ...] = BACKENDS  # on which plain Keras has to compute the same
+    texts_outside: bool = False  # whether the model is left without layers of texts
 
     def policy_of(self, written: Any) -> PolicyLike | None:
         """Return what a `dtype` becomes, or raise ValueError if it is no policy."""

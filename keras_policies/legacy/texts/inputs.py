@@ -1,0 +1,176 @@
+"""`TextInputs`: turns texts into the numbers that a model takes, without TensorFlow."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from keras_policies._common.types import Arrays, Config
+from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.guards import texts as decoding
+from keras_policies.legacy.texts.layers import Shape, TextLayer
+
+VERSION = 1  # of the JSON
+# Name of an input of the model as it was, and its shape if it takes texts.
+Source: TypeAlias = tuple[str, Shape | None]
+# Name of an input of the model as it is, the number of its source, and of its layer.
+Target: TypeAlias = tuple[str, int, int | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class TextInputs:
+    """Turns texts into the numbers that a model opened with `texts="outside"` takes.
+
+    It needs no TensorFlow and no Keras, and gives what StringLookup, TextVectorization
+    and Hashing gave in the model. `text_inputs(model)` returns that of a model.
+
+    Attributes:
+        sources: the names of the inputs of the model as it was, and their shapes if
+            these are texts.
+        targets: the names of the inputs of the model as it is, each with the numbers of
+            its source and of its layer, None if it is taken as it is.
+        layers: the layers of texts.
+        is_dict: bool, whether the model takes a dict.
+
+    Example:
+        >>> model = load_model("reviews", texts="outside")
+        >>> texts = text_inputs(model)
+        >>> texts(["a great film", "the worst film of all"]).shape
+        (2, 5)
+        >>> model.predict(texts(["a great film"]), verbose=0).shape
+        (1, 1)
+    """
+
+    sources: tuple[Source, ...]
+    targets: tuple[Target, ...]
+    layers: tuple[TextLayer, ...]
+    is_dict: bool = False
+
+    def __call__(self, *inputs: Any) -> Arrays:
+        """Return what the model takes for what it took.
+
+        Args:
+            inputs: arrays or lists, one for each of `sources`, which are texts (str, or
+                bytes of UTF-8) where they have a shape; or all in one list, or in one
+                dict by their names.
+
+        Returns:
+            An array, a list of arrays, or a dict of arrays, as the model takes them.
+
+        Raises:
+            TypeError, ValueError: if these are not the inputs of the model.
+        """
+        taken = self._taken(inputs)
+        arrays = [
+            self._as_array(*pair) for pair in zip(taken, self.sources, strict=True)
+        ]
+        given = {
+            name: arrays[source]
+            if layer is None
+            else self.layers[layer](arrays[source])
+            for name, source, layer in self.targets
+        }
+        if self.is_dict:
+            return given
+        return [*given.values()] if len(given) > 1 else next(iter(given.values()))
+
+    def _taken(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Return the inputs in the order of the sources."""
+        names = [name for name, _ in self.sources]
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            if missing := [name for name in names if name not in inputs[0]]:
+                raise ValueError(f"the inputs {missing} are missing, expected {names}.")
+            return [inputs[0][name] for name in names]
+        if len(inputs) == 1 < len(names) and isinstance(inputs[0], list | tuple):
+            inputs = inputs[0]
+        if len(inputs) != len(names):
+            raise ValueError(f"received {len(inputs)} inputs, expected {names}.")
+        return inputs
+
+    def _as_array(self, values: Any, source: Source) -> Any:
+        """Return texts as an array of bytes of the rank that the model took."""
+        name, shape = source
+        if shape is None:
+            return values
+        array = np.asarray(values, object)
+        if array.ndim == len(shape) - 1 and shape[-1] == 1:  # as Keras does
+            array = array[..., None]
+        if array.ndim == len(shape) + 1 and array.shape[-1] == 1:
+            array = array[..., 0]
+        sizes = zip(array.shape, shape, strict=False)
+        if array.ndim != len(shape) or any(n not in (None, m) for m, n in sizes):
+            raise ValueError(
+                f"the input {name!r} has the shape {array.shape}, expected {shape}."
+            )
+        found = np.empty(array.size, object)
+        found[:] = [_as_bytes(value, name) for value in array.flat]
+        return found.reshape(array.shape)
+
+    def to_json(self) -> str:
+        """Return all of it as JSON, for `from_json`."""
+        values = dataclasses.asdict(self) | {"keras_policies_texts": VERSION}
+        values["layers"] = [
+            {"name": x.name, "class_name": x.class_name, "config": x.config}
+            for x in self.layers
+        ]
+        return json.dumps(values)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "TextInputs":
+        """Return what `to_json` wrote, as in the `.texts.json` of `convert_model`.
+
+        Raises:
+            LegacyModelError: if it is something else.
+
+        Example:
+            >>> copied = TextInputs.from_json(texts.to_json())
+            >>> copied(["a great film"]).tolist() == texts(["a great film"]).tolist()
+            True
+        """
+        values = decoding.decode(text, "the texts of a model")
+        if values.get("keras_policies_texts") != VERSION:
+            raise LegacyModelError(
+                f"no JSON of TextInputs, or of another version than {VERSION}."
+            )
+        try:
+            return cls(*_parts(values))
+        except (AttributeError, KeyError, TypeError) as error:
+            reason = f"corrupt: the texts of a model: {type(error).__name__}: {error}."
+            raise LegacyModelError(reason) from error
+
+
+def _parts(values: Config) -> tuple[Any, ...]:
+    """Return the fields of a `TextInputs` from decoded JSON, checked."""
+    layers = tuple(
+        TextLayer(str(layer["name"]), layer["class_name"], {**layer["config"]})
+        for layer in values["layers"]
+    )
+    sources = tuple(
+        (str(name), None if shape is None else tuple(shape))
+        for name, shape in values["sources"]
+    )
+    targets = tuple((str(n), i, layer) for n, i, layer in values["targets"])
+    sizes = [size for _, shape in sources for size in shape or ()]
+    are_sizes = all(size is None or _is_below(size, 2**31) for size in sizes)
+    are_numbers = all(
+        _is_below(i, len(sources)) and (n is None or _is_below(n, len(layers)))
+        for _, i, n in targets
+    )
+    are_texts = all(n is None or sources[i][1] for _, i, n in targets if are_numbers)
+    if not (are_sizes and are_numbers and are_texts and targets):
+        raise TypeError("sources and targets that do not fit")
+    return sources, targets, layers, values["is_dict"] is True
+
+
+def _is_below(value: Any, limit: int) -> bool:
+    return type(value) is int and 0 <= value < limit
+
+
+def _as_bytes(value: Any, name: str) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return bytes(value)
+    raise TypeError(f"the input {name!r} has {value!r}, expected texts.")

@@ -1,0 +1,180 @@
+"""StringLookup, TextVectorization and Hashing in numpy, on arrays of bytes.
+
+Sources: index_lookup.py, text_vectorization.py and hashing.py of TensorFlow 2.4, Keras
+2.9, 2.15 and 3.
+"""
+
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from keras_policies.legacy.base.configs import special_tokens
+from keras_policies.legacy.base.errors import LegacyModelError, located
+from keras_policies.legacy.base.weights import Array
+from keras_policies.legacy.guards import limits
+from keras_policies.legacy.texts import hashes
+from keras_policies.legacy.texts.arguments import BOTH, COUNTS, checked
+
+PUNCTUATION = string.punctuation.encode()
+NOT_COUNTED = -1  # the index of a mask where indices are counted
+Shape: TypeAlias = tuple[int | None, ...]
+Index: TypeAlias = Callable[[bytes], int]
+
+
+class TextLayer:
+    """A layer that gives numbers for texts.
+
+    Args:
+        name: that of the layer.
+        class_name: a key of `arguments.ARGUMENTS`.
+        config: its arguments in Keras 3.
+    """
+
+    def __init__(self, name: str, class_name: str, config: Mapping[str, Any]) -> None:
+        with located(layer=name):
+            self.name, self.class_name = name, class_name
+            self.config = checked(class_name, config)
+            self._mode: str = self.config["output_mode"]
+            is_hashing = class_name == "Hashing"
+            self._index, self._size = self._hashing() if is_hashing else self._lookup()
+            if self._mode != "int" and self._size > limits.TEXT_COUNTS:
+                raise LegacyModelError(
+                    f"it counts {self._size} tokens, at most {limits.TEXT_COUNTS}."
+                )
+            if self._mode == "tf_idf":
+                self._weights = self._frequencies()
+
+    def output(self, shape: Shape) -> tuple[Shape, str]:
+        """Return the shape and the dtype of what it gives for texts of a shape."""
+        is_split = self.config.get("split") is not None
+        if is_split or self._mode == "one_hot":
+            shape = (*_without_last(shape), None)
+        if self._mode != "int":
+            return (*shape[:-1], self._size), "float32"
+        length = self.config.get("output_sequence_length")
+        return (shape if length is None else (*shape[:-1], length)), "int64"
+
+    def __call__(self, texts: Array) -> Array:
+        """Return the numbers for an array of bytes."""
+        is_vectorization = self.class_name == "TextVectorization"
+        is_split = self.config.get("split") is not None
+        in_rows = is_vectorization or self._mode in COUNTS
+        is_wrong = texts.ndim < 2 if in_rows else False
+        if is_split:
+            is_wrong = texts.ndim > 1 and texts.shape[-1] != 1
+        if is_wrong:
+            raise ValueError(
+                f"the layer {self.name!r} takes {'one text' if is_split else 'texts'} "
+                f"in a row, received the shape {texts.shape}."
+            )
+        if is_split or self._mode == "one_hot":
+            texts = texts.reshape(*_without_last(texts.shape), 1)
+        *leading, width = texts.shape or (1,)
+        flat = texts.reshape(-1).tolist()
+        rows: list[Sequence[bytes]] = [
+            flat[start * width : (start + 1) * width]
+            for start in range(int(np.prod(leading)))
+        ]
+        if is_vectorization:
+            rows = [[*self._tokens(row)] for row in rows]
+        indices = [[*map(self._index, row)] for row in rows]
+        if self._mode != "int":
+            return self._counted(indices).reshape(*leading, self._size)
+        length = self.config.get("output_sequence_length")
+        if length is None:
+            length = max(map(len, indices), default=0 if is_vectorization else width)
+        padded = [row[:length] + [0] * (length - len(row)) for row in indices]
+        numbers = np.array(padded, "int64")
+        return numbers.reshape((*leading, length) if texts.ndim else ())
+
+    def _lookup(self) -> tuple[Index, int]:
+        """Return a function from a text to its index, and the number of indices."""
+        config, vocabulary = self.config, [*self.config["vocabulary"]]
+        special = special_tokens(self.class_name, config)
+        start, has_special = len(special), vocabulary[: len(special)] == special
+        tokens = vocabulary[start:] if has_special else vocabulary
+        mask: str | None = config.get("mask_token", "")  # TextVectorization's own
+        others: int = config.get("num_oov_indices", 1)
+        if len({*tokens}) < len(tokens) or mask in tokens:
+            raise LegacyModelError("its vocabulary has a token twice.")
+        table = {token.encode(): index for index, token in enumerate(tokens, start)}
+        if mask is not None:
+            table[mask.encode()] = 0 if self._mode == "int" else NOT_COUNTED
+
+        def index(text: bytes) -> int:
+            if text in table:
+                return table[text]
+            if not others:
+                raise ValueError(
+                    f"the layer {self.name!r} has no index for the text {text!r}."
+                )
+            number = hashes.farm(text) % others if others > 1 else 0
+            return start - others + number
+
+        size = start + len(tokens)
+        if config["max_tokens"] is not None and size > config["max_tokens"]:
+            raise LegacyModelError(f"it has {size} tokens, more than its max_tokens.")
+        is_padded = config["pad_to_max_tokens"] and config["max_tokens"] is not None
+        return index, config["max_tokens"] if is_padded else size
+
+    def _hashing(self) -> tuple[Index, int]:
+        """Return a function from a text to its bin, and the number of bins."""
+        salt, bins = self.config["salt"], self.config["num_bins"]
+        value = self.config["mask_value"] if bins > 1 else None
+        mask, first = (None, 0) if value is None else (value.encode(), 1)
+        low, high = (salt, salt) if isinstance(salt, int) else salt or (0, 0)
+
+        def index(text: bytes) -> int:
+            if text == mask:
+                return 0
+            is_fast = salt is None
+            number = hashes.farm(text) if is_fast else hashes.sip(text, (low, high))
+            return int(number % (bins - first) + first)
+
+        return index, bins
+
+    def _tokens(self, row: Sequence[bytes]) -> Iterator[bytes]:
+        """Yield the n-grams of a row of texts, which are split if there is a split."""
+        how, split, ngrams = map(self.config.get, ("standardize", "split", "ngrams"))
+        if how in ("lower", BOTH):
+            row = [text.lower() for text in row]  # ASCII alone, as tf.strings.lower
+        if how in ("strip_punctuation", BOTH):
+            row = [text.translate(None, PUNCTUATION) for text in row]
+        if split == "whitespace":
+            row = row[0].split()
+        elif split == "character":
+            row = [letter.encode() for letter in row[0].decode("utf-8", "replace")]
+        widths = range(1, ngrams + 1) if isinstance(ngrams, int) else ngrams
+        for width in widths or (1,):
+            for start in range(len(row) - width + 1):
+                yield b" ".join(row[start : start + width])
+
+    def _counted(self, rows: Sequence[Sequence[int]]) -> Array:
+        counts = np.zeros((len(rows), self._size), "float32")
+        for number, row in enumerate(rows):
+            kept = [index for index in row if 0 <= index < self._size]
+            np.add.at(counts[number], kept, 1)
+        if self._mode == "count":
+            return counts
+        return counts * self._weights if self._mode == "tf_idf" else counts.clip(max=1)
+
+    def _frequencies(self) -> Array:
+        """Return the weight of each index, the mean for those that have none."""
+        weights = np.array(self.config["idf_weights"] or (), "float64")
+        if weights.size != len(self.config["vocabulary"]):
+            raise LegacyModelError(
+                f"corrupt: {len(self.config['vocabulary'])} tokens, with "
+                f"{weights.size} idf_weights."
+            )
+        special = special_tokens(self.class_name, self.config)
+        if [*self.config["vocabulary"][: len(special)]] != special:
+            mean = np.full(len(special), weights.mean())
+            weights = np.concatenate([mean, weights])
+        return np.pad(weights, (0, self._size - weights.size)).astype("float32")
+
+
+def _without_last(shape: Any) -> Any:
+    """Return a shape without its last axis if that is a 1 beside others."""
+    return shape[:-1] if len(shape) > 1 and shape[-1] == 1 else shape
