@@ -278,8 +278,8 @@ def _compared(
     inputs = getattr(built.model, "inputs", None) or built.plan.legacy.inputs
     share, texts = verification.tolerance(built.plan), built.plan.texts
     if texts is not None:
-        given = keras.tree.flatten(texts(*recorded.inputs))
-        recorded = recorded._replace(inputs=given)
+        given = [*keras.tree.flatten(texts(*recorded.inputs))]
+        recorded = verification.Recording(given, recorded.outputs)
     return verification.compare(predict, recorded, share, len(inputs) or None)
 
 

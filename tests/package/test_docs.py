@@ -63,6 +63,8 @@ def old_files(tmp_path, monkeypatch):
     shutil.copytree(source / "saved_model", tmp_path / "model_of_2020")
     for name in "model_of_2020.h5", "weights_of_2020.h5":
         shutil.copy(source / "model.h5", tmp_path / name)
+    texts = legacy_files.FOLDER / "lookups/2.15.1/TextVectorization-tf_idf"
+    shutil.copy(texts / "model.keras", tmp_path / "texts_of_2023.keras")
     monkeypatch.chdir(tmp_path)
     return {"x": np.zeros((4, 12, 12, 3), "float32")}
 

@@ -93,7 +93,7 @@ def _inputs(config: Config) -> list[TensorSpec]:
         starts = program.starts if isinstance(program.starts, dict) else {}
         keys = {value: key for key, value in starts.items() if _is_argument(value)}
         named = (keys.get(ir.Argument(i), s.name) for i, s in enumerate(program.inputs))
-        return [s._replace(name=n) for s, n in zip(program.inputs, named, strict=True)]
+        return [*map(_renamed, program.inputs, named)]
     if not _is_model(config):
         return []
     by_name = {layer["config"].get("name"): layer for layer in inner["layers"]}
@@ -102,9 +102,13 @@ def _inputs(config: Config) -> list[TensorSpec]:
         return [_spec(by_name[name], key) for key, name in ends]
     first, *others = inner["layers"] or [{}]
     if first.get("class_name") == "InputLayer" and others:
-        spec = _spec(first, first["config"]["name"])
-        return [spec._replace(dtype=STRING) if _is_of_texts(others[0]) else spec]
-    return [UNKNOWN._replace(dtype=STRING if _is_of_texts(first) else "", name="texts")]
+        shape, dtype, name = _spec(first, first["config"]["name"])
+        return [TensorSpec(shape, STRING if _is_of_texts(others[0]) else dtype, name)]
+    return [TensorSpec(None, STRING if _is_of_texts(first) else "", "texts")]
+
+
+def _renamed(item: TensorSpec, name: str) -> TensorSpec:
+    return item._replace(name=name)
 
 
 def _is_argument(value: Any) -> bool:
@@ -156,7 +160,7 @@ def _part(name: str, config: Config, arguments: Specs) -> _Part:
         if len(own) != len(arguments):
             raise _unread(config["class_name"])
         pairs = zip(own, arguments, strict=True)
-        specs = [x._replace(name=s.name) if x.dtype == STRING else s for s, x in pairs]
+        specs = [_renamed(x, s.name) if x.dtype == STRING else s for s, x in pairs]
         return _model(config, specs)
 
 
@@ -218,7 +222,7 @@ class _Reads:
             while name in taken:
                 name += "_"
             taken = {*taken, name}
-            found[read] = feed.spec._replace(name=name)
+            found[read] = _renamed(feed.spec, name)
         return found
 
     def _feeds(self, reads: Mapping[Read, _Feed]) -> Iterator[_Feed]:
@@ -249,7 +253,8 @@ def _sequential(config: Config, specs: Specs) -> _Part:
     part = _part(str(first["config"].get("name")), first, specs)
     if len(part.feeds) != 1:
         raise _unread("more than one layer of a Sequential")
-    feed = part.feeds[0]._replace(spec=part.feeds[0].spec._replace(name=specs[0].name))
+    source, layer, spec = part.feeds[0]
+    feed = _Feed(source, layer, _renamed(spec, specs[0].name))
     kept = [] if part.config is None else [part.config]
     layers = as_sequence([_input_layer(feed.spec), *kept, *others])
     return _Part({**config, "config": {**config["config"], "layers": layers}}, (feed,))

@@ -35,12 +35,12 @@ class TextInputs:
         is_dict: bool, whether the model takes a dict.
 
     Example:
-        >>> model = load_model("reviews", texts="outside")
+        >>> model = load_model("texts_of_2023.keras", texts="outside")
         >>> texts = text_inputs(model)
-        >>> texts(["a great film", "the worst film of all"]).shape
-        (2, 5)
-        >>> model.predict(texts(["a great film"]), verbose=0).shape
-        (1, 1)
+        >>> texts(["The cat!", "the dog"]).shape
+        (2, 12)
+        >>> model.predict(texts(["The cat!"]), verbose=0).shape
+        (1, 12)
     """
 
     sources: tuple[Source, ...]
@@ -125,9 +125,10 @@ class TextInputs:
             LegacyModelError: if it is something else.
 
         Example:
-            >>> copied = TextInputs.from_json(texts.to_json())
-            >>> copied(["a great film"]).tolist() == texts(["a great film"]).tolist()
-            True
+            >>> model = load_model("texts_of_2023.keras", texts="outside")
+            >>> copied = TextInputs.from_json(text_inputs(model).to_json())
+            >>> [layer.class_name for layer in copied.layers]
+            ['TextVectorization']
         """
         values = decoding.decode(text, "the texts of a model")
         if values.get("keras_policies_texts") != VERSION:
