@@ -53,6 +53,8 @@ def print_conversion(converted: "Converted", verified_by: str | None) -> None:
             f"{converted.allowed_difference:.3g}, from {verified_by}"
         )
     lines += [converted.check, converted.plain, f"written: {converted.destination}"]
+    if converted.texts is not None:
+        lines.append(f"written: {converted.texts}, which reads its texts")
     print_lines((*descriptions.summary(converted.source), *lines))
 
 

@@ -123,7 +123,7 @@ class Conversion(Task):
     builds = True
     KEYS = (
         *("destination", "left_out", "largest_difference", "allowed_difference"),
-        *("graph_difference", "not_checked", "plain_difference", "not_plain"),
+        *("graph_difference", "not_checked", "plain_difference", "not_plain", "texts"),
     )
 
     def check(self) -> Outcome | None:

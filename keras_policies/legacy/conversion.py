@@ -71,6 +71,8 @@ class Converted:
             file, or else of the model, as a share of the largest number; None if
             recorded outputs were compared instead, or nothing.
         not_plain: str, why the new file was not called in plain Keras; None if it was.
+        texts: str, the file with what reads the texts of the model, written beside it;
+            None if it takes none, or reads them itself.
 
     Example:
         >>> done = convert_model("model_of_2020", "converted.keras")
@@ -87,6 +89,7 @@ class Converted:
     not_checked: str | None = None
     plain_difference: float | None = None
     not_plain: str | None = None
+    texts: str | None = None
 
     @property
     def check(self) -> str:
@@ -190,13 +193,13 @@ def convert_model(
             precision.enter_context(backend.in_float64())
             built = loading.rebuild(source, policy, options, weights, verify=True)
         description = inspection.describe(built.plan)
+        read_by, beside = built.plan.texts, destination.with_suffix(TEXTS_ENDING)
         with contextlib.ExitStack() as files:
             written = files.enter_context(atomic_file.writing(destination, overwrite))
-            if built.plan.texts is not None:
-                beside = destination.with_suffix(TEXTS_ENDING)
+            if read_by is not None:
                 atomic_file.check(beside, overwrite)
-                beside = files.enter_context(atomic_file.writing(beside, overwrite))
-                beside.write_text(built.plan.texts.to_json(), encoding="utf-8")
+                file = files.enter_context(atomic_file.writing(beside, overwrite))
+                file.write_text(read_by.to_json(), encoding="utf-8")
             _save(built.model, written)
             proof = _proved(written, built, recorded, plain=plain)
     notes = [*built.plan.report.notes, *made_in_code.unrecorded_policies(built.model)]
@@ -214,6 +217,7 @@ def convert_model(
         not_checked=built.check and built.check.reason,
         plain_difference=proof.difference,
         not_plain=proof.not_plain,
+        texts=None if read_by is None else str(beside),
     )
 
 

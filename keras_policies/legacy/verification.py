@@ -113,7 +113,8 @@ def compare(
         raise LegacyModelError(
             "the recorded inputs are texts, which Keras 3 takes on the TensorFlow "
             "backend alone.",
-            "Verify it there (KERAS_BACKEND=tensorflow).",
+            "Verify it there (KERAS_BACKEND=tensorflow), or pass texts='outside' "
+            "(--texts outside).",
         )
     predicted = predict(recorded.inputs)
     shapes = [item.shape for item in predicted]

@@ -47,6 +47,7 @@ def test_outcomes_come_in_order_whatever_fails(tmp_path, processes):
         "not_checked": "only a SavedModel has one",
         "plain_difference": None,
         "not_plain": "it was not asked for",
+        "texts": None,
     }
     assert bad.as_dict().keys() == good.as_dict().keys()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["1.keras"]

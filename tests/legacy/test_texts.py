@@ -3,7 +3,12 @@
 Written by write_texts.py: TensorFlow's own layers of texts on hard ones, and models.
 """
 
+import copy
 import json
+import os
+import pickle
+import subprocess
+import sys
 
 import keras
 import legacy_files
@@ -11,7 +16,9 @@ import numpy as np
 import pytest
 
 import keras_policies
-from keras_policies import TextInputs, load_model, text_inputs
+from keras_policies import LegacyModelError, TextInputs, load_model, text_inputs
+from keras_policies.cli.main import main
+from keras_policies.legacy import loading
 from keras_policies.legacy.texts.layers import TextLayer
 
 ARCHIVE = legacy_files.FOLDER / "texts.tar.xz"
@@ -73,3 +80,240 @@ def test_the_new_file_predicts_the_same_in_plain_keras(case, folder, tmp_path):
     model = keras.models.load_model(new)
     assert not any("string" in str(tensor.dtype) for tensor in model.inputs)
     np.testing.assert_allclose(model.predict(texts(*x), verbose=0), y, 1e-4, 1e-5)
+
+
+WITHOUT_TENSORFLOW = """
+import sys
+
+sys.modules["tensorflow"] = sys.modules["tf_keras"] = None  # importing them raises
+import numpy as np
+import keras_policies
+
+for path in sys.argv[1:]:
+    stored = np.load(path + "/../expected.npz")
+    model = keras_policies.load_model(path, texts="outside", verify=True)
+    x = [stored[name] for name in sorted(stored) if name.startswith("x_")]
+    y = model.predict(keras_policies.text_inputs(model)(*x), verbose=0)
+    np.testing.assert_allclose(y, stored["y_0"], 1e-4, 1e-5)
+print("opened", len(sys.argv) - 1)
+"""
+
+
+@pytest.mark.slow("a process that opens nine models")
+@pytest.mark.skipif(
+    keras.backend.backend() == "tensorflow", reason="Keras itself imports TensorFlow"
+)
+def test_texts_outside_need_no_tensorflow(folder):
+    paths = sorted(str(path) for path in folder.glob("2.15.1/*/saved_model"))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT_TENSORFLOW, *paths],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "KERAS_BACKEND": keras.backend.backend()},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "opened 9" in done.stdout
+
+
+def rebuilt(path):
+    options = loading.checked_options("rebuild", texts="outside")
+    return loading.rebuild(path, None, options, verify=True)
+
+
+@pytest.mark.parametrize("case", ["towers", "hashed", "shared", "ranking"])
+def test_a_model_is_compared_with_its_own_graph_by_its_texts(case, folder):
+    check = rebuilt(folder / "2.15.1" / case / "saved_model").check
+    assert check.difference <= 1e-5
+
+
+def test_a_graph_that_splits_texts_is_not_said_to_be_compared(folder):
+    path = folder / "2.15.1/sentiment/saved_model"
+    with pytest.warns(UserWarning, match="not checked .*'StaticRegexReplace' has no"):
+        load_model(path, texts="outside", verify=True)
+
+
+def test_a_table_that_is_not_what_the_graph_looks_up_is_noticed(folder, monkeypatch):
+    call = TextLayer.__call__
+    monkeypatch.setattr(TextLayer, "__call__", lambda *args: call(*args)[::-1])
+    with pytest.raises(LegacyModelError, match="it gives other numbers than its own"):
+        rebuilt(folder / "2.15.1/towers/saved_model")
+
+
+def test_inputs_are_taken_by_position_in_a_list_and_by_name(folder):
+    model = load_model(folder / "2.15.1/towers/model.keras", texts="outside")
+    texts = text_inputs(model)
+    assert texts.sources == (("user", (None,)), ("title", (None,)))
+    users, titles = ["42", "x", "7"], np.array([b"Brazil", b"", b"Casablanca"])
+    expected = [[2, 0, 1], [2, 0, 3]]
+    for given in (
+        texts(users, titles),
+        texts([users, titles]),
+        texts({"title": titles[:, None], "user": np.array(users, object)}),
+    ):
+        assert [each.tolist() for each in given] == expected
+    assert [each.shape for each in texts([], [])] == [(0,), (0,)]
+
+
+def test_a_dict_of_texts_and_numbers_becomes_a_dict(folder):
+    model = load_model(folder / "2.15.1/mixed/model.keras", texts="outside")
+    assert {*model.input} == {"city", "price", "title"}
+    prices = np.ones((2, 2), "float32")
+    given = {"city": ["Rome", "Ulm"], "price": prices, "title": ["great film", ""]}
+    found = text_inputs(model)(given)
+    assert found["city"].shape == (2, 1)
+    assert found["city"][0, 0] == 4
+    assert found["price"] is prices
+    assert found["title"].sum(-1).tolist() == [2, 0]
+
+
+def test_an_input_that_several_layers_read_becomes_several(folder):
+    model = load_model(folder / "2.15.1/several/model.keras", texts="outside")
+    names = [tensor.name for tensor in model.inputs]
+    assert names == ["review_words", "review_bins", "review_pairs"]
+    words, bins, pairs = text_inputs(model)(["great film", "great"])
+    assert words.tolist() == [[2, 3, 0, 0, 0], [2, 0, 0, 0, 0]]
+    assert bins.shape == (2, 1)
+    assert pairs.sum(-1).tolist() == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "error", "message"),
+    [
+        ([], ValueError, r"received 0 inputs, expected \['review'\]"),
+        ([["a"], ["b"]], ValueError, "received 2 inputs, expected"),
+        ([{"text": ["a"]}], ValueError, r"inputs \['review'\] are missing"),
+        ([[["a", "b"]]], ValueError, r"'review' has the shape \(1, 2\), expected"),
+        (["a"], ValueError, r"'review' has the shape \(\), expected \(None, 1\)"),
+        ([[1.5]], TypeError, "'review' has 1.5, expected texts"),
+        ([[None]], TypeError, "'review' has None, expected texts"),
+        ([["a", ["b"]]], TypeError, r"'review' has \['b'\], expected texts"),
+    ],
+)
+def test_inputs_that_are_none_of_the_model(inputs, error, message, sentiment):
+    with pytest.raises(error, match=message):
+        text_inputs(sentiment)(*inputs)
+
+
+def test_texts_go_through_json_pickle_and_copies(sentiment):
+    texts = text_inputs(sentiment)
+    expected = [[10, 3, 0, 0, 0, 0]]
+    assert texts(["A film!"]).tolist() == expected
+    for copied in (
+        TextInputs.from_json(texts.to_json()),
+        TextInputs.from_json(texts.to_json().encode()),
+        pickle.loads(pickle.dumps(texts)),
+        copy.deepcopy(texts),
+    ):
+        assert copied(["A film!"]).tolist() == expected
+        assert copied.to_json() == texts.to_json()
+
+
+def changed(values, change):
+    change(values)
+    return json.dumps(values)
+
+
+CHANGES = {
+    "version": (lambda v: v.update(keras_policies_texts=2), "another version than 1"),
+    "no-layers": (lambda v: v.pop("layers"), "corrupt.*KeyError: 'layers'"),
+    "layers": (lambda v: v.update(layers=[3]), "corrupt.*TypeError"),
+    "class": (lambda v: v["layers"][0].update(class_name="Dense"), "'Dense' is no"),
+    "target": (lambda v: v["targets"][0].__setitem__(1, 7), "that do not fit"),
+    "negative": (lambda v: v["targets"][0].__setitem__(2, -1), "that do not fit"),
+    "no-text": (lambda v: v["sources"][0].__setitem__(1, None), "that do not fit"),
+    "no-target": (lambda v: v.update(targets=[]), "that do not fit"),
+    "shape": (lambda v: v["sources"][0].__setitem__(1, ["a"]), "that do not fit"),
+}
+ARGUMENTS = {
+    "vocabulary": (["a", 3], "'vocabulary'|its vocabulary is"),
+    "output_mode": ("ints", "its output_mode is 'ints'"),
+    "ngrams": (10**9, "its ngrams is '1000000000'"),
+    "output_sequence_length": (10**18, "its output_sequence_length is"),
+    "max_tokens": (3, "11 tokens, more than its max_tokens"),
+    "standardize": ({"config": "lowered"}, "its standardize is 'lowered'"),
+    "split": ("words", "its split is 'words'; .*None, 'whitespace', 'character'"),
+    "ragged": (True, "its ragged is 'True'"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_json_that_is_none_of_texts(name, sentiment):
+    change, message = CHANGES[name]
+    values = json.loads(text_inputs(sentiment).to_json())
+    with pytest.raises(LegacyModelError, match=message):
+        TextInputs.from_json(changed(values, change))
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_json_with_an_argument_that_no_layer_has(name, sentiment):
+    value, message = ARGUMENTS[name]
+    values = json.loads(text_inputs(sentiment).to_json())
+    values["layers"][0]["config"][name] = value
+    with pytest.raises(LegacyModelError, match=f"the layer 'words': .*{message}"):
+        TextInputs.from_json(json.dumps(values))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "[" * 100000, '{"a": 1}'])
+def test_json_of_something_else(text):
+    with pytest.raises(LegacyModelError, match="texts of a model|no JSON of TextInp"):
+        TextInputs.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"vocabulary": ["a", "a"]}, "has a token twice"),
+        ({"vocabulary": ["a", ""], "mask_token": ""}, "has a token twice"),
+        ({"vocabulary": []}, "its vocabulary is"),
+        ({"vocabulary": "words.txt"}, "its vocabulary is 'words.txt'"),
+        ({"vocabulary": ["a"], "num_oov_indices": 2**40}, "its num_oov_indices is"),
+        ({"vocabulary": ["a"], "output_mode": "tf_idf"}, "1 tokens, with 0 idf_we"),
+        ({"vocabulary": ["a"], "invert": True}, "its invert is 'True'"),
+        ({"vocabulary": ["a"], "sparse": True}, "its sparse is 'True'"),
+    ],
+)
+def test_a_lookup_that_tensorflow_has_not_either(config, message):
+    with pytest.raises(LegacyModelError, match=f"the layer 'words': {message}"):
+        TextLayer("words", "StringLookup", config)
+
+
+def test_a_text_that_has_no_index():
+    layer = TextLayer(
+        "words", "StringLookup", {"vocabulary": ["a"], "num_oov_indices": 0}
+    )
+    assert layer(np.array([b"a"], object)).tolist() == [0]
+    with pytest.raises(ValueError, match="'words' has no index for the text b'b'"):
+        layer(np.array([b"a", b"b"], object))
+
+
+def test_special_tokens_may_be_in_the_vocabulary():
+    config = {"vocabulary": ["", "[UNK]", "a", "b"], "mask_token": ""}
+    for vocabulary in (config["vocabulary"], ["a", "b"]):
+        layer = TextLayer("words", "StringLookup", {**config, "vocabulary": vocabulary})
+        words = np.array([b"", b"[UNK]", b"a", b"b", b"c"], object)
+        assert layer(words).tolist() == [0, 1, 2, 3, 1]
+
+
+def test_a_model_that_reads_its_texts_itself_has_none_outside(sentiment):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    with pytest.raises(ValueError, match="has no texts outside of it: it takes none"):
+        text_inputs(model)
+    path = legacy_files.CORPUS / "2.4.4/func_conv_fixed/model.h5"
+    with pytest.raises(ValueError, match="has no texts outside of it"):
+        text_inputs(load_model(path, texts="outside"))
+    with pytest.raises(ValueError, match="texts must be one of .* received 'beside'"):
+        load_model(path, texts="beside")
+
+
+def test_the_command_writes_the_texts_beside_the_model(folder, tmp_path, capsys):
+    source, new = folder / "2.15.1/towers/model.h5", tmp_path / "new.keras"
+    arguments = ["convert", "--texts", "outside", str(source), str(new)]
+    outputs = str(source.parent / "expected.npz")
+    assert main([*arguments, "--no-plain", "--verify", outputs]) == 0
+    assert f"{tmp_path}/new.texts.json, which reads" in capsys.readouterr().out
+    assert main(["verify", "--texts", "outside", str(source), outputs]) == 0
+    new.unlink()
+    assert main(arguments) == 1
+    assert "new.texts.json: it exists already" in capsys.readouterr().err
+    assert not new.exists()

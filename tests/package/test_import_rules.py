@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "values": {"values", *SHARED},
     "ops": {"ops", "values", *SHARED},
     "bytecode": {"bytecode", "ops", "values", *SHARED},
-    "programs": {"programs", "ops", "values", *SHARED},
+    "programs": {"programs", "ops", "values", "texts", *SHARED},
     "texts": {"texts", *SHARED},
     "plan": {"plan", "programs", "bytecode", "ops", "values", "texts", *SHARED},
     "build": {

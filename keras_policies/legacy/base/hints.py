@@ -8,7 +8,8 @@ from keras_policies.legacy.base.errors import FilePath
 _names_options = contextvars.ContextVar("names_options", default=False)
 
 TENSORFLOW = (
-    "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is."
+    "Install TensorFlow (pip install tensorflow-cpu); the backend can stay as it is. "
+    "Texts that are inputs need none with texts='outside' (--texts outside)."
 )
 BUILD_LOOKUPS = (
     "Build the model in code, with keras.layers.StringLookup for its tables, and call "

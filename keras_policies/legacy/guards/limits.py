@@ -43,9 +43,9 @@ METADATA_BYTES = 64 * KIB  # of metadata.json in a .keras file
 PATH_CHARACTERS = 64 * KIB  # of a layer; HDF5 takes no longer ones
 VOCABULARY_TOKENS = 2_000_000
 VOCABULARY_BYTES = 128 * MIB
-TEXT_INDICES = 2**62  # bins of texts, or indices: TensorFlow counts in int64
-TEXT_COUNTS = 10_000_000  # indices that are counted, each a number in a row
-TEXT_WIDTHS = 100  # of n-grams
+TEXT_BINS = 2**63  # of texts that are hashed: TensorFlow counts in int64
+TEXT_COUNTS = 10_000_000  # numbers in the row of a text
+TEXT_WIDTHS = 100  # of n-grams, each as long
 
 # HDF5, checkpoints, SavedModels.
 HDF5_OVERLAP = 2  # times what fits into the file: objects that share their bytes

@@ -29,6 +29,11 @@ HINT = (
     "Pass a signature that takes numbers, or leave texts='outside' out and set "
     "KERAS_BACKEND=tensorflow."
 )
+RESHAPES = {
+    *("ExpandDims", "Flatten", "Reshape", "Squeeze"),
+    *("tf.expand_dims", "tf.reshape", "tf.squeeze"),
+}
+ONE = (), (1,)  # shapes of single texts, without the batch
 Specs: TypeAlias = Sequence[TensorSpec]
 # Number of the source, consumer, number of the consumer's input.
 Read: TypeAlias = tuple[int, str, int]
@@ -155,7 +160,7 @@ def _part(name: str, config: Config, arguments: Specs) -> _Part:
             shape, dtype = layer.output(arguments[0].shape)
             return _Part(None, (_Feed(0, layer, TensorSpec(shape, dtype, name)),))
         if not _is_model(config):
-            raise _unread(config["class_name"])
+            raise _unread(inner.get("op") or config["class_name"])
         own = _inputs(config)
         if len(own) != len(arguments):
             raise _unread(config["class_name"])
@@ -271,6 +276,8 @@ def _functional(config: Config, specs: Specs, *, is_root: bool) -> _Part:
     inner, layers = config["config"], config["config"]["layers"]
     ends = dict(_ends(inner["input_layers"]))
     texts = {n: i for i, n in enumerate(ends.values()) if specs[i].dtype == STRING}
+    single = {name for name, i in texts.items() if (specs[i].shape or ())[1:] in ONE}
+    layers = _without_reshapes(layers, single)
     calls = [
         (layer["name"], layer, _sources(taken, texts))
         for layer in layers
@@ -297,6 +304,39 @@ def _functional(config: Config, specs: Specs, *, is_root: bool) -> _Part:
         "output_layers": _replaced_ends(inner["output_layers"], moved, texts),
     }
     return _Part({**config, "config": inner}, reads.feeds)
+
+
+def _without_reshapes(layers: list[Config], texts: set[str]) -> list[Config]:
+    """Return layers without those that reshape single texts to be split.
+
+    TextVectorization takes `(n,)` as `(n, 1)`. AutoKeras expands the last axis, too.
+    """
+    moved: dict[tuple[Any, ...], Config] = {}
+    readers = collections.defaultdict(list)
+    for layer in layers:
+        for tensor in _tensors(layer["inbound_nodes"]):
+            readers[_history(tensor)[0]].append(layer)
+    for name in [*texts]:
+        for layer in readers[name]:
+            behind = readers[layer["name"]]
+            if behind and _is_reshape(layer) and all(map(_splits, behind)):
+                moved[layer["name"], 0, 0] = _tensor(name)
+    left = [layer for layer in layers if (layer["name"], 0, 0) not in moved]
+    return [*_replaced(left, moved)]
+
+
+def _is_reshape(layer: Config) -> bool:
+    """Return whether a layer only changes the shape of its one tensor."""
+    ops = [layer["config"].get("op") or layer["class_name"]]
+    if is_program(layer):
+        steps = layer["config"]["program"].steps
+        ops = [step.op if isinstance(step, ir.OpStep) else "" for step in steps]
+    return len(layer["inbound_nodes"]) == 1 and {*ops} <= RESHAPES
+
+
+def _splits(layer: Config) -> bool:
+    is_vectorization = layer["class_name"] == "TextVectorization"
+    return is_vectorization and layer["config"].get("split", "") is not None
 
 
 def _wired(

@@ -294,8 +294,9 @@ def _evaluated(node: Node, inputs: Sequence[Value]) -> Sequence[Any]:
     op = node.op
     if op in TABLES:
         _check_indices(*TABLES[op](*inputs))
-    if texts.is_op(op, inputs):
-        return [texts.OPS[op](*inputs)]
+    result: Any = texts.evaluated(op, node.attributes, inputs)
+    if result is not None:
+        return [result]
     if op in MEANS:
         return [MEANS[op](node.attributes, *inputs)]
     if op not in table.NODES:

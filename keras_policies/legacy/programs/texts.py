@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_policies.legacy.base.traced_functions import Table
 from keras_policies.legacy.base.weights import Array
+from keras_policies.legacy.texts import hashes
 
 
 def _gathered(rows: Array, indices: Array, *_: Any) -> Array:
@@ -41,16 +42,31 @@ TABLE_OPS: Mapping[str, Callable[..., Array]] = {
     ),
 }
 
+# Ops that take their attributes, too.
+HASHES: Mapping[str, Callable[..., Array]] = {
+    "StringToHashBucketFast": lambda attributes, texts: _each(
+        lambda text: hashes.farm(text) % attributes["num_buckets"], texts
+    ).astype("int64"),
+    "StringToHashBucketStrong": lambda attributes, texts: _each(
+        lambda text: hashes.sip(text, attributes["key"]) % attributes["num_buckets"],
+        texts,
+    ).astype("int64"),
+}
 
-def _each(function: Callable[[Any], bytes], texts: Array) -> Array:
+
+def _each(function: Callable[[Any], Any], texts: Array) -> Array:
     results = [function(text) for text in np.ravel(texts).tolist()]
     return np.array(results, object).reshape(np.shape(texts))
 
 
-def is_op(op: str, values: Sequence[Any]) -> bool:
-    """Return whether an op on some arrays is one on texts."""
+def evaluated(
+    op: str, attributes: Mapping[str, Any], values: Sequence[Any]
+) -> Array | None:
+    """Return the result of an op on texts, None for any other."""
+    if op in HASHES:
+        return HASHES[op](attributes, *values)
     is_written = op == "AsString" and np.asarray(values[0]).dtype.kind in "iu"
-    return is_written or (op in OPS and are_in(values))
+    return OPS[op](*values) if is_written or (op in OPS and are_in(values)) else None
 
 
 def are_in(values: Sequence[Any]) -> bool:

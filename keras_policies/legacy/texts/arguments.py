@@ -36,7 +36,7 @@ def numbers(value: Any) -> bool:
 
 def a_size(value: Any) -> bool:
     """Return whether a value is a size."""
-    return type(value) is int and 0 <= value < limits.TEXT_INDICES
+    return type(value) is int and 0 <= value <= limits.TEXT_COUNTS
 
 
 def few(value: Any) -> bool:
@@ -44,14 +44,19 @@ def few(value: Any) -> bool:
     return a_size(value) and value <= limits.JSON_NUMBERS["num_oov_indices"]
 
 
-def a_count(value: Any) -> bool:
-    """Return whether a value is a size of at least 1."""
-    return a_size(value) and value > 0
+def a_width(value: Any) -> bool:
+    """Return whether a value is the width of n-grams."""
+    return type(value) is int and 0 < value <= limits.TEXT_WIDTHS
 
 
-def sizes(value: Any) -> bool:
-    """Return whether a value is a list of sizes."""
-    return _are(value, a_count) and len(value) <= limits.TEXT_WIDTHS
+def widths(value: Any) -> bool:
+    """Return whether a value is a list of widths."""
+    return _are(value, a_width) and len(value) <= limits.TEXT_WIDTHS
+
+
+def bins(value: Any) -> bool:
+    """Return whether a value is a number of bins."""
+    return type(value) is int and 0 < value < limits.TEXT_BINS
 
 
 def whole_numbers(value: Any) -> bool:
@@ -82,13 +87,13 @@ ARGUMENTS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         **LEARNED,
         "standardize": (None, "lower", "strip_punctuation", BOTH),
         "split": (None, "whitespace", "character"),
-        "ngrams": (None, a_count, sizes),
+        "ngrams": (None, a_width, widths),
         "output_mode": ("int", *COUNTS),
         "output_sequence_length": (None, a_size),
         "ragged": (None, False),
     },
     "Hashing": {
-        "num_bins": (a_count,),
+        "num_bins": (bins,),
         "mask_value": (None, a_text),
         "salt": (None, whole_numbers),
         "output_mode": ("int", "multi_hot", "count", "one_hot"),

@@ -110,11 +110,9 @@ class TextInputs:
 
     def to_json(self) -> str:
         """Return all of it as JSON, for `from_json`."""
-        values = dataclasses.asdict(self) | {"keras_policies_texts": VERSION}
-        values["layers"] = [
-            {"name": x.name, "class_name": x.class_name, "config": x.config}
-            for x in self.layers
-        ]
+        names = "name", "class_name", "config"
+        layers = [{name: getattr(x, name) for name in names} for x in self.layers]
+        values = {**vars(self), "keras_policies_texts": VERSION, "layers": layers}
         return json.dumps(values)
 
     @classmethod

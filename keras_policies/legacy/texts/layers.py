@@ -46,6 +46,9 @@ class TextLayer:
             if self._mode == "tf_idf":
                 self._weights = self._frequencies()
 
+    def __reduce__(self) -> Any:
+        return TextLayer, (self.name, self.class_name, self.config)
+
     def output(self, shape: Shape) -> tuple[Shape, str]:
         """Return the shape and the dtype of what it gives for texts of a shape."""
         is_split = self.config.get("split") is not None
