@@ -240,6 +240,53 @@ def several():
     return keras.Model(x, y), [np.array(REVIEWS)[:, None]]
 
 
+def nested():
+    """A model with two lookups of a text is called twice, and one lookup outside."""
+    x = entry("text")
+    both = [lookup([TITLES[0]], name="one")(x), lookup([TITLES[3]], name="two")(x)]
+    rows = [layers.Flatten()(layers.Embedding(4, 2)(each)) for each in both]
+    inner = keras.Model(x, layers.concatenate(rows), name="inner")
+    x = [entry("first"), entry("second")]
+    words = layers.Flatten()(layers.Embedding(4, 4)(lookup(["Brazil"])(x[0])))
+    y = layers.add([inner(x[0]), inner(x[1]), words])
+    titles = np.array(TITLES)[:, None]
+    return keras.Model(x, layers.Dense(2)(y)), [titles, titles[::-1].copy()]
+
+
+class ExpandLastDim(layers.Layer):
+    """A layer of AutoKeras before TextVectorization, whose class is lost."""
+
+    def call(self, inputs):
+        return tf.expand_dims(inputs, -1)
+
+    def get_config(self):
+        return super().get_config()
+
+
+class Rows(layers.Layer):
+    """A layer that looks texts up, whose class is lost."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.words = lookup(["great", "bad"], mask_token=None)
+        self.rows = layers.Embedding(5, 2)
+
+    def call(self, inputs):
+        return self.rows(self.words(inputs))
+
+    def get_config(self):
+        return super().get_config()
+
+
+def expanded():
+    x = [entry("review", ()), entry("word", ())]
+    y = vectorizer(output_sequence_length=4)(ExpandLastDim()(x[0]))
+    y = layers.Flatten()(layers.Embedding(20, 2)(y))
+    y = layers.concatenate([y, Rows(name="rows")(x[1])])
+    words = np.array(["bad", "good", "great", ""])
+    return keras.Model(x, layers.Dense(2)(y)), [np.array(REVIEWS), words]
+
+
 class Ranking(keras.Model):
     """A subclassed model, whose class is lost."""
 
@@ -265,7 +312,8 @@ def ranking():
     return model, x
 
 
-CASES = [sentiment, sequence, weighed, towers, hashed, mixed, shared, several, ranking]
+CASES = [sentiment, sequence, weighed, towers, hashed, mixed, shared, several]
+CASES += [nested, expanded, ranking]
 
 
 def save(folder, make):
