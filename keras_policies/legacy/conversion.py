@@ -41,9 +41,11 @@ from keras_policies.legacy.build.build import Built
 from keras_policies.legacy.build.checking import Check
 from keras_policies.legacy.build.own_classes import is_stock
 from keras_policies.legacy.descriptions import ModelDescription
+from keras_policies.legacy.guards.paths import check_regular
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS
+from keras_policies.legacy.texts.inputs import TextInputs
 
 LEFT_OUT = "it was not asked for"
 TEXTS_ENDING = ".texts.json"  # in place of ".keras"
@@ -282,9 +284,19 @@ def _compared(
     inputs = getattr(built.model, "inputs", None) or built.plan.legacy.inputs
     share, texts = verification.tolerance(built.plan), built.plan.texts
     if texts is not None:
-        given = [*keras.tree.flatten(texts(*recorded.inputs))]
-        recorded = verification.Recording(given, recorded.outputs)
+        recorded = _as_numbers(recorded, texts)
     return verification.compare(predict, recorded, share, len(inputs) or None)
+
+
+def _as_numbers(
+    recorded: verification.Recording, texts: TextInputs
+) -> verification.Recording:
+    """Return a recording with the numbers that a model takes for texts."""
+    names, inputs = [name for name, _ in texts.sources], recorded.inputs
+    if len(inputs) != len(names):
+        raise LegacyModelError(f"it takes {names}; recorded: {len(inputs)} inputs.")
+    numbers = keras.tree.flatten(texts(dict(zip(names, inputs, strict=True))))
+    return verification.Recording(numbers, recorded.outputs)
 
 
 def _save(model: keras.Model, path: pathlib.Path) -> None:
@@ -345,6 +357,11 @@ def verify_model(
         try:
             built = loading.rebuild(path, policy, options, weights, compile=False)
         except Keras3ModelError:
+            if texts == "outside":
+                beside = pathlib.Path(path).with_suffix(TEXTS_ENDING)
+                check_regular(beside)
+                reader = TextInputs.from_json(beside.read_bytes())
+                recorded = _as_numbers(recorded, reader)
             return _verified_keras_3(path, recorded, safe_mode=safe_mode, plain=plain)
         if not plain or not all(map(is_stock, keras_internals.sublayers(built.model))):
             reason = "it needs code that is not of Keras" if plain else LEFT_OUT

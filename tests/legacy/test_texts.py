@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+import zipfile
 
 import keras
 import legacy_files
@@ -69,7 +70,9 @@ def test_a_model_predicts_what_tensorflow_predicted(release, folder):
     for path in paths:
         x, y = recorded(path.parent)
         model = load_model(path, texts="outside")
-        found = model.predict(text_inputs(model)(*x), verbose=0)
+        texts = text_inputs(model)
+        given = texts({name: x[i] for i, (name, _) in enumerate(texts.sources)})
+        found = model.predict(given, verbose=0)
         np.testing.assert_allclose(found, y, 1e-4, 1e-5, err_msg=str(path))
 
 
@@ -83,7 +86,8 @@ def test_the_new_file_predicts_the_same_in_plain_keras(case, folder, tmp_path):
     texts = TextInputs.from_json((tmp_path / "model.texts.json").read_text())
     model = keras.models.load_model(new)
     assert not any("string" in str(tensor.dtype) for tensor in model.inputs)
-    np.testing.assert_allclose(model.predict(texts(*x), verbose=0), y, 1e-4, 1e-5)
+    given = texts({name: x[i] for i, (name, _) in enumerate(texts.sources)})
+    np.testing.assert_allclose(model.predict(given, verbose=0), y, 1e-4, 1e-5)
 
 
 WITHOUT_TENSORFLOW = """
@@ -96,8 +100,9 @@ import keras_policies
 for path in sys.argv[1:]:
     stored = np.load(path + "/../expected.npz")
     model = keras_policies.load_model(path, texts="outside", verify=True)
-    x = [stored[name] for name in sorted(stored) if name.startswith("x_")]
-    y = model.predict(keras_policies.text_inputs(model)(*x), verbose=0)
+    texts = keras_policies.text_inputs(model)
+    x = {name: stored[f"x_{i}"] for i, (name, _) in enumerate(texts.sources)}
+    y = model.predict(texts(x), verbose=0)
     np.testing.assert_allclose(y, stored["y_0"], 1e-4, 1e-5)
 print("opened", len(sys.argv) - 1)
 """
@@ -169,6 +174,10 @@ def test_a_dict_of_texts_and_numbers_becomes_a_dict(folder):
     assert found["city"][0, 0] == 4
     assert found["price"] is prices
     assert found["title"].sum(-1).tolist() == [2, 0]
+    with pytest.raises(
+        ValueError, match="takes a dict: pass one with the keys .'city'"
+    ):
+        text_inputs(model)(*given.values())
 
 
 def test_an_input_that_several_layers_read_becomes_several(folder):
@@ -305,6 +314,32 @@ def test_special_tokens_may_be_in_the_vocabulary():
         assert layer(words).tolist() == [0, 1, 2, 3, 1]
 
 
+class Letters(keras.layers.Layer):
+    """Takes texts, and is none of the layers that can be moved out."""
+
+
+def test_what_else_reads_texts_is_named(folder):
+    path = folder / "2.9.3/expanded/saved_model"
+    with pytest.raises(
+        LegacyModelError, match="_dim': ExpandLastDim reads texts; .*KER"
+    ):
+        load_model(path, {"ExpandLastDim": Letters}, texts="outside")
+
+
+def test_a_function_of_the_user_that_standardizes_is_named(folder, tmp_path):
+    path = tmp_path / "model.keras"
+    with zipfile.ZipFile(folder / "2.15.1/sentiment/model.keras") as old:
+        with zipfile.ZipFile(path, "w") as new:
+            for name in old.namelist():
+                content = old.read(name)
+                if name == "config.json":
+                    assert content.count(b'"lower_and_strip_punctuation"') == 1
+                    content = content.replace(b"lower_and_strip_punctuation", b"tidy")
+                new.writestr(name, content)
+    with pytest.raises(LegacyModelError, match="'words': its standardize is 'tidy'"):
+        load_model(path, {"tidy": lambda texts: texts}, texts="outside")
+
+
 def test_a_model_that_reads_its_texts_itself_has_none_outside(sentiment):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     with pytest.raises(ValueError, match="has no texts outside of it: it takes none"):
@@ -323,6 +358,8 @@ def test_the_command_writes_the_texts_beside_the_model(folder, tmp_path, capsys)
     assert main([*arguments, "--no-plain", "--verify", outputs]) == 0
     assert f"{tmp_path}/new.texts.json, which reads" in capsys.readouterr().out
     assert main(["verify", "--texts", "outside", str(source), outputs]) == 0
+    assert main(["verify", "--texts", "outside", str(new), outputs]) == 0
+    assert main(["verify", "--no-plain", str(new), outputs]) == 1
     new.unlink()
     assert main(arguments) == 1
     assert "new.texts.json: it exists already" in capsys.readouterr().err

@@ -69,10 +69,12 @@ def cut(config: Config) -> tuple[Config, TextInputs | None]:
         return config, None
     new, feeds = _model(config, specs, is_root=True)
     assert new is not None
-    layers = [*dict.fromkeys(feed.layer for feed in feeds if feed.layer)]
+    layers: dict[TextLayer, int] = {}
+    for layer in (feed.layer for feed in feeds if feed.layer):
+        layers.setdefault(layer, len(layers))
     texts = TextInputs(
         tuple((s.name, s.shape if s.dtype == STRING else None) for s in specs),
-        tuple((s.name, i, layers.index(x) if x else None) for i, x, s in feeds),
+        tuple((s.name, i, layers[x] if x else None) for i, x, s in feeds),
         tuple(layers),
         _is_dict(config),
     )
@@ -226,18 +228,18 @@ class _Reads:
             name = layer_name(name)
             while name in taken:
                 name += "_"
-            taken = {*taken, name}
+            taken.add(name)
             found[read] = _renamed(feed.spec, name)
         return found
 
     def _feeds(self, reads: Mapping[Read, _Feed]) -> Iterator[_Feed]:
         """Yield the inputs of the model, in the order of those that it had."""
+        by_source = collections.defaultdict(list)
+        for read, feed in reads.items():
+            by_source[read[0]].append(_Feed(read[0], feed.layer, self.new[read]))
         for source, spec in enumerate(self.specs):
-            if spec.dtype != STRING:
-                yield _Feed(source, None, spec)
-            for read, feed in reads.items():
-                if read[0] == source:
-                    yield _Feed(source, feed.layer, self.new[read])
+            unread = [] if spec.dtype == STRING else [_Feed(source, None, spec)]
+            yield from unread + by_source[source]
 
     def arguments(
         self, name: str, sources: Sequence[int | None], values: Sequence[Any]
@@ -296,7 +298,8 @@ def _functional(config: Config, specs: Specs, *, is_root: bool) -> _Part:
         {**_input_layer(x), "name": x.name, "inbound_nodes": []}
         for x in reads.new.values()
     ]
-    left = [x for x in wired if x["name"] not in {*texts, *reads.gone}]
+    gone = texts.keys() | reads.gone
+    left = [layer for layer in wired if layer["name"] not in gone]
     inner = {
         **inner,
         "layers": [*added, *_replaced(left, moved)],

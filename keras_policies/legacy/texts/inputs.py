@@ -53,8 +53,8 @@ class TextInputs:
 
         Args:
             inputs: arrays or lists, one for each of `sources`, which are texts (str, or
-                bytes of UTF-8) where they have a shape; or all in one list, or in one
-                dict by their names.
+                bytes of UTF-8) where they have a shape; or all in one list; or, for
+                any model, in one dict by their names.
 
         Returns:
             An array, a list of arrays, or a dict of arrays, as the model takes them.
@@ -83,6 +83,8 @@ class TextInputs:
             if missing := [name for name in names if name not in inputs[0]]:
                 raise ValueError(f"the inputs {missing} are missing, expected {names}.")
             return [inputs[0][name] for name in names]
+        if self.is_dict and len(names) > 1:
+            raise ValueError(f"the model takes a dict: pass one with the keys {names}.")
         if len(inputs) == 1 < len(names) and isinstance(inputs[0], list | tuple):
             inputs = inputs[0]
         if len(inputs) != len(names):
@@ -99,7 +101,7 @@ class TextInputs:
             array = array[..., None]
         if array.ndim == len(shape) + 1 and array.shape[-1] == 1:
             array = array[..., 0]
-        sizes = zip(array.shape, shape, strict=False)
+        sizes = zip(array.shape[1:], shape[1:], strict=False)
         if array.ndim != len(shape) or any(n not in (None, m) for m, n in sizes):
             raise ValueError(
                 f"the input {name!r} has the shape {array.shape}, expected {shape}."

@@ -24,7 +24,7 @@ FIND, SIZE = "LookupTableFind", "LookupTableSize"
 GATHERS = "Gather", "GatherV2", "ResourceGather"
 COMPARISONS = "Equal", "NotEqual"
 CHOICES = "Select", "SelectV2"
-HASH = "StringToHashBucketFast"
+HASHES = "StringToHashBucketFast", "StringToHashBucketStrong"
 AS_TEXT = "AsString"
 STRINGS, INTEGERS = LOOKUPS = "StringLookup", "IntegerLookup"
 # Names of layers that no scope of the graph names.
@@ -64,8 +64,10 @@ class Tables:
             return None if texts is None else self._text(emit, inputs[1], [*texts])
         if node.op == AS_TEXT and not self._keeps_texts:
             return inputs[0]
-        if node.op == HASH:
+        if node.op in HASHES:
+            salt = node.attributes.get("key")
             config = {"num_bins": node.attributes["num_buckets"]}
+            config |= {"salt": [*salt]} if salt else {}
             return emit.call("Hashing", config, inputs[0])
         if node.op in COMPARISONS:
             return _compared(emit, *inputs)
