@@ -328,14 +328,14 @@ def test_what_else_reads_texts_is_named(folder):
 
 def test_a_function_of_the_user_that_standardizes_is_named(folder, tmp_path):
     path = tmp_path / "model.keras"
-    with zipfile.ZipFile(folder / "2.15.1/sentiment/model.keras") as old:
-        with zipfile.ZipFile(path, "w") as new:
-            for name in old.namelist():
-                content = old.read(name)
-                if name == "config.json":
-                    assert content.count(b'"lower_and_strip_punctuation"') == 1
-                    content = content.replace(b"lower_and_strip_punctuation", b"tidy")
-                new.writestr(name, content)
+    source = folder / "2.15.1/sentiment/model.keras"
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "config.json":
+                assert content.count(b'"lower_and_strip_punctuation"') == 1
+                content = content.replace(b"lower_and_strip_punctuation", b"tidy")
+            new.writestr(name, content)
     with pytest.raises(LegacyModelError, match="'words': its standardize is 'tidy'"):
         load_model(path, {"tidy": lambda texts: texts}, texts="outside")
 
