@@ -231,6 +231,7 @@ CHANGES = {
     "version": (lambda v: v.update(keras_policies_texts=2), "another version than 1"),
     "no-layers": (lambda v: v.pop("layers"), "corrupt.*KeyError: 'layers'"),
     "layers": (lambda v: v.update(layers=[3]), "corrupt.*TypeError"),
+    "pairs": (lambda v: v["targets"][0].pop(), "corrupt.*ValueError: not enough"),
     "class": (lambda v: v["layers"][0].update(class_name="Dense"), "'Dense' is no"),
     "target": (lambda v: v["targets"][0].__setitem__(1, 7), "that do not fit"),
     "negative": (lambda v: v["targets"][0].__setitem__(2, -1), "that do not fit"),

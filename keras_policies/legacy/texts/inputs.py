@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from keras_policies._common.types import Arrays, Config
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
 from keras_policies.legacy.guards import texts as decoding
 from keras_policies.legacy.texts.layers import Shape, TextLayer
 
@@ -137,7 +137,9 @@ class TextInputs:
             )
         try:
             return cls(*_parts(values))
-        except (AttributeError, KeyError, TypeError) as error:
+        except LegacyModelError:
+            raise
+        except UNEXPECTED as error:
             reason = f"corrupt: the texts of a model: {type(error).__name__}: {error}."
             raise LegacyModelError(reason) from error
 
