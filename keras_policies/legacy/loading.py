@@ -78,8 +78,9 @@ def load_model(
             install huggingface_hub`), or another address, such as `"s3://..."` (`pip
             install fsspec`). Or a file open for reading bytes, or an `h5py.File`.
             Files of Keras 3 are opened by Keras. A `.json` or `.yaml` file of
-            `model.to_json()` or `model.to_yaml()`, with `weights` (YAML needs `pip
-            install pyyaml`; its tags make no objects).
+            `model.to_json()` or `model.to_yaml()`, with `weights`; without, the model
+            has new weights, and you get a warning (YAML needs `pip install pyyaml`;
+            its tags make no objects).
         custom_objects: dict `{name: class or function}` of those that the model needs.
             Layers that such a class makes without `dtype=` get the policy in its
             config.
@@ -140,7 +141,13 @@ def load_model(
     try:
         with keras_internals.custom_object_scope(checked_objects(custom_objects)):
             built = rebuild(
-                filepath, policy, options, weights, compile=compile, verify=verify
+                filepath,
+                policy,
+                options,
+                weights,
+                compile=compile,
+                verify=verify,
+                needs_weights=False,
             )
     except errors.Keras3ModelError:
         if policy is not None:
@@ -153,6 +160,11 @@ def load_model(
         _warn_of_differences(filepath, built)
         if built.plan.texts is not None:
             _texts_by_model[built.model] = built.plan.texts
+        if not built.plan.legacy.has_weights and weights is None:
+            warn.warn(
+                f"{filepath}: this file holds no weights, so the model has new ones. "
+                'Pass weights="weights.h5", or call load_weights(model, "weights.h5").'
+            )
         return built.model
     return open_with_keras(
         filepath, custom_objects, compile=compile, safe_mode=safe_mode
@@ -283,6 +295,7 @@ def rebuild(
     *,
     compile: bool = True,
     verify: bool | None = False,
+    needs_weights: bool = True,
 ) -> build.Built:
     """Read a legacy file, plan its model and build it, with a progress bar.
 
@@ -296,7 +309,7 @@ def rebuild(
     """
     sources.check_meant(path)
     with readers.read(path, weights) as legacy:
-        if not legacy.has_weights and weights is None:
+        if needs_weights and not legacy.has_weights and weights is None:
             reason = "an architecture without weights."
             raise LegacyModelError(reason, hints.PASS_WEIGHTS, path=path)
         may_rebuild = options.reconstructs and legacy.traced is not None

@@ -15,7 +15,7 @@ import hostile_sizes
 import hostile_worker
 import pytest
 
-from keras_policies.legacy.plan import graph
+from keras_policies.legacy.plan import build_order
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +96,6 @@ TRIES = {
 def test_the_calls_that_keras_tries_in_vain_are_charged(name, monkeypatch):
     calls, expected = TRIES[name]
     charged = []
-    monkeypatch.setattr(graph.budget, "work", charged.append)
-    graph._charge(calls)
-    assert sum(charged) == expected * graph.budget.RETRY
+    monkeypatch.setattr(build_order.budget, "work", charged.append)
+    build_order._charge(calls)
+    assert sum(charged) == expected * build_order.budget.RETRY

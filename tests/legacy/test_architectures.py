@@ -97,6 +97,14 @@ def test_convert_takes_weights_beside_an_architecture(folder, tmp_path, capsys):
     assert "--weights is for one SOURCE" in capsys.readouterr().err
 
 
+def test_an_architecture_alone_has_new_weights_and_takes_those_of_a_file(folder):
+    case = folder / "2.4.4" / "graph"
+    with pytest.warns(UserWarning, match=r"holds no weights, so the model has new"):
+        model = keras_policies.load_model(case / "model.json")
+    keras_policies.load_weights(model, case / "weights.h5")
+    check(model, case)
+
+
 def test_weights_of_other_layers_are_refused(folder):
     path, other = folder / FILES[0], folder / "2.0.0" / "graph" / "weights.h5"
     with pytest.raises(LegacyModelError, match=r"weights\.h5: the model has 4 layers"):
@@ -121,8 +129,8 @@ def test_a_file_with_weights_takes_no_others(folder):
         ),
         pytest.param(
             {"class_name": "Lost", "config": {}, "keras_version": "2.4.0"},
-            "without weights",
-            id="without-weights",
+            "Lost",
+            id="missing-class",
         ),
     ],
 )

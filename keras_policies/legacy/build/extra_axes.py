@@ -4,13 +4,15 @@ tf.keras took such inputs from 2.3 on; Keras 3 refuses them, and has TimeDistrib
 config does not say the rank of a layer's input, so the model is built once to see it.
 """
 
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base.configs import keras_object
+from keras_policies.legacy.build.makers import Maker
 
 OF_WRAPPER = "name", "dtype", "activity_regularizer"
 KINDS = "Conv1D", "Conv2D", "Conv3D"
@@ -18,30 +20,28 @@ KINDS = "Conv1D", "Conv2D", "Conv3D"
 Axes = dict[int, int]
 
 
-class Maker(NamedTuple):
-    """Makes a convolution that notes the extra axes of its input in `extra_axes`."""
+def _made(
+    cls: type[keras.Layer], key: int, extra_axes: Axes, config: Config
+) -> keras.Layer:
+    """Return a convolution that notes the extra axes of its input in `extra_axes`.
 
-    cls: type[keras.Layer]
-    key: int
-    extra_axes: Axes
+    With extra axes it can be built, but not be run.
+    """
+    layer = cls.from_config(config)
+    build, output_shape = layer.build, layer.compute_output_shape
 
-    def from_config(self, config: Config) -> keras.Layer:
-        """Return the layer; with extra axes it can be built, but not be run."""
-        layer = self.cls.from_config(config)
-        build, output_shape = layer.build, layer.compute_output_shape
+    def build_without(input_shape: Any) -> None:
+        extra = len(input_shape) - layer.rank - 2
+        if extra <= 0:
+            layer.build = build
+            build(input_shape)
+            return
+        extra_axes[key] = extra
+        build((None, *input_shape[extra + 1 :]))
+        layer.compute_output_shape = _around(output_shape, extra)
 
-        def build_without(input_shape: Any) -> None:
-            extra = len(input_shape) - layer.rank - 2
-            if extra <= 0:
-                layer.build = build
-                build(input_shape)
-                return
-            self.extra_axes[self.key] = extra
-            build((None, *input_shape[extra + 1 :]))
-            layer.compute_output_shape = _around(output_shape, extra)
-
-        layer.build = build_without
-        return layer
+    layer.build = build_without
+    return layer
 
 
 def _around(output_shape: Callable[..., Any], extra: int) -> Callable[..., Any]:
@@ -59,7 +59,8 @@ def maker(config: Config, extra_axes: Axes) -> Maker | None:
     name = config.get("class_name")
     if config.get("module") != "keras.layers" or name not in KINDS:
         return None
-    return Maker(getattr(keras.layers, str(name)), id(config), extra_axes)
+    cls = getattr(keras.layers, str(name))
+    return Maker(cls, functools.partial(_made, cls, id(config), extra_axes))
 
 
 def with_wrappers(value: Any, extra_axes: Axes) -> Any:

@@ -18,7 +18,7 @@ docs/keras-faults.md has a line to reproduce each.
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 from keras import ops
@@ -26,22 +26,15 @@ from keras import ops
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.build.makers import Maker
 from keras_policies.legacy.ops.nn_convolutions import averaged
 from keras_policies.legacy.values.sums import added, is_added_alike
 
 FIRST = "channels_first"
 Shape = tuple[int | None, ...]
-Specs = tuple[
-    tuple[Shape, str], ...
-]  # the shape and the dtype of each tensor of a call
+Specs = tuple[tuple[Shape, str], ...]  # of each tensor of a call: shape and dtype
 # Calls a layer, which may be changed, on tensors; None if it needs no form.
 Form = Callable[[keras.Layer, list[Tensor]], Tensor | None]
-
-
-class Makes(Protocol):
-    """Makes a layer from a config, or what calls the layer in a graph."""
-
-    def from_config(self, config: Config) -> Any: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +49,21 @@ class Found:
         default_factory=dict
     )
 
+    def note(self, layer: keras.Layer, config: Config, tensors: list[Tensor]) -> None:
+        """Note a call; that of a TimeDistributed is one of the layer in it."""
+        specs = _specs(tensors)
+        is_masked = any(keras_internals.mask_of(x) is not None for x in tensors)
+        while isinstance(layer, keras.layers.TimeDistributed):
+            layer, config = layer.layer, config["config"]["layer"]
+            specs = tuple(((batch, *rest), dtype) for (batch, _, *rest), dtype in specs)
+        if type(layer).__name__ not in CLASSES or id(config) in self.needed:
+            return
+        ends_mask = is_masked and not layer.supports_masking
+        _, before = self.called.setdefault(id(config), (layer, specs))
+        is_other = ends_mask or before != specs
+        if is_other and form(layer, specs, self.backends) is not None:
+            raise _refusal("in several ways, or on a mask,")
+
     def all_needed(self) -> dict[int, Specs]:
         """Return what the layers that need a form are called on."""
         for layer, _ in self.called.values():
@@ -67,53 +75,7 @@ class Found:
         }
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Maker:
-    """Makes a layer, or a model that computes the same on all backends."""
-
-    cls: type[keras.Layer]
-    stock: Makes  # the class, or a maker of its layers
-    config: Config  # of the layer
-    found: Found
-
-    def from_config(self, config: Config) -> keras.Operation:
-        """Return the layer, or what calls it; Keras calls this."""
-        made = self.stock.from_config(config)
-        if "inbound_nodes" in self.config and self.cls.__name__ in CLASSES:
-            return _Call(made, self.found.backends)
-        layer = _layer(made)
-        if id(self.config) in self.found.needed:
-            specs = self.found.needed[id(self.config)]
-            return form(layer, specs, self.found.backends)
-        layer.compute_output_spec = self._noting(layer, layer.compute_output_spec)
-        return made
-
-    def _noting(
-        self, layer: keras.Layer, stock: Callable[..., Any]
-    ) -> Callable[..., Any]:
-        def compute_output_spec(*args: Any, **kwargs: Any) -> Any:
-            self._note(layer, _tensors(args, kwargs))
-            return stock(*args, **kwargs)
-
-        return compute_output_spec
-
-    def _note(self, layer: keras.Layer, tensors: list[Tensor]) -> None:
-        """Note a call; that of a TimeDistributed is one of the layer in it."""
-        config, specs = self.config, _specs(tensors)
-        is_masked = any(keras_internals.mask_of(x) is not None for x in tensors)
-        while isinstance(layer, keras.layers.TimeDistributed):
-            layer, config = layer.layer, config["config"]["layer"]
-            specs = tuple(((batch, *rest), dtype) for (batch, _, *rest), dtype in specs)
-        if type(layer).__name__ not in CLASSES or id(config) in self.found.needed:
-            return
-        ends_mask = is_masked and not layer.supports_masking
-        _, before = self.found.called.setdefault(id(config), (layer, specs))
-        is_other = ends_mask or before != specs
-        if is_other and form(layer, specs, self.found.backends) is not None:
-            raise _refusal("in several ways, or on a mask,")
-
-
-def maker(config: Config, stock: Makes | None, found: Found) -> Maker | None:
+def maker(config: Config, stock: Maker | None, found: Found) -> Maker | None:
     """Return the maker of a layer that may need a form by its config, else None.
 
     `stock` is another maker of the layer, if any.
@@ -125,7 +87,25 @@ def maker(config: Config, stock: Makes | None, found: Found) -> Maker | None:
     if not is_stock or inner["class_name"] not in CLASSES:
         return None
     cls = getattr(keras.layers, config["class_name"])
-    return Maker(cls, stock or cls, config, found)
+    is_in_graph = "inbound_nodes" in config and cls.__name__ in CLASSES
+
+    def make(settings: Config) -> keras.Operation:
+        made = (stock or cls).from_config(settings)
+        if is_in_graph:
+            return _Call(made, found.backends)
+        layer = _layer(made)
+        if id(config) in found.needed:
+            return form(layer, found.needed[id(config)], found.backends)
+        output_spec = layer.compute_output_spec
+
+        def compute_output_spec(*args: Any, **kwargs: Any) -> Any:
+            found.note(layer, config, _tensors(args, kwargs))
+            return output_spec(*args, **kwargs)
+
+        layer.compute_output_spec = compute_output_spec
+        return made
+
+    return Maker(cls, make)
 
 
 class _Call(keras_internals.LayerCall):

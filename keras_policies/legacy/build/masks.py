@@ -26,13 +26,14 @@ import functools
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
+from keras_policies.legacy.build.makers import Call, Maker
 
 Release = tuple[int, int]
 OVER_TIME = keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed
@@ -73,71 +74,59 @@ def release(written_by: str) -> Release:
     return (2, 0) if is_standalone else (major, minor)
 
 
-class Maker(NamedTuple):
-    """Takes the place of a stock class while Keras makes a layer from a config."""
+def maker(config: Config, written_in: Release) -> Maker | None:
+    """Return the maker of a layer by its config, None if it needs none."""
+    if config.get("module") != "keras.layers":
+        return None
+    found = getattr(keras.layers, str(config.get("class_name")), None)
+    if not isinstance(found, type):
+        return None
+    cls: type[Any] = found
+    # It did not use masks, nor hand them on but for `KEEPING`.
+    ignores_masks = written_in < SINCE.get(str(config.get("written_as")), (0, 0))
+    if not ignores_masks and not issubclass(cls, OVER_TIME + JOINING):
+        return None
+    repeats = cls is keras.layers.Bidirectional and written_in < ZEROS_AT_PADDING
+    is_in_graph = "inbound_nodes" in config
 
-    cls: type[keras.Layer]
-    ignores_masks: bool  # it did not use masks, nor hand them on but for `KEEPING`
-    repeats: bool  # it gave the last numbers again at padding
-    is_in_graph: bool  # a Functional model calls it
-
-    def from_config(self, config: Config) -> keras.Operation:
-        """Return the layer, or what calls it; Keras calls this."""
-        stock = self.cls.from_config(config)
+    def make(config: Config) -> keras.Operation:
+        stock = cls.from_config(config)
         for layer in keras_internals.sublayers(stock):
             if isinstance(layer, OVER_TIME):
                 layer.supports_masking = True
         if isinstance(stock, JOINING):
             stock.compute_mask = functools.partial(_joined, stock)
-        if self.ignores_masks:
+        if ignores_masks:
             stock.supports_masking = isinstance(stock, KEEPING)
-        if self.ignores_masks or isinstance(stock, PRODUCTS):
+        if ignores_masks or isinstance(stock, PRODUCTS):
             stock.call = _without_masks(stock.call)
-        if self.repeats:
+        if repeats:  # the last numbers again at padding
             for layer in (stock.forward_layer, stock.backward_layer):
                 layer.zero_output_for_mask = False
-        needs_call = self.ignores_masks or isinstance(stock, OVER_TIME + PRODUCTS)
-        return _Call(stock) if needs_call and self.is_in_graph else stock
+        needs_call = ignores_masks or isinstance(stock, OVER_TIME + PRODUCTS)
+        is_called = needs_call and is_in_graph
+        return Call(stock, functools.partial(_call, stock)) if is_called else stock
+
+    return Maker(cls, make)
 
 
-def maker(config: Config, written_in: Release) -> Maker | None:
-    """Return the maker of a layer by its config, None if it needs none."""
-    if config.get("module") != "keras.layers":
-        return None
-    cls = getattr(keras.layers, str(config.get("class_name")), None)
-    if not isinstance(cls, type):
-        return None
-    ignores_masks = written_in < SINCE.get(str(config.get("written_as")), (0, 0))
-    if not ignores_masks and not issubclass(cls, OVER_TIME + JOINING):
-        return None
-    repeats = cls is keras.layers.Bidirectional and written_in < ZEROS_AT_PADDING
-    return Maker(cls, ignores_masks, repeats, "inbound_nodes" in config)
-
-
-class _Call(keras_internals.LayerCall):
-    """Calls a layer in a graph, and sets the masks of its outputs."""
-
-    def __init__(self, layer: keras.Layer) -> None:
-        super().__init__(name=layer.name)
-        self.layer = layer
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer."""
-        inputs = keras.tree.flatten(args)
-        masks = [keras_internals.mask_of(x) for x in inputs]
-        if isinstance(self.layer, OVER_TIME):
-            if masks[0] is not None:  # Keras 3.16 records none that it fills in
-                kwargs.setdefault("mask", masks[0])
-            elif "initial_state" in kwargs:  # it may come from outside of the model
-                self.layer.call = _with_mask_of_input(self.layer.call)
-        else:
-            args, kwargs = keras.tree.map_structure(_unmasked, (args, kwargs))
-        output = self.layer(*args, **kwargs)
-        if isinstance(self.layer, PRODUCTS):
-            keras_internals.set_mask(output, _joined(self.layer, inputs, masks))
-        if isinstance(self.layer, KEEPING):
-            keras_internals.set_mask(output, masks[0])
-        return self.noted(output)
+def _call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
+    """Call a layer in a graph, and set the masks of its outputs."""
+    inputs = keras.tree.flatten(args)
+    masks = [keras_internals.mask_of(x) for x in inputs]
+    if isinstance(layer, OVER_TIME):
+        if masks[0] is not None:  # Keras 3.16 records none that it fills in
+            kwargs.setdefault("mask", masks[0])
+        elif "initial_state" in kwargs:  # it may come from outside of the model
+            layer.call = _with_mask_of_input(layer.call)
+    else:
+        args, kwargs = keras.tree.map_structure(_unmasked, (args, kwargs))
+    output = layer(*args, **kwargs)
+    if isinstance(layer, PRODUCTS):
+        keras_internals.set_mask(output, _joined(layer, inputs, masks))
+    if isinstance(layer, KEEPING):
+        keras_internals.set_mask(output, masks[0])
+    return output
 
 
 def _unmasked(value: Any) -> Any:

@@ -6,10 +6,9 @@ policy in the object's config, while the object is made and built.
 """
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import keras
 
@@ -23,34 +22,8 @@ from keras_policies.legacy.build import (
     masks,
     programs,
 )
+from keras_policies.legacy.build.makers import Maker
 from keras_policies.policies.global_policy import policy_scope
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Maker:
-    """Takes the place of a user's class while Keras makes an object from a config."""
-
-    cls: type[Any]
-    policy: PolicyLike | None  # of the config
-    layer: str | None  # its name, for errors; None for the model itself
-    name: str | None = None  # that the file records, which the class may not take
-
-    def from_config(self, config: Config) -> Any:
-        """Return the object, made under its policy; Keras calls this."""
-        with located(layer=self.layer), scope(self.policy):
-            try:
-                instance = self.cls.from_config(config)
-            except TypeError as error:
-                raise _refusal(self.cls.__name__, config, error) from error
-            if self.name is not None and instance.name != self.name:
-                instance.name = self.name
-        if isinstance(instance, keras.Layer) and not instance.built:
-            _build_under(instance, self.policy)
-        return instance
-
-
-StockMaker: TypeAlias = masks.Maker | extra_axes.Maker | forms.Maker
-Makers: TypeAlias = dict[str, Maker | StockMaker | programs.Maker]
 
 
 def _refusal(name: str, config: Config, error: TypeError) -> LegacyModelError:
@@ -109,7 +82,7 @@ def with_makers(
     extra: extra_axes.Axes,
     found: forms.Found,
     built: programs.BuiltLayers,
-) -> tuple[Config, Makers]:
+) -> tuple[Config, dict[str, Maker]]:
     """Return a config that names a maker for some layers, and the makers by name.
 
     Those are the user-defined layers, the stock ones that change masks, convolutions,
@@ -118,7 +91,7 @@ def with_makers(
     prefers registered classes to those of a scope. `policy` is the model's own, which
     its config does not record.
     """
-    makers: Makers = {}
+    makers: dict[str, Maker] = {}
 
     def replaced(value: Any) -> Any:
         if isinstance(value, list | tuple):
@@ -126,14 +99,12 @@ def with_makers(
         if not isinstance(value, dict):
             return value
         inner = {key: replaced(item) for key, item in value.items()}
-        stock: StockMaker | None = masks.maker(value, written_in)
-        stock = stock or extra_axes.maker(value, extra)
+        stock = masks.maker(value, written_in) or extra_axes.maker(value, extra)
         stock = forms.maker(value, stock, found) or stock
-        maker = programs.maker(value, built) or _own_maker(value) or stock
+        of_model = (policy,) if value is config else ()
+        maker = programs.maker(value, built) or _own_maker(value, *of_model) or stock
         if maker is None:
             return inner
-        if value is config and isinstance(maker, Maker):
-            maker = dataclasses.replace(maker, policy=policy, layer=None, name=None)
         name = f"<{maker.cls.__name__} {len(makers)}>"
         makers[name] = maker
         return {**inner, "registered_name": name}
@@ -141,14 +112,34 @@ def with_makers(
     return replaced(config), makers
 
 
-def _own_maker(config: Mapping[str, Any]) -> Maker | None:
-    """Return the maker of a layer whose class is the user's, None for any other."""
+def _own_maker(config: Mapping[str, Any], *of_model: PolicyLike | None) -> Maker | None:
+    """Return the maker of an object whose class is the user's, None for any other.
+
+    `of_model` is the policy of the model itself, which its config does not record.
+    """
     name = config.get("registered_name")
     if not isinstance(name, str) or "config" not in config:
         return None
-    cls = keras.saving.get_registered_object(name)
-    if not isinstance(cls, type) or not issubclass(cls, keras.Layer):
+    found = keras.saving.get_registered_object(name)
+    if not isinstance(found, type) or not issubclass(found, keras.Layer):
         return None
+    cls: type[Any] = found
     options = config["config"] or {}
-    name = config.get("name") or options.get("name")
-    return Maker(cls, options.get("dtype"), name or cls.__name__, name)
+    # The name that the file records, which the class may not take.
+    written = None if of_model else config.get("name") or options.get("name")
+    policy = of_model[0] if of_model else options.get("dtype")
+    layer = None if of_model else written or cls.__name__
+
+    def make(config: Config) -> Any:
+        with located(layer=layer), scope(policy):
+            try:
+                instance = cls.from_config(config)
+            except TypeError as error:
+                raise _refusal(cls.__name__, config, error) from error
+            if written is not None and instance.name != written:
+                instance.name = written
+        if isinstance(instance, keras.Layer) and not instance.built:
+            _build_under(instance, policy)
+        return instance
+
+    return Maker(cls, make)

@@ -9,12 +9,12 @@ from typing import Any
 
 import keras
 
-from keras_policies import keras_internals
 from keras_policies._common.types import Config, Tensor
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import masks
+from keras_policies.legacy.build.makers import Call, Maker
 from keras_policies.legacy.build.op_call import OpCall, as_output
 from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.reconstruction import ir
@@ -33,56 +33,44 @@ class BuiltLayers:
     unused: list[str]  # names of layers whose results are used by their shapes alone
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Maker:
-    """Makes the layer of a program, and notes what is in it in `built`."""
+def maker(config: Config, built: BuiltLayers) -> Maker | None:
+    """Return the maker of a program, which notes its layers; None for other configs."""
 
-    built: BuiltLayers
-    cls = keras.Model
-
-    def from_config(self, config: Config) -> keras.Operation:
-        """Return the layer; in a Functional model, what calls it. Keras calls this."""
+    def make(config: Config) -> keras.Operation:
         program: Program = config["program"]
         with located(layer=program.path or None):
-            layer = _Run(program, config["layers"], self.built).layer()
-        return _Call(program, layer) if config["is_called"] else layer
+            layer = _Run(program, config["layers"], built).layer()
+        return _call(program, layer) if config["is_called"] else layer
+
+    return Maker(keras.Model, make) if is_program(config) else None
 
 
-def maker(config: Config, built: BuiltLayers) -> Maker | None:
-    """Return the maker of a program by its config, None for any other."""
-    return Maker(built) if is_program(config) else None
+def _call(program: Program, layer: keras.Layer) -> Call:
+    """Return what calls the layer of a program as the original layer was called."""
+    ops: dict[str, OpCall] = {}  # by their names; all calls of the layer share them
 
+    def made(name: str, op: str, tensor: list[Tensor], **constants: Any) -> Tensor:
+        """Return an argument that an op creates."""
+        if name not in ops:
+            ops[name] = OpCall(f"{layer.name}_{name}", program.path, op, {"op": op})
+        ops[name].constants = constants
+        return ops[name](tensor)
 
-class _Call(keras_internals.LayerCall):
-    """Calls the layer of a program as the original layer was called."""
-
-    def __init__(self, program: Program, layer: keras.Layer) -> None:
-        super().__init__(name=layer.name)
-        self.program, self.layer = program, layer
-        self._ops: dict[str, OpCall] = {}  # by their names
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the layer."""
-        named = [name for name in self.program.arguments if name in kwargs]
+    def call(*args: Any, **kwargs: Any) -> Any:
+        named = [name for name in program.arguments if name in kwargs]
         others = sorted(kwargs.keys() - {*named})
         tensors = [x for x in keras.tree.flatten(args) if is_tensor(x)]
         for name in [*named, *others]:
             values = [x for x in keras.tree.flatten(kwargs[name]) if is_tensor(x)]
             if not values and name in named and kwargs[name] is not None:
                 constants = {"0": kwargs[name]}
-                values = [self._op(name, "_Constant", constants)(tensors[:1])]
+                values = [made(name, "_Constant", tensors[:1], **constants)]
             tensors += values
-        if len(tensors) == len(self.program.inputs) - 1:
-            tensors.append(self._op("mask", "_Mask")(tensors[:1]))
-        return self.noted(self.layer(tensors[0] if len(tensors) == 1 else tensors))
+        if len(tensors) == len(program.inputs) - 1:
+            tensors.append(made("mask", "_Mask", tensors[:1]))
+        return layer(tensors[0] if len(tensors) == 1 else tensors)
 
-    def _op(self, name: str, op: str, constants: Config | None = None) -> OpCall:
-        """Return the op that creates an argument; all calls of the layer share it."""
-        if name not in self._ops:
-            arguments = f"{self.name}_{name}", self.program.path, op, {"op": op}
-            self._ops[name] = OpCall(*arguments, constants)
-        self._ops[name].constants = constants or {}
-        return self._ops[name]
+    return Call(layer, call)
 
 
 class _Run:

@@ -72,7 +72,7 @@ def follow(
     return Program(code.python, tuple(follower.calls), result)
 
 
-class Follower:
+class Follower(machine.Follower):
     """The calls found so far, and how many instructions were followed."""
 
     def __init__(self, python: str) -> None:
@@ -105,7 +105,6 @@ class Follower:
         return value
 
     def emit(self, function: str | Given, *args: Any, **kwargs: Any) -> Any:
-        """Emit a call; return a plain value, or a `Ref` to the new call."""
         positional = self.program_value(args)
         named = {key: self.program_value(value) for key, value in kwargs.items()}
         values.check_size((positional, named))
@@ -119,7 +118,6 @@ class Follower:
         return Ref(len(self.calls))
 
     def attribute(self, owner: Any, name: str) -> Any:
-        """Return `owner.name`."""
         if isinstance(owner, Name):
             return program.attribute(owner, name)
         is_value = not isinstance(owner, Function | Method | Given)
@@ -133,7 +131,6 @@ class Follower:
     def call(
         self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
-        """Return what a call returns."""
         if isinstance(function, Function):
             return self._inside(function, args, kwargs)
         if isinstance(function, Method):

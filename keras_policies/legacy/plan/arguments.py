@@ -182,6 +182,20 @@ def subclass_arguments(
     return converted
 
 
+def both_ways(config: Config) -> Config:
+    """Return the config of a Bidirectional, with its second layer if it goes forwards.
+
+    Keras 3 makes that go backwards, whichever way the first one goes.
+    """
+    layer: Config = config.get("layer") or {}
+    inner: Config = layer.get("config") or {}
+    if not inner.get("go_backwards"):
+        return config
+    name = str(inner.get("name")).removeprefix("forward_")
+    other = {**inner, "go_backwards": False, "name": f"backward_{name}"}
+    return {"backward_layer": {**layer, "config": other}, **config}
+
+
 def one_axis(axis: Any) -> Any:
     """Return the axis of a BatchNormalization, which Keras 3 takes as a number."""
     if not isinstance(axis, list | tuple):

@@ -9,14 +9,13 @@ Functional. Sources: tf.keras engine/functional.py `get_network_config`,
 keras/src/models/functional.py.
 """
 
-import contextlib
-import graphlib
 import itertools
 import re
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from keras_policies._common.types import Config
+from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.configs import (
     inner_layers,
     is_program,
@@ -24,12 +23,11 @@ from keras_policies.legacy.base.configs import (
     name_of,
 )
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import op_layers
 from keras_policies.legacy.plan.arguments import OF_CALLS
+from keras_policies.legacy.plan.build_order import LayerCall, in_build_order
 
 Nest: TypeAlias = Any  # lists and dicts of tensors and plain values, from JSON
-LayerCall: TypeAlias = tuple[str, int]  # a layer, and which of its calls
 
 CONSTANT = "_CONSTANT_VALUE"
 ELLIPSIS = {"class_name": "__ellipsis__", "config": {}}
@@ -56,13 +54,13 @@ def only_for_losses(config: Config) -> set[str]:
         return set()
     layers = {name_of(layer): layer for layer in config["layers"]}
     graph = _Graph(config)
-    needed: set[str] = set()
-    waiting = [config["input_layers"], config["output_layers"]]
-    while waiting:
-        reached = {name for name, _ in graph.calls(waiting.pop())} - needed
-        needed |= reached
-        waiting += [layers[name].get("inbound_nodes") for name in reached & {*layers}]
-    return {*layers} - needed
+
+    def taken(nest: Nest) -> list[str]:
+        return [name for name, _ in graph.calls(nest) if name in layers]
+
+    ends = taken([config["input_layers"], config["output_layers"]])
+    nodes = {name: layer.get("inbound_nodes") for name, layer in layers.items()}
+    return {*layers} - {*walks.reachable(ends, lambda name: taken(nodes[name]))}
 
 
 def after(config: Config, first: set[str]) -> set[str]:
@@ -124,7 +122,7 @@ def functional_graph(config: Config, layers: Sequence[Config]) -> Config:
         connection = {"name": layer_name(name), "inbound_nodes": called}
         connected.append({**converted, **connection})
     return {
-        "layers": _sorted(connected),
+        "layers": in_build_order(connected),
         "input_layers": graph.end(config["input_layers"]),
         "output_layers": graph.end(config["output_layers"]),
     }
@@ -147,63 +145,6 @@ def _arguments(node: Nest, names: Container[str]) -> Arguments:
     parts = [node] if _is_tensor(node, names) else node
     first = [part[:3] if _is_tensor(part, names) else part for part in parts]
     return Arguments(count, len(tensors(first, names)))
-
-
-def _sorted(layers: Sequence[Config]) -> Sequence[Config]:
-    """Return layers in an order in which their first calls can be made.
-
-    Keras tries to make all calls in the order of the layers, and tries again until all
-    are made. In another order, that takes as many rounds as there are layers.
-    """
-    calls = {
-        layer["name"]: [call["taken"] for call in layer["inbound_nodes"]]
-        for layer in layers
-    }
-    first = {
-        name: [other for other, _ in nodes[0]] for name, nodes in calls.items() if nodes
-    }
-    try:
-        order = graphlib.TopologicalSorter(first).static_order()
-        ranks = {name: rank for rank, name in enumerate(order)}
-    except graphlib.CycleError:  # Keras refuses it
-        return layers
-    in_order = sorted(layers, key=lambda layer: ranks.get(layer["name"], 0))
-    _charge({layer["name"]: calls[layer["name"]] for layer in in_order})
-    return in_order
-
-
-def _charge(calls: dict[str, list[list[LayerCall]]]) -> None:
-    """Charge the budget for the calls that Keras tries before it can make them.
-
-    Keras goes through all layers again and again, until each call is made; those of one
-    layer are made in order. A call is made in the round in which the last call that it
-    takes is made, or one round later if the layer of that call comes after its own.
-    """
-    # A layer without calls, such as an input, is there before the first round.
-    positions = {name: rank if calls[name] else -1 for rank, name in enumerate(calls)}
-    taken: dict[LayerCall, list[LayerCall]] = {}
-    for name, nodes in calls.items():
-        for number, node in enumerate(nodes or [[]]):
-            taken[name, number] = [*node, (name, number - 1)] if number else node
-    sorter = graphlib.TopologicalSorter(taken)
-    with contextlib.suppress(graphlib.CycleError):  # calls in a cycle are never made
-        sorter.prepare()
-    rounds: dict[LayerCall, int] = {}
-    while ready := [call for call in sorter.get_ready() if call in taken]:
-        for call in ready:
-            rank = positions[call[0]]
-            earliest = (
-                rounds[other] + (positions[other[0]] > rank) for other in taken[call]
-            )
-            rounds[call] = max(earliest, default=0)
-        sorter.done(*ready)
-    end = max(rounds.values(), default=0) + 2  # after the round that makes no call
-    for name, nodes in calls.items():
-        start = 0
-        for number, node in enumerate(nodes):
-            tries = rounds.get((name, number), end) - start
-            budget.work(budget.RETRY * len(node) * tries)
-            start += tries
 
 
 def _layer_calls(nest: Nest) -> Iterator[LayerCall]:

@@ -1,14 +1,14 @@
 """Converts configs of legacy layers and models: dicts in, new dicts of Keras 3 out."""
 
-from collections.abc import Collection, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, PolicyLike
 from keras_policies.legacy.base import calls, configs
 from keras_policies.legacy.base.calls import Program
-from keras_policies.legacy.base.configs import is_program, layer_name
+from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import (
@@ -21,6 +21,7 @@ from keras_policies.legacy.plan import (
     preprocessing,
     replicas,
     report,
+    sequential,
 )
 from keras_policies.legacy.plan.classes import KerasClass
 from keras_policies.legacy.plan.rebuilder import Rebuilder
@@ -34,7 +35,6 @@ from keras_policies.legacy.plan.report import (
 
 # Keys under which a layer's config holds the config of another layer.
 INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"
-Shapes: TypeAlias = Sequence[tuple[int | None, ...]]
 INNER_MODULES = {
     "_initializer": "keras.initializers",
     "_regularizer": "keras.regularizers",
@@ -43,14 +43,30 @@ INNER_MODULES = {
 SHORT_NAMES = "normal", "one", "uniform", "zero"  # of initializers, in Keras 3, too
 
 
+class Place(NamedTuple):
+    """Where a layer is: what holds there, and its traced layer, if any."""
+
+    options: Options
+    prefix: str = ""  # the path of the model around it, with a slash: "encoder/"
+    is_root: bool = False  # whose name is not in the paths of its layers
+    rebuilder: Rebuilder | None = None
+    number: int = 0  # of the traced layer that the rebuilder knows
+
+
+def _inside(
+    options: Options, prefix: str, rebuilder: Rebuilder | None, number: int | None
+) -> Place:
+    known = rebuilder if number is not None else None
+    return Place(options, prefix, rebuilder=known, number=number or 0)
+
+
 def keras_model(
     written: Config, options: Options, rebuilder: Rebuilder | None = None
 ) -> tuple[Config, Report]:
     """Return the config, or raise LegacyModelError if a layer cannot be converted."""
     budget.runs(written)
-    number = None if rebuilder is None else 0
-    converting = _converted_layer(written, options, rebuilder, number, is_root=True)
-    converted, reported = report.collected(converting)
+    place = Place(options, is_root=True, rebuilder=rebuilder)
+    converted, reported = report.collected(_converted_layer(written, place))
     budget.runs(converted)
     return converted, reported
 
@@ -66,38 +82,31 @@ def traced_layer(
 
     `number` is that of the traced layer; None if the layer was found in a function.
     """
-    converting = _converted_layer(written, options, rebuilder, number, prefix)
-    converted, reported = report.collected(converting)
+    place = _inside(options, prefix, rebuilder, number)
+    converted, reported = report.collected(_converted_layer(written, place))
     return None if reported.is_lacking and number is not None else (converted, reported)
 
 
 def _converted_layer(
-    written: Any,
-    options: Options,
-    rebuilder: Rebuilder | None,
-    number: int | None,
-    prefix: str = "",
-    is_root: bool = False,
-    called: graph.Arguments | None = None,
+    written: Any, place: Place, called: graph.Arguments | None = None
 ) -> Converted:
     """Return the config of a layer, or of a program if the layer's class is missing.
 
-    `number` is that of the traced layer, if any. `called` is what the layer is called
-    on, None if that is not known.
+    `called` is what the layer is called on, None if that is not known.
     """
-    if rebuilder is None or number is None:
-        return (yield from _keras_layer(written, options, prefix, is_root))
+    options, prefix, is_root, rebuilder, number = place
+    if rebuilder is None:
+        return (yield from _keras_layer(written, place))
     path = "" if is_root else budget.layer_path(prefix, configs.name_of(written))
     is_replaced = is_root and (options.by_function or options.signature is not None)
     is_custom = classes.is_registered(written)
-    options = rebuilder.with_vocabulary(options, number, path)
+    place = Place(rebuilder.with_vocabulary(options, number, path), *place[1:])
     problem: LegacyModelError | None = None
     converted: Config = {}
     reported = Report()
     try:
         if not is_replaced:
-            layer = _keras_layer(written, options, prefix, is_root, rebuilder, number)
-            converted, reported = report.collected(layer)
+            converted, reported = report.collected(_keras_layer(written, place))
     except LimitError:
         raise
     except LegacyModelError as error:
@@ -116,19 +125,8 @@ def _converted_layer(
     return converted
 
 
-def _keras_layer(
-    written: Any,
-    options: Options,
-    prefix: str = "",
-    is_root: bool = False,
-    rebuilder: Rebuilder | None = None,
-    number: int | None = None,
-) -> Converted:
-    """Return the Keras 3 config of a legacy layer or model.
-
-    `prefix` is the path of the model around it, with a slash: `"encoder/"`. The paths
-    of the root's layers do not contain its name.
-    """
+def _keras_layer(written: Any, place: Place) -> Converted:
+    """Return the Keras 3 config of a legacy layer or model."""
     if not isinstance(written, dict) or not isinstance(written.get("class_name"), str):
         text = f"corrupt: expected the config of a layer, found {str(written)[:80]!r}."
         raise LegacyModelError(text)
@@ -136,16 +134,12 @@ def _keras_layer(
     if isinstance(config, list):  # a Sequential, up to Keras 2.2.2
         config = {"name": written.get("name") or "sequential", "layers": config}
     name = configs.own_name({**written, "config": config})
-    path = budget.layer_path(prefix, name or class_name)
-    with located(layer=None if is_root else path):
+    path = budget.layer_path(place.prefix, name or class_name)
+    with located(layer=None if place.is_root else path):
         if configs.is_graph(written):
-            below = "" if is_root else f"{path}/"
-            converting = _model(
-                class_name, config, options, path, below, rebuilder, number
-            )
-            return (yield from converting)
-        if rebuilder is not None and number is not None:
-            yield Report(elsewhere=rebuilder.variables(number))
+            return (yield from _model(class_name, config, place, path))
+        if place.rebuilder is not None:
+            yield Report(elsewhere=place.rebuilder.variables(place.number))
         if is_op(class_name):
             if not op_layers.is_known(class_name, config):
                 op = op_layers.name_of_op(class_name, config)
@@ -155,7 +149,8 @@ def _keras_layer(
             description = f"{path!r}, a loss or a metric of a tensor"
             yield Report(not_converted=(description,), loss_only=(path,))
             return {}
-        return (yield from _layer(class_name, name, dict(config), options, path))
+        layer = _layer(class_name, name, dict(config), place.options, path)
+        return (yield from layer)
 
 
 def is_op(class_name: str) -> bool:
@@ -164,22 +159,16 @@ def is_op(class_name: str) -> bool:
     return class_name in op_layers.CLASSES and not is_users
 
 
-def _model(
-    class_name: str,
-    config: Config,
-    options: Options,
-    path: str,
-    below: str,
-    rebuilder: Rebuilder | None,
-    number: int | None,
-) -> Converted:
+def _model(class_name: str, config: Config, place: Place, path: str) -> Converted:
     """Return the config of a Sequential or Functional model, or a subclass of one."""
+    options, _, is_root, rebuilder, number = place
     layers: list[Config] = []
+    below = "" if is_root else f"{path}/"
     if below:
         yield Report(models=(path,))
     numbers: list[int | None] = [None] * len(config["layers"])
-    called_on: Shapes = []
-    if rebuilder is not None and number is not None:
+    called_on: sequential.Shapes = []
+    if rebuilder is not None:
         numbers = rebuilder.inner(number, config["layers"])
         called_on = rebuilder.called_on(number)
         named = [*map(rebuilder.with_name, config["layers"], numbers)]
@@ -203,21 +192,18 @@ def _model(
             yield Report(loss_only=(f"{below}{child_name}",))
             layers.append({})
         else:
-            converting = _converted_layer(
-                layer, options, rebuilder, child, below, called=called
-            )
-            layers.append((yield from converting))
-    is_lost = class_name not in classes.GRAPHS and not classes.registered_name(
-        class_name
-    )
-    if rebuilder is not None and number is not None and is_functional and is_lost:
+            inside = _inside(options, below, rebuilder, child)
+            layers.append((yield from _converted_layer(layer, inside, called)))
+    is_registered = classes.registered_name(class_name) is not None
+    is_lost = class_name not in classes.GRAPHS and not is_registered
+    if rebuilder is not None and is_functional and is_lost:
         entry = Reconstruction(class_name, ())
         yield Report(reconstructions={path if below else "": entry})
         class_name = "Functional"
     cls = yield from classes.keras_class(class_name, path, is_graph=True)
     name = {"name": layer_name(config["name"])} if config.get("name") else {}
-    if "input_layers" not in config:
-        return _sequential(cls, config, name, layers, called_on)
+    if not is_functional:
+        return sequential.converted(cls, config, name, layers, called_on)
     extra: Config = {}
     if not cls.is_stock:  # a subclass of Model may take arguments of its own
         graph_keys = ("layers", "input_layers", "output_layers", "trainable")
@@ -236,93 +222,6 @@ def _frozen(layer: Config) -> Config:
     if not (configs.is_graph(layer) or config.get("trainable")):
         return layer
     return {**layer, "config": {**config, "trainable": False}}
-
-
-def _takes_several(layer: Config) -> bool:
-    return len(layer["config"]["program"].inputs) > 1
-
-
-def _sequential(
-    cls: KerasClass,
-    config: Config,
-    name: Config,
-    layers: list[Config],
-    called_on: Shapes,
-) -> Config:
-    """Return the config of a Sequential of converted layers.
-
-    `called_on` are the shapes that its traced functions take.
-    """
-    built = config.get("build_input_shape")
-    layers = _with_input(config["layers"], layers, built, called_on)
-    if any(is_program(layer) and _takes_several(layer) for layer in layers[:2]):
-        raise LegacyModelError(
-            "its first layer takes several tensors, and a Sequential gives it one."
-        )
-    if not any(map(calls.is_call, layers)):
-        return cls.with_config({**name, "layers": as_sequence(layers)})
-    if not cls.is_stock:
-        raise LegacyModelError(
-            f"{cls.name}, a class of your own, has a Lambda layer, which becomes a "
-            "model that only keras.Sequential itself can be built with."
-        )
-    return calls.sequence_config({"name": None, **name, "layers": layers})
-
-
-def as_sequence(layers: list[Config]) -> list[Config]:
-    """Return layers that a Sequential of Keras 3 takes.
-
-    It cannot be empty. An Embedding by itself took ids of any rank in tf.keras, but an
-    InputLayer fixes the rank: the layer is built without one.
-    """
-    stock = "keras.layers"
-    classes_of = [layer["class_name"] for layer in layers if layer["module"] == stock]
-    if len(classes_of) < len(layers):
-        return layers
-    if classes_of == ["InputLayer"]:
-        name = f"{layers[0]['config']['name']}_output"
-        return [
-            *layers,
-            configs.keras_object("keras.layers", "Identity", {"name": name}),
-        ]
-    if classes_of == ["InputLayer", "Embedding"]:
-        shape = layers[0]["config"].get("batch_shape")
-        if shape and [*shape] == [None, None]:
-            return [{**layers[1], "build_config": {"input_shape": shape}}]
-    return layers
-
-
-def _with_input(
-    written: list[Config],
-    layers: list[Config],
-    built: Any = None,
-    called_on: Shapes = (),
-) -> list[Config]:
-    """Return the layers of a Sequential, an InputLayer first if the shape is known.
-
-    `built` is the shape that the model was built with if no layer tells it. An
-    Embedding says that it takes a matrix, but may be called on ids of another rank.
-    """
-    first = written[0] if written else {}
-    while configs.inner_layers(first):
-        first = configs.inner_layers(first)[0]
-    config = first.get("config") or {}
-    shape = config.get("batch_input_shape")
-    is_shape = built and all(n is None or isinstance(n, int) for n in built)
-    if shape is None and is_shape:  # with the size of some batch
-        shape = [None, *built[1:]]
-    is_listed = bool(written) and written[0]["class_name"] == "InputLayer"
-    others = [one for one in called_on if shape is not None and len(one) != len(shape)]
-    if len({*map(len, others)}) == 1:
-        layers, shape = layers[is_listed:], (None, *others[0][1:])
-    elif not written or shape is None or is_listed:
-        return layers
-    input_config = {
-        "batch_shape": list(shape),
-        "dtype": policies.variable_dtype(config.get("dtype")),
-        "name": layer_name(f"{config.get('name', 'first')}_input"),
-    }
-    return [configs.keras_object("keras.layers", "InputLayer", input_config), *layers]
 
 
 def _layer(
@@ -349,7 +248,7 @@ def _layer(
     if cls.is_stock:
         config = {**arguments.UNRECORDED.get(class_name, {}), **config}
         if cls.name == "Bidirectional":
-            config = _both_ways(config)
+            config = arguments.both_ways(config)
     accepted = yield from _accepted(class_name, cls, config, options, path)
     for key, value in accepted.items():
         if key != "dtype":
@@ -419,20 +318,6 @@ def _learns_statistics(converted: Any) -> bool:
     return any(_learns_statistics(config.get(key)) for key in INNER_LAYERS)
 
 
-def _both_ways(config: Config) -> Config:
-    """Return the config of a Bidirectional, with its second layer if it goes forwards.
-
-    Keras 3 makes that go backwards, whichever way the first one goes.
-    """
-    layer: Config = config.get("layer") or {}
-    inner: Config = layer.get("config") or {}
-    if not inner.get("go_backwards"):
-        return config
-    name = str(inner.get("name")).removeprefix("forward_")
-    other = {**inner, "go_backwards": False, "name": f"backward_{name}"}
-    return {"backward_layer": {**layer, "config": other}, **config}
-
-
 def _dtype(config: Config, options: Options, path: str) -> Converted:
     """Return `{"dtype": policy}` for a layer, or nothing where none is recorded."""
     written = config.get("dtype")
@@ -490,7 +375,7 @@ def _argument(
         return value
     # A user's class has its models under any key.
     if key in INNER_LAYERS or is_activation or configs.is_model(value):
-        inner = yield from _keras_layer(value, options, f"{path}/")
+        inner = yield from _keras_layer(value, Place(options, f"{path}/"))
         if is_activation:
             yield Report(activations=((value["class_name"], path),))
         return inner

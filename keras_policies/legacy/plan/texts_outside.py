@@ -15,9 +15,9 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base.configs import is_program, keras_object
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.traced_functions import TensorSpec
-from keras_policies.legacy.plan.layers import as_sequence
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.program import Program
+from keras_policies.legacy.plan.sequential import as_sequence
 from keras_policies.legacy.plan.text_programs import ProgramOfTexts
 from keras_policies.legacy.plan.text_reads import (
     HINT,

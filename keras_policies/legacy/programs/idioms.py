@@ -28,11 +28,11 @@ import dataclasses
 import itertools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_policies.legacy.base import walks
+from keras_policies.legacy.base import patterns, walks
 from keras_policies.legacy.base.traced_functions import (
     LOOPS,
     PASSING,
@@ -52,103 +52,69 @@ COMPUTES: Mapping[str, Callable[[float, float], float]] = {
 SCALED = {"Add", "AddV2", "Mul"}  # a draw, in another range
 
 
+DROPOUTS = (
+    "SelectV2(GreaterEqual(draw, rate), Mul(x, scale), zero)",
+    "Mul(Mul(x, scale), Cast(GreaterEqual(draw, rate)))",
+    "Mul(RealDiv(x, keep), Floor((Add|AddV2)(same, draw)))",
+    "Mul(SelectV2(sample, zero, x), scale)",
+)
+SAMPLES = (  # of Bernoulli
+    "Less(draw, keep)",
+    "Cast(sample)",
+    "Sub(one, sample)",
+    "Reshape(sample, ConcatV2(shape))",
+)
+
+
 def dropout(node: Node, nodes: Mapping[str, Node]) -> Node | None:
     """Return the dropout that ends in a node, or None."""
-    inputs = [nodes.get(output.node) for output in node.inputs]
-    if node.op == "SelectV2":
-        mask, scaled, other = inputs
-        if other is None or _constant(other, nodes) != 0:
-            return None
-        return _scaled(node, scaled, mask, nodes)
-    if node.op != "Mul":
-        return None
-    for scaled, mask in (inputs, inputs[::-1]):
-        if mask is not None and mask.op == "Cast":
-            return _scaled(node, scaled, nodes.get(mask.inputs[0].node), nodes)
-        if mask is not None and mask.op == "Floor":
-            return _floored(node, scaled, nodes.get(mask.inputs[0].node), nodes)
-        if scaled is not None and scaled.op == "SelectV2":
-            return _selected(node, scaled, mask, nodes)
+    for pattern in DROPOUTS:
+        for match in _matches(pattern, Output(node.name), nodes):
+            found = _with_sample(match, nodes) if "sample" in match else match
+            uniform, rate = _uniform(found.get("draw"), nodes), _rate(found, nodes)
+            if uniform is not None and rate is not None:
+                shape = nodes.get(found.get("shape", uniform.inputs[0]).node)
+                attributes = {"rate": rate, "noise_shape": _noise_shape(shape, nodes)}
+                return Node(node.name, DROPOUT, (found["x"],), attributes)
     return None
 
 
-def _scaled(
-    node: Node, scaled: Node | None, mask: Node | None, nodes: Mapping[str, Node]
-) -> Node | None:
-    """Return a dropout that keeps `scaled` where a draw is at least the rate."""
-    if mask is None or mask.op != "GreaterEqual" or scaled is None:
-        return None
-    rate, draw = _constant(nodes.get(mask.inputs[1].node), nodes), mask.inputs[0]
-    if rate is None or not 0 <= rate < 1 or scaled.op != "Mul":
-        return None
-    x, factor = scaled.inputs
-    scale = _constant(nodes.get(factor.node), nodes)
-    if scale is None or not np.isclose(scale, 1 / (1 - rate), rtol=1e-2):
-        return None
-    return _dropout_node(node, x, rate, draw, nodes)
+def _matches(
+    pattern: str, output: Output, nodes: Mapping[str, Node]
+) -> Iterator[dict[str, Output]]:
+    def made_by(output: Output) -> tuple[str, Sequence[Output]] | None:
+        node = nodes.get(output.node)
+        return None if node is None else (node.op, node.inputs)
+
+    return patterns.matches(pattern, output, made_by)
 
 
-def _floored(
-    node: Node, scaled: Node | None, draw: Node | None, nodes: Mapping[str, Node]
-) -> Node | None:
-    """Return a dropout of `x / keep * floor(keep + draw)`: stochastic depth."""
-    if draw is None or draw.op not in ("Add", "AddV2"):
-        return None
-    if scaled is None or scaled.op != "RealDiv":
-        return None
-    x, divisor = scaled.inputs
-    keep = _constant(nodes.get(divisor.node), nodes)
-    for constant, uniform in (draw.inputs, draw.inputs[::-1]):
-        added = _constant(nodes.get(constant.node), nodes)
-        if added is not None and keep and np.isclose(added, keep) and 0 < keep <= 1:
-            return _dropout_node(node, x, 1 - keep, uniform, nodes)
-    return None
+def _with_sample(
+    match: dict[str, Output], nodes: Mapping[str, Node]
+) -> dict[str, Output]:
+    """Return a match with the parts of its sample, {} if that is not 1 minus a draw."""
+    found = {**match}
+    while "sample" in found:
+        sample = found.pop("sample")
+        parts = [part for each in SAMPLES for part in _matches(each, sample, nodes)]
+        if not parts or parts[0].keys() & found.keys():
+            return {}
+        found |= parts[0]
+    return found if {"one", "shape"} <= found.keys() else {}
 
 
-def _selected(
-    node: Node, chosen: Node, factor: Node | None, nodes: Mapping[str, Node]
-) -> Node | None:
-    """Return a dropout that puts 0 where a sample of Bernoulli is not 1."""
-    mask, zero, x = chosen.inputs
-    is_inverted, shape, sample = False, None, nodes.get(mask.node)
-    while sample is not None and sample.op in ("Cast", "Reshape", "Sub"):
-        first, *others = sample.inputs
-        if sample.op == "Sub":
-            if is_inverted or _constant(nodes.get(first.node), nodes) != 1:
-                return None
-            is_inverted, (first,) = True, others
-        elif sample.op == "Reshape":
-            lengths = nodes.get(others[0].node)
-            is_joined = lengths is not None and lengths.op == "ConcatV2"
-            shape = lengths.inputs[0] if lengths is not None and is_joined else None
-        sample = nodes.get(first.node)
-    if sample is None or sample.op != "Less" or not is_inverted or shape is None:
+def _rate(found: Mapping[str, Output], nodes: Mapping[str, Node]) -> float | None:
+    """Return the rate of a dropout, or None if its constants do not fit each other."""
+    names = {"rate", "keep", "same", "scale", "zero", "one"} & found.keys()
+    constants = {name: _constant(nodes.get(found[name].node), nodes) for name in names}
+    numbers = {name: n for name, n in constants.items() if n is not None}
+    keep = numbers.get("keep", 1 - numbers.get("rate", 1))
+    if len(numbers) < len(names) or not 0 < keep <= 1:
         return None
-    keep = _constant(nodes.get(sample.inputs[1].node), nodes)
-    scale = _constant(factor, nodes)
-    if not keep or scale is None or not np.isclose(scale, 1 / keep, rtol=1e-2):
-        return None
-    if _constant(nodes.get(zero.node), nodes) != 0:
-        return None
-    return _dropout_node(node, x, 1 - keep, sample.inputs[0], nodes, shape)
-
-
-def _dropout_node(
-    node: Node,
-    x: Output,
-    rate: float,
-    draw: Output,
-    nodes: Mapping[str, Node],
-    shape_of_draws: Output | None = None,
-) -> Node | None:
-    uniform = _uniform(draw, nodes)
-    if uniform is None:
-        return None
-    shape_of_draws = shape_of_draws or uniform.inputs[0]
-    shape = _noise_shape(nodes.get(shape_of_draws.node), nodes)
-    return Node(
-        node.name, DROPOUT, (x,), {"rate": round(rate, 6), "noise_shape": shape}
-    )
+    is_scaled = np.isclose(numbers.get("scale", 1 / keep), 1 / keep, rtol=1e-2)
+    is_same = np.isclose(numbers.get("same", keep), keep)
+    are_0_and_1 = (numbers.get("zero", 0), numbers.get("one", 1)) == (0, 1)
+    return round(1 - keep, 6) if is_scaled and is_same and are_0_and_1 else None
 
 
 def _constant(
@@ -170,9 +136,9 @@ def _constant(
     return None
 
 
-def _uniform(output: Output, nodes: Mapping[str, Node]) -> Node | None:
+def _uniform(draw: Output | None, nodes: Mapping[str, Node]) -> Node | None:
     """Return the node that gives the uniform numbers in a draw, or None."""
-    node = nodes.get(output.node)
+    node = None if draw is None else nodes.get(draw.node)
     for _ in range(limits.SCALING_OPS):
         if node is not None and node.op in SCALED:
             node = nodes.get(node.inputs[0].node)
@@ -237,6 +203,10 @@ def _is_random(seed: Output, nodes: Mapping[str, Node]) -> bool:
 
 
 LOSS = "CTCLoss"
+CTC = (
+    f"{LOSS}(logits, at, GatherNd(labels, indices), times)",
+    f"{LOSS}(logits, at, Cast(GatherNd(labels, indices)), times)",
+)
 # What a round does: whether the position of a label is below the length of its row.
 ROUND = {"Fill", "Less", "TensorListGetItem", "TensorListSetItem"}
 AROUND = {"AddV2", "Const", "ExpandDims", "Identity", "Range", "Shape", "StridedSlice"}
@@ -246,24 +216,16 @@ def of_padded_labels(
     node: Node, nodes: Mapping[str, Node], traced: TracedFunctions
 ) -> Node | None:
     """Return a CTC loss that takes padded labels, or None."""
-    repeats = node.attributes.get("preprocess_collapse_repeated", False)
-    if (
-        node.op != LOSS
-        or repeats
-        or not node.attributes.get("ctc_merge_repeated", True)
-    ):
+    merges = node.attributes.get("ctc_merge_repeated", True)
+    if not merges or node.attributes.get("preprocess_collapse_repeated", False):
         return None
-    logits, _, values, times = node.inputs
-    gather = nodes.get(values.node)
-    if gather is not None and gather.op == "Cast":
-        gather = nodes.get(gather.inputs[0].node)
-    if gather is None or gather.op != "GatherNd":
+    ctc = (match for each in CTC for match in _matches(each, Output(node.name), nodes))
+    found = next(ctc, None)
+    lengths = None if found is None else _lengths(found["indices"], nodes, traced)
+    if found is None or lengths is None:
         return None
-    labels, indices = gather.inputs
-    lengths = _lengths(indices, nodes, traced)
-    if lengths is None:
-        return None
-    return Node(node.name, f"_{LOSS}", (logits, labels, lengths, times), {})
+    inputs = found["logits"], found["labels"], lengths, found["times"]
+    return Node(node.name, f"_{LOSS}", inputs, {})
 
 
 def _lengths(

@@ -23,68 +23,22 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies._common.lazy_keras import ops as keras_ops
 from keras_policies.legacy.base import trees
 from keras_policies.legacy.guards import budget
-from keras_policies.legacy.values import costs, dim_tensors, dims, numpy_ops, sums
+from keras_policies.legacy.values import dim_tensors, dims
 from keras_policies.legacy.values.dims import Dim, UndecidedError
 from keras_policies.legacy.values.ratios import Ratio
+from keras_policies.legacy.values.rules import (
+    BITS,
+    PLAIN,
+    RULES,
+    broadcast_size,
+    cast,
+    ratio,
+)
 
 # Dtypes of numpy -> those that TensorFlow gives to the same Python numbers.
 DEFAULTS = {"float64": "float32", "int64": "int32"}
-BITS = "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"
-# Name -> the positions of the arguments that get one dtype; -1 stands for the items of
-# a list, in the first argument, or in all that follow the first (einsum).
-SAME_DTYPE: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(
-        (
-            *("add", "subtract", "multiply", "true_divide", "divide", "divide_no_nan"),
-            *("floor_divide", "mod", "power", "maximum", "minimum", "arctan2"),
-            *("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"),
-            *("logical_and", "logical_or", "logical_xor", "matmul", "dot", "tensordot"),
-            *BITS,
-            *("conv", "depthwise_conv"),
-            *("binary_crossentropy", "categorical_crossentropy", "linalg.solve"),
-        ),
-        (0, 1),
-    ),
-    "clip": (0, 1, 2),
-    "separable_conv": (0, 1, 2),
-    "where": (1, 2),
-    "scatter_update": (0, 2),
-}
 LISTS = "concatenate", "stack"  # their first argument is a list of one dtype
-# On dimensions: numpy's own functions on arrays of objects.
-STRUCTURAL = {
-    *("broadcast_to", "concatenate", "cumprod", "cumsum", "diagonal", "expand_dims"),
-    *("flip", "moveaxis", "pad", "prod", "repeat", "reshape", "roll", "split", "stack"),
-    *("squeeze", "sum", "swapaxes", "take", "take_along_axis", "tile", "transpose"),
-    *("unstack", "where"),
-}
-# On dimensions, item by item.
-ARITHMETIC: Mapping[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "subtract": operator.sub,
-    "multiply": operator.mul,
-    "floor_divide": operator.floordiv,
-    "mod": operator.mod,
-    "negative": operator.neg,
-    "square": lambda x: x * x,
-    "ceil": Ratio.ceil,
-    "floor": Ratio.floor,
-    "divide": lambda x, y: _ratio(x) / y,
-    "true_divide": lambda x, y: _ratio(x) / y,
-    "maximum": lambda x, y: dims.extreme("max", x, y),
-    "minimum": lambda x, y: dims.extreme("min", x, y),
-    "equal": lambda x, y: not dims.not_equal(x, y),
-    "not_equal": dims.not_equal,
-    "greater": operator.gt,
-    "greater_equal": operator.ge,
-    "less": operator.lt,
-    "less_equal": operator.le,
-}
 EXTREMES = {"max": "maximum", "min": "minimum"}
-# They add up many products: in float16, numpy would round each sum.
-WIDE = {"conv", "depthwise_conv", "dot", "einsum", "matmul", "tensordot"}
-# numpy and Keras widen the integers that these add up; TensorFlow does not.
-AS_WIDE = {"sum", "prod", "cumsum", "cumprod", "trace"}
 
 
 def is_tensor(value: object) -> bool:
@@ -179,8 +133,9 @@ def evaluate(name: str, *args: Any, **kwargs: Any) -> Any:
         LimitError: if the size of the file does not explain what it costs.
     """
     values = [*trees.leaves((args, kwargs))]
-    if name in costs.RESULTS:
-        budget.work(costs.RESULTS[name](*args, **kwargs) * budget.STEP)
+    rule = RULES.get(name, PLAIN)
+    if rule.parts is not None:
+        budget.work(rule.parts(*args, **kwargs) * budget.STEP)
     if any(map(is_tensor, values)):
         return _node(name, args, kwargs)
     if any(map(has_dims, values)):
@@ -205,27 +160,29 @@ def get_op(name: str) -> Callable[..., Any]:
 
 
 def _node(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    function = NODES.get(name) or get_op(name)
+    rule = RULES.get(name, PLAIN)
+    function = _of_bits(name) if name in BITS else rule.node or get_op(name)
     args = _promoted(name, args)
     named = {key: trees.mapped(tensor, value) for key, value in kwargs.items()}
     args = [trees.mapped(tensor, value) for value in args]
     result = function(*args, **named)
-    is_wide = name in AS_WIDE and is_integer_dtype(dtype_of(args[0]))
+    is_wide = rule.keeps_dtype and is_integer_dtype(dtype_of(args[0]))
     return tensor(result, dtype_of(args[0])) if is_wide else result
 
 
 def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Evaluate a function on dimensions, or on a tensor that has them."""
+    rule = RULES.get(name, PLAIN)
     if name in EXTREMES:
         return _extreme(EXTREMES[name], *args, **kwargs)
-    if name in STRUCTURAL:
+    if rule.moves:
         _charge(name, args, kwargs)
         return simplified(_of_arrays(name, args, kwargs))
-    if name in ARITHMETIC:
+    if rule.dims is not None:
         operands = [np.asarray(value, dtype=object) for value in args]
         budget.spend(math.prod(np.broadcast_shapes(*(x.shape for x in operands))), 8)
         try:
-            function = np.frompyfunc(_plain(ARITHMETIC[name]), len(operands), 1)
+            function = np.frompyfunc(_plain(rule.dims), len(operands), 1)
             return simplified(function(*operands))
         except (TypeError, UndecidedError):
             pass  # a number that is not whole, or a node that compares
@@ -237,19 +194,11 @@ def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     return _node(name, converted, kwargs)
 
 
-def _ratio(value: Any, dtype: str = "float32") -> Any:
-    if isinstance(value, Dim):
-        return Ratio(value, 1, dtype)
-    if isinstance(value, Ratio):
-        return Ratio(value.dividend, value.divisor, dtype)
-    return np.dtype(dtype).type(value)
-
-
 def _cast_dims(value: Any, dtype: str) -> Any:
     """Return dimensions as whole or floating-point numbers, which are exact."""
     is_float = dtype in ("float16", "float32", "float64")
     if is_float or is_integer_dtype(dtype):
-        convert = functools.partial(_ratio, dtype=dtype) if is_float else _truncated
+        convert = functools.partial(ratio, dtype=dtype) if is_float else _truncated
         with contextlib.suppress(TypeError):  # a number that may be negative
             return simplified(np.frompyfunc(convert, 1, 1)(np.asarray(value, object)))
     return keras_ops.cast(tensor(value), dtype)
@@ -274,26 +223,26 @@ def _extreme(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any
     items = np.asarray(x, dtype=object)
     if axis is None and not keepdims:
         return functools.reduce(functools.partial(evaluate, name), items.ravel())
-    function = np.frompyfunc(_plain(ARITHMETIC[name]), 2, 1)
-    return simplified(function.reduce(items, axis=axis, keepdims=keepdims))
+    function = functools.partial(dims.extreme, name.removesuffix("imum"))
+    joined = np.frompyfunc(_plain(function), 2, 1)
+    return simplified(joined.reduce(items, axis=axis, keepdims=keepdims))
 
 
 def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return what numpy computes, or if it lacks the function, the backend of Keras."""
-    function = numpy_ops.FUNCTIONS.get(name) or _numpy(name)
+    rule = RULES.get(name, PLAIN)
+    function = rule.arrays or _numpy(name)
     if function is None:
         if "keras" not in sys.modules:  # a file is described without it
             raise ValueError("computed when the model is built")
         return _eagerly(name, get_op(name), args, kwargs)
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
-    if name in WIDE and (half := _half(args)):  # added up as the backends do
-        args = trees.mapped(
-            lambda x: numpy_ops.cast(x, "float32") if _is_half(x) else x, [*args]
-        )
-        return trees.mapped(lambda x: numpy_ops.cast(x, half), function(*args, **named))
+    if rule.is_wide and (half := _half(args)):  # added up as the backends do
+        args = trees.mapped(lambda x: cast(x, "float32") if _is_half(x) else x, [*args])
+        return trees.mapped(lambda x: cast(x, half), function(*args, **named))
     result = function(*args, **named)
     first = next((x for x in trees.leaves(args) if isinstance(x, np.ndarray)), None)
-    if name in AS_WIDE and first is not None and first.dtype.kind in "iu":
+    if rule.keeps_dtype and first is not None and first.dtype.kind in "iu":
         return result.astype(first.dtype)
     return tuple(result) if isinstance(result, list) else result
 
@@ -350,7 +299,7 @@ def _promoted(name: str, args: Sequence[Any]) -> list[Any]:
             like = next(x.dtype for x in items if is_tensor(x))
             items = [x if is_tensor(x) else np.asarray(x, like) for x in items]
         return [items, *args[1:]] if first == 0 else [args[0], *items]
-    positions = [i for i in SAME_DTYPE.get(name, ()) if i < len(args)]
+    positions = [i for i in RULES.get(name, PLAIN).same if i < len(args)]
     for i, value in zip(positions, promoted([args[i] for i in positions]), strict=True):
         args[i] = value
     return args
@@ -414,14 +363,9 @@ def _charge(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     size = max((x.itemsize for x in arrays), default=8)
     if name == "cast":
         size = np.dtype(args[1]).itemsize
-    count = (
-        costs.RETURNED[name](*args, **kwargs)
-        if name in costs.RETURNED
-        else costs.broadcast_size(arrays)
-    )
-    computed = (
-        costs.COMPUTED[name](*args, **kwargs) if name in costs.COMPUTED else total
-    )
+    rule = RULES.get(name, PLAIN)
+    count = rule.returns(*args, **kwargs) if rule.returns else broadcast_size(arrays)
+    computed = rule.computes(*args, **kwargs) if rule.computes else total
     budget.spend(max(count, 1), size, computed=max(computed, total))
 
 
@@ -437,10 +381,3 @@ def _of_bits(name: str) -> Callable[..., Any]:
         return get_op(name)(*operands)
 
     return function
-
-
-# Functions of tensors that are more than the one of `keras.ops`.
-NODES: Mapping[str, Callable[..., Any]] = {
-    "add": sums.added,
-    **{name: _of_bits(name) for name in BITS},
-}

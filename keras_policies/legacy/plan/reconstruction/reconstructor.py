@@ -43,7 +43,7 @@ Converted = tuple[Config, Report]
 Convert = Callable[[Config, Options, Rebuilder, int | None, str], Converted | None]
 
 
-class Reconstructor:
+class Reconstructor(Rebuilder):
     """Converts the layers of a file whose classes are missing.
 
     Args:
@@ -74,7 +74,6 @@ class Reconstructor:
         self._opened: set[int] = set()  # layers that are not called, but followed
 
     def inner(self, number: int, layers: Sequence[Config]) -> list[int | None]:
-        """Return the numbers of the traced layers that a model lists."""
         children = concrete_functions.by_name(self.traced, number)
         return [
             concrete_functions.pop_layer(self.traced, children, layer)
@@ -84,13 +83,11 @@ class Reconstructor:
         ]
 
     def with_name(self, layer: Config, number: int | None) -> Config:
-        """Return a config with the name that is recorded, if it has none itself."""
         if number is None or configs.own_name(layer):
             return layer
         return {**layer, "name": self.traced.layers[number].name}
 
     def called_on(self, number: int) -> list[tuple[int | None, ...]]:
-        """Return the shapes that a model takes which is called on one tensor."""
         every = [
             concrete_functions.specs(t.inputs)
             for t in self.traced.layers[number].traces
@@ -99,11 +96,9 @@ class Reconstructor:
         return [shape for shape in shapes if shape is not None]
 
     def variables(self, number: int) -> tuple[int, ...]:
-        """Return the numbers of the variables of a layer."""
         return self.traced.layers[number].variables
 
     def with_vocabulary(self, options: Options, number: int, path: str) -> Options:
-        """Return options with the vocabulary of the lookup layer at a path, if any."""
         learned = self._vocabularies.get(number)
         if learned is None:
             return options
@@ -113,7 +108,6 @@ class Reconstructor:
     def try_reconstruct(
         self, written: Config, number: int, path: str, called: Arguments | None
     ) -> Converted | None:
-        """Return the same as `reconstruct`, but None if anything is missing."""
         with attempt(LegacyModelError):
             result = self.reconstruct(written, number, path, called)
             if result and not (result[1].is_lacking or result[1].without_vocabulary):
@@ -123,11 +117,6 @@ class Reconstructor:
     def reconstruct(
         self, written: Config, number: int, path: str, called: Arguments | None
     ) -> Converted | None:
-        """Return the program that a layer becomes; `path` is "" for the model.
-
-        It is None if the file has no traced function of the layer. `called` is what
-        the layer is called on, None if that is not known.
-        """
         if number in self._around:
             return None
         layer = self.traced.layers[number]

@@ -2,14 +2,14 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.plan.activations import OF_KERAS_3
-from keras_policies.legacy.values.numpy_ops import FUNCTIONS
+from keras_policies.legacy.values.rules import RULES
 
 Activation = Callable[[Array], Array]
 Weights = Mapping[str, Array]
@@ -17,18 +17,18 @@ States = Sequence[Array]
 
 
 # As tf.keras names them, or Keras 3 for another function. The usual ones come first.
-ACTIVATIONS: Mapping[str, Activation] = {
+ACTIVATIONS: Mapping[str, Any] = {
     "tanh": np.tanh,
-    "sigmoid": FUNCTIONS["sigmoid"],
+    "sigmoid": RULES["sigmoid"].arrays,
     "hard_sigmoid": lambda x: np.clip(0.2 * x + 0.5, 0, 1),
     OF_KERAS_3 + "hard_sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
-    "relu": FUNCTIONS["relu"],
+    "relu": RULES["relu"].arrays,
     "linear": lambda x: x,
-    "softsign": FUNCTIONS["softsign"],
-    "softplus": FUNCTIONS["softplus"],
-    "elu": FUNCTIONS["elu"],
-    "selu": FUNCTIONS["selu"],
-    "swish": FUNCTIONS["silu"],
+    "softsign": RULES["softsign"].arrays,
+    "softplus": RULES["softplus"].arrays,
+    "elu": RULES["elu"].arrays,
+    "selu": RULES["selu"].arrays,
+    "swish": RULES["silu"].arrays,
     "exponential": np.exp,
 }
 

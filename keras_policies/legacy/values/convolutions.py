@@ -1,9 +1,6 @@
-"""Functions of `keras.ops` that numpy lacks, names otherwise or means otherwise.
+"""Convolutions of arrays in numpy: no backend compiles them for one set of shapes."""
 
-No backend compiles the convolutions for one set of shapes.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,71 +72,3 @@ def _summed(
 
 def _each(setting: Setting, window: Sequence[int]) -> list[int]:
     return [setting] * len(window) if isinstance(setting, int) else [*setting]
-
-
-def cast(x: Any, dtype: str) -> Any:
-    """Return an array in a dtype."""
-    return np.asarray(x).astype(dtype)
-
-
-def _unstack(x: Any, num: int | None = None, axis: int = 0) -> tuple[Any, ...]:
-    parts = tuple(np.moveaxis(np.asarray(x), axis, 0))
-    if num is not None and num != len(parts):
-        raise ValueError(f"num: expected {len(parts)}, found {num}")
-    return parts
-
-
-def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Return means; like TensorFlow, truncate those of integers."""
-    dtype, mean = np.asarray(x).dtype, np.mean(x, axis=axis, keepdims=keepdims)
-    return np.trunc(mean).astype(dtype) if dtype.kind in "iu" else mean
-
-
-def _softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
-    powers = np.exp(x - np.max(x, axis=axis, keepdims=True))
-    return powers / np.sum(powers, axis=axis, keepdims=True)
-
-
-def _divide_no_nan(x: Any, y: Any) -> Any:
-    quotient = np.where(np.equal(y, 0), np.zeros_like(x), np.divide(x, y))
-    return quotient.astype(np.result_type(x, y))
-
-
-def _elu(x: Any, alpha: float = 1.0) -> Any:
-    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))).astype(x.dtype)
-
-
-def _selu(x: Any) -> Any:
-    """Return the scaled exponential linear unit (Klambauer et al., 2017)."""
-    return (1.0507009873554805 * _elu(x, 1.6732632423543772)).astype(x.dtype)
-
-
-def _sigmoid(x: Any) -> Any:
-    return (1 / (1 + np.exp(-x))).astype(x.dtype)
-
-
-# Name in keras.ops -> the function of arrays.
-FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "argsort": lambda x, axis=-1: np.argsort(x, axis=axis, kind="stable"),
-    "cast": cast,
-    "conv": conv,
-    "depthwise_conv": depthwise_conv,
-    "divide_no_nan": _divide_no_nan,
-    "elu": _elu,
-    "mean": _mean,
-    "moments": lambda x, axes, keepdims=False: (
-        np.mean(x, axis=axes, keepdims=keepdims),
-        np.var(x, axis=axes, keepdims=keepdims),
-    ),
-    "relu": lambda x: np.maximum(x, np.zeros((), x.dtype)),
-    "relu6": lambda x: np.clip(x, *np.array([0, 6], x.dtype)),
-    "rsqrt": lambda x: (1 / np.sqrt(x)).astype(np.asarray(x).dtype),
-    "selu": _selu,
-    "sigmoid": _sigmoid,
-    "silu": lambda x: x * _sigmoid(x),
-    "softmax": _softmax,
-    "softplus": lambda x: np.logaddexp(x, np.zeros((), x.dtype)),
-    "softsign": lambda x: x / (1 + np.abs(x)),
-    "stop_gradient": lambda x: x,
-    "unstack": _unstack,
-}
