@@ -38,10 +38,15 @@ NAMES = [
     f"{release}/{name}{ending}"
     for release in RELEASES
     for ending, file in (("", "about.json"), (".h5", "model.h5"))
-    for name in lost_files.names(release, file, ("", "-idioms", "-examples"))
+    for name in lost_files.names(release, file, ("", "-idioms", "-examples", "-loops"))
 ]
 REFUSED = {
     "graph_sorted": "Segment",
+    "attention_by_the_largest": "no shape depends on the numbers in a tensor",
+    "mapped_condition": r"If\) is in a loop over the examples .* as tf.map_fn makes",
+    "mapped_in_reverse": r"TensorListSetItem. is in a loop over the examples",
+    "mapped_with_a_total": "is in a loop over the examples",
+    "running_sums": "how many rounds a While has",
     # A sequence and its padded self are not known to be one item apart.
     "skewed_any": "needs a divisor that is known",
 }

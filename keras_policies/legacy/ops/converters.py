@@ -31,6 +31,12 @@ CHANNELS_FIRST = "NCHW", "NCW", "NCDHW", "channels_first"
 
 
 def _expected(kind: str, value: object) -> ValueError:
+    if is_tensor(value):
+        return ValueError(
+            f"expected {kind}, known when the model is built, found a tensor that is "
+            "computed when it runs: in Keras 3, no shape depends on the numbers in a "
+            "tensor. A size, such as tf.shape(x)[0], is known"
+        )
     return ValueError(f"expected {kind}, found {str(value)[:80]!r}")
 
 
@@ -89,8 +95,7 @@ def length(value: object) -> DimLike:
 def lengths(value: Any) -> list[DimLike]:
     """Return a list of ints and dimensions."""
     if is_tensor(value):
-        told = "known sizes (pad to a known length, in code), not a computed tensor"
-        raise _expected(told, value)
+        raise _expected("sizes (pad to a known length, in code)", value)
     budget.work(value.size * budget.ITEM if isinstance(value, np.ndarray) else 0)
     items = np.asarray(value, dtype=object)
     if items.ndim > 1:

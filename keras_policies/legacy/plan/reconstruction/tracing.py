@@ -31,6 +31,7 @@ from keras_policies.legacy.plan.reconstruction import (
     cudnn_calls,
     ir,
     layer_calls,
+    mapped_loops,
     matched_calls,
     recurrent,
     unrolling,
@@ -133,6 +134,8 @@ class _FunctionCall:
             return _each(inputs)
         if node.op in CALLS:
             return _each(self._called(node.attributes.get("f"), inputs))
+        if any(isinstance(value, ir.Mapped) for value in inputs):
+            return self._of_round(node, inputs)
         if node.op in CONDITIONS + CASES:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
@@ -140,6 +143,9 @@ class _FunctionCall:
             results = recurrent.results(self._loop(node, loop_inputs))
             if results is None:
                 results = unrolling.unrolled(node, inputs, self._called)
+            if results is None:
+                loop = self._loop(node, inputs)
+                results = mapped_loops.results(loop, self._called)
             if results is not None:
                 return _each(results)
         if node.op in cudnn_calls.OPS:
@@ -162,6 +168,15 @@ class _FunctionCall:
         )
         step = node.name, node.op, node.attributes, tuple(tensors), node.shape
         return self._op(ir.OpStep(*step))
+
+    def _of_round(
+        self, node: Node, inputs: list[ir.Value]
+    ) -> Callable[[Output], ir.Value]:
+        """Add what a node in a round of `tf.map_fn` is for all rounds."""
+        step = mapped_loops.emitted(node, inputs, self.tracing.steps)
+        if not isinstance(step, ir.OpStep):
+            return _always(step)
+        return _always(ir.Mapped(self.tracing.steps.add(step), node.shape or ()))
 
     def _op(self, step: ir.OpStep) -> Callable[[Output], ir.Value]:
         """Return the outputs of an op, which is a step unless all are constants."""
