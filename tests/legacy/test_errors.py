@@ -111,8 +111,9 @@ def test_a_truncated_file(tmp_path, form, share):
     whole = (SOURCE / form).read_bytes()
     path = tmp_path / form
     path.write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(LegacyModelError, match="truncated|corrupt|not a readable"):
+    with pytest.raises(LegacyModelError, match="truncated|corrupt|not a re") as caught:
         load_model(path)
+    assert re.match("Copy (the file|it) again", caught.value.hint)
 
 
 @pytest.mark.parametrize("name", ["saved_model.pb", "keras_metadata.pb"])
@@ -122,7 +123,7 @@ def test_a_truncated_saved_model(tmp_path, name, share):
     shutil.copytree(SOURCE / "saved_model", folder)
     whole = (folder / name).read_bytes()
     (folder / name).write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(LegacyModelError, match=str(folder)):
+    with pytest.raises(LegacyModelError, match=f"{folder}.* Copy the file again"):
         load_model(folder)
 
 
@@ -737,6 +738,17 @@ def test_metrics_that_cannot_be_read_are_left_out_alone(tmp_path):
         model = load_model(path)
     assert model.compiled
     assert int(model.optimizer.iterations) > 0
+
+
+def test_a_refusal_that_has_no_remedy_of_its_own_says_to_load_the_weights(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][1]["config"]["units"] = -1
+
+    path = edited_h5(tmp_path, edit)
+    with pytest.raises(LegacyModelError, match="units") as caught:
+        load_model(path)
+    call = f"keras_policies.load_weights(model, {str(path)!r})"
+    assert caught.value.hint == f"Build the model in code, and call {call}."
 
 
 def test_a_name_that_is_no_text_is_refused(tmp_path):

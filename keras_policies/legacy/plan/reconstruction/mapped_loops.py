@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from keras_policies.legacy.base import hints
-from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.errors import UNEXPECTED, attempt
 from keras_policies.legacy.base.traced_functions import Node
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop, first
@@ -36,9 +35,9 @@ Call: TypeAlias = tuple[Values, Mapping[str, Any]]  # inputs, and attributes tha
 
 
 def results(loop: Loop, follow: Follow) -> Values | None:
-    """Return the results of a loop over the items of tensors, or None if it is another.
+    """Return the results of a loop over the items of tensors.
 
-    Raise LegacyModelError if an op in it cannot be computed for all items at once.
+    Return None if it is no such loop, or has ops that do not go over all items at once.
     """
     body = loop.traced.functions[str(loop.node.attributes.get("body"))]
     used = {output.node for node in body.nodes.values() for output in node.inputs}
@@ -52,8 +51,10 @@ def results(loop: Loop, follow: Follow) -> Values | None:
         if name in used and not (stays or is_number or is_list):
             return None
         starts.append(ir.Mapped(numbers, ()) if is_number else value)
-    ends = follow(body.name, starts)
-    return [_end(loop, size, *pair) for pair in zip(starts, ends, strict=True)]
+    with attempt(*UNEXPECTED):
+        ends = follow(body.name, starts)
+        return [_end(loop, size, *pair) for pair in zip(starts, ends, strict=True)]
+    return None
 
 
 def _size(loop: Loop) -> ir.Value | None:
@@ -79,7 +80,7 @@ def _end(loop: Loop, size: ir.Value, start: ir.Value, end: ir.Value) -> ir.Value
     if start is end or isinstance(end, ir.UnstackedTensor):
         return end
     if not isinstance(end, ir.Mapped):
-        raise _refused(loop.node)
+        raise ValueError("it is the same in all rounds")
     if not isinstance(start, ir.Mapped):
         name, last = f"{loop.node.name}/last", ir.Constant(np.int32(-1))
         return loop.steps.op(name, "GatherV2", end.tensor, last, ZERO)
@@ -88,32 +89,23 @@ def _end(loop: Loop, size: ir.Value, start: ir.Value, end: ir.Value) -> ir.Value
         step.inputs[0] == start.tensor and ir.items(step.inputs[1]) == [1]
     ):
         return size
-    raise _refused(loop.node)
-
-
-def _refused(node: Node) -> LegacyModelError:
-    return LegacyModelError(
-        f"{node.name!r} ({node.op}) is in a loop over the examples of a batch, as "
-        "tf.map_fn makes, and cannot be computed for all of them at once.",
-        "Use tf.vectorized_map, or ops on the whole batch, and save the model again. "
-        f"{hints.GIVE_LOST_CLASSES}",
-    )
+    raise ValueError("it is carried from round to round")
 
 
 def emitted(node: Node, inputs: Values, steps: ir.Steps) -> ir.OpStep | ir.Value:
-    """Return what a node in a round is for all rounds: a step or a value."""
+    """Return what a node in a round is for all rounds: a step or a value.
+
+    Raise KeyError, TypeError or ValueError if it is nothing.
+    """
     if node.shape is None:
-        raise _refused(node)
-    try:
-        if node.op == "Shape" and isinstance(inputs[0], ir.Mapped):
-            return ir.Constant(np.array(inputs[0].shape, "int32"))
-        if node.op == "TensorListGetItem" and _is_number(inputs[1], steps):
-            return ir.Mapped(_tensor(inputs[0]), node.shape)
-        if node.op == "TensorListSetItem" and _is_number(inputs[1], steps):
-            return ir.UnstackedTensor(_tensor(inputs[2]))
-        taken, changed = RULES[node.op](node, inputs, steps)
-    except (KeyError, TypeError, ValueError) as error:
-        raise _refused(node) from error
+        raise ValueError("its shape is not recorded")
+    if node.op == "Shape" and isinstance(inputs[0], ir.Mapped):
+        return ir.Constant(np.array(inputs[0].shape, "int32"))
+    if node.op == "TensorListGetItem" and _is_number(inputs[1], steps):
+        return ir.Mapped(_tensor(inputs[0]), node.shape)
+    if node.op == "TensorListSetItem" and _is_number(inputs[1], steps):
+        return ir.UnstackedTensor(_tensor(inputs[2]))
+    taken, changed = RULES[node.op](node, inputs, steps)
     op = {"MatMul": "BatchMatMulV2", "Squeeze": "Reshape"}.get(node.op, node.op)
     return ir.OpStep(node.name, op, {**node.attributes, **changed}, tuple(taken))
 
