@@ -175,6 +175,8 @@ def _gathered(node: Node, inputs: Values, steps: ir.Steps) -> Call:
     both = int(isinstance(at, ir.Mapped))
     if node.attributes.get("batch_dims"):
         raise ValueError("it has batch axes of its own")
+    if ir.items(axis) == [0] and not isinstance(values, ir.Mapped):
+        return [values, _tensor(at), axis], {}  # rows of one table
     axes = ir.Constant(_next(ir.constant(axis)))
     return [_tensor(values), _tensor(at) if both else at, axes], {"batch_dims": both}
 
@@ -185,6 +187,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(ALONG_AXES.split(), _last(_next)),
     "GatherV2": _gathered,
     "Reshape": _reshaped,
+    "ResourceGather": lambda node, inputs, steps: ([inputs[0], _tensor(inputs[1])], {}),
     "Squeeze": _reshaped,
     "StridedSlice": _sliced,
     "Tile": _last(lambda times: [1, *times]),
