@@ -212,6 +212,22 @@ def test_dropout_in_a_lost_layer_drops_out_in_training(of):
     np.testing.assert_array_equal(outputs(model, x)[0], outputs(model, x)[0])
 
 
+@pytest.mark.parametrize("name", ["dropout_over_batch", "dropout_over_steps"])
+def test_dropout_in_a_loop_drops_the_recorded_share_in_training(of, name):
+    case = of(f"2.15.1/{name}")
+    model = load_model(case.model)
+    loop = keras.Model(model.input, model.layers[-1].input)
+    x = np.tile(case.inputs(), (200, 1, 1))
+    kept = outputs(loop, x)[0] != 0
+    dropped = outputs(loop, x, True)[0][kept] == 0
+    assert np.mean(dropped) == pytest.approx(0.4, abs=0.02)
+
+
+def test_what_a_loop_did_in_training_and_is_left_out_is_named(of):
+    with pytest.warns(UserWarning, match="did more in training, which is left out"):
+        load_model(of("2.15.1/noise_over_batch").model)
+
+
 def test_a_lost_layer_in_a_lost_model_keeps_its_name(of):
     model = load_model(of("2.15.1/subclassed_nested").model)
     assert model.name == "seq2_seq"

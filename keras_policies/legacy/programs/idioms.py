@@ -146,9 +146,8 @@ def _dropout_node(
         return None
     shape_of_draws = shape_of_draws or uniform.inputs[0]
     shape = _noise_shape(nodes.get(shape_of_draws.node), nodes)
-    return Node(
-        node.name, DROPOUT, (x,), {"rate": round(rate, 6), "noise_shape": shape}
-    )
+    attributes = {"rate": round(rate, 6), "noise_shape": shape}
+    return Node(node.name, DROPOUT, (x,), attributes, shape=node.shape)
 
 
 def _constant(

@@ -241,6 +241,46 @@ def mapped_condition():
     return functional(Chosen(), SEQUENCE, layers.Dense(2))
 
 
+# What rounds do in training alone.
+
+
+class DroppedOverBatch(Weighted):
+    def row(self, x, training):
+        y = tf.matmul(x, self.W)
+        return tf.nn.dropout(y, 0.4) if training else y
+
+    def call(self, x, training=None):
+        return tf.map_fn(lambda x: self.row(x, training), x)
+
+
+@case("training", SEQUENCE, trains=False)
+def dropout_over_batch():
+    return functional(DroppedOverBatch(), SEQUENCE, layers.Dense(2))
+
+
+class DroppedOverSteps(DroppedOverBatch):
+    def call(self, x, training=None):
+        steps = tf.transpose(x, [1, 0, 2])
+        steps = tf.map_fn(lambda x: self.row(x, training), steps)
+        return tf.transpose(steps, [1, 0, 2])
+
+
+@case("training", SEQUENCE, trains=False)
+def dropout_over_steps():
+    return functional(DroppedOverSteps(), SEQUENCE, layers.Dense(2))
+
+
+class NoisyOverBatch(DroppedOverBatch):
+    def row(self, x, training):
+        y = tf.matmul(x, self.W)
+        return y * (1 + tf.random.uniform([3])) if training else y
+
+
+@case("training", SEQUENCE, trains=False)
+def noise_over_batch():
+    return functional(NoisyOverBatch(), SEQUENCE, layers.Dense(2))
+
+
 GRAPH = [spec(4, rows=(5, 5)), ids(2, high=4, rows=(7, 9), is_sorted=True)]
 
 

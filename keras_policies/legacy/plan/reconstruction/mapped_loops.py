@@ -19,6 +19,7 @@ from keras_policies.legacy.base.traced_functions import Node
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop, first
 from keras_policies.legacy.plan.reconstruction.unrolling import Follow
+from keras_policies.legacy.programs.idioms import DROPOUT
 
 # Ops whose operands are aligned at their last axes.
 ALIGNED = (
@@ -181,10 +182,16 @@ def _gathered(node: Node, inputs: Values, steps: ir.Steps) -> Call:
     return [_tensor(values), _tensor(at) if both else at, axes], {"batch_dims": both}
 
 
+def _dropped(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+    shape = node.attributes["noise_shape"]
+    return [_tensor(inputs[0])], {"noise_shape": shape and (None, *shape)}
+
+
 Rule: TypeAlias = Callable[[Node, Values, ir.Steps], Call]
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(ALIGNED.split(), _aligned),
     **dict.fromkeys(ALONG_AXES.split(), _last(_next)),
+    DROPOUT: _dropped,
     "GatherV2": _gathered,
     "Reshape": _reshaped,
     "ResourceGather": lambda node, inputs, steps: ([inputs[0], _tensor(inputs[1])], {}),
