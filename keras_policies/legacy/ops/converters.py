@@ -32,11 +32,9 @@ CHANNELS_FIRST = "NCHW", "NCW", "NCDHW", "channels_first"
 
 def _expected(kind: str, value: object) -> ValueError:
     if is_tensor(value):
-        return ValueError(
-            f"expected {kind}, known when the model is built, found a tensor that is "
-            "computed when it runs: in Keras 3, no shape depends on the numbers in a "
-            "tensor. A size, such as tf.shape(x)[0], is known"
-        )
+        reason = "in Keras 3, no shape depends on the numbers in a tensor"
+        known = "known when the model is built, such as tf.shape(x)[0]"
+        return ValueError(f"expected {kind}, {known}, found a tensor: {reason}")
     return ValueError(f"expected {kind}, found {str(value)[:80]!r}")
 
 

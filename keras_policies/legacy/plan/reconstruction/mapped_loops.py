@@ -64,40 +64,34 @@ def _size(loop: Loop) -> ir.Value | None:
     values = dict(zip(condition.arguments, loop.values, strict=True))
     tensors = [v.tensor for v in loop.values if isinstance(v, ir.UnstackedTensor)]
     nodes = condition.nodes.values()
-    compared = [node.inputs[1].node for node in nodes if node.op == "Less"]
-    sizes = [values.get(first(condition, name), ONE) for name in compared]
-    for item in map(loop.op, sizes):
-        if not ir.is_op(item, "StridedSlice") or ir.items(item.inputs[1]) != [0]:
-            return None
-        shape = loop.op(item.inputs[0])
-        if not ir.is_op(shape, "Shape") or shape.inputs[0] not in tensors:
-            return None
+    ends = [first(condition, n.inputs[1].node) for n in nodes if n.op == "Less"]
+    sizes = {values.get(name, ONE) for name in ends}
     others = {node.op for node in nodes} - {"Identity", "Less", "LogicalAnd"}
-    return None if others or not sizes else sizes[0]
+    size = sizes.pop() if len(sizes) == 1 and not others else ONE
+    item = loop.op(size)
+    if not ir.is_op(item, "StridedSlice") or ir.items(item.inputs[1]) != [0]:
+        return None
+    shape = loop.op(item.inputs[0])
+    is_length = ir.is_op(shape, "Shape") and shape.inputs[0] in tensors
+    return size if is_length else None
 
 
 def _end(loop: Loop, size: ir.Value, start: ir.Value, end: ir.Value) -> ir.Value:
     """Return a result of the loop from a value before a round and after it."""
     if start is end or isinstance(end, ir.UnstackedTensor):
         return end
-    if not isinstance(end, ir.Mapped):
-        raise ValueError("it is the same in all rounds")
-    if not isinstance(start, ir.Mapped):
+    if not isinstance(start, ir.Mapped):  # unused: the last round decides
         name, last = f"{loop.node.name}/last", ir.Constant(np.int32(-1))
-        return loop.steps.op(name, "GatherV2", end.tensor, last, ZERO)
-    step = loop.op(end.tensor)
-    if ir.is_op(step, "AddV2") and (
-        step.inputs[0] == start.tensor and ir.items(step.inputs[1]) == [1]
-    ):
-        return size
-    raise ValueError("it is carried from round to round")
+        return loop.steps.op(name, "GatherV2", _tensor(end), last, ZERO)
+    step = loop.op(_tensor(end))
+    number, one = step.inputs if ir.is_op(step, "AddV2") else (None, ZERO)
+    if number != start.tensor or ir.items(one) != [1]:
+        raise ValueError("it is carried from round to round")
+    return size
 
 
-def emitted(node: Node, inputs: Values, steps: ir.Steps) -> ir.OpStep | ir.Value:
-    """Return what a node in a round is for all rounds: a step or a value.
-
-    Raise KeyError, TypeError or ValueError if it is nothing.
-    """
+def emitted(node: Node, inputs: Values, steps: ir.Steps) -> ir.Value:
+    """Return the value of a node in a round; add the step for all rounds."""
     if node.shape is None:
         raise ValueError("its shape is not recorded")
     if node.op == "Shape" and isinstance(inputs[0], ir.Mapped):
@@ -108,7 +102,8 @@ def emitted(node: Node, inputs: Values, steps: ir.Steps) -> ir.OpStep | ir.Value
         return ir.UnstackedTensor(_tensor(inputs[2]))
     taken, changed = RULES[node.op](node, inputs, steps)
     op = {"MatMul": "BatchMatMulV2", "Squeeze": "Reshape"}.get(node.op, node.op)
-    return ir.OpStep(node.name, op, {**node.attributes, **changed}, tuple(taken))
+    step = ir.OpStep(node.name, op, {**node.attributes, **changed}, tuple(taken))
+    return ir.Mapped(steps.add(step), node.shape)
 
 
 def _tensor(value: ir.Value) -> ir.Value:

@@ -135,7 +135,7 @@ class _FunctionCall:
         if node.op in CALLS:
             return _each(self._called(node.attributes.get("f"), inputs))
         if any(isinstance(value, ir.Mapped) for value in inputs):
-            return self._of_round(node, inputs)
+            return _always(mapped_loops.emitted(node, inputs, steps))
         if node.op in CONDITIONS + CASES:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
@@ -168,15 +168,6 @@ class _FunctionCall:
         )
         step = node.name, node.op, node.attributes, tuple(tensors), node.shape
         return self._op(ir.OpStep(*step))
-
-    def _of_round(
-        self, node: Node, inputs: list[ir.Value]
-    ) -> Callable[[Output], ir.Value]:
-        """Add what a node in a round of `tf.map_fn` is for all rounds."""
-        step = mapped_loops.emitted(node, inputs, self.tracing.steps)
-        if not isinstance(step, ir.OpStep):
-            return _always(step)
-        return _always(ir.Mapped(self.tracing.steps.add(step), node.shape or ()))
 
     def _op(self, step: ir.OpStep) -> Callable[[Output], ir.Value]:
         """Return the outputs of an op, which is a step unless all are constants."""
