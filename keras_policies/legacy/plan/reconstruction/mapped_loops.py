@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_policies.legacy.base.errors import UNEXPECTED, attempt
 from keras_policies.legacy.base.traced_functions import Node
+from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop, first
 from keras_policies.legacy.plan.reconstruction.unrolling import Follow
@@ -94,6 +95,7 @@ def emitted(node: Node, inputs: Values, steps: ir.Steps) -> ir.Value:
     """Return the value of a node in a round; add the step for all rounds."""
     if node.shape is None:
         raise ValueError("its shape is not recorded")
+    budget.check_rank(node.shape)
     if node.op == "Shape" and isinstance(inputs[0], ir.Mapped):
         return ir.Constant(np.array(inputs[0].shape, "int32"))
     if node.op == "TensorListGetItem" and _is_number(inputs[1], steps):
