@@ -348,6 +348,8 @@ def rebuild(
                     waiting.append(dataclasses.replace(options, by_function=True))
                 if not waiting:
                     problem = _of_signature(first or error, legacy, options.signature)
+                    if not (problem.hint or isinstance(problem, errors.LimitError)):
+                        problem.hint = hints.load_weights_into_code(legacy.path)
                     raise problem from problem.__cause__
 
 

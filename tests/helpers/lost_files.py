@@ -15,7 +15,7 @@ RELEASES = "keras-3.15.1", "2.15.1", "2.9.3", "2.4.4", "2.0.0"
 
 
 # What follows the release in the name of an archive: the table of its cases.
-TABLES = "", "-idioms", "-examples", "-faults"
+TABLES = "", "-idioms", "-examples", "-faults", "-loops"
 
 
 def archives(release, tables=TABLES):

@@ -84,8 +84,9 @@ def test_the_converted_file_opens_in_stock_keras(name, folder, tmp_path):
 
 @pytest.mark.parametrize("name", names(refusal))
 def test_the_error_says_what_keras_lacks(name, folder):
-    with pytest.raises(LegacyModelError, match=refusal(name)):
+    with pytest.raises(LegacyModelError, match=refusal(name)) as caught:
         keras_policies.load_model(folder / name)
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """Files that are no model, broken or not to be trusted end in one clear error."""
 
 import contextlib
+import itertools
 import json
+import random
 import re
 import shutil
 import warnings
@@ -109,8 +111,9 @@ def test_a_truncated_file(tmp_path, form, share):
     whole = (SOURCE / form).read_bytes()
     path = tmp_path / form
     path.write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(LegacyModelError, match="truncated|corrupt|not a readable"):
+    with pytest.raises(LegacyModelError, match="truncated|corrupt|not a re") as caught:
         load_model(path)
+    assert re.match("Copy (the file|it) again", caught.value.hint)
 
 
 @pytest.mark.parametrize("name", ["saved_model.pb", "keras_metadata.pb"])
@@ -120,7 +123,7 @@ def test_a_truncated_saved_model(tmp_path, name, share):
     shutil.copytree(SOURCE / "saved_model", folder)
     whole = (folder / name).read_bytes()
     (folder / name).write_bytes(whole[: int(len(whole) * share)])
-    with pytest.raises(LegacyModelError, match=str(folder)):
+    with pytest.raises(LegacyModelError, match=f"{folder}.* Copy the file again"):
         load_model(folder)
 
 
@@ -609,21 +612,85 @@ def test_an_activation_that_changed_is_that_of_tf_keras(tmp_path):
     assert any("opens only after" in note for note in converted.left_out) == needs_us
 
 
-@pytest.mark.parametrize("new", [None, 7, "x", [], [[]], {"class_name": 3}], ids=str)
-def test_no_training_config_stops_a_model_from_opening(tmp_path, new):
-    source = legacy_files.CORPUS / "2.1.4" / "nested_model" / "model.h5"
-    path = shutil.copy(source, tmp_path / "model.h5")
+def of_h5(folder):
+    """Return a copy of a model, its training configuration, and what puts another."""
+    path = shutil.copy(SOURCE / "model.h5", folder)
     with h5py.File(path) as file:
-        config = json.loads(file.attrs["training_config"])
-    wanted = load_model(source).get_weights()
-    for place in [(), *list(_places(config))[1::5]]:
+        written = json.loads(file.attrs["training_config"])
+
+    def put(new):
         with h5py.File(path, "r+") as file:
-            file.attrs["training_config"] = json.dumps(_with(config, place, new))
+            file.attrs["training_config"] = json.dumps(new)
+
+    return path, written, put
+
+
+def of_saved_model(folder):
+    path = shutil.copytree(SOURCE / "saved_model", folder / "saved_model")
+    parsed = protos.parse("KerasMetadata", (path / METADATA).read_bytes())
+    root = next(node for node in parsed.nodes if node.node_id == 0)
+    written = json.loads(root.metadata)
+
+    def put(new):
+        root.metadata = json.dumps({**written, "training_config": new})
+        (path / METADATA).write_bytes(parsed.SerializeToString())
+
+    return path, written["training_config"], put
+
+
+def of_archive(folder):
+    path = folder / "model.keras"
+    with zipfile.ZipFile(SOURCE / "model.keras") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    config = json.loads(parts["config.json"])
+
+    def put(new):
+        changed = json.dumps({**config, "compile_config": new})
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, part in {**parts, "config.json": changed}.items():
+                archive.writestr(name, part)
+
+    return path, config["compile_config"], put
+
+
+METADATA = "keras_metadata.pb"
+ANYTHING = (
+    *(None, 7, -1.5, True, "x", "", "mse", [], {}, [[]], ["a", "b"], float("nan")),
+    *({"class_name": 3}, {"class_name": "Adam"}, {"a": {"b": [None]}}, 10**400),
+    {"class_name": "LossScaleOptimizer", "config": {"inner_optimizer": 3}},
+)
+
+
+@pytest.mark.parametrize("copied", [of_h5, of_saved_model, of_archive])
+def test_no_training_config_stops_a_model_from_opening(tmp_path, copied):
+    path, written, put = copied(tmp_path)
+    put(written)
+    wanted = load_model(path).get_weights()
+    changes = [((), None), *itertools.product(_places(written), ANYTHING)]
+    for place, new in random.Random(0).sample(changes, 40):
+        put(_with(written, place, new))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             weights = load_model(path).get_weights()
         for found, weight in zip(weights, wanted, strict=True):
             np.testing.assert_array_equal(found, weight)
+
+
+@pytest.mark.parametrize(
+    ("part", "new", "told"),
+    [
+        ("config", ["a"], "training_config, which cannot be read"),
+        ("config", True, "training_config, which cannot be read"),
+        ("class_name", {}, "optimizers: '{}'"),
+        ("class_name", ["a"], "optimizers: \"\\['a'\\]\""),
+    ],
+)
+def test_an_optimizer_that_cannot_be_read_is_left_out(tmp_path, part, new, told):
+    path, written, put = of_archive(tmp_path)
+    put(_with(written, ("optimizer", part), new))
+    with pytest.warns(UserWarning, match=told):
+        model = load_model(path)
+    assert not model.compiled
 
 
 WRAPPER = {"loss_scale": "nonsense", "optimizer": {}}
@@ -671,6 +738,17 @@ def test_metrics_that_cannot_be_read_are_left_out_alone(tmp_path):
         model = load_model(path)
     assert model.compiled
     assert int(model.optimizer.iterations) > 0
+
+
+def test_a_refusal_that_has_no_remedy_of_its_own_says_to_load_the_weights(tmp_path):
+    def edit(config, file):
+        config["config"]["layers"][1]["config"]["units"] = -1
+
+    path = edited_h5(tmp_path, edit)
+    with pytest.raises(LegacyModelError, match="units") as caught:
+        load_model(path)
+    call = f"keras_policies.load_weights(model, {str(path)!r})"
+    assert caught.value.hint == f"Build the model in code, and call {call}."
 
 
 def test_a_name_that_is_no_text_is_refused(tmp_path):

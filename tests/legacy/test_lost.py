@@ -38,10 +38,16 @@ NAMES = [
     f"{release}/{name}{ending}"
     for release in RELEASES
     for ending, file in (("", "about.json"), (".h5", "model.h5"))
-    for name in lost_files.names(release, file, ("", "-idioms", "-examples"))
+    for name in lost_files.names(release, file, ("", "-idioms", "-examples", "-loops"))
 ]
+NOT_MAPPED = "In place of tf.map_fn over the batch, use tf.vectorized_map"
 REFUSED = {
     "graph_sorted": "Segment",
+    "attention_by_the_largest": "no shape depends on the numbers in a tensor",
+    "mapped_condition": NOT_MAPPED,
+    "mapped_in_reverse": NOT_MAPPED,
+    "mapped_with_a_total": NOT_MAPPED,
+    "running_sums": "how many rounds a While has",
     # A sequence and its padded self are not known to be one item apart.
     "skewed_any": "needs a divisor that is known",
 }
@@ -92,8 +98,9 @@ def test_a_model_without_its_code_does_what_tensorflow_did(
 ):
     case = of(name)
     if case.folder.name in REFUSED:
-        with pytest.raises(LegacyModelError, match=REFUSED[case.folder.name]):
+        with pytest.raises(LegacyModelError, match=REFUSED[case.folder.name]) as caught:
             load_model(case.model)
+        assert caught.value.hint
         return
     for model, batches in opened(case):  # once: to open takes longer than to compare
         for x, expected in batches:
@@ -203,6 +210,22 @@ def test_dropout_in_a_lost_layer_drops_out_in_training(of):
     x = case.inputs()
     assert not np.array_equal(outputs(model, x, True)[0], outputs(model, x, True)[0])
     np.testing.assert_array_equal(outputs(model, x)[0], outputs(model, x)[0])
+
+
+@pytest.mark.parametrize("name", ["dropout_over_batch", "dropout_over_steps"])
+def test_dropout_in_a_loop_drops_the_recorded_share_in_training(of, name):
+    case = of(f"2.15.1/{name}")
+    model = load_model(case.model)
+    loop = keras.Model(model.input, model.layers[-1].input)
+    x = np.tile(case.inputs(), (200, 1, 1))
+    kept = outputs(loop, x)[0] != 0
+    dropped = outputs(loop, x, True)[0][kept] == 0
+    assert np.mean(dropped) == pytest.approx(0.4, abs=0.02)
+
+
+def test_what_a_loop_did_in_training_and_is_left_out_is_named(of):
+    with pytest.warns(UserWarning, match="did more in training, which is left out"):
+        load_model(of("2.15.1/noise_over_batch").model)
 
 
 def test_a_lost_layer_in_a_lost_model_keeps_its_name(of):

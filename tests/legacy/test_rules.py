@@ -25,7 +25,12 @@ from keras_policies.legacy.base.traced_functions import (
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import build, checking
 from keras_policies.legacy.plan import plan
-from keras_policies.legacy.plan.reconstruction import ir, layer_calls, matched_calls
+from keras_policies.legacy.plan.reconstruction import (
+    ir,
+    layer_calls,
+    mapped_loops,
+    matched_calls,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*classes of these layers")
 # Attributes that TensorFlow writes into each node of these ops.
@@ -345,3 +350,11 @@ def test_an_output_that_is_an_input_has_no_position_in_the_results_of_a_layer():
     inputs, outputs = (Output("x"),), (Output(name),)
     matched = matched_calls.MatchedCall(spec, layer, "gru", (name,), inputs, outputs)
     assert layer_calls._positions(matched, graph) == {}
+
+
+def test_a_round_of_a_loop_has_a_limited_number_of_axes():
+    shape = (1,) * 100_000
+    node = Node("map/while/add", "AddV2", (), {}, shape=shape)
+    value = ir.Mapped(ir.Argument(0), ())
+    with pytest.raises(LegacyModelError, match="a tensor of 100000 axes, expected at"):
+        mapped_loops.emitted(node, [value, value], ir.Steps())

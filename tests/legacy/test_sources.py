@@ -1,6 +1,7 @@
 """Models in archives, folders, open files and at addresses; hostile archives."""
 
 import bz2
+import contextlib
 import fnmatch
 import functools
 import gzip
@@ -560,6 +561,91 @@ def test_more_than_the_limit_is_not_downloaded(memory, monkeypatch):
     monkeypatch.setattr(limits, "ARCHIVE_BYTES", 1000)
     with pytest.raises(LegacyModelError, match="more than 1000 bytes at the address"):
         load_model("memory://old.h5")
+
+
+class Growing(io.RawIOBase):
+    """A file that somebody writes to for as long as it is read."""
+
+    def read(self, size=-1):
+        return b"\x89HDF\r\n\x1a\n" * (size // 8)
+
+
+def test_a_file_without_end_is_read_up_to_the_limit(monkeypatch):
+    monkeypatch.setattr(limits, "ARCHIVE_BYTES", 10_000_000)
+    with pytest.raises(LegacyModelError, match="more than 10000000 bytes in the file"):
+        load_model(Growing())
+
+
+def test_a_folder_of_several_models_at_an_address_is_refused_with_their_names(memory):
+    for name in ("a.h5", "b.h5"):
+        memory.put(str(H5), f"/bucket/{name}")
+    with pytest.raises(LegacyModelError, match=r"^memory://bucket: 2 models in it"):
+        load_model("memory://bucket")
+
+
+class Site(http.server.BaseHTTPRequestHandler):
+    """A host of models; some of its answers do not end, or not as they say."""
+
+    def do_GET(self):
+        path, content = self.path.partition("?")[0], H5.read_bytes()
+        if path in ("/to", "/round"):
+            self.send_response(302)
+            self.send_header("Location", "/old.h5" if path == "/to" else path)
+            self.end_headers()
+            return
+        if path == "/list/":
+            content = b'<a href="old.h5">old.h5</a>'
+        known = ("/old.h5", "/list/", "/short.h5", "/endless.h5")
+        self.send_response(200 if path in known else 404)
+        if path != "/endless.h5":
+            more = 9 if path == "/short.h5" else 0
+            self.send_header("Content-Length", len(content) + more)
+        self.end_headers()
+        with contextlib.suppress(ConnectionError):
+            while self.command == "GET" and path in known:
+                self.wfile.write(content)
+                if path != "/endless.h5":
+                    break
+
+    do_HEAD = do_GET  # noqa: N815 (as in http.server)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The address of a host."""
+    pytest.importorskip("aiohttp")  # comes with fsspec[http]
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("path", ["/old.h5", "/old.h5?token=1", "/to"])
+def test_a_model_opens_at_the_address_of_a_host(site, path):
+    expected = load_model(H5).get_weights()
+    model = load_model(site + path)
+    for weight, wanted in zip(model.get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(weight, wanted)
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/none.h5", r"/none.h5: there is no such file .* Check the address and your"),
+        ("/round", "/round: there is no such file"),
+        ("/short.h5", "/short.h5: it cannot be read: .*Not enough data"),
+        ("/list/", "/list/: no model: it begins with b'<a href"),
+        ("/endless.h5", "/endless.h5: the file has more than 10000000 bytes at the"),
+    ],
+)
+def test_what_a_host_answers_is_refused_by_name(site, path, problem, monkeypatch):
+    monkeypatch.setattr(limits, "ARCHIVE_BYTES", 10_000_000)
+    with pytest.raises(LegacyModelError, match=f"^{site}{problem}"):
+        load_model(site + path)
 
 
 def test_an_address_without_fsspec_says_what_to_install(monkeypatch):

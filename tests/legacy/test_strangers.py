@@ -130,6 +130,19 @@ def test_a_model_with_another_policy_can_be_saved_and_cloned(
     np.testing.assert_allclose(found, outputs[0], atol=0.05 * abs(outputs[0]).max())
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_metric_that_is_in_no_list_is_the_model_s(of, form):
+    case = of("metric_alone")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        model = keras_policies.load_model(case / form)
+    assert_predicts(model, case)
+    assert int(model.optimizer.iterations) == 1
+    (((x,), (y,)),) = batches(case)
+    found = model.evaluate(x, np.ones_like(y), verbose=0, return_dict=True)
+    assert found["found"] == pytest.approx(np.mean(y > 0.5))
+
+
 def test_a_policy_that_draws_names_its_greedy_signature(of):
     case = of("policy")
     told = (

@@ -30,6 +30,12 @@ def own_name(config: Config) -> Any:
     )
 
 
+def settings(config: Config) -> Config:
+    """Return the settings in the config of an object, {} if they are no dict."""
+    inner = config.get("config")
+    return inner if isinstance(inner, dict) else {}
+
+
 def is_graph(config: Config) -> bool:
     """Return whether a model's config lists layers (Sequential or Functional)."""
     inner = config.get("config")

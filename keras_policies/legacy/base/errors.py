@@ -13,6 +13,7 @@ UNEXPECTED = (
     *(OSError, RuntimeError, TypeError, ValueError),
 )
 FilePath = str | os.PathLike[str]
+COPY_AGAIN = "Copy the file again; if tf.keras opens it, report this error."
 
 
 class LegacyModelError(ValueError):
@@ -127,4 +128,5 @@ def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
         except Exception as error:  # zlib and lzma raise errors of their own
             reason = "corrupt, or not as tf.keras writes it: "
             reason += f"{type(error).__name__}: {error}"
-            raise LegacyModelError(f"{part}: {reason}" if part else reason) from error
+            reason = f"{part}: {reason}" if part else reason
+            raise LegacyModelError(reason, COPY_AGAIN) from error

@@ -31,6 +31,10 @@ CHANNELS_FIRST = "NCHW", "NCW", "NCDHW", "channels_first"
 
 
 def _expected(kind: str, value: object) -> ValueError:
+    if is_tensor(value):
+        reason = "in Keras 3, no shape depends on the numbers in a tensor"
+        known = "known when the model is built, such as tf.shape(x)[0]"
+        return ValueError(f"expected {kind}, {known}, found a tensor: {reason}")
     return ValueError(f"expected {kind}, found {str(value)[:80]!r}")
 
 
@@ -89,8 +93,7 @@ def length(value: object) -> DimLike:
 def lengths(value: Any) -> list[DimLike]:
     """Return a list of ints and dimensions."""
     if is_tensor(value):
-        told = "known sizes (pad to a known length, in code), not a computed tensor"
-        raise _expected(told, value)
+        raise _expected("sizes (pad to a known length, in code)", value)
     budget.work(value.size * budget.ITEM if isinstance(value, np.ndarray) else 0)
     items = np.asarray(value, dtype=object)
     if items.ndim > 1:

@@ -125,7 +125,8 @@ class Report:
                     "\nThe file does not say how many rounds a While has, and it is "
                     "not the loop of an LSTM, GRU or SimpleRNN of Keras. If it goes "
                     "over an input of any length, save the model again with a known "
-                    "length: then its rounds become layers."
+                    "length: then its rounds become layers. In place of tf.map_fn over "
+                    "the batch, use tf.vectorized_map."
                 )
             if AS_TEXT in names:
                 reason += (

@@ -75,7 +75,8 @@ def dropout(node: Node, nodes: Mapping[str, Node]) -> Node | None:
             if uniform is not None and rate is not None:
                 shape = nodes.get(found.get("shape", uniform.inputs[0]).node)
                 attributes = {"rate": rate, "noise_shape": _noise_shape(shape, nodes)}
-                return Node(node.name, DROPOUT, (found["x"],), attributes)
+                x = (found["x"],)
+                return Node(node.name, DROPOUT, x, attributes, shape=node.shape)
     return None
 
 

@@ -69,7 +69,13 @@ def fetched(path: FilePath) -> Iterator[FilePath]:
             yield path
             return
         with in_new_folder(path) as folder:
-            yield _copied(path, folder)
+            copy = _copied(path, folder)
+            try:
+                yield copy
+            except LegacyModelError as error:
+                if error.path is not None:
+                    error.path = str(path) + str(error.path).removeprefix(str(copy))
+                raise
 
 
 def _copied(path: Any, folder: pathlib.Path) -> pathlib.Path:
@@ -132,10 +138,10 @@ def _from_address(address: str, folder: pathlib.Path) -> pathlib.Path:
                 _copy(source, target, size)
     except LegacyModelError:
         raise
-    except FileNotFoundError as error:
-        raise LegacyModelError("there is no such file or folder.") from error
     except Exception as error:  # of a file system, of its network, of its login
         reason = f"it cannot be read: {type(error).__name__}: {error}"
+        if isinstance(error, FileNotFoundError):
+            reason = "there is no such file or folder."
         hint = "Check the address and your access to it, or download it yourself."
         raise LegacyModelError(reason, hint) from error
     return folder / name

@@ -371,7 +371,7 @@ def _models_passed(group: h5py.Group, layer: Config) -> dict[str, Config]:
 
 def _inner(optimizer: Config) -> Config | None:
     """Return the config of the optimizer in a LossScaleOptimizer; None of any other."""
-    config = (optimizer.get("config") or {}).get("inner_optimizer")
+    config = configs.settings(optimizer).get("inner_optimizer")
     return config if isinstance(config, dict) else None
 
 
@@ -391,10 +391,10 @@ def _state(file: h5py.File, optimizer: Config) -> LegacyOptimizerState:
 
 def _slots(optimizer: Config, count: int) -> list[tuple[str, int]] | None:
     """Return `[(slot, variable number)]` for `count` tensors, or None if unknown."""
-    config = optimizer.get("config") or {}
+    config = configs.settings(optimizer)
     if config.get("is_legacy_optimizer") or "legacy" in str(optimizer.get("module")):
         return None  # their files hold no slots that can be told apart
-    listed = SLOT_GROUPS.get(optimizer.get("class_name", ""), ())
+    listed = SLOT_GROUPS.get(str(optimizer.get("class_name")), ())
     parts = (group.rpartition(":") for group in (AVERAGES, *listed))
     groups = [names.split() for key, _, names in parts if not key or config.get(key)]
     variables, rest = divmod(count, sum(map(len, groups)) or 1)

@@ -108,7 +108,11 @@ def read(path: FilePath, weights: FilePath | None = None) -> Iterator[LegacyMode
             arguments = [] if weights is None else [weights]
             reader: Reader = module.read(here, *arguments)
         with errors.corrupt(here):
-            legacy = stack.enter_context(reader)
+            try:
+                legacy = stack.enter_context(reader)
+            except LegacyModelError as error:
+                error.hint = error.hint or errors.COPY_AGAIN
+                raise
         yield dataclasses.replace(legacy, path=str(path))
 
 

@@ -79,7 +79,7 @@ def with_numbered(
         trained: the weights of the model that it trained, in the order of the file.
     """
     kinds = SLOTS.get(str(optimizer.get("class_name")), ())
-    if (optimizer.get("config") or {}).get("amsgrad"):
+    if configs.settings(optimizer).get("amsgrad"):
         kinds += ("vhat",)
     arrays = [value for value in stored if value.shape]
     places = list(itertools.product(kinds, trained))

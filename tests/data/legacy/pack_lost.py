@@ -6,9 +6,9 @@ The archive of a release is `lost/<release>.tar.xz`; of the older releases it ho
 cases in `TAKEN`. `OUTDIR/2.4.4/stale_metadata/` is made here: the case `scale`, beside
 the `keras_metadata.pb` of another model, as a folder has that was saved to twice.
 
-With a TABLE, `idioms`, `examples`, `faults`, `training` or `gradients`, the archive is
-`lost/<release>-<TABLE>.tar.xz`, and holds the cases in `TAKEN` under this name; OUTDIR has
-the cases of that table alone.
+With a TABLE, `idioms`, `examples`, `faults`, `loops`, `training` or `gradients`, the archive
+is `lost/<release>-<TABLE>.tar.xz`, and holds the cases in `TAKEN` under this name; OUTDIR
+has the cases of that table alone.
 """
 
 import io
@@ -44,6 +44,9 @@ anchors causal_by_range_any graph_mean lambda_cast_of_half lambda_squeeze_of_con
 lambda_stack_of_filled layer_linspace_of_constants multi_gpu_model pyramid_any
 tensordot_two_any
 """,
+    "2.0.0-loops": "capsules mapped_two_inputs",
+    "2.4.4-loops": "capsules mapped_any_length mapped_dtypes mapped_layer running_sums",
+    "2.9.3-loops": "capsules_by_scan mapped_in_reverse mapped_ranks mapped_shapes",
     "2.4.4-examples": """
 batch_from_heads_any beam_search chunks_any derivatives dilated_computed_kernels_any
 lengths_that_meet_any mask_emitted mask_handed_on name_of_the_layer_inside

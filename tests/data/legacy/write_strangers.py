@@ -1,7 +1,7 @@
 """Writes models as people's files have them: `tests/data/legacy/strangers.tar.xz`.
 
-Run by hand: `python write_strangers.py OUT [CASE]`, under TensorFlow 2.0.0, 2.4.4 and
-2.9.3; each writes the cases of its release. Pack them with `tar -cJf strangers.tar.xz -C OUT .`
+Run by hand: `python write_strangers.py OUT [CASE]`, under TensorFlow 2.0.0, 2.3.4, 2.4.4
+and 2.9.3; each writes the cases of its release. Pack them with `tar -cJf strangers.tar.xz -C OUT .`
 `data.npz` has batches and outputs: `x0_0` is the first input of the first batch.
 """
 
@@ -159,6 +159,17 @@ def lambda_of_a_field():
     i = layers.Lambda(lambda x: tf.cast(tf.math.top_k(x, k=3).indices, "float32"))(x)
     return keras.Model(x, layers.concatenate([y, i]))
 
+
+# A metric that is no list of metrics, as only TensorFlow 2.2 and 2.3 wrote it.
+
+
+@case("2.3.4")
+def metric_alone():
+    model = keras.Sequential([layers.Dense(3, "sigmoid", input_shape=(4,))])
+    recall = keras.metrics.Recall(name="found")
+    model.compile("adam", "binary_crossentropy", metrics=recall)
+    model.train_on_batch(np.ones((2, 4), "float32"), np.ones((2, 3), "float32"))
+    return model
 
 
 # Policies: layers without a get_config of their own, and casts in a lost layer.

@@ -18,6 +18,7 @@ from keras_policies.legacy.base.traced_functions import (
     CALLS,
     CASES,
     CONDITIONS,
+    LOOPS,
     ConcreteFunction,
     Node,
     TracedFunctions,
@@ -116,9 +117,9 @@ def _bodies(traced: TracedFunctions, name: str) -> list[Mapping[str, Node]]:
 
 
 def _functions(node: Node) -> Sequence[str]:
-    """Return the functions that a node runs, but for loops."""
-    if node.op in CALLS:
-        return [str(node.attributes.get("f"))]
+    """Return the functions that a node runs, but for the condition of a loop."""
+    if node.op in (*CALLS, *LOOPS):
+        return [str(node.attributes.get("f" if node.op in CALLS else "body"))]
     return branches(node) if node.op in CONDITIONS + CASES else ()
 
 

@@ -74,6 +74,14 @@ class UnstackedTensor:
     tensor: "Value"
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Mapped:
+    """What a round of a loop makes, a tensor with that of each round along an axis."""
+
+    tensor: "Value"
+    shape: tuple[int | None, ...]  # of one round
+
+
 Value: TypeAlias = (
     Anchor
     | Argument
@@ -83,6 +91,7 @@ Value: TypeAlias = (
     | Constant
     | TensorList
     | UnstackedTensor
+    | Mapped
 )
 
 

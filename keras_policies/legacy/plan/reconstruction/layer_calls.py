@@ -54,6 +54,8 @@ def call(matched: MatchedCall, graph: Subgraph, value: ValueOf) -> Call | None:
     known_outputs = len(positions) + len(added)
     if arguments is None or known_outputs != len(matched.outputs):
         return None
+    if any(isinstance(tensor, ir.Mapped) for tensor in tensors):
+        return None  # a round of a loop, whose nodes are followed
     if any(_is_computed_with(output, graph) for output in added):
         return None  # it is what a gradient in the function takes
     first, kwargs = arguments

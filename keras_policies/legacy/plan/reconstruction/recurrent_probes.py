@@ -47,7 +47,7 @@ class Loop:
         """list of bool, whether each value is the same after every round."""
         body = self.traced.functions[str(self.node.attributes.get("body"))]
         ends = zip(body.arguments, body.outputs, strict=True)
-        return [_first(body, end.node) == name for name, end in ends]
+        return [first(body, end.node) == name for name, end in ends]
 
     def op(self, value: ir.Value) -> ir.OpStep | None:
         """Return the op that makes a value, or None."""
@@ -131,7 +131,7 @@ class Origin(NamedTuple):
     is_reversed: bool
 
 
-def _first(function: Function, name: str) -> str:
+def first(function: Function, name: str) -> str:
     """Return the argument or the node that a node passes on."""
     for _ in range(limits.SIZE_STEPS):
         node = function.nodes.get(name)

@@ -31,6 +31,7 @@ from keras_policies.legacy.plan.reconstruction import (
     cudnn_calls,
     ir,
     layer_calls,
+    mapped_loops,
     matched_calls,
     recurrent,
     unrolling,
@@ -133,6 +134,8 @@ class _FunctionCall:
             return _each(inputs)
         if node.op in CALLS:
             return _each(self._called(node.attributes.get("f"), inputs))
+        if any(isinstance(value, ir.Mapped) for value in inputs):
+            return _always(mapped_loops.emitted(node, inputs, steps))
         if node.op in CONDITIONS + CASES:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
@@ -140,6 +143,9 @@ class _FunctionCall:
             results = recurrent.results(self._loop(node, loop_inputs))
             if results is None:
                 results = unrolling.unrolled(node, inputs, self._called)
+            if results is None:
+                loop = self._loop(node, inputs)
+                results = mapped_loops.results(loop, self._called)
             if results is not None:
                 return _each(results)
         if node.op in cudnn_calls.OPS:

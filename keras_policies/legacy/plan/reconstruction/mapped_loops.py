@@ -1,0 +1,199 @@
+"""Computes all rounds of `tf.map_fn` at once: its ops get one more axis, the first.
+
+A loop is one if its rounds read and write the items of their own number alone. So is
+`tf.scan` if no round uses the result of the last one.
+
+    n = Shape(x)[0]
+    While(0, n, TensorListReserve(n), TensorListFromTensor(x), w)
+        TensorListSetItem(list, i, Tanh(MatMul(TensorListGetItem(items, i), w)))
+    ->  Tanh(BatchMatMulV2(x, w))
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from keras_policies.legacy.base.errors import UNEXPECTED, attempt
+from keras_policies.legacy.base.traced_functions import Node
+from keras_policies.legacy.guards import budget
+from keras_policies.legacy.plan.reconstruction import ir
+from keras_policies.legacy.plan.reconstruction.recurrent_probes import Loop, first
+from keras_policies.legacy.plan.reconstruction.unrolling import Follow
+from keras_policies.legacy.programs.idioms import DROPOUT
+
+# Ops whose operands are aligned at their last axes.
+ALIGNED = (
+    "Abs Add AddV2 BatchMatMul BatchMatMulV2 BiasAdd Cast Cos DivNoNan Elu Equal Exp "
+    "Floor FloorDiv FloorMod Greater GreaterEqual LeakyRelu Less LessEqual Log Log1p "
+    "LogSoftmax LogicalAnd LogicalNot LogicalOr MatMul Maximum Minimum Mul Neg "
+    "NotEqual OnesLike Pow RealDiv Relu Relu6 Round Rsqrt SelectV2 Sigmoid Sign Sin "
+    "Softmax Softplus Sqrt Square SquaredDifference StopGradient Sub Tanh ZerosLike"
+)
+ALONG_AXES = "All Any ArgMax ArgMin ConcatV2 Cumsum ExpandDims Max Mean Min Prod Sum"
+ZERO, ONE = ir.Constant(np.int32(0)), ir.Constant(np.int32(1))
+Values: TypeAlias = list[ir.Value]
+Call: TypeAlias = tuple[Values, Mapping[str, Any]]  # inputs, and attributes that change
+
+
+def results(loop: Loop, follow: Follow) -> Values | None:
+    """Return the results of a loop over the items of tensors.
+
+    Return None if it is no such loop, or has ops that do not go over all items at once.
+    """
+    body = loop.traced.functions[str(loop.node.attributes.get("body"))]
+    used = {output.node for node in body.nodes.values() for output in node.inputs}
+    size, starts = _size(loop), Values()
+    if size is None:
+        return None
+    numbers = loop.steps.op(f"{loop.node.name}/rounds", "Range", ZERO, size, ONE)
+    for name, value, stays in zip(body.arguments, loop.values, loop.stays, strict=True):
+        is_number = not stays and ir.items(value) == [0]
+        is_list = ir.is_op(loop.op(value), "TensorListReserve")
+        if name in used and not (stays or is_number or is_list):
+            return None
+        starts.append(ir.Mapped(numbers, ()) if is_number else value)
+    with attempt(*UNEXPECTED):
+        ends = follow(body.name, starts)
+        return [_end(loop, size, *pair) for pair in zip(starts, ends, strict=True)]
+    return None
+
+
+def _size(loop: Loop) -> ir.Value | None:
+    """Return the number of rounds if it is the length of a tensor's first axis."""
+    condition = loop.traced.functions[str(loop.node.attributes.get("cond"))]
+    values = dict(zip(condition.arguments, loop.values, strict=True))
+    tensors = [v.tensor for v in loop.values if isinstance(v, ir.UnstackedTensor)]
+    nodes = condition.nodes.values()
+    ends = [first(condition, n.inputs[1].node) for n in nodes if n.op == "Less"]
+    sizes = {values.get(name, ONE) for name in ends}
+    others = {node.op for node in nodes} - {"Identity", "Less", "LogicalAnd"}
+    size = sizes.pop() if len(sizes) == 1 and not others else ONE
+    item = loop.op(size)
+    if not ir.is_op(item, "StridedSlice") or ir.items(item.inputs[1]) != [0]:
+        return None
+    shape = loop.op(item.inputs[0])
+    is_length = ir.is_op(shape, "Shape") and shape.inputs[0] in tensors
+    return size if is_length else None
+
+
+def _end(loop: Loop, size: ir.Value, start: ir.Value, end: ir.Value) -> ir.Value:
+    """Return a result of the loop from a value before a round and after it."""
+    if start is end or isinstance(end, ir.UnstackedTensor):
+        return end
+    if not isinstance(start, ir.Mapped):  # unused: the last round decides
+        name, last = f"{loop.node.name}/last", ir.Constant(np.int32(-1))
+        return loop.steps.op(name, "GatherV2", _tensor(end), last, ZERO)
+    step = loop.op(_tensor(end))
+    number, one = step.inputs if ir.is_op(step, "AddV2") else (None, ZERO)
+    if number != start.tensor or ir.items(one) != [1]:
+        raise ValueError("it is carried from round to round")
+    return size
+
+
+def emitted(node: Node, inputs: Values, steps: ir.Steps) -> ir.Value:
+    """Return the value of a node in a round; add the step for all rounds."""
+    if node.shape is None:
+        raise ValueError("its shape is not recorded")
+    budget.check_rank(node.shape)
+    if node.op == "Shape" and isinstance(inputs[0], ir.Mapped):
+        return ir.Constant(np.array(inputs[0].shape, "int32"))
+    if node.op == "TensorListGetItem" and _is_number(inputs[1], steps):
+        return ir.Mapped(_tensor(inputs[0]), node.shape)
+    if node.op == "TensorListSetItem" and _is_number(inputs[1], steps):
+        return ir.UnstackedTensor(_tensor(inputs[2]))
+    taken, changed = RULES[node.op](node, inputs, steps)
+    op = {"MatMul": "BatchMatMulV2", "Squeeze": "Reshape"}.get(node.op, node.op)
+    step = ir.OpStep(node.name, op, {**node.attributes, **changed}, tuple(taken))
+    return ir.Mapped(steps.add(step), node.shape)
+
+
+def _tensor(value: ir.Value) -> ir.Value:
+    """Return the tensor of all rounds."""
+    if not isinstance(value, ir.Mapped | ir.UnstackedTensor):
+        raise ValueError("it is the same in all rounds")
+    return value.tensor
+
+
+def _is_number(value: ir.Value, steps: ir.Steps) -> bool:
+    """Return whether a value is the number of its round."""
+    step = ir.op_of(_tensor(value), steps)
+    return ir.is_op(step, "Range") and [*map(ir.items, step.inputs[::2])] == [[0], [1]]
+
+
+def _next(axes: Any) -> Any:
+    """Return axes behind the new one; negative ones stay."""
+    return np.where(np.less(axes, 0), axes, np.add(axes, 1)).astype("int32")
+
+
+def _aligned(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+    """Give each operand as many axes after the first as the result has."""
+    taken: Values = []
+    for value in inputs:
+        if isinstance(value, ir.Mapped):
+            missing, value = len(node.shape or ()) - len(value.shape), value.tensor
+            for _ in range(missing):
+                value = steps.op(f"{node.name}/axis", "ExpandDims", value, ONE)
+        taken.append(value)
+    names = {"adj_x": "transpose_a", "adj_y": "transpose_b"}
+    adjoint = {key: node.attributes.get(name) for key, name in names.items()}
+    return taken, adjoint if node.op == "MatMul" else {}
+
+
+def _last(change: Callable[[Any], Any]) -> "Rule":
+    """Return the rule of an op whose last input is about axes."""
+
+    def rule(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+        *tensors, last = inputs
+        changed = np.asarray(change(ir.constant(last)), "int32")
+        return [*map(_tensor, tensors), ir.Constant(changed)], {}
+
+    return rule
+
+
+def _reshaped(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+    (value, *_), shape = inputs, np.array([-1, *(node.shape or ())], "int32")
+    return [_tensor(value), ir.Constant(shape)], {}
+
+
+def _sliced(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+    value, *bounds = inputs
+    arrays = [ir.items(each) for each in bounds]
+    if None in arrays:
+        raise ValueError("its bounds are computed")
+    pairs = zip((0, 0, 1), arrays, strict=True)
+    masks = {key: int(n) << 1 for key, n in node.attributes.items() if "_mask" in key}
+    whole = {key: masks.get(key, 0) | 1 for key in ("begin_mask", "end_mask")}
+    new = [ir.Constant(np.array([n, *(array or ())])) for n, array in pairs]
+    return [_tensor(value), *new], {**masks, **whole}
+
+
+def _gathered(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+    values, at, axis = inputs
+    both = int(isinstance(at, ir.Mapped))
+    if node.attributes.get("batch_dims"):
+        raise ValueError("it has batch axes of its own")
+    if ir.items(axis) == [0] and not isinstance(values, ir.Mapped):
+        return [values, _tensor(at), axis], {}  # rows of one table
+    axes = ir.Constant(_next(ir.constant(axis)))
+    return [_tensor(values), _tensor(at) if both else at, axes], {"batch_dims": both}
+
+
+def _dropped(node: Node, inputs: Values, steps: ir.Steps) -> Call:
+    shape = node.attributes["noise_shape"]
+    return [_tensor(inputs[0])], {"noise_shape": shape and (None, *shape)}
+
+
+Rule: TypeAlias = Callable[[Node, Values, ir.Steps], Call]
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(ALIGNED.split(), _aligned),
+    **dict.fromkeys(ALONG_AXES.split(), _last(_next)),
+    DROPOUT: _dropped,
+    "GatherV2": _gathered,
+    "Reshape": _reshaped,
+    "ResourceGather": lambda node, inputs, steps: ([inputs[0], _tensor(inputs[1])], {}),
+    "Squeeze": _reshaped,
+    "StridedSlice": _sliced,
+    "Tile": _last(lambda times: [1, *times]),
+    "Transpose": _last(lambda order: [0, *(order + 1)]),
+}
