@@ -31,6 +31,7 @@ if _typing.TYPE_CHECKING:
     from keras_policies.legacy.descriptions import LayerDescription, ModelDescription
     from keras_policies.legacy.inspection import inspect_model
     from keras_policies.legacy.loading import load_model, load_weights
+    from keras_policies.source.source import to_source
 
 # Imported when first used: training needs neither readers nor tables.
 _LATER = {
@@ -47,6 +48,7 @@ _LATER = {
     "plot_gradients": "diagnostics.plots",
     "plot_loss_scale": "diagnostics.plots",
     "summary": "diagnostics.summary",
+    "to_source": "source.source",
 }
 
 # Names of tf.keras -> what replaces them.
@@ -81,6 +83,7 @@ __all__ = [
     "set_global_policy",
     "set_policy",
     "summary",
+    "to_source",
 ]
 
 
