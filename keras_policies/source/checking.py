@@ -9,118 +9,127 @@ import keras
 
 from keras_policies._common.types import Path
 from keras_policies.source.graphs import Module
-from keras_policies.source.objects import Style, fresh_name, is_object, is_operation
+from keras_policies.source.objects import Style, fresh_name, is_object, text
 
-# What follows from the rest, and a policy of Sequential that is not saved.
+# What follows from the rest of a config.
+Named = tuple[str, str, int]
 DERIVED = {"build_config", "compile_config", "build_input_shape", "shared_object_id"}
 
 
 def next_style(
-    text: str, model: keras.Model, value: Any, module: Module, constants: Path | None
+    code: str, model: keras.Model, value: Any, module: Module, constants: Path | None
 ) -> Style:
     """Run a module; return its style if it builds an equal model, or the next to try.
 
     Raises:
         ValueError: if no style is left.
     """
-    current = module.style
-    starts = {
-        kind: _number(fresh_name(kind)) + 1 for kind, _ in module.objects.automatic
-    }
+    style, old, new = module.style, Normal(module.style), Normal(module.style)
+    expected = old.config(value)
+    kinds = {kind for kind, *_ in [*old.layers, *old.operations]}
+    old.starts = {kind: _number(fresh_name(kind)) + 1 for kind in kinds}
     namespace: dict[str, Any] = {"__name__": "model", "__file__": str(constants)}
     try:
-        exec(compile(text, "model.py", "exec"), namespace)
+        exec(compile(code, "model.py", "exec"), namespace)
         built = namespace["build_model"]()
     except Exception as error:
-        if current.explicit:
-            raise ValueError(
-                f"The source code of {model.name!r} fails: {error}"
-            ) from error
-        return dataclasses.replace(current, explicit=True)
-    new = keras.saving.serialize_keras_object(built)
-    reason = next(_differences(_normal(value, current), _normal(new, current)), None)
-    if reason is None and _weights(built) != _weights(model):
-        reason = "layers that several inner models share have weights of their own"
-    if reason is not None and current.explicit:
-        raise ValueError(
-            f"No source code builds a model equal to {model.name!r}: {reason}."
-        )
-    if reason is not None:
-        return dataclasses.replace(current, explicit=True)
-    pairs = zip(_names(value), _names(new), strict=True)
-    other = {
-        kind
-        for (kind, old), (_, made) in pairs
-        if old != made and old != _renumbered(made, starts.get(kind, 0))
-    }
-    if other <= current.named:
-        return current
-    return dataclasses.replace(current, named=current.named | other)
+        reason: str | None = f"{type(error).__name__}: {error}"
+    else:
+        found = new.config(keras.saving.serialize_keras_object(built))
+        reason = next(_differences(expected, found), None)
+        if reason is None and _weights(built) != _weights(model):
+            reason = "layers in several inner models would have weights for each"
+    if reason is None:
+        named = (style.named | old.renamed(new)) - module.operations
+        return dataclasses.replace(style, named=named)
+    if not style.explicit:
+        return dataclasses.replace(style, explicit=True)
+    raise ValueError(
+        f"No source code builds a model equal to {model.name!r}: {reason}."
+    )
+
+
+def _weights(model: keras.Model) -> list[Any]:
+    frozen = {id(weight) for weight in model.non_trainable_weights}
+    return [(tuple(w.shape), w.dtype, id(w) in frozen) for w in model.weights]
+
+
+class Normal:
+    """A config in which names, and what a style leaves out, make no difference."""
+
+    def __init__(self, style: Style) -> None:
+        self.style = style
+        # Class, name and model (the id of its `places`), as found.
+        self.layers, self.operations = list[Named](), list[Named]()
+        self.starts = dict[str, int]()  # class -> number of the next automatic name
+
+    def config(self, value: Any, places: Any = None) -> Any:
+        """Return a config; `places` has the number of each layer of its model."""
+        if isinstance(value, list | tuple):
+            is_tensor = len(value) == 3 and isinstance(value[0], str)
+            if is_tensor and value[0] in (places or ()):
+                return [places[value[0]], *value[1:]]
+            return [self.config(each, places) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if is_object(value) and isinstance(value["config"], dict):
+            return self._object(value, places)
+        return {
+            key: self.config(each, places)
+            for key, each in value.items()
+            if key not in DERIVED
+            and (self.style.train or not key.endswith("_initializer"))
+            and not (key in ("mask", "training") and not each)
+        }
+
+    def _object(self, value: Any, places: Any) -> Any:
+        own, kind = value["config"], value["class_name"]
+        is_op = ".ops." in f"{value.get('module')}."
+        if "name" in own:
+            found = self.operations if is_op else self.layers
+            found.append((kind, own["name"], id(places)))
+        inner = places
+        if isinstance(own.get("layers"), list) and "output_layers" in own:
+            inner = {each["name"]: n for n, each in enumerate(own["layers"])}
+        own = {key: each for key, each in own.items() if key != "name"}
+        if kind == "Sequential":
+            own.pop("dtype", None)  # of which Keras saves nothing
+        if kind == "GetItem" and "inbound_nodes" in value:
+            tensor, key = value["inbound_nodes"][0]["args"]
+            key = [*key] if isinstance(key, list | tuple) else [key]
+            is_whole = is_object(key[-1]) and key[-1]["class_name"] == "__ellipsis__"
+            value = {**value, "inbound_nodes": [tensor, key[:-1] if is_whole else key]}
+        others = {key: v for key, v in value.items() if key not in ("config", "name")}
+        return {"config": self.config(own, inner), **self.config(others, places)}
+
+    def renamed(self, new: "Normal") -> set[str]:
+        """Return the classes whose layers would have other names in a new process.
+
+        Raises:
+            ValueError: if a layer has the name that Keras gives to an operation.
+        """
+        operations = {(self._fresh(*op), op[2]) for op in new.operations}
+        other = set[str]()
+        for (kind, old, _), made in zip(self.layers, new.layers, strict=True):
+            fresh = self._fresh(*made)
+            if old == made[1] != fresh and (old, made[2]) in operations:
+                raise ValueError(
+                    f"Keras gives the name of layer {old!r} ({kind}) to an operation, "
+                    "which cannot be named in code. Give the layer another name."
+                )
+            other |= set() if old in (made[1], fresh) else {kind}
+        return other
+
+    def _fresh(self, kind: str, name: str, _: int = 0) -> str:
+        """Return an automatic name as in a process that made no layers before."""
+        number = _number(name) - self.starts.get(kind, 0)
+        base = re.sub(r"_\d+$", "", name)
+        return f"{base}_{number}" if number else base
 
 
 def _number(name: str) -> int:
     match = re.search(r"_(\d+)$", name)
     return int(match[1]) if match else 0
-
-
-def _renumbered(name: str, start: int) -> str:
-    """Return the name that a layer has in a process that made no layers before."""
-    number, base = _number(name) - start, re.sub(r"_\d+$", "", name)
-    return f"{base}_{number}" if number else base
-
-
-def _weights(model: keras.Model) -> list[Any]:
-    frozen = {id(weight) for weight in model.non_trainable_weights}
-    return [(w.shape, w.dtype, id(w) in frozen) for w in model.weights]
-
-
-def _names(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the class and the name of each layer, not of operations."""
-    if isinstance(value, dict):
-        is_layer = is_object(value) and isinstance(value["config"], dict)
-        is_op = is_layer and is_operation(value)
-        if is_layer and not is_op and "name" in value["config"]:
-            yield value["class_name"], value["config"]["name"]
-        for each in value.values():
-            yield from _names(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _names(each)
-
-
-def _normal(value: Any, style: Style, places: Any = None) -> Any:
-    """Return a config without names, and with numbers in the place of layers."""
-    if isinstance(value, list | tuple):
-        if len(value) == 3 and isinstance(value[0], str) and value[0] in (places or ()):
-            return [places[value[0]], *value[1:]]
-        return [_normal(each, style, places) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if is_object(value) and isinstance(value["config"], dict):
-        inner, layers = places, value["config"].get("layers")
-        if isinstance(layers, list) and "output_layers" in value["config"]:
-            inner = {each["name"]: n for n, each in enumerate(layers)}
-        config = {**value["config"], "name": None}
-        if value["class_name"] == "GetItem" and "inbound_nodes" in value:
-            args, key = value["inbound_nodes"][0]["args"]
-            key = [*key] if isinstance(key, list | tuple) else [key]
-            is_whole = is_object(key[-1]) and key[-1]["class_name"] == "__ellipsis__"
-            config["key"] = key[:-1] if is_whole else key
-            value = {**value, "inbound_nodes": args}
-        if value["class_name"] == "Sequential":
-            del config["dtype"]
-        value = {**value, "name": None, "config": ""}
-        return {
-            **_normal(value, style, places),
-            "config": _normal(config, style, inner),
-        }
-    return {
-        key: _normal(each, style, places)
-        for key, each in value.items()
-        if key not in DERIVED
-        and (style.train or not key.endswith("_initializer"))
-        and not (key in ("mask", "training") and each is None)
-    }
 
 
 def _differences(old: Any, new: Any, path: str = "model") -> Iterator[str]:
@@ -131,5 +140,5 @@ def _differences(old: Any, new: Any, path: str = "model") -> Iterator[str]:
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, pair in enumerate(zip(old, new, strict=True)):
             yield from _differences(*pair, f"{path}[{number}]")
-    elif repr(old) != repr(new):
+    elif text(old) != text(new):
         yield f"{path} is {str(new)[:200]}, expected {str(old)[:200]}"

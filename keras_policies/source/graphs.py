@@ -27,11 +27,93 @@ from keras_policies.source.objects import (
     Style,
     is_model,
     is_object,
+    unique,
 )
 
 RESERVED = {"keras", "layers", "ops", "np", "x", "inputs", "outputs", "pathlib"}
 LONG = 32  # characters of a variable
-INPUT = {"sparse": False, "ragged": False, "optional": False, "dtype": "float32"}
+INPUT = {"dtype": "float32", "sparse": False, "ragged": False, "optional": False}
+
+
+class Module(Objects):
+    """The functions of a module, and what they need."""
+
+    def __init__(self, style: Style) -> None:
+        super().__init__(style)
+        self.functions = dict[str, list[str]]()  # name -> lines, inner models first
+        self.operations = set[str]()  # the classes of those that are called
+        self._names = {"build_model"}
+
+    def add(self, model: keras.Model, value: Any, name: str = "") -> Expression:
+        """Add the function of a model; return its call."""
+        name = name or unique(f"build_{_identifier(model.name)}", self._names)
+        self._names.add(name)
+        is_graph = hasattr(model, "operations")
+        lines = Graph(self, model, value).lines() if is_graph else None
+        self.functions[name] = lines or self._sequential(model, value)
+        return call(name)
+
+    def built(self, value: Any) -> Expression:
+        # A model in another object, such as TimeDistributed.
+        model = keras.saving.deserialize_keras_object(copy.deepcopy(value))
+        return self.add(model, value)
+
+    def layers(self, value: Any) -> list[Mapping[str, Any]]:
+        """Return the layers of a model, without `trainable` if it freezes all."""
+        found = list[Mapping[str, Any]]()
+        for layer in value["config"]["layers"]:
+            own = dict(layer["config"])
+            if self._is_frozen(value) and not own.get("trainable"):
+                own.pop("trainable", None)
+            found.append({**layer, "config": own})
+        return found
+
+    def _is_frozen(self, value: Any) -> bool:
+        return not self.style.explicit and value["config"].get("trainable") is False
+
+    def ending(self, value: Any, args: Sequence[Expression]) -> list[str]:
+        """Return the lines that make a model of its layers or tensors."""
+        config, kind = value["config"], value["class_name"]
+        names = {"Sequential": "keras.Sequential", "Functional": "keras.Model"}
+        name = names.get(kind) or self.resolved(value, kind)[1]
+        is_frozen = self._is_frozen(value)
+        is_flag = not config.get("trainable", True) and not is_frozen
+        flag = {"trainable": ("False",)} if is_flag else {}
+        model = call(name, args, {**flag, **self.name(kind, config["name"])})
+        if not is_frozen:
+            return [statement("return ", model)]
+        frozen = "    model.trainable = False"  # which freezes its layers
+        return [statement("model = ", model), frozen, "    return model"]
+
+    def _sequential(self, model: keras.Model, value: Any) -> list[str]:
+        layers = self.layers(value)
+        has_input = layers[0]["class_name"] == "InputLayer"
+        made = [self.input(layers[0])] if has_input else []
+        pairs = zip(layers[has_input:], model.layers, strict=True)
+        made += [self.made(layer, op) for layer, op in pairs]
+        return self.ending(value, [sequence(made)])
+
+    def made(self, layer: Mapping[str, Any], op: Any) -> Expression:
+        """Return the expression that makes a layer."""
+        self.place = _identifier(op.name)
+        try:
+            return self.add(op, layer) if is_model(layer) else self.instance(layer)
+        except CannotWriteError as error:
+            raise no_source(op, error) from error
+
+    def input(self, layer: Mapping[str, Any]) -> Expression:
+        """Return the call of `keras.Input`."""
+        config = layer["config"]
+        shape = tuple(config["batch_shape"])
+        has_batch = shape[:1] != (None,)
+        kwargs = {"batch_shape": self.value(shape)} if has_batch else {}
+        for key, default in INPUT.items():
+            if config.get(key, default) != default:
+                kwargs[key] = self.value(config[key])
+        args = [] if has_batch else [self.value(shape[1:])]
+        return call(
+            "keras.Input", args, kwargs | self.name("InputLayer", op_name(layer))
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,97 +127,21 @@ class Call:
     kwargs: Mapping[str, Any]
 
     @property
-    def at(self) -> tuple[str, int]:
-        """Its layer and number, as its tensors name it."""
-        return self.layer["name"], self.number
+    def keys(self) -> list[Key]:
+        """The tensors that it takes."""
+        return [*_keys([self.args, self.kwargs])]
 
 
-class Module:
-    """The functions of a module, and what they need."""
-
-    def __init__(self, style: Style) -> None:
-        self.objects = Objects(style, self._built_in)
-        self.style = style
-        self.functions = dict[str, list[str]]()  # name -> lines, inner models first
-        self._names = {"build_model"}
-
-    def add(self, model: keras.Model, value: Any, name: str = "") -> Expression:
-        """Add the function of a model; return its call."""
-        name = name or _unique(f"build_{_identifier(model.name)}", self._names)
-        write = self._graph if hasattr(model, "operations") else self._sequence
-        self.functions[name] = write(model, value)
-        return call((name,), (), {})
-
-    def _built_in(self, value: Any) -> Expression:
-        """Add the function of a model in another object, such as TimeDistributed."""
-        return self.add(
-            keras.saving.deserialize_keras_object(copy.deepcopy(value)), value
-        )
-
-    def model(self, value: Any, args: Sequence[Expression]) -> Expression:
-        """Return the call of a model's class."""
-        config, kind = value["config"], value["class_name"]
-        name = "keras.Sequential" if kind == "Sequential" else "keras.Model"
-        if kind not in ("Functional", "Model", "Sequential"):
-            _, name = self.objects.resolved(value)
-        frozen = {} if config.get("trainable", True) else {"trainable": ("False",)}
-        return call(
-            (name,), args, {**frozen, **self.objects.name(kind, config["name"])}
-        )
-
-    def _sequence(self, model: keras.Model, value: Any) -> list[str]:
-        """Return the lines that build a Sequential."""
-        written, live = [], iter(model.layers)
-        for layer in value["config"]["layers"]:
-            is_input = layer["class_name"] == "InputLayer"
-            op = None if is_input else next(live)
-            written.append(self.input(layer) if is_input else self.made(layer, op))
-        return [_statement("return ", self.model(value, [sequence(written)]))]
-
-    def made(self, layer: Mapping[str, Any], op: Any) -> Expression:
-        """Return the expression that makes a layer."""
-        name = layer["config"].get("name", op.name)
-        self.objects.place = _identifier(name)
-        try:
-            return (
-                self.add(op, layer) if is_model(layer) else self.objects.instance(layer)
-            )
-        except CannotWriteError as error:
-            reason = f"layer {name!r} ({layer['class_name']}): {error}."
-            raise ValueError(
-                f"There is no source code for this model: {reason}"
-            ) from error
-
-    def input(self, layer: Mapping[str, Any]) -> Expression:
-        config = layer["config"]
-        kwargs, args = dict[str, Any](), []
-        batch, *shape = tuple(config["batch_shape"]) or (0,)
-        if batch is None:
-            args = [self.objects.value(tuple(shape))]
-        else:
-            kwargs["batch_shape"] = self.objects.value(tuple(config["batch_shape"]))
-        for key, default in INPUT.items():
-            if config.get(key, default) != default:
-                kwargs[key] = self.objects.value(config[key])
-        kwargs |= self.objects.name("InputLayer", config["name"])
-        return call(("keras.Input",), args, kwargs)
-
-    def _graph(self, model: keras.Model, value: Any) -> list[str]:
-        """Return the lines that build a Functional."""
-        return _Graph(self, model, value).lines()
-
-
-class _Graph:
+class Graph:
     """The function that builds a Functional."""
 
     def __init__(self, module: Module, model: keras.Model, value: Any) -> None:
-        self.module, self.value = module, value
-        config = value["config"]
+        self.module, self.value, config = module, value, value["config"]
         ops = {op.name: op for op in model.operations}
         self.calls = {
-            each.at: each
-            for layer in config["layers"]
-            for each in self._calls(layer, ops)
+            (op_name(layer), each.number): each
+            for layer in module.layers(value)
+            for each in self._calls(layer, ops[op_name(layer)])
         }
         self.inputs = config["input_layers"]
         self.outputs = _counted(config["output_layers"], ops)
@@ -143,134 +149,115 @@ class _Graph:
         self.tensors = dict[Key, Expression]()
         self.names = {*RESERVED}
 
-    def _calls(
-        self, layer: Mapping[str, Any], ops: Mapping[str, Any]
-    ) -> Iterator[Call]:
+    def _calls(self, layer: Mapping[str, Any], op: Any) -> Iterator[Call]:
         """Yield the calls of a layer; an input has one."""
-        op = ops[layer["name"]]
         nodes = layer["inbound_nodes"] or [{"args": (), "kwargs": {}}]
         for number, node in enumerate(nodes):
-            kwargs = {
-                k: v for k, v in node["kwargs"].items() if self._is_said(op, k, v)
-            }
-            yield Call(layer, op, number, node["args"], kwargs)
+            said = {k: v for k, v in node["kwargs"].items() if self._is_said(op, k, v)}
+            yield Call(layer, op, number, node["args"], said)
 
     def _is_said(self, op: Any, key: str, value: Any) -> bool:
         """Return whether a call has to pass an argument by name."""
         parameters = inspect.signature(op.call).parameters
-        of_mask = key == "mask" or key.removesuffix("_mask") in parameters.keys() - {
-            key
-        }
-        if of_mask and not self.module.style.explicit and [*_keys(value)]:
+        is_mask = key == "mask" or key.removesuffix("_mask") in {*parameters} - {key}
+        if is_mask and not self.module.style.explicit:
             return False  # Keras passes the masks of its tensors
         default = parameters[key].default if key in parameters else inspect
-        return not operations.is_plainly(value, default)
+        is_unset = key == "training" and value is None
+        return not is_unset and not operations.is_plainly(value, default)
 
-    def _order(self) -> list[Call]:
+    def _order(self) -> list[tuple[str, int]]:
         """Return the calls that lead to the outputs, each after those it needs."""
-        order = {at: self.calls[at] for at in (key[:2] for key in _leaves(self.inputs))}
+        order = dict.fromkeys(key[:2] for key in _leaves(self.inputs))
         waiting = [key[:2] for key in reversed([*_leaves(self.outputs)])]
         while waiting:
-            at = waiting[-1]
-            before = [key[:2] for key in _keys([*self._values(at)])]
-            if (at[0], at[1] - 1) in self.calls:
-                before.append((at[0], at[1] - 1))
+            name, number = at = waiting[-1]
+            before = [key[:2] for key in self.calls[at].keys]
+            before += [(name, number - 1)] * (number > 0)
             if needed := [each for each in before if each not in order]:
                 waiting += reversed(needed)
             else:
-                order.setdefault(at, self.calls[at])
+                order.setdefault(at)
                 waiting.pop()
-        return [*order.values()]
-
-    def _values(self, at: tuple[str, int]) -> Iterator[Any]:
-        yield from self.calls[at].args
-        yield from self.calls[at].kwargs.values()
+        return [*order]
 
     def lines(self) -> list[str]:
         """Return the lines of the function."""
-        uses, shared = (
-            self._uses(),
-            {at[0] for at in self.calls if (at[0], at[1] + 1) in self.calls},
-        )
-        lines, variables = [], dict[str, str]()
-        for place, each in enumerate(self.order):
-            name = each.layer["name"]
-            if name in shared and name not in variables:
-                variables[name] = _unique(_identifier(name), self.names)
+        uses, variables, lines = self._uses(), dict[str, str](), list[str]()
+        for place, (name, number) in enumerate(self.order):
+            each = self.calls[name, number]
+            if number == 0 and (name, 1) in self.calls:
+                variables[name] = self._named(name)
                 made = self.module.made(each.layer, each.op)
-                lines.append(_statement(f"{variables[name]} = ", made))
+                lines.append(statement(f"{variables[name]} = ", made))
             called = self._called(each, variables.get(name))
             target = self._target(each, place, uses)
-            lines.append(_statement(f"{target} = ", called))
+            lines.append(statement(f"{target} = ", called))
         ends = [self._nest(self.inputs), self._nest(self.outputs)]
-        return [*lines, _statement("return ", self.module.model(self.value, ends))]
+        return lines + self.module.ending(self.value, ends)
 
-    def _uses(self) -> dict[Key, list[int]]:
+    def _uses(self) -> dict[Key, set[int]]:
         """Return the numbers of the statements that take each tensor."""
-        uses = defaultdict(list)
-        for place, each in enumerate(self.order):
-            for key in _keys([*self._values(each.at)]):
-                uses[key].append(place)
-        for key in _leaves(self.outputs):
-            uses[key].append(len(self.order))
+        uses = defaultdict[Key, set[int]](set)
+        taken = [*(self.calls[at].keys for at in self.order), _leaves(self.outputs)]
+        for place, keys in enumerate(taken):
+            for key in keys:
+                uses[key].add(place)
         return uses
 
     def _called(self, each: Call, variable: str | None) -> Expression:
         """Return the expression that calls a layer or an operation."""
-        objects, layer = self.module.objects, each.layer
+        module, layer = self.module, each.layer
         if layer["class_name"] == "InputLayer":
-            return self.module.input(layer)
-        if not isinstance(each.op, keras.Layer):
-            return self._op(each)
-        made = (variable,) if variable else self.module.made(layer, each.op)
-        kwargs = {k: objects.value(v, self.tensors) for k, v in each.kwargs.items()}
-        return call(made, [objects.value(v, self.tensors) for v in each.args], kwargs)
-
-    def _op(self, each: Call) -> Expression:
-        objects, name = self.module.objects, each.layer["name"]
-        config = {k: v for k, v in each.layer["config"].items() if k != "name"}
-        objects.place = _identifier(name)
+            return module.input(layer)
 
         def write(value: Any) -> Expression:
-            return objects.value(value, self.tensors)
+            return module.value(value, self.tensors)
 
+        if isinstance(each.op, keras.Layer):
+            made = variable or module.made(layer, each.op)
+            kwargs = {key: write(value) for key, value in each.kwargs.items()}
+            return call(made, map(write, each.args), kwargs)
+        module.operations.add(type(each.op).__name__)
+        config = {k: v for k, v in layer["config"].items() if k != "name"}
+        module.place = _identifier(op_name(layer))
         try:
             return operations.op_call(each.op, config, each.args, each.kwargs, write)
         except ValueError as error:
-            reason = f"operation {name!r}: {error}."
-            raise ValueError(
-                f"There is no source code for this model: {reason}"
-            ) from error
+            raise no_source(each.op, error) from error
 
-    def _target(self, each: Call, place: int, uses: Mapping[Key, list[int]]) -> str:
+    def _target(self, each: Call, place: int, uses: Mapping[Key, set[int]]) -> str:
         """Name the results of a call; return the target of the assignment."""
-        name = each.layer["name"]
-        paths = _paths(_structure(each, self.calls))
-        used = [n for n in range(len(paths)) if uses.get((*each.at, n))]
-        places = {at for n in used for at in uses[(*each.at, n)]}
-        if len(paths) > 1 and all(path == f"[{n}]" for n, path in enumerate(paths)):
-            names = ["_"] * len(paths)
-            for n in used:
-                own = {*uses[(*each.at, n)]} if len(used) == 1 else {-1}
-                names[n] = self._variable(name, own, place)
-                self.tensors[(*each.at, n)] = (names[n],)
-            return ", ".join(names)
-        target = self._variable(name, places, place, paths == [""])
-        for n, path in enumerate(paths):
-            self.tensors[(*each.at, n)] = (f"{target}{path}",)
+        name, paths = op_name(each.layer), _paths(_structure(each))
+        keys = [(name, each.number, n) for n in range(len(paths))]
+        used = [key for key in keys if uses[key]]
+        if len(keys) > 1 and paths == [f"[{n}]" for n in range(len(keys))]:
+            for key in used:
+                places = uses[key] if len(used) == 1 else set()
+                self.tensors[key] = (self._variable(name, places, place),)
+            return ", ".join(str(self.tensors.get(key, "_")[0]) for key in keys)
+        places = {at for key in used for at in uses[key]}
+        target = self._variable(name, places, place, may_end=paths == [""])
+        self.tensors |= {
+            k: (target + path,) for k, path in zip(keys, paths, strict=True)
+        }
         return target
 
     def _variable(
-        self, name: str, places: set[int], place: int, may_end: bool = False
+        self, name: str, places: set[int], place: int, *, may_end: bool = False
     ) -> str:
-        is_input = place < len([*_leaves(self.inputs)])
-        if is_input and len([*_leaves(self.inputs)]) == 1:
-            return "inputs"
-        if places == {len(self.order)} == {place + 1} and may_end:
-            return "outputs"
-        if places == {place + 1} and not is_input:
-            return "x"
-        return _unique(_identifier(name), self.names)
+        """Return a variable: `x` if the next statement alone takes it."""
+        inputs = len([*_leaves(self.inputs)])
+        if place < inputs:
+            return "inputs" if inputs == 1 else self._named(name)
+        if places != {place + 1}:
+            return self._named(name)
+        return "outputs" if may_end and place + 1 == len(self.order) else "x"
+
+    def _named(self, name: str) -> str:
+        found = unique(_identifier(name), self.names)
+        self.names.add(found)
+        return found
 
     def _nest(self, value: Any) -> Expression:
         """Return a structure of tensors, as inputs and outputs of a model."""
@@ -278,14 +265,38 @@ class _Graph:
             return self.tensors[tuple(value)]
         if isinstance(value, dict):
             return mapping({key: self._nest(each) for key, each in value.items()})
-        brackets = "()" if isinstance(value, tuple) else "[]"
-        return sequence(map(self._nest, value), brackets)
+        return sequence(map(self._nest, value), isinstance(value, tuple))
+
+
+def op_name(layer: Mapping[str, Any]) -> str:
+    """Return the name of a layer in the config of its model."""
+    return str(layer.get("name") or layer["config"]["name"])
+
+
+def no_source(op: Any, error: Exception) -> ValueError:
+    """Return the error that names a layer or an operation."""
+    place = f"{op.name!r} ({type(op).__name__})"
+    return ValueError(f"There is no source code for this model: {place}: {error}.")
+
+
+def statement(beginning: str, expression: Expression) -> str:
+    """Return a statement of a function, in lines."""
+    return "    " + laid_out((beginning, *expression), 4)
 
 
 def _is_leaf(value: Any) -> bool:
     """Return whether a value is a tensor in `input_layers` or `output_layers`."""
-    is_list = isinstance(value, list | tuple) and len(value) == 3
+    is_list = isinstance(value, list | tuple)
     return is_list and [*map(type, value)] == [str, int, int]
+
+
+def _leaves(value: Any) -> Iterator[Key]:
+    """Yield the tensors in `input_layers` or `output_layers`."""
+    if _is_leaf(value):
+        yield tuple(value)
+    else:
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(each)
 
 
 def _counted(value: Any, ops: Mapping[str, Any]) -> Any:
@@ -297,83 +308,51 @@ def _counted(value: Any, ops: Mapping[str, Any]) -> Any:
     return type(value)(_counted(each, ops) for each in value)
 
 
-def _leaves(value: Any) -> Iterator[Key]:
-    """Yield the tensors in `input_layers` or `output_layers`."""
-    if _is_leaf(value):
-        yield tuple(value)
-    elif value is not None:
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(each)
-
-
 def _keys(value: Any) -> Iterator[Key]:
     """Yield the tensors in a value of a config."""
     if is_object(value) and value["class_name"] == "__keras_tensor__":
         yield tuple(value["config"]["keras_history"])
-    elif isinstance(value, dict):
-        yield from _keys([*value.values()])
-    elif isinstance(value, list | tuple):
-        for each in value:
+    elif isinstance(value, dict | list | tuple):
+        for each in value.values() if isinstance(value, dict) else value:
             yield from _keys(each)
 
 
-def _structure(each: Call, calls: Any) -> Any:
-    """Return what a call gives: None for a tensor, in a structure of Python."""
+def _structure(each: Call) -> Any:
+    """Return what a call gives, with KerasTensors or lists that begin with a name."""
     if is_model(each.layer):
-        if "output_layers" not in each.layer["config"]:
-            return None
-        return _emptied(each.layer["config"]["output_layers"])
-    if isinstance(each.op, keras.Layer) and not isinstance(each.op.output, list | dict):
-        return None
-
-    def symbolic(value: Any) -> Any:
-        if is_object(value) and value["class_name"] == "__keras_tensor__":
-            return keras.KerasTensor(value["config"]["shape"], value["config"]["dtype"])
-        if is_object(value):
-            return keras.saving.deserialize_keras_object(value)
-        if isinstance(value, list | tuple):
-            return type(value)(map(symbolic, value))
-        return value
-
-    kwargs = {key: symbolic(value) for key, value in each.kwargs.items()}
-    spec = each.op.compute_output_spec(*symbolic([*each.args]), **kwargs)
-    return keras.tree.map_structure(lambda _: None, spec)
+        return each.layer["config"].get("output_layers", ("", 0, 0))
+    is_layer, outputs = isinstance(each.op, keras.Layer), each.op.output
+    if is_layer and not isinstance(outputs, list):
+        return outputs
+    args, kwargs = _symbolic(each.args), _symbolic(each.kwargs)
+    try:
+        return each.op.compute_output_spec(*args, **kwargs)
+    except Exception:  # what is written will not run either
+        return outputs
 
 
-def _emptied(value: Any) -> Any:
-    if _is_leaf(value):
-        return None
+def _symbolic(value: Any) -> Any:
+    if is_object(value) and value["class_name"] == "__keras_tensor__":
+        return keras.KerasTensor(value["config"]["shape"], value["config"]["dtype"])
+    if is_object(value):
+        return keras.saving.deserialize_keras_object(copy.deepcopy(value))
     if isinstance(value, dict):
-        return {key: _emptied(each) for key, each in value.items()}
-    return [_emptied(each) for each in value]
+        return {key: _symbolic(each) for key, each in value.items()}
+    return (
+        type(value)(map(_symbolic, value)) if isinstance(value, list | tuple) else value
+    )
 
 
 def _paths(structure: Any, path: str = "") -> list[str]:
     """Return how each tensor of a structure is reached, as in `["a"][0]`."""
-    if structure is None:
+    if isinstance(structure, keras.KerasTensor) or _is_leaf(structure):
         return [path]
-    if isinstance(structure, dict):
-        items = [(literal(key), structure[key]) for key in sorted(structure)]
-    else:
-        items = [(str(n), each) for n, each in enumerate(structure)]
-    return [p for key, each in items for p in _paths(each, f"{path}[{key}]")]
+    is_dict = isinstance(structure, dict)
+    keys = sorted(structure) if is_dict else range(len(structure))
+    return [p for k in keys for p in _paths(structure[k], f"{path}[{literal(k)}]")]
 
 
 def _identifier(name: str) -> str:
     """Return a name for a variable that resembles a name of a layer."""
     text = re.sub(r"[^0-9a-zA-Z]+", "_", name).strip("_")[:LONG].strip("_") or "layer"
     return f"layer_{text}" if text[0].isdigit() or keyword.iskeyword(text) else text
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    number, found = 1, name
-    while found in taken:
-        number += 1
-        found = f"{name}_{number}"
-    taken.add(found)
-    return found
-
-
-def _statement(beginning: str, expression: Expression) -> str:
-    """Return a statement of a function, in lines."""
-    return "    " + laid_out((beginning, *expression), 4)

@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -15,7 +15,6 @@ import numpy as np
 from keras_policies.source.layout import (
     Expression,
     call,
-    flat,
     literal,
     mapping,
     sequence,
@@ -23,12 +22,14 @@ from keras_policies.source.layout import (
 
 INLINE = 64  # numbers of a constant; more are in a file
 Key = tuple[str, int, int]  # a tensor: its operation, the call of it, and its number
-# Arguments that Keras writes as one number for each axis.
+Tensors = Mapping[Key, Expression]
+# Arguments that Keras writes as one number for each axis, and those it finds in build.
 PER_AXIS = {"kernel_size", "strides", "pool_size", "dilation_rate", "size"}
 FOUND_IN_BUILD = {"attention_axes"}
 LAST = "activity_regularizer", "trainable", "dtype", "name"  # arguments of all layers
 SHORT = {"keras.layers": "layers", "keras.ops": "ops"}
 WRAPPED = {"layer": "forward_", "backward_layer": "backward_"}  # by Bidirectional
+NO_MODULE = None, "__main__", "builtins"
 
 
 class CannotWriteError(ValueError):
@@ -37,19 +38,12 @@ class CannotWriteError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Style:
-    """How a model is written.
+    """How a model is written."""
 
-    Args:
-        train: bool, whether initializers are written.
-        named: classes of layers whose automatic names are written.
-        explicit: bool, whether masks and axes are written that Keras may find itself.
-        dtype: str, the policy that the module names once, or None.
-    """
-
-    train: bool = False
-    named: frozenset[str] = frozenset()
-    explicit: bool = False
-    dtype: str | None = None
+    train: bool = False  # with initializers
+    named: frozenset[str] = frozenset()  # classes whose automatic names are written
+    explicit: bool = False  # with masks and axes that Keras may find by itself
+    dtype: str | None = None  # the policy that is named once
 
 
 def is_object(value: Any) -> bool:
@@ -63,31 +57,22 @@ def is_model(value: Any) -> bool:
     return isinstance(config, dict) and isinstance(config.get("layers"), list)
 
 
-def is_operation(value: Any) -> bool:
-    """Return whether the config of an object is that of an operation of keras.ops."""
-    module = value.get("module") or ""
-    return module.startswith("keras.") and ".ops." in f"{module}."
-
-
 class Objects:
-    """Writes values of configs, and keeps what a module needs for them.
+    """Writes values of configs, and keeps what a module needs for them."""
 
-    Args:
-        style: how they are written.
-        build: writes the call of a function that builds a model, from its config.
-    """
-
-    def __init__(self, style: Style, build: Callable[[Any], Expression]) -> None:
-        self.style, self._build = style, build
+    def __init__(self, style: Style) -> None:
+        self.style = style
         self.imports = set[str]()
         self.constants = dict[str, Any]()
         self.policies = list[str]()
-        self.automatic = list[tuple[str, int]]()  # class and number, as written
+        self.automatic = dict[str, list[int]]()  # class -> numbers, as written
         self.place = "constant"  # where constants come from
 
-    def value(
-        self, value: Any, tensors: Mapping[Key, Expression] | None = None
-    ) -> Expression:
+    def built(self, value: Any) -> Expression:
+        """Return the call that builds a model."""
+        raise NotImplementedError
+
+    def value(self, value: Any, tensors: Tensors | None = None) -> Expression:
         """Return a value of a config; `tensors` has what stands for each tensor."""
         if is_object(value):
             return self._object(value, tensors or {})
@@ -95,26 +80,28 @@ class Objects:
             return mapping({k: self.value(v, tensors) for k, v in value.items()})
         if isinstance(value, list | tuple):
             if _leaves(value) > INLINE:
-                return (f"{flat(self._stored(value, None))}.tolist()",)
+                return (f"{self._stored(np.array(value))}.tolist()",)
             parts = (self.value(each, tensors) for each in value)
-            return sequence(parts, "()" if isinstance(value, tuple) else "[]")
+            return sequence(parts, isinstance(value, tuple))
         known = isinstance(value, str) and keras.saving.get_registered_object(value)
         return (self._imported(known) if known else literal(value),)
 
-    def _object(self, value: Any, tensors: Mapping[Key, Expression]) -> Expression:
+    def _object(self, value: Any, tensors: Tensors) -> Expression:
         kind, config = value["class_name"], value["config"]
         if kind == "__keras_tensor__":
             return tensors[tuple(config["keras_history"])]
         if kind in ("__numpy__", "__tensor__"):
             return self._array(config["value"], config["dtype"], kind == "__tensor__")
         if kind == "__slice__":
-            return call(("slice",), (self.value(v) for v in config.values()), {})
+            return call("slice", map(self.value, config.values()))
         if kind == "__ellipsis__":
             return ("...",)
         if kind == "DTypePolicy":
-            return self._policy(config["name"])
+            self.policies += [config["name"]] * (config["name"] != "float32")
+            is_often = config["name"] == self.style.dtype
+            return ("DTYPE" if is_often else literal(config["name"]),)
         if kind == "function":
-            return (self._function(value),)
+            return (self.resolved(value, config)[1],)
         if kind == "__lambda__":
             raise CannotWriteError(
                 "a lambda has no source code in a model. Give Lambda a function of a "
@@ -122,55 +109,51 @@ class Objects:
             )
         if kind.startswith(("__", "Quantized")):
             raise CannotWriteError(f"{kind.strip('_')} has no form as source code")
-        return self._build(value) if is_model(value) else self.instance(value)
+        return self.built(value) if is_model(value) else self.instance(value)
 
     def instance(self, value: Any) -> Expression:
         """Return the call of a class, from the config of an object."""
-        cls, name = self.resolved(value)
+        cls, name = self.resolved(value, value["class_name"])
+        if name.endswith(".DTypePolicyMap"):  # which takes no names of policies
+            policies = value["config"]["policy_map"].items()
+            own = {k: call("keras.DTypePolicy", [self.value(v)]) for k, v in policies}
+            default = self.value(value["config"]["default_policy"])
+            return call(
+                name, [], {"default_policy": default, "policy_map": mapping(own)}
+            )
         args, kwargs = self._arguments(cls, value)
-        return call((name,), args, kwargs)
+        return call(name, args, kwargs)
 
     def name(self, kind: str, name: str) -> dict[str, Expression]:
         """Return `name=` for a layer of a class, or {} if Keras gives it that name."""
-        prefix, number = automatic(kind), 0
-        if match := re.fullmatch(rf"{re.escape(prefix)}(?:_([1-9]\d*))?", name):
-            number = int(match[1] or 0)
-            self.automatic.append((kind, number))
-            if kind not in self.style.named:
-                return {}
-        return {"name": (literal(name),)}
+        match = re.fullmatch(rf"{re.escape(automatic(kind))}(?:_([1-9]\d*))?", name)
+        if match:
+            self.automatic.setdefault(kind, []).append(int(match[1] or 0))
+        return (
+            {} if match and kind not in self.style.named else {"name": (literal(name),)}
+        )
 
-    def resolved(self, value: Any) -> tuple[type, str]:
-        """Return a class and its name in the module, which imports it."""
-        module, kind = value["module"], value["class_name"]
-        parts = (module or "").split(".")
-        if parts[0] == "keras" and "src" not in parts:
-            cls: Any = keras
-            for part in (*parts[1:], kind):
-                cls = getattr(cls, part)
-            return cls, f"{SHORT.get(module, module)}.{kind}"
-        cls = keras.saving.get_registered_object(value.get("registered_name") or kind)
-        if cls is None and module not in (None, "__main__", "builtins"):
-            cls = getattr(importlib.import_module(module), kind, None)
-        return cls, self._imported(cls, kind)
-
-    def _function(self, value: Any) -> str:
-        """Return the name of a function, which the module imports."""
-        if (value["module"] or "").startswith("keras."):
-            return f"{value['module']}.{value['config']}"
-        name = value["registered_name"] or value["config"]
-        known = keras.saving.get_registered_object(name)
-        if known is None and value["module"] not in (None, "__main__", "builtins"):
-            module = importlib.import_module(value["module"])
-            known = getattr(module, value["config"].rpartition(">")[2], None)
-        return self._imported(known, name)
+    def resolved(self, value: Any, name: str) -> tuple[Any, str]:
+        """Return a class or a function, and its name in the module."""
+        module, known = value["module"], value.get("registered_name") or name
+        places = [module or ""] if "src" not in (module or "").split(".") else []
+        for place in (*places, "keras.optimizers"):
+            if place.split(".")[0] == "keras":
+                found = functools.reduce(getattr, place.split(".")[1:], keras)
+                if hasattr(found, name):
+                    return getattr(found, name), f"{SHORT.get(place, place)}.{name}"
+        thing = keras.saving.get_registered_object(known)
+        if thing is None and module not in NO_MODULE:
+            own = name.rpartition(">")[2]
+            thing = getattr(importlib.import_module(module), own, None)
+        return thing, self._imported(thing, name)
 
     def _imported(self, thing: Any, name: str = "") -> str:
         """Import a class or a function from its module, and return its name."""
         module, own = (getattr(thing, at, "") for at in ("__module__", "__name__"))
-        is_private = f"{module}.".startswith(("keras.", "__main__.", "builtins."))
-        found = None if is_private or thing is None else importlib.import_module(module)
-        if thing is None or getattr(found, own, None) is not thing:
+        is_private = module in NO_MODULE or f"{module}.".startswith((".", "keras."))
+        found = None if is_private else importlib.import_module(module)
+        if found is None or getattr(found, own, None) is not thing:
             raise CannotWriteError(
                 f"{name or own!r} cannot be imported. Put it into a module, and "
                 "decorate it with @keras.saving.register_keras_serializable()"
@@ -178,20 +161,11 @@ class Objects:
         self.imports.add(f"from {module} import {own}")
         return str(own)
 
-    def _policy(self, name: str) -> Expression:
-        if name != "float32":
-            self.policies.append(name)
-        return ("DTYPE" if name == self.style.dtype else literal(name),)
-
     def _arguments(
         self, cls: type, value: Any
     ) -> tuple[list[Expression], dict[str, Expression]]:
         """Return the arguments of a class that are not at their defaults."""
-        parameters = _parameters(cls)
-        is_layer, own = (
-            issubclass(cls, keras.Operation),
-            _unprefixed(cls, value["config"]),
-        )
+        parameters, own = _parameters(cls), _unprefixed(cls, value["config"])
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         order = [*(k for k in parameters if k not in LAST), *own, *LAST]
         others = self._not_defaults(cls, own)
@@ -200,8 +174,10 @@ class Objects:
             parameter = parameters.get(key)
             if key not in own or not (parameter or takes_all):
                 continue
-            if key == "name" and is_layer:
+            if key == "name" and issubclass(cls, keras.Operation):
                 kwargs |= self.name(value["class_name"], own[key])
+            elif key == "name" and own[key] == automatic(value["class_name"]):
+                continue  # such as of metrics
             elif parameter and parameter.default is parameter.empty and not kwargs:
                 args.append(self._argument(key, own[key]))
             elif key in others:
@@ -210,29 +186,23 @@ class Objects:
 
     def _not_defaults(self, cls: type, config: Mapping[str, Any]) -> set[str]:
         """Return the arguments whose values an object has only if it is given them."""
-        is_stock = cls.__module__.startswith("keras.")
-        skipped = {
-            key
-            for key in config
-            if is_stock
-            and (
-                (key.endswith("_initializer") and not self.style.train)
-                or (key in FOUND_IN_BUILD and not self.style.explicit)
-            )
-        }
-        given = {
-            key
-            for key, parameter in _parameters(cls).items()
-            if parameter.default is parameter.empty and key in config
-        }
+        parameters, skipped = _parameters(cls), set[str]()
+        if cls.__module__.startswith("keras."):
+            skipped |= {key for key in config if key.endswith("_initializer")}
+            skipped -= {*config} if self.style.train else set()
+            skipped |= set() if self.style.explicit else FOUND_IN_BUILD
+        defaults = {key: p.default for key, p in parameters.items()}
+        given = {k for k in config if defaults.get(k) is inspect.Parameter.empty}
+        differs = {k for k, v in defaults.items() if k in config and v != config[k]}
+        differs -= skipped
         while True:
             made = _config(cls, {key: config[key] for key in config if key in given})
-            if made is None:
-                made = {k: p.default for k, p in _parameters(cls).items()}
+            if made is None and not given >= differs:  # it needs an optional argument
+                given |= differs
+                continue
+            made = defaults if made is None else made
             others = {
-                k
-                for k, v in config.items()
-                if k not in made or text(v) != text(made[k])
+                k for k in config if k not in made or text(config[k]) != text(made[k])
             }
             if others - skipped <= given:
                 return given
@@ -242,38 +212,52 @@ class Objects:
         is_list = key in PER_AXIS and isinstance(value, list | tuple) and value
         if is_list and all(isinstance(n, int) and n == value[0] for n in value):
             value = value[0]
+        if key == "learning_rate" and isinstance(value, float):  # float32 in Keras
+            value = float(str(np.float32(value)))
         return self.value(value)
 
     def _array(self, value: Any, dtype: str, is_tensor: bool) -> Expression:
         """Return an array, or a tensor of the backend."""
-        has_numpy = dtype not in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+        has_numpy = not dtype.startswith(("bfloat", "float8"))
         array = np.array(value, dtype if has_numpy else "float32")
         is_inline = 0 < array.size <= INLINE
-        written = _numbers(array) if is_inline else self._stored(array, None)
+        written = _numbers(array) if is_inline else (self._stored(array),)
         if is_tensor or not has_numpy:
-            return call(("ops.convert_to_tensor",), [written, (literal(dtype),)], {})
+            return call("ops.convert_to_tensor", [written, (literal(dtype),)])
         if not is_inline:
             return written
         self.imports.add("import numpy as np")
-        return call(("np.array",), [written, (literal(dtype),)], {})
+        return call("np.array", [written, (literal(dtype),)])
 
-    def _stored(self, value: Any, _: None) -> Expression:
+    def _stored(self, value: Any) -> str:
         """Return a constant in the file of constants."""
-        name, number = self.place, 1
-        while name in self.constants:
-            number += 1
-            name = f"{self.place}_{number}"
-        self.constants[name] = np.asarray(value)
-        return (f"CONSTANTS[{literal(name)}]",)
+        name = unique(self.place, self.constants)
+        self.constants[name] = value
+        return f"CONSTANTS[{literal(name)}]"
 
 
 def plain(value: Any) -> Any:
     """Return a value with lists in the place of tuples."""
     if isinstance(value, dict):
         return {key: plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    return value
+    return [*map(plain, value)] if isinstance(value, list | tuple) else value
+
+
+def text(value: Any) -> str:
+    """Return a text that is the same for equal values."""
+    return repr(plain(value))
+
+
+def unique(name: str, taken: Any) -> str:
+    """Return a name that is not taken."""
+    numbers = range(2, len(taken) + 3)
+    names = [name, *(f"{name}_{number}" for number in numbers)]
+    return next(each for each in names if each not in taken)
+
+
+def fresh_name(kind: str) -> str:
+    """Return the name that Keras gives to the next layer of a class."""
+    return str(type(kind, (keras.Operation,), {})().name)
 
 
 @functools.cache
@@ -282,21 +266,8 @@ def automatic(kind: str) -> str:
     return re.sub(r"_\d+$", "", fresh_name(kind))
 
 
-def fresh_name(kind: str) -> str:
-    """Return the name that Keras gives to the next layer of a class."""
-    probe = type(kind, (keras.Operation,), {})
-    return str(probe().name)
-
-
-def text(value: Any) -> str:
-    """Return a text that is the same for equal values."""
-    return repr(plain(value))
-
-
 def _leaves(value: Any) -> int:
-    if isinstance(value, list | tuple):
-        return sum(map(_leaves, value))
-    return 1
+    return sum(map(_leaves, value)) if isinstance(value, list | tuple) else 1
 
 
 def _numbers(array: Any) -> Expression:
@@ -315,9 +286,14 @@ def _parameters(cls: type) -> dict[str, inspect.Parameter]:
 def _config(cls: type, config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the config of an object made with these arguments, or None."""
     try:
-        made: Any = cls.from_config(copy.deepcopy(dict(config)))  # type: ignore
-        return _unprefixed(cls, made.get_config())
-    except Exception:  # it needs an argument that has a default
+        own = {
+            key: keras.saving.deserialize_keras_object(copy.deepcopy(value))
+            if isinstance(value, dict | list)
+            else value
+            for key, value in config.items()
+        }
+        return _unprefixed(cls, cls(**own).get_config())
+    except Exception:
         return None
 
 

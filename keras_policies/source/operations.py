@@ -18,15 +18,14 @@ OPERATORS = {
     **{"FloorDivide": "//", "Power": "**", "Matmul": "@"},
     **{"Less": "<", "LessEqual": "<=", "Greater": ">", "GreaterEqual": ">="},
 }
-# Classes that are not called as their functions are.
+# Class -> function, if their letters differ.
 RENAMED = {
-    "BatchNorm": "batch_normalization",
-    "LayerNorm": "layer_normalization",
-    "RMSNorm": "rms_normalization",
+    **{"BatchNorm": "batch_normalization", "LayerNorm": "layer_normalization"},
+    **{"RMSNorm": "rms_normalization"},
 }
 MODULES = "", "image.", "linalg.", "nn.", "numpy."  # of keras.ops
-SIMPLE = re.compile(r"[\w.]+")  # ruff writes no spaces around ** between such operands
-FEW = 60  # columns of a line with an operator, which cannot be split
+SIMPLE = re.compile(r"-?[\w.]+")  # ruff writes no spaces around ** between these
+LONG = 60  # columns of two operands, which cannot be split
 
 
 def op_call(
@@ -36,17 +35,10 @@ def op_call(
     kwargs: Mapping[str, Any],
     write: Write,
 ) -> Expression:
-    """Return the call of an operation of `keras.ops`.
+    """Return the call of an operation, or raise ValueError if no function takes it.
 
-    Args:
-        op: the operation.
-        config: its own arguments, from its config.
-        args: what it is called on, in the form of configs.
-        kwargs: the same, by name.
-        write: returns the expression of such a value.
-
-    Raises:
-        ValueError: if `keras.ops` has no function that takes these arguments.
+    `config` has its own arguments; `args` and `kwargs` are what it is called on, as
+    values of configs, which `write` turns into expressions.
     """
     kind = type(op).__name__
     if kind == "GetItem":
@@ -57,26 +49,24 @@ def op_call(
             return (text,)
     if kind == "Negative" and SIMPLE.fullmatch(text := flat(write(args[0]))):
         return (f"-{text}",)
-    values = {**config, **inspect.signature(op.call).bind(*args, **kwargs).arguments}
+    called = inspect.signature(op.call).bind(*args, **kwargs).arguments
     name, function = _function(kind)
-    positional, keywords = _arguments(function, values, name)
-    written = {key: write(value) for key, value in keywords.items()}
-    return call((name,), map(write, positional), written)
+    positional, keywords = _arguments(function, {**config, **called}, [*called], name)
+    return call(
+        name, map(write, positional), {k: write(v) for k, v in keywords.items()}
+    )
 
 
 def _operator(sign: str, left: str, right: str) -> str | None:
-    """Return an operation with an operator, or None if the function is clearer."""
-    is_number = left.startswith("-") or left[0].isdigit()
-    operands = left, right
+    """Return an operation with an operator, or None if only the function will do."""
     # An array of NumPy on the left would take each of its numbers by itself.
-    if any(each[-1:] == ")" for each in operands) or len(left + right) > FEW:
+    is_array = left.startswith(("[", "CONSTANTS"))
+    is_call = left.endswith(")") or right.endswith(")")  # it may have to be split
+    is_power_of_number = sign == "**" and re.match(r"[-\d]", left)
+    if is_array or is_call or is_power_of_number or len(left + right) > LONG:
         return None
-    if sign == "**":
-        if is_number:
-            return None
-        is_simple = all(SIMPLE.fullmatch(each.lstrip("-")) for each in operands)
-        return f"{left}**{right}" if is_simple else f"{left} ** {right}"
-    return f"{left} {sign} {right}"
+    is_close = sign == "**" and SIMPLE.fullmatch(left) and SIMPLE.fullmatch(right)
+    return f"{left}{sign}{right}" if is_close else f"{left} {sign} {right}"
 
 
 def _item(tensor: Any, key: Any, write: Write) -> Expression:
@@ -84,16 +74,16 @@ def _item(tensor: Any, key: Any, write: Write) -> Expression:
     parts = tuple(_slice(each, write) for each in keys)
     if len(keys) == 1 and ":" in flat(parts[0]):
         parts = (*parts, ("...",))  # Keras takes no slice alone
-    return (*write(tensor), Group("[", parts or (("()",),), "]", comma=""))
+    return (*write(tensor), Group("[]", parts or (("()",),), last=""))
 
 
 def _slice(key: Any, write: Write) -> Expression:
     """Return an item of a key, such as `1:-1`."""
     if not (isinstance(key, dict) and key.get("class_name") == "__slice__"):
         return write(key)
-    start, stop, step = (key["config"][name] for name in ("start", "stop", "step"))
-    first, last = ("" if n is None else flat(write(n)) for n in (start, stop))
-    return (f"{first}:{last}" + ("" if step is None else f":{flat(write(step))}"),)
+    first, last, step = (key["config"][name] for name in ("start", "stop", "step"))
+    ends = ["" if n is None else flat(write(n)) for n in (first, last)]
+    return (":".join([*ends, *([] if step is None else [flat(write(step))])]),)
 
 
 def _function(kind: str) -> tuple[str, Callable[..., Any]]:
@@ -104,25 +94,32 @@ def _function(kind: str) -> tuple[str, Callable[..., Any]]:
         for name in dir(module):
             if name.replace("_", "") == letters:
                 return f"ops.{prefix}{name}", getattr(module, name)
-    raise ValueError(f"keras.ops has no function for the operation {kind}")
+    raise ValueError(f"keras.ops has no function for {kind}")
 
 
 def _arguments(
-    function: Callable[..., Any], values: Mapping[str, Any], name: str
+    function: Callable[..., Any],
+    values: Mapping[str, Any],
+    called: Sequence[str],
+    name: str,
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a function, without those at their defaults."""
-    remaining = dict(values)
-    args, kwargs = list[Any](), dict[str, Any]()
+    remaining, args, kwargs = dict(values), list[Any](), dict[str, Any]()
+    is_next = True  # whether no argument before was left out or named
     for key, parameter in inspect.signature(function).parameters.items():
+        is_needed = parameter.default is parameter.empty or key in called
         if parameter.kind is parameter.VAR_POSITIONAL:
             args += remaining.pop(key, ())
         elif parameter.kind is parameter.VAR_KEYWORD:
             kwargs |= remaining.pop(key, {})
-        elif key in remaining:
-            value = remaining.pop(key)
-            if parameter.default is parameter.empty and not kwargs:
-                args.append(value)
-            elif not is_plainly(value, parameter.default):
+        elif is_next and is_needed and key in remaining:
+            args.append(remaining.pop(key))
+        else:
+            is_next = False
+            value = remaining.pop(key, parameter.default)
+            if value is not parameter.default and not is_plainly(
+                value, parameter.default
+            ):
                 kwargs[key] = value
     if unknown := [key for key, value in remaining.items() if value is not None]:
         raise ValueError(f"{name} takes no {', '.join(unknown)}")
@@ -131,5 +128,5 @@ def _arguments(
 
 def is_plainly(value: Any, default: Any) -> bool:
     """Return whether a plain value is the same as a default."""
-    plain = bool, int, float, str, type(None)
-    return isinstance(value, plain) and literal(value) == literal(default)
+    is_plain = value is None or isinstance(value, bool | int | float | str)
+    return is_plain and literal(value) == literal(default)

@@ -14,9 +14,9 @@ import numpy as np
 
 from keras_policies._common.types import Path
 from keras_policies.source import checking
-from keras_policies.source.graphs import Module
-from keras_policies.source.layout import call, laid_out
-from keras_policies.source.objects import Style
+from keras_policies.source.graphs import Module, statement
+from keras_policies.source.layout import call, laid_out, literal
+from keras_policies.source.objects import Style, is_model
 
 OFTEN = 3  # policies that are named once if so many layers have them
 TRIES = 6  # styles, until the module builds an equal model
@@ -61,16 +61,17 @@ def to_source(
     _check(model)
     with _float32():
         value = keras.saving.serialize_keras_object(model)
+        _keep_vocabularies(model, value)
         style = Style(train=train)
         for _ in range(TRIES):
             module = Module(style)
             module.add(model, value, "build_model")
-            better = _restyled(style, module)
+            better = _restyled(module)
             if better == style:
-                text = _text(module, model, origin, constants, compile=compile)
-                better = checking.next_style(text, model, value, module, constants)
+                code = _text(module, model, origin, constants, compile=compile)
+                better = checking.next_style(code, model, value, module, constants)
             if better == style:
-                return text
+                return code
             style = better
     raise ValueError(f"No source code builds a model equal to {model.name!r}.")
 
@@ -78,19 +79,17 @@ def to_source(
 def _check(model: keras.Model) -> None:
     """Raise if a model has no layers that are listed in its config."""
     if not isinstance(model, keras.Model):
-        raise TypeError(
-            f"Expected a Functional or Sequential model, received {model!r}."
-        )
-    is_graph = hasattr(model, "operations") or isinstance(model, keras.Sequential)
-    if not is_graph:
+        expected = "Expected a Functional or Sequential model"
+        raise TypeError(f"{expected}, received {model!r}.")
+    if not (hasattr(model, "operations") or isinstance(model, keras.Sequential)):
         raise ValueError(
             f"{model.name!r} is a subclassed model ({type(model).__name__}): its "
             "source code is its class. Expected a Functional or Sequential model."
         )
-    if not model.built:
+    if not getattr(model, "inputs", None):
         raise ValueError(
-            f"{model.name!r} has not been built, so its input is not known. Call it "
-            "once, or give it a keras.Input."
+            f"The input of {model.name!r} is not known. Call the model once, or let it "
+            "begin with a keras.Input."
         )
 
 
@@ -107,20 +106,31 @@ def _float32() -> Iterator[None]:
         keras.config.set_dtype_policy(policy)
 
 
-def _restyled(style: Style, module: Module) -> Style:
+def _keep_vocabularies(model: Any, value: Any) -> None:
+    """Enter what look-up layers have learned into their configs, which lack it."""
+    live = {op.name: op for op in getattr(model, "operations", model.layers)}
+    for layer in value["config"]["layers"]:
+        own, op = layer["config"], live.get(layer["config"].get("name"))
+        if is_model(layer):
+            _keep_vocabularies(op, layer)
+        elif "vocabulary" in own and own["vocabulary"] is None and op is not None:
+            words = op.get_vocabulary(include_special_tokens=False)
+            own["vocabulary"] = np.array(words).tolist() or None
+
+
+def _restyled(module: Module) -> Style:
     """Return a style that suits what was written.
 
     Names are left out if they are `dense`, `dense_1`, … in the order of writing, as
-    Keras gives them. A policy that most layers have is named once.
+    Keras gives them. A policy that many layers have is named once.
     """
-    numbers = dict[str, list[int]]()
-    for kind, number in module.objects.automatic:
-        numbers.setdefault(kind, []).append(number)
+    style, numbers = module.style, module.automatic
     named = {kind for kind, each in numbers.items() if each != sorted({*each})}
-    policies = Counter(module.objects.policies).most_common(1)
-    often = [name for name, count in policies if count >= OFTEN]
+    (policy, count), *_ = [*Counter(module.policies).most_common(1), (None, 0)]
     return dataclasses.replace(
-        style, named=style.named | named, dtype=often[0] if often else None
+        style,
+        named=(style.named | named) - module.operations,
+        dtype=policy if count >= OFTEN else None,
     )
 
 
@@ -134,64 +144,50 @@ def _text(
 ) -> str:
     """Return the text of the module, and write its constants."""
     if compile:
-        _compiled(module, model)
+        _compile(module, model)
     functions = [
         "\n".join([f"def {name}():", *lines])
         for name, lines in module.functions.items()
     ]
-    body = "\n\n\n".join(functions)
-    head = []
+    body, imports, top = "\n\n\n".join(functions), {"import keras", *module.imports}, []
     if module.style.dtype:
-        head.append(f'DTYPE = "{module.style.dtype}"')
-    if module.objects.constants:
-        head.append(_save(module, constants))
-    imports = ["import keras"]
-    if module.objects.constants:
-        imports.append("import numpy as np")
-    imports += sorted(each for each in module.objects.imports if each not in imports)
+        top.append(f'DTYPE = "{module.style.dtype}"')
+    if module.constants:
+        top.append(_saved(module, constants))
+        imports.add("import numpy as np")
     short = [name for name in ("layers", "ops") if re.search(rf"\b{name}\.", body)]
     if short:
-        at = sum(each.startswith("import ") for each in imports)
-        imports.insert(at, f"from keras import {', '.join(short)}")
-    if module.objects.constants:
-        imports = ["import pathlib", "", *imports]
-    top = "\n\n".join([_docstring(model, origin), "\n".join(imports), *head])
-    return f"{top}\n\n\n{body}\n"
-
-
-def _docstring(model: keras.Model, origin: Path | None) -> str:
+        imports.add(f"from keras import {', '.join(short)}")
+    path = ["import pathlib"] * bool(module.constants)
+    lines = "\n".join(sorted(imports, key=lambda line: (line[:4] == "from", line)))
     source = f", from {os.path.basename(os.fspath(origin))}" if origin else ""
-    text = re.sub(r"[^\w .,:()-]", "_", f"Keras model {model.name}{source}")
-    return f'"""{text[:78]}."""'
+    title = re.sub(r"[^\w .,:()-]", "_", f"Keras model {model.name}{source}")[:78]
+    return "\n\n".join([f'"""{title}."""', *path, lines, *top, f"\n{body}\n"])
 
 
-def _save(module: Module, constants: Path | None) -> str:
+def _saved(module: Module, constants: Path | None) -> str:
     """Write the constants, and return the statement that loads them."""
     if constants is None:
-        names = ", ".join(map(repr, module.objects.constants))
+        names = ", ".join(map(repr, module.constants))
         raise ValueError(
             f"The model has constants of more than 64 numbers: {names}. Pass "
             'constants="model.npz", a file for them beside the module.'
         )
     path = pathlib.Path(constants)
-    np.savez(path, **module.objects.constants)
-    name = call(
-        ("np.load",), [(f'pathlib.Path(__file__).with_name("{path.name}")',)], {}
-    )
-    return laid_out(("CONSTANTS = ", *name), 0)
+    np.savez(path, **module.constants)
+    file = call("pathlib.Path(__file__).with_name", [(literal(path.name),)])
+    return laid_out(("CONSTANTS = ", *call("np.load", [file])), 0)
 
 
-def _compiled(module: Module, model: keras.Model) -> None:
+def _compile(module: Module, model: keras.Model) -> None:
     """Let `build_model` compile the model as it was compiled."""
     config: Any = model.get_compile_config()
     if not config:
         raise ValueError(f"{model.name!r} has not been compiled. Pass compile=False.")
     lines = module.functions["build_model"]
-    kwargs = {
-        key: module.objects.value(value)
-        for key, value in config.items()
-        if value is not None
+    given = {
+        key: module.value(v) for key, v in config.items() if v not in (None, False)
     }
-    lines[-1] = lines[-1].replace("    return ", "    model = ", 1)
-    lines.append("    " + laid_out(call(("model.compile",), [], kwargs), 4))
-    lines.append("    return model")
+    last = lines.pop().replace("    return ", "    model = ", 1)
+    lines += [] if last == "    model = model" else [last]
+    lines += [statement("", call("model.compile", [], given)), "    return model"]
