@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_policies._common.types import Path
 from keras_policies.source.graphs import Module
 from keras_policies.source.objects import Style, fresh_name, is_object, text
 
-# What follows from the rest of a config.
 Named = tuple[str, str, int]
+LENGTHS = 5, 64  # of axes that any length fits
+# What follows from the rest of a config.
 DERIVED = {"build_config", "compile_config", "build_input_shape", "shared_object_id"}
 
 
@@ -39,6 +41,8 @@ def next_style(
         reason = next(_differences(expected, found), None)
         if reason is None and _weights(built) != _weights(model):
             reason = "layers in several inner models would have weights for each"
+        elif reason is None and _computes_otherwise(built, model):
+            reason = "its layers compute something else than their configs say"
     if reason is None:
         named = (style.named | old.renamed(new)) - module.operations
         return dataclasses.replace(style, named=named)
@@ -52,6 +56,42 @@ def next_style(
 def _weights(model: keras.Model) -> list[Any]:
     frozen = {id(weight) for weight in model.non_trainable_weights}
     return [(tuple(w.shape), w.dtype, id(w) in frozen) for w in model.weights]
+
+
+def _computes_otherwise(built: keras.Model, model: keras.Model) -> bool:
+    """Return whether two models with the same weights differ on random inputs.
+
+    Nothing is known if they cannot be called on them.
+    """
+    for length in LENGTHS:
+        arrays = [_example(x, length) for x in model.inputs]
+        try:
+            is_one = isinstance(model, keras.Sequential)
+            structure = None if is_one else model.input
+            nest = keras.tree.pack_sequence_as(structure, arrays)
+            outputs = (_outputs(each, model, nest) for each in (model, built))
+            pairs = zip(*outputs, strict=True)
+            return not all(np.allclose(a, b, 1e-3, equal_nan=True) for a, b in pairs)
+        except Exception:  # a text, or an axis that is too short
+            continue
+    return False
+
+
+def _example(x: keras.KerasTensor, length: int) -> Any:
+    """Return an input of normal numbers, or of 0 and 1 if it takes integers."""
+    sizes = [2 if n is None and at == 0 else n for at, n in enumerate(x.shape)]
+    shape = [length if n is None else n for n in sizes]
+    numbers = np.random.default_rng(0).normal(size=shape)
+    return keras.ops.cast(numbers if "float" in x.dtype else numbers > 0, x.dtype)
+
+
+def _outputs(model: keras.Model, weighted: keras.Model, nest: Any) -> list[Any]:
+    """Return the outputs of a model with the weights of another, and change neither."""
+    kinds = weighted.trainable_variables, weighted.non_trainable_variables
+    values = ([variable.value for variable in each] for each in kinds)
+    outputs, _ = model.stateless_call(*values, nest, training=False)
+    floats = (keras.ops.cast(x, "float32") for x in keras.tree.flatten(outputs))
+    return [*map(keras.ops.convert_to_numpy, floats)]
 
 
 class Normal:

@@ -176,7 +176,8 @@ def _saved(module: Module, constants: Path | None) -> str:
     path = pathlib.Path(constants)
     np.savez(path, **module.constants)
     file = call("pathlib.Path(__file__).with_name", [(literal(path.name),)])
-    return laid_out(("CONSTANTS = ", *call("np.load", [file])), 0)
+    load = laid_out(("with ", *call("np.load", [file]), " as file:"), 0)
+    return f"{load}\n    CONSTANTS = dict(file)"
 
 
 def _compile(module: Module, model: keras.Model) -> None:
