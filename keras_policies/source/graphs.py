@@ -15,6 +15,7 @@ from keras_policies.source import operations
 from keras_policies.source.layout import (
     Expression,
     call,
+    flat,
     laid_out,
     literal,
     mapping,
@@ -32,6 +33,7 @@ from keras_policies.source.objects import (
 
 RESERVED = {"keras", "layers", "ops", "np", "x", "inputs", "outputs", "pathlib"}
 LONG = 32  # characters of a variable
+TARGETS = 80  # columns of several, and of the function that is called
 INPUT = {"dtype": "float32", "sparse": False, "ragged": False, "optional": False}
 
 
@@ -192,7 +194,7 @@ class Graph:
                 lines.append(statement(f"{variables[name]} = ", made))
             called = self._called(each, variables.get(name))
             target = self._target(each, place, uses)
-            lines.append(statement(f"{target} = ", called))
+            lines.append(statement(_targets(target, called), called))
         ends = [self._nest(self.inputs), self._nest(self.outputs)]
         return lines + self.module.ending(self.value, ends)
 
@@ -279,9 +281,18 @@ def no_source(op: Any, error: Exception) -> ValueError:
     return ValueError(f"There is no source code for this model: {place}: {error}.")
 
 
-def statement(beginning: str, expression: Expression) -> str:
+def _targets(names: str, called: Expression) -> str | Expression:
+    """Return the left side of an assignment, in brackets if it has to be split."""
+    start = next((n for n, part in enumerate(called) if not isinstance(part, str)), 0)
+    is_long = len(names) + len(flat(called[:start])) > TARGETS and "," in names
+    brackets = sequence([(name,) for name in names.split(", ")], is_tuple=True)
+    return (*brackets, " = ") if is_long else f"{names} = "
+
+
+def statement(beginning: str | Expression, expression: Expression) -> str:
     """Return a statement of a function, in lines."""
-    return "    " + laid_out((beginning, *expression), 4)
+    start = (beginning,) if isinstance(beginning, str) else beginning
+    return "    " + laid_out((*start, *expression), 4)
 
 
 def _is_leaf(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import inspect
 import os
 import pathlib
 import re
@@ -186,8 +187,12 @@ def _compile(module: Module, model: keras.Model) -> None:
     if not config:
         raise ValueError(f"{model.name!r} has not been compiled. Pass compile=False.")
     lines = module.functions["build_model"]
+    # `jit_compile` is what Keras chose for this backend.
+    defaults = inspect.signature(keras.Model.compile).parameters
     given = {
-        key: module.value(v) for key, v in config.items() if v not in (None, False)
+        key: module.value(value)
+        for key, value in config.items()
+        if key != "jit_compile" and value != defaults[key].default
     }
     last = lines.pop().replace("    return ", "    model = ", 1)
     lines += [] if last == "    model = model" else [last]
