@@ -145,8 +145,9 @@ class Graph:
             for layer in module.layers(value)
             for each in self._calls(layer, ops[op_name(layer)])
         }
-        self.inputs = config["input_layers"]
-        self.outputs = _counted(config["output_layers"], ops)
+        self.inputs = _as_live(config["input_layers"], model.input)
+        outputs = _as_live(config["output_layers"], model.output)
+        self.outputs = _counted(outputs, ops)
         self.order = self._order()
         self.tensors = dict[Key, Expression]()
         self.names = {*RESERVED}
@@ -310,6 +311,12 @@ def _leaves(value: Any) -> Iterator[Key]:
             yield from _leaves(each)
 
 
+def _as_live(value: Any, live: Any) -> Any:
+    """Return inputs or outputs as they were given; Keras 3.8 records a list of one."""
+    (first, *_), is_one = [*_leaves(value)], isinstance(live, keras.KerasTensor)
+    return first if is_one else value
+
+
 def _counted(value: Any, ops: Mapping[str, Any]) -> Any:
     """Return outputs that count calls of Functionals from 0; Keras begins with 1."""
     if _is_leaf(value):
@@ -329,11 +336,9 @@ def _keys(value: Any) -> Iterator[Key]:
 
 
 def _structure(each: Call) -> Any:
-    """Return what a call gives, with KerasTensors or lists that begin with a name."""
-    if is_model(each.layer):
-        return each.layer["config"].get("output_layers", ("", 0, 0))
-    is_layer, outputs = isinstance(each.op, keras.Layer), each.op.output
-    if is_layer and not isinstance(outputs, list):
+    """Return what a call gives, with KerasTensors in the place of tensors."""
+    outputs, is_op = each.op.output, not isinstance(each.op, keras.Layer)
+    if hasattr(each.op, "operations") or not (is_op or isinstance(outputs, list)):
         return outputs
     args, kwargs = _symbolic(each.args), _symbolic(each.kwargs)
     try:
@@ -356,7 +361,7 @@ def _symbolic(value: Any) -> Any:
 
 def _paths(structure: Any, path: str = "") -> list[str]:
     """Return how each tensor of a structure is reached, as in `["a"][0]`."""
-    if isinstance(structure, keras.KerasTensor) or _is_leaf(structure):
+    if isinstance(structure, keras.KerasTensor):
         return [path]
     is_dict = isinstance(structure, dict)
     keys = sorted(structure) if is_dict else range(len(structure))
