@@ -74,7 +74,7 @@ def _computes_otherwise(built: keras.Model, model: keras.Model) -> bool:
             is_one = isinstance(model, keras.Sequential)
             structure = None if is_one else model.input
             nest = keras.tree.pack_sequence_as(structure, arrays)
-            outputs = (_outputs(each, nest) for each in (model, built))
+            outputs = (_outputs(each, model, nest) for each in (model, built))
             pairs = zip(*outputs, strict=True)
             return not all(np.allclose(a, b, 1e-3, equal_nan=True) for a, b in pairs)
         except Exception:  # a text, or an axis that is too short
@@ -90,9 +90,9 @@ def _example(x: keras.KerasTensor, length: int) -> Any:
     return keras.ops.cast(numbers if "float" in x.dtype else numbers > 0, x.dtype)
 
 
-def _outputs(model: keras.Model, nest: Any) -> list[Any]:
-    """Return the outputs of a model, and leave its state as it is."""
-    kinds = model.trainable_variables, model.non_trainable_variables
+def _outputs(model: keras.Model, other: keras.Model, nest: Any) -> list[Any]:
+    """Return the outputs of a model in the state of another; change neither."""
+    kinds = other.trainable_variables, other.non_trainable_variables
     values = ([variable.value for variable in each] for each in kinds)
     outputs, _ = model.stateless_call(*values, nest, training=False)
     floats = (keras.ops.cast(x, "float32") for x in keras.tree.flatten(outputs))

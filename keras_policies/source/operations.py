@@ -104,9 +104,15 @@ def _arguments(
     name: str,
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a function, without those at their defaults."""
-    remaining, args, kwargs = dict(values), list[Any](), dict[str, Any]()
+    parameters = inspect.signature(function).parameters
+    # Keras 3.8 calls a few of them otherwise: `xs` in Stack is `x` in ops.stack.
+    required = [k for k, p in parameters.items() if p.default is p.empty]
+    unnamed = [key for key in called if key not in parameters]
+    names = dict(zip(unnamed, [k for k in required if k not in values], strict=False))
+    remaining = {names.get(key, key): value for key, value in values.items()}
+    args, kwargs = list[Any](), dict[str, Any]()
     is_next = True  # whether no argument before was left out or named
-    for key, parameter in inspect.signature(function).parameters.items():
+    for key, parameter in parameters.items():
         is_needed = parameter.default is parameter.empty or key in called
         if parameter.kind is parameter.VAR_POSITIONAL:
             args += remaining.pop(key, ())

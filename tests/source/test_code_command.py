@@ -94,6 +94,7 @@ def sources(folder):
     }
 
 
+@pytest.mark.once("Keras 3.8 is given other operations", for_all_keras=True)
 @pytest.mark.filterwarnings("ignore::keras_policies.KerasPoliciesWarning")
 def test_the_examples_of_the_page_are_what_is_written(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
