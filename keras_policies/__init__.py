@@ -32,6 +32,7 @@ if _typing.TYPE_CHECKING:
     from keras_policies.legacy.inspection import inspect_model
     from keras_policies.legacy.loading import load_model, load_weights, text_inputs
     from keras_policies.legacy.texts.inputs import TextInputs
+    from keras_policies.source.source import to_source
 
 # Imported when first used: training needs neither readers nor tables.
 _LATER = {
@@ -50,6 +51,7 @@ _LATER = {
     "plot_loss_scale": "diagnostics.plots",
     "summary": "diagnostics.summary",
     "text_inputs": "legacy.loading",
+    "to_source": "source.source",
 }
 
 # Names of tf.keras -> what replaces them.
@@ -86,6 +88,7 @@ __all__ = [
     "set_policy",
     "summary",
     "text_inputs",
+    "to_source",
 ]
 
 

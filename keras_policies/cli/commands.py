@@ -1,4 +1,4 @@
-"""What `keras-policies inspect`, `convert` and `verify` do.
+"""What `keras-policies inspect`, `convert`, `verify` and `code` do.
 
 Somebody waits for each command, so each imports what it needs itself, and `inspect`
 imports no Keras. What can be known without Keras is told before it is imported.
@@ -125,6 +125,52 @@ def verify(arguments: argparse.Namespace) -> int:
     todo = [tasks.Verification(*pair, options, objects) for pair in pairs]
     columns = "largest_difference", "allowed_difference"
     return _run(arguments, todo, "Verifying", columns)
+
+
+def code(arguments: argparse.Namespace) -> int:
+    """Write the source code of a model; return the exit code."""
+    output = arguments.output and pathlib.Path(arguments.output)
+    constants = output.with_suffix(".npz") if output else None
+    _check_code(arguments, [output, constants, arguments.weights])
+    _prepare(arguments, 1)
+    package = importlib.import_module("keras_policies")
+    model = package.load_model(
+        arguments.path,
+        _custom_objects(arguments.custom_objects),
+        compile=arguments.compile,
+        safe_mode=not arguments.unsafe,
+        dtype_policy=arguments.policy,
+        lost=arguments.lost,
+        signature=arguments.signature,
+        backends=arguments.backends,
+    )
+    text = package.to_source(
+        model,
+        origin=arguments.path,
+        constants=constants,
+        compile=arguments.compile,
+        train=arguments.train,
+    )
+    output.write_text(text, "utf-8") if output else print(text, end="")
+    if arguments.weights:
+        model.save_weights(arguments.weights, overwrite=True)
+    return OK
+
+
+def _check_code(arguments: argparse.Namespace, files: Sequence[Any]) -> None:
+    """Raise if the command line is wrong, before Keras is imported for it."""
+    for option, path, ending in zip(
+        ("--output", "--output", "--weights"),
+        files,
+        (".py", ".npz", ".weights.h5"),
+        strict=True,
+    ):
+        if path and not str(path).endswith(ending):
+            reason = f"expected a name that ends in {ending!r}."
+            raise CommandLineError(f"{option} {str(path)!r}: {reason}")
+        if path and os.path.exists(path) and not arguments.overwrite:
+            reason = "exists. --overwrite replaces it."
+            raise CommandLineError(f"{option} {str(path)!r}: {reason}")
 
 
 def _check_convert(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `keras-policies inspect`, `convert` and `verify`.
+"""The command line: `keras-policies inspect`, `convert`, `verify` and `code`.
 
 Exit codes: 0, done; 1, a file could not be read, converted, verified or written, with
 the reason on stderr; 2, the command line was wrong (an unknown policy, an object that
@@ -34,6 +34,7 @@ examples:
       --custom-objects my_layers:Attention --verify outputs.npz
   keras-policies convert zoo --recursive --output-dir converted
   keras-policies verify model.keras outputs.npz
+  keras-policies code model_of_2020 -o model.py --weights model.weights.h5
 
 outputs.npz is recorded where the old model runs:
   np.savez("outputs.npz", x_0=x, y_0=model.predict(x))
@@ -53,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_inspect(kinds)
     _add_convert(kinds)
     _add_verify(kinds)
+    _add_code(kinds)
     return parser
 
 
@@ -146,6 +148,40 @@ def _add_verify(kinds: Any) -> None:
     command.set_defaults(run=commands.verify)
 
 
+def _add_code(kinds: Any) -> None:
+    command = kinds.add_parser(
+        "code",
+        help="write the source code of a model, which builds it with Keras alone",
+        epilog="example: keras-policies code model_of_2020 -o model.py",
+    )
+    command.add_argument("path", metavar="MODEL", help=f"{MODEL_FILE}; or of Keras 3")
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE.py",
+        help="the file to write, with large constants in FILE.npz; by default, the "
+        "code is printed",
+    )
+    command.add_argument(
+        "--weights",
+        metavar="FILE.weights.h5",
+        help="write the weights, too, for build_model().load_weights",
+    )
+    command.add_argument(
+        "--compile", action="store_true", help="write the call of model.compile, too"
+    )
+    command.add_argument(
+        "--train",
+        action="store_true",
+        help="write initializers, which do not matter once weights are loaded",
+    )
+    command.add_argument(
+        "--overwrite", action="store_true", help="replace files that exist"
+    )
+    _add_options_of_loading(command)
+    command.set_defaults(run=commands.code, quiet=False)
+
+
 def _add_options_of_all(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--recursive", action="store_true", help="look into folders in folders"
@@ -166,6 +202,22 @@ def _add_options_of_opening(command: argparse.ArgumentParser) -> None:
         default=os.cpu_count() or 1,
         help="models to build at the same time; by default one for each core",
     )
+    command.add_argument(
+        "--weights",
+        metavar="FILE",
+        help="the weights of an architecture (.json of to_json, .yaml of to_yaml)",
+    )
+    command.add_argument(
+        "--no-plain",
+        dest="plain",
+        action="store_false",
+        help="do not open new files in plain Keras, in another process",
+    )
+    _add_options_of_loading(command)
+
+
+def _add_options_of_loading(command: argparse.ArgumentParser) -> None:
+    """Add the options of opening one model."""
     command.add_argument(
         "--policy",
         metavar="NAME",
@@ -208,17 +260,6 @@ def _add_options_of_opening(command: argparse.ArgumentParser) -> None:
         default=["jax", "tensorflow", "torch"],
         help="where plain Keras has to compute the model rightly, such as jax,torch; "
         "by default on all three",
-    )
-    command.add_argument(
-        "--weights",
-        metavar="FILE",
-        help="the weights of an architecture (.json of to_json, .yaml of to_yaml)",
-    )
-    command.add_argument(
-        "--no-plain",
-        dest="plain",
-        action="store_false",
-        help="do not open new files in plain Keras, in another process",
     )
     command.add_argument(
         "--unsafe", action="store_true", help="run code in the file (Lambda layers)"

@@ -214,10 +214,17 @@ def test_keras_internals_imports_nothing_of_ours():
         assert ours == own, path
 
 
+def test_source_imports_what_is_common_alone():
+    for path, names in modules("source"):
+        ours = {name for name in names if name.partition(".")[0] == "keras_policies"}
+        own = ("keras_policies.source.", "keras_policies._common.")
+        assert {name for name in ours if not name.startswith(own)} == set(), path
+
+
 @pytest.mark.parametrize(
     ("package", "above"),
     [
-        pytest.param("legacy", ("summaries", "plots", "cli"), id="legacy"),
+        pytest.param("legacy", ("summaries", "plots", "cli", "source"), id="legacy"),
         pytest.param("summaries", ("legacy", "plots", "cli"), id="summaries"),
         pytest.param("plots", ("legacy", "summaries", "cli"), id="plots"),
         pytest.param("backends", ("legacy", "summaries", "plots"), id="backends"),

@@ -1,0 +1,130 @@
+"""The source code of models, run by Keras alone."""
+
+import pickle
+
+import keras
+import legacy_files
+import numpy as np
+import pytest
+import source_code
+import source_models
+from keras import ops
+
+import keras_policies
+from keras_policies.backends.running import backend
+
+# Said by Keras 3.8 of models whose only input is in a list.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The structure of `inputs` doesn't match"),
+    pytest.mark.filterwarnings("ignore:Exception encountered when calling Functional"),
+]
+
+
+def examples(model):
+    """Return inputs of a model at batch sizes 3 and 1, or at its own."""
+    rng = np.random.default_rng(0)
+    for batch in 3, 1:
+        arrays = []
+        for x in model.inputs:
+            shape = [5 if n is None else n for n in x.shape]
+            shape[:1] = [x.shape[0] or batch] if shape else []
+            values = (
+                rng.normal(size=shape)
+                if "float" in x.dtype
+                else rng.integers(0, 2, shape)
+            )
+            arrays.append(values.astype(x.dtype))
+        yield keras.tree.pack_sequence_as(
+            0 if isinstance(model, keras.Sequential) else model.input, arrays
+        )
+
+
+def write(model, folder):
+    """Write what `source_code.answers` reads; return the model's outputs."""
+    folder.mkdir(parents=True)
+    text = keras_policies.to_source(model, constants=folder / source_code.CONSTANTS)
+    (folder / source_code.MODULE).write_text(text, "utf-8")
+    model.save_weights(folder / source_code.WEIGHTS)
+    inputs = [*examples(model)]
+    (folder / "inputs.pkl").write_bytes(pickle.dumps(inputs))
+    return [
+        [
+            ops.convert_to_numpy(ops.cast(y, "float32"))
+            for y in backend.outputs(model, x)
+        ]
+        for x in inputs
+    ]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Return `{name: (outputs of the model, outputs of its code in plain Keras)}`."""
+    folder = tmp_path_factory.mktemp("source")
+    keras.utils.set_random_seed(0)
+    models = {name: make() for name, make in source_models.MODELS.items()}
+    expected = {name: write(model, folder / name) for name, model in models.items()}
+    found = source_code.run(str(folder), keras.backend.backend())
+    return {name: (expected[name], found[name]) for name in models}
+
+
+@pytest.mark.parametrize("name", source_models.MODELS)
+def test_plain_keras_builds_the_model_and_computes_the_same(name, results):
+    expected, found = results[name]
+    assert not isinstance(found, str), found
+    for wanted, outputs in zip(expected, found, strict=True):
+        assert len(wanted) == len(outputs) > 0
+        for one, other in zip(wanted, outputs, strict=True):
+            np.testing.assert_allclose(other, one, rtol=2e-3, atol=1e-5)
+
+
+APPLICATIONS = {
+    "densenet": lambda: keras.applications.DenseNet121(
+        weights=None, input_shape=(32, 32, 3), classes=10
+    ),
+    "efficientnet": lambda: keras.applications.EfficientNetB0(
+        weights=None, input_shape=(32, 32, 3), classes=10
+    ),
+    "mobilenet": lambda: keras.applications.MobileNetV3Small(
+        weights=None, input_shape=(32, 32, 3), classes=10
+    ),
+    "inception": lambda: keras.applications.InceptionV3(
+        weights=None, input_shape=(75, 75, 3), classes=10
+    ),
+    "resnet": lambda: keras.applications.ResNet50(
+        weights=None, input_shape=(32, 32, 3), classes=10
+    ),
+    "xception": lambda: keras.applications.Xception(
+        weights=None, input_shape=(71, 71, 3), classes=10
+    ),
+}
+
+
+@pytest.mark.slow("six models of up to 700 layers")
+def test_six_kinds_of_applications_compute_the_same_from_their_code(tmp_path):
+    expected = {
+        name: write(make(), tmp_path / name) for name, make in APPLICATIONS.items()
+    }
+    found = source_code.run(str(tmp_path), keras.backend.backend())
+    assert found.keys() == APPLICATIONS.keys()
+    for name, batches in expected.items():
+        assert not isinstance(found[name], str), found[name]
+        for (wanted,), (outputs,) in zip(batches, found[name], strict=True):
+            np.testing.assert_allclose(outputs, wanted, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.slow("files of all releases")
+@pytest.mark.filterwarnings("ignore::keras_policies.KerasPoliciesWarning")
+def test_the_files_of_the_corpus_compute_the_same_from_their_code(tmp_path):
+    names = [*map(legacy_files.name_of, legacy_files.artifacts(legacy_files.CORPUS))]
+    expected = {}
+    for number, name in enumerate(legacy_files.on_this_backend(names)):
+        path = legacy_files.CORPUS / name
+        reason, outputs = source_code.written(str(path), tmp_path / f"{number:03}")
+        assert reason is None, f"{name}: {reason}"
+        expected[f"{number:03}"] = outputs
+    found = source_code.run(str(tmp_path), keras.backend.backend())
+    outcomes = {
+        each: source_code.compared(found[each], expected[each]) for each in found
+    }
+    assert len(outcomes) == len(expected) > 5
+    assert {*outcomes.values()} == {"agrees at 2 batch sizes"}

@@ -1,0 +1,210 @@
+"""The source code of models, as it is written."""
+
+import re
+import subprocess
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+from source_models import MODELS, REFUSED
+
+import keras_policies
+
+once = pytest.mark.once("the text depends on no backend")
+
+
+def body(model, **options):
+    """Return the lines of `build_model`, without its head and indentation."""
+    text = keras_policies.to_source(model, **options)
+    lines = text.partition("def build_model():\n")[2].splitlines()
+    return [line[4:] for line in lines]
+
+
+def chain():
+    inputs = keras.Input((8, 8, 3), name="image")
+    x = layers.Conv2D(16, (3, 3), strides=(2, 2), activation="relu", name="a")(inputs)
+    x = layers.Flatten(name="b")(x)
+    return keras.Model(inputs, layers.Dense(10, name="c")(x), name="net")
+
+
+def residual():
+    inputs = keras.Input((4,), name="in")
+    first = layers.Dense(4, name="first")(inputs)
+    x = layers.Dense(4, name="second")(first)
+    return keras.Model(inputs, ops.relu(x + first) * 0.5, name="net")
+
+
+def shared():
+    left, right = keras.Input((4,), name="left"), keras.Input((4,), name="right")
+    encoder = layers.Dense(2, name="encoder")
+    return keras.Model([left, right], encoder(left) - encoder(right), name="net")
+
+
+WRITTEN = {
+    "chain": (
+        chain,
+        [
+            'inputs = keras.Input((8, 8, 3), name="image")',
+            'x = layers.Conv2D(16, 3, strides=2, activation="relu", name="a")(inputs)',
+            'x = layers.Flatten(name="b")(x)',
+            'outputs = layers.Dense(10, name="c")(x)',
+            'return keras.Model(inputs, outputs, name="net")',
+        ],
+    ),
+    "residual": (
+        residual,
+        [
+            'inputs = keras.Input((4,), name="in")',
+            'first = layers.Dense(4, name="first")(inputs)',
+            'x = layers.Dense(4, name="second")(first)',
+            "x = x + first",
+            "x = ops.relu(x)",
+            "outputs = x * 0.5",
+            'return keras.Model(inputs, outputs, name="net")',
+        ],
+    ),
+    "shared": (
+        shared,
+        [
+            'left = keras.Input((4,), name="left")',
+            'right = keras.Input((4,), name="right")',
+            'encoder = layers.Dense(2, name="encoder")',
+            "encoder_2 = encoder(left)",
+            "x = encoder(right)",
+            "outputs = encoder_2 - x",
+            'return keras.Model([left, right], outputs, name="net")',
+        ],
+    ),
+}
+
+
+@once
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_model_is_written_as_somebody_would_write_it(name):
+    model, lines = WRITTEN[name]
+    assert body(model()) == lines
+
+
+@once
+def test_a_frozen_inner_model_is_a_function_that_freezes_it():
+    base = keras.Sequential(
+        [keras.Input((4,), name="i"), layers.Dense(3, name="d")], name="base"
+    )
+    base.trainable = False
+    inputs = keras.Input((4,), name="in")
+    text = keras_policies.to_source(keras.Model(inputs, base(inputs), name="net"))
+    assert text.split("\n\n\n")[1].splitlines() == [
+        "def build_base():",
+        "    model = keras.Sequential(",
+        '        [keras.Input((4,), name="i"), layers.Dense(3, name="d")],',
+        '        name="base",',
+        "    )",
+        "    model.trainable = False",
+        "    return model",
+    ]
+
+
+@once
+def test_a_policy_that_many_layers_have_is_named_once():
+    model = keras.Sequential([keras.Input((4,), name="i")], name="net")
+    for name in "abc":
+        model.add(layers.Dense(2, dtype="mixed_float16", name=name))
+    model.add(layers.Dense(2, name="d"))
+    text = keras_policies.to_source(model)
+    assert text.count("mixed_float16") == 1
+    assert 'layers.Dense(2, name="c", dtype=DTYPE),' in text
+    assert 'layers.Dense(2, name="d"),' in text
+
+
+@once
+def test_automatic_names_are_left_out_where_a_new_process_gives_them():
+    keras.utils.clear_session()
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.Dense(2)])
+    last = keras.Sequential([keras.Input((4,)), layers.Dense(2)])
+    expected = "[keras.Input((4,)), layers.Dense(3), layers.Dense(2)]"
+    assert body(model) == [f"return keras.Sequential({expected})"]
+    assert 'layers.Dense(2, name="dense_2")' in keras_policies.to_source(last)
+
+
+@once
+def test_initializers_are_written_for_training_alone():
+    dense = layers.Dense(3, kernel_initializer="zeros", kernel_regularizer="l2")
+    model = keras.Sequential([keras.Input((4,)), dense])
+    assert "initializer" not in keras_policies.to_source(model)
+    assert "regularizers.L2()" in keras_policies.to_source(model)
+    text = keras_policies.to_source(model, train=True)
+    assert "kernel_initializer=keras.initializers.Zeros()" in text
+
+
+@once
+def test_the_call_of_compile_is_written_if_asked_for():
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)], name="net")
+    model.compile(keras.optimizers.Adam(1e-4), "mse", metrics=["mae"])
+    assert "compile" not in keras_policies.to_source(model)
+    assert body(model, compile=True)[-6:] == [
+        "model.compile(",
+        "    optimizer=keras.optimizers.Adam(learning_rate=0.0001),",
+        '    loss="mse",',
+        '    metrics=["mae"],',
+        ")",
+        "return model",
+    ]
+
+
+@once
+def test_compile_needs_a_model_that_was_compiled():
+    with pytest.raises(ValueError, match="has not been compiled. Pass compile=False"):
+        keras_policies.to_source(chain(), compile=True)
+
+
+@once
+def test_the_docstring_names_the_file():
+    text = keras_policies.to_source(chain(), origin='folder/old "model".h5')
+    assert text.startswith(
+        '"""Keras model net, from old _model_.h5."""\n\nimport keras\n'
+    )
+
+
+@once
+@pytest.mark.parametrize("size", [64, 65])
+def test_constants_of_more_than_64_numbers_need_a_file(size, tmp_path):
+    inputs = keras.Input((size,))
+    model = keras.Model(inputs, inputs * np.arange(size, dtype="float32"))
+    if size == 64:
+        assert "63.0" in keras_policies.to_source(model)
+        return
+    with pytest.raises(ValueError, match=r"more than 64 numbers: 'multiply.*npz"):
+        keras_policies.to_source(model)
+    text = keras_policies.to_source(model, constants=tmp_path / "big.npz")
+    assert 'np.load(pathlib.Path(__file__).with_name("big.npz"))' in text
+    with np.load(tmp_path / "big.npz") as file:
+        (array,) = file.values()
+    assert array.tolist() == [*range(65)]
+
+
+@once
+def test_the_global_policy_is_as_it_was():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    keras_policies.to_source(keras.Sequential([keras.Input((4,)), layers.Dense(3)]))
+    assert keras.config.dtype_policy().name == "mixed_bfloat16"
+
+
+@once
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_source_code_is_refused_by_name(name):
+    make, error, message = REFUSED[name]
+    model = make()
+    with pytest.raises(error, match=message):
+        keras_policies.to_source(model)
+
+
+@once
+def test_ruff_would_not_format_it_otherwise(tmp_path):
+    for name, make in MODELS.items():
+        text = keras_policies.to_source(make(), constants=tmp_path / "constants.npz")
+        (tmp_path / f"{name}.py").write_text(text, "utf-8")
+    command = ["ruff", "format", "--isolated", "--diff", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == ""
+    assert re.search(rf"^{len(MODELS)} files already formatted", done.stderr)
