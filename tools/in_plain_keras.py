@@ -23,7 +23,7 @@ import keras_policies
 from keras_policies.backends.running import backend as running
 from keras_policies.legacy import plain_keras, verification
 from keras_policies.legacy.base.traced_functions import TensorSpec
-from keras_policies.legacy.build import checking, seeded_inputs
+from keras_policies.legacy.build import differences, seeded_inputs
 from keras_policies.legacy.readers.sources import models_in
 
 ALLOWED = {"float32": 1e-4, "float16": 5e-2, "bfloat16": 1e-1}
@@ -84,7 +84,7 @@ def tried(path, written, processes):
             except plain_keras.PlainKerasError as error:
                 return f"RAISES on {name}: {error}"
             pairs = zip(outputs, wanted, strict=True)
-            share = max(checking.relative_difference(*pair) for pair in pairs)
+            share = max(differences.relative_difference(*pair) for pair in pairs)
             if not share <= allowed:
                 batch = len(keras.tree.flatten(nest)[0])
                 return f"DIFFERS on {name} at batch size {batch} by {share:.2g}"

@@ -33,12 +33,13 @@ from keras_policies.legacy.base.errors import (
 )
 from keras_policies.legacy.build import (
     checking,
+    differences,
     explanations,
     made_in_code,
     rnn_states,
 )
 from keras_policies.legacy.build.build import Built
-from keras_policies.legacy.build.checking import Check
+from keras_policies.legacy.build.comparison import Check
 from keras_policies.legacy.build.own_classes import is_stock
 from keras_policies.legacy.descriptions import ModelDescription
 from keras_policies.legacy.guards.paths import check_regular
@@ -314,7 +315,7 @@ def _compared_with_seeded(written: pathlib.Path, built: Built) -> _Proof:
         return _Proof(not_plain="it was opened, but there are no inputs to call it on")
     outputs = verification.in_plain(written, example.inputs, safe_mode=safe_mode)
     pairs = zip(outputs, example.outputs, strict=True)
-    shares = [checking.relative_difference(*pair) for pair in pairs]
+    shares = [differences.relative_difference(*pair) for pair in pairs]
     for share, allowed in zip(shares, example.allowed, strict=True):
         if not share <= allowed:  # NaN is not <= anything
             raise LegacyModelError(

@@ -20,7 +20,13 @@ from keras_policies.legacy.base.traced_functions import (
     TensorSpec,
     TracedFunctions,
 )
-from keras_policies.legacy.build import build, checking, seeded_inputs
+from keras_policies.legacy.build import (
+    build,
+    checking,
+    comparison,
+    differences,
+    seeded_inputs,
+)
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.reconstruction import concrete_functions
@@ -223,7 +229,7 @@ def test_the_first_layer_that_differs_is_named(folder):
 
 
 def test_a_model_differs_also_if_no_layer_is_found_that_does(folder, monkeypatch):
-    monkeypatch.setattr(checking._Comparison, "_first_difference", refuse)
+    monkeypatch.setattr(comparison.Comparison, "_first_difference", refuse)
     path = folder / NEWEST / "own_rms_normalization" / "model"
     assert "graph computes something else than the configs" in opened(path)
 
@@ -273,7 +279,7 @@ def test_a_model_that_computes_more_than_its_graph_is_not_called(folder):
         huge = keras.ops.repeat(keras.ops.repeat(x, 10**5, 1), 10**5, 1)
         model = keras.Model(x, keras.Model(x, keras.ops.sum(huge, 1))(x))
         found = checking.check(model, planned, None)
-    assert found == checking.Check(None, "its graph is too large")
+    assert found == comparison.Check(None, "its graph is too large")
 
 
 def test_a_loop_that_never_ends_costs_too_much():
@@ -311,7 +317,7 @@ def test_an_op_without_a_counterpart_is_named(folder, monkeypatch):
 
 
 def refuse(*args):
-    raise checking.NotInterpretedError("the op 'Odd' has no counterpart")
+    raise comparison.NotInterpretedError("the op 'Odd' has no counterpart")
 
 
 @pytest.mark.skipif(keras.backend.backend() != "jax", reason="an option of jax")
@@ -428,4 +434,4 @@ def test_the_only_row_of_a_fixed_batch_ends_with_padding():
 
 def test_complex_numbers_in_the_place_of_real_ones_differ():
     one = np.ones(3, "float32")
-    assert checking.relative_difference(one.astype("complex64"), one) == np.inf
+    assert differences.relative_difference(one.astype("complex64"), one) == np.inf

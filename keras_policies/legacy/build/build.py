@@ -30,7 +30,7 @@ from keras_policies.legacy.build import (
     own_classes,
     time_steps,
 )
-from keras_policies.legacy.build.checking import Check
+from keras_policies.legacy.build.comparison import Check
 from keras_policies.legacy.build.programs import BuiltLayers
 from keras_policies.legacy.build.targets import Pairs, assign, restore_states, settle
 from keras_policies.legacy.build.weights import pair
