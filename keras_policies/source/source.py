@@ -55,9 +55,10 @@ def to_source(
             source code; or constants are needed, and there is no file for them.
 
     Example:
-        >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
-        >>> print(to_source(model).splitlines()[-1].strip())
-        return keras.Sequential([keras.Input((4,)), layers.Dense(3)])
+        >>> inputs = keras.Input((4,), name="x")
+        >>> model = keras.Model(inputs, keras.layers.Dense(3, name="y")(inputs))
+        >>> print(to_source(model).splitlines()[-2].strip())
+        outputs = layers.Dense(3, name="y")(inputs)
     """
     _check(model)
     with _float32():

@@ -88,6 +88,7 @@ def people(model: Any, x: np.ndarray[Any, Any]) -> None:
     mp.summary(model)
     assert_type([patch.place for patch in mp.patches()], list[str])
     mp.summary(model, print_fn=print)
+    assert_type(mp.to_source(model, constants="model.npz", train=True), str)
 
 
 def legacy_models() -> None:
