@@ -242,7 +242,7 @@ def test_a_machine_that_rounds_products_may_differ_more(folder, monkeypatch):
         kernel.assign(1.001 * keras.ops.convert_to_numpy(kernel))
         with pytest.raises(LegacyModelError, match="not as it was"):
             checking.check(model, planned, None)
-        monkeypatch.setattr(checking, "_rounding_of_products", lambda: 5e-4)
+        monkeypatch.setattr(comparison, "rounding_of_products", lambda: 5e-4)
         assert 1e-4 < checking.check(model, planned, None).difference < 2e-3
 
 

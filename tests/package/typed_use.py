@@ -95,6 +95,8 @@ def legacy_models() -> None:
     model = mp.load_model("model_of_2020", {"Own": keras.layers.Layer}, compile=False)
     mp.load_model("model_of_2020", safe_mode=False, dtype_policy="float32")
     mp.load_weights(model, "weights_of_2020.h5")
+    texts = mp.text_inputs(mp.load_model("texts_of_2023.keras", texts="outside"))
+    assert_type(mp.TextInputs.from_json(texts.to_json()), mp.TextInputs)
     found = mp.inspect_model("model_of_2020")
     assert_type(found, mp.ModelDescription)
     assert_type(found.layers, tuple[mp.LayerDescription, ...])

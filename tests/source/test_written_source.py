@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -204,7 +205,15 @@ def test_ruff_would_not_format_it_otherwise(tmp_path):
     for name, make in MODELS.items():
         text = keras_policies.to_source(make(), constants=tmp_path / "constants.npz")
         (tmp_path / f"{name}.py").write_text(text, "utf-8")
-    command = ["ruff", "format", "--isolated", "--diff", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "format",
+        "--isolated",
+        "--diff",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == ""
     assert re.search(rf"^{len(MODELS)} files already formatted", done.stderr)
