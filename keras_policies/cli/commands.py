@@ -143,6 +143,7 @@ def code(arguments: argparse.Namespace) -> int:
         lost=arguments.lost,
         signature=arguments.signature,
         backends=arguments.backends,
+        texts=arguments.texts,
     )
     text = package.to_source(
         model,

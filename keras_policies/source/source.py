@@ -6,6 +6,8 @@ import inspect
 import os
 import pathlib
 import re
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -61,7 +63,11 @@ def to_source(
         outputs = layers.Dense(3, name="y")(inputs)
     """
     _check(model)
-    with _float32():
+    target = None if constants is None else pathlib.Path(constants)
+    if target and target.suffix != ".npz":
+        raise ValueError(f"constants must end in '.npz', received {constants!r}.")
+    with _float32(), tempfile.TemporaryDirectory() as folder:
+        draft = target and pathlib.Path(folder, target.name)
         value = keras.saving.serialize_keras_object(model)
         _keep_vocabularies(model, value)
         style = Style(train=train)
@@ -70,9 +76,11 @@ def to_source(
             module.add(model, value, "build_model")
             better = _restyled(module)
             if better == style:
-                code = _text(module, model, origin, constants, compile=compile)
-                better = checking.next_style(code, model, value, module, constants)
+                code = _text(module, model, origin, draft, compile=compile)
+                better = checking.next_style(code, model, value, module, draft)
             if better == style:
+                if target and draft and module.constants:
+                    shutil.copyfile(draft, target)
                 return code
             style = better
     raise ValueError(f"No source code builds a model equal to {model.name!r}.")

@@ -11,6 +11,7 @@ from keras import layers, ops
 from source_models import MODELS, REFUSED
 
 import keras_policies
+from keras_policies.source import checking
 
 once = pytest.mark.once("the text depends on no backend")
 
@@ -182,6 +183,21 @@ def test_constants_of_more_than_64_numbers_need_a_file(size, tmp_path):
     with np.load(tmp_path / "big.npz") as file:
         (array,) = file.values()
     assert array.tolist() == [*range(65)]
+
+
+@once
+def test_no_constants_are_written_for_a_model_that_is_refused(tmp_path, monkeypatch):
+    def refuse(*args):
+        raise ValueError("it builds another model")
+
+    monkeypatch.setattr(checking, "next_style", refuse)
+    inputs = keras.Input((65,))
+    model = keras.Model(inputs, inputs * np.arange(65, dtype="float32"))
+    with pytest.raises(ValueError, match="another model"):
+        keras_policies.to_source(model, constants=tmp_path / "big.npz")
+    assert [*tmp_path.iterdir()] == []
+    with pytest.raises(ValueError, match=r"constants must end in '.npz', received 'b'"):
+        keras_policies.to_source(model, constants="b")
 
 
 @once
