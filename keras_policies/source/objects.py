@@ -126,7 +126,7 @@ class Objects:
 
     def name(self, kind: str, name: str) -> dict[str, Expression]:
         """Return `name=` for a layer of a class, or {} if Keras gives it that name."""
-        match = re.fullmatch(rf"{re.escape(automatic(kind))}(?:_([1-9]\d*))?", name)
+        match = _is_automatic(name, kind)
         if match:
             self.automatic.setdefault(kind, []).append(int(match[1] or 0))
         return (
@@ -176,8 +176,8 @@ class Objects:
                 continue
             if key == "name" and issubclass(cls, keras.Operation):
                 kwargs |= self.name(value["class_name"], own[key])
-            elif key == "name" and own[key] == automatic(value["class_name"]):
-                continue  # such as of metrics
+            elif key == "name" and _is_automatic(own[key], value["class_name"]):
+                continue  # such as of optimizers and metrics
             elif parameter and parameter.default is parameter.empty and not kwargs:
                 args.append(self._argument(key, own[key]))
             elif key in others:
@@ -264,6 +264,11 @@ def fresh_name(kind: str) -> str:
 def automatic(kind: str) -> str:
     """Return how Keras begins the names of layers of a class, as in `conv2d_1`."""
     return re.sub(r"_\d+$", "", fresh_name(kind))
+
+
+def _is_automatic(name: str, kind: str) -> re.Match[str] | None:
+    """Return a match, with the number, if Keras gives such names to a class."""
+    return re.fullmatch(rf"{re.escape(automatic(kind))}(?:_([1-9]\d*))?", name)
 
 
 def _leaves(value: Any) -> int:
