@@ -50,6 +50,16 @@ def test_the_command_prints_the_code_of_a_keras_3_model(tmp_path, capsys):
     assert "from keras import layers" in printed
 
 
+def test_the_code_can_be_of_a_model_without_its_layers_of_texts(tmp_path, capsys):
+    archive = legacy_files.FOLDER / "texts.tar.xz"
+    folder = legacy_files.unpacked(tmp_path, [archive]) / "texts"
+    path = str(folder / "2.15.1" / "sentiment" / "model.keras")
+    assert main(["code", path, "--texts", "outside"]) == 0
+    printed = capsys.readouterr().out
+    assert "TextVectorization" not in printed
+    assert "layers.Embedding(" in printed
+
+
 def test_large_constants_are_written_beside_the_code(tmp_path):
     inputs = keras.Input((9, 9))
     table = np.arange(81, dtype="float32").reshape(9, 9)
