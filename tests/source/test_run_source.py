@@ -114,6 +114,7 @@ def test_six_kinds_of_applications_compute_the_same_from_their_code(tmp_path):
 
 @pytest.mark.slow("files of all releases")
 @pytest.mark.filterwarnings("ignore::keras_policies.KerasPoliciesWarning")
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")  # of jax
 def test_the_files_of_the_corpus_compute_the_same_from_their_code(tmp_path):
     names = [*map(legacy_files.name_of, legacy_files.artifacts(legacy_files.CORPUS))]
     expected = {}
