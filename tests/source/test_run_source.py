@@ -100,6 +100,10 @@ APPLICATIONS = {
 
 
 @pytest.mark.slow("six models of up to 700 layers")
+@pytest.mark.skipif(
+    legacy_files.IS_LOWEST_KERAS,
+    reason="jaxlib 0.4.38 compiles DenseNet121 to an illegal instruction",
+)
 def test_six_kinds_of_applications_compute_the_same_from_their_code(tmp_path):
     expected = {
         name: write(make(), tmp_path / name) for name, make in APPLICATIONS.items()
