@@ -186,6 +186,27 @@ def test_constants_of_more_than_64_numbers_need_a_file(size, tmp_path):
 
 
 @once
+@pytest.mark.parametrize("what_fails", ["a call", "loading weights"])
+def test_a_model_that_fails_where_the_first_one_works_is_refused(
+    what_fails, monkeypatch
+):
+    outputs = checking._outputs
+
+    def called(model, other, nest):
+        if model is not other:
+            raise ValueError("it cannot be called")
+        return outputs(model, other, nest)
+
+    if what_fails == "a call":
+        monkeypatch.setattr(checking, "_outputs", called)
+    else:  # weights go elsewhere, or nowhere
+        monkeypatch.setattr(keras.Sequential, "load_weights", lambda *args: None)
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
+    with pytest.raises(ValueError, match="compute something else than their configs"):
+        keras_policies.to_source(model)
+
+
+@once
 def test_no_constants_are_written_for_a_model_that_is_refused(tmp_path, monkeypatch):
     def refuse(*args):
         raise ValueError("it builds another model")
