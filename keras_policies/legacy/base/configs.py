@@ -15,6 +15,7 @@ LAYER_GROUPS = "layers", "_layer_checkpoint_dependencies"
 SHARED = "shared_object_id"  # in a config that is in the file for a second time
 PACKAGE = "keras_policies"  # of the registered names of what replaces a layer
 PROGRAM = f"{PACKAGE}>Program"
+KERAS_TENSOR = "__keras_tensor__"  # in the calls of a Functional
 
 
 def name_of(config: Config) -> str:
@@ -145,6 +146,15 @@ def with_new_names(root: Config) -> Config:
 def is_program(converted: Config) -> bool:
     """Return whether a config is that of a layer which became a program."""
     return converted.get("registered_name") == PROGRAM
+
+
+def keras_tensor(name: str, node: int = 0, index: int = 0) -> Config:
+    """Return the dict that stands for a tensor in the calls of a Functional.
+
+    Keras ignores shape and dtype: the history says which tensor it is.
+    """
+    history = {"shape": [], "dtype": "float32", "keras_history": [name, node, index]}
+    return {"class_name": KERAS_TENSOR, "config": history}
 
 
 def keras_object(

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple, TypeAlias
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.configs import (
+    KERAS_TENSOR,
     inner_layers,
     is_program,
+    keras_tensor,
     layer_name,
     name_of,
 )
@@ -150,7 +152,7 @@ def _arguments(node: Nest, names: Container[str]) -> Arguments:
 def _layer_calls(nest: Nest) -> Iterator[LayerCall]:
     """Yield the layer and the number of its call of each tensor in a call."""
     if isinstance(nest, dict):
-        if nest.get("class_name") == "__keras_tensor__":
+        if nest.get("class_name") == KERAS_TENSOR:
             name, number, _ = nest["config"]["keras_history"]
             yield name, number
         nest = nest.values()
@@ -253,10 +255,8 @@ class _Graph:
         if not isinstance(index, int) or node < 0 or index < 0:
             reference = [name, node, index]
             raise LegacyModelError(f"corrupt: a layer takes the tensor {reference!r}.")
-        # Keras ignores shape and dtype: the history says which tensor it is.
-        history = [layer_name(name), node - self.first_call.get(name, 0), index]
-        tensor = {"shape": [], "dtype": "float32", "keras_history": history}
-        return {"class_name": "__keras_tensor__", "config": tensor}
+        first = self.first_call.get(name, 0)
+        return keras_tensor(layer_name(name), node - first, index)
 
     def kwargs(self, node: Nest) -> Config:
         """Return the keyword arguments of a node: those of its first tensor."""

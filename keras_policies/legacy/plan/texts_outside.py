@@ -12,7 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from keras_policies._common.types import Config
-from keras_policies.legacy.base.configs import is_program, keras_object
+from keras_policies.legacy.base.configs import (
+    KERAS_TENSOR,
+    is_program,
+    keras_object,
+    keras_tensor,
+)
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.traced_functions import TensorSpec
 from keras_policies.legacy.plan.reconstruction import ir
@@ -34,7 +39,6 @@ from keras_policies.legacy.texts.arguments import ARGUMENTS
 from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.legacy.texts.layers import TextLayer
 
-TENSOR = "__keras_tensor__"
 RESHAPES = {
     *("ExpandDims", "Flatten", "Reshape", "Squeeze"),
     *("tf.expand_dims", "tf.reshape", "tf.squeeze"),
@@ -225,7 +229,7 @@ def _without_reshapes(layers: list[Config], texts: set[str]) -> list[Config]:
         for layer in readers[name]:
             behind = readers[layer["name"]]
             if behind and _is_reshape(layer) and all(map(_splits, behind)):
-                moved[layer["name"], 0, 0] = _tensor(name)
+                moved[layer["name"], 0, 0] = keras_tensor(name)
     left = [layer for layer in layers if (layer["name"], 0, 0) not in moved]
     return [*_replaced(left, moved)]
 
@@ -259,18 +263,13 @@ def _wired(
         return layer
     for taken, node in zip(_taken(layer), layer["inbound_nodes"], strict=True):
         given = reads.arguments(name, _sources(taken, texts), taken)
-        args = [_tensor(x.name) if isinstance(x, TensorSpec) else x for x in given]
+        args = [keras_tensor(x.name) if isinstance(x, TensorSpec) else x for x in given]
         if name in reads.gone:
             moved[name, len(nodes), 0] = args[0]
         kwargs = {k: v for k, v in node["kwargs"].items() if not [*_tensors(v)]}
         nodes.append({**node, "args": [one_or_all(args)], "kwargs": kwargs})
     part = reads.parts[name].config or layer
     return {**part, "name": name, "inbound_nodes": nodes}
-
-
-def _tensor(name: str) -> Config:
-    history = {"shape": [], "dtype": "float32", "keras_history": [name, 0, 0]}
-    return {"class_name": TENSOR, "config": history}
 
 
 def _history(tensor: Config) -> tuple[Any, ...]:
@@ -284,7 +283,7 @@ def _sources(tensors: Iterable[Config], texts: Mapping[str, int]) -> list[int | 
 
 def _tensors(nest: Any) -> Iterator[Config]:
     """Yield the tensors in the arguments of a call, in Keras's order."""
-    if isinstance(nest, dict) and nest.get("class_name") == TENSOR:
+    if isinstance(nest, dict) and nest.get("class_name") == KERAS_TENSOR:
         yield nest
     elif isinstance(nest, dict | list | tuple):
         for key in sorted(nest) if isinstance(nest, dict) else range(len(nest)):
@@ -303,7 +302,7 @@ def _taken(layer: Config) -> Iterator[list[Config]]:
 def _replaced(nest: Any, moved: Mapping[tuple[Any, ...], Config]) -> Any:
     """Return a nest of calls with other tensors in place of some."""
     if isinstance(nest, dict):
-        if nest.get("class_name") == TENSOR:
+        if nest.get("class_name") == KERAS_TENSOR:
             return moved.get(_history(nest), nest)
         return {key: _replaced(value, moved) for key, value in nest.items()}
     return [_replaced(item, moved) for item in nest] if isinstance(nest, list) else nest
