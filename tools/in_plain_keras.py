@@ -63,6 +63,12 @@ def examples(model):
             break
 
 
+def allowed_difference(model):
+    """Return the allowed difference of outputs, as a share of the largest number."""
+    policies = {layer.compute_dtype for layer in model._flatten_layers()}
+    return max(ALLOWED.get(dtype, 1e-4) for dtype in policies)
+
+
 def tried(path, written, processes):
     """Return an outcome, as text, of a file."""
     try:
@@ -72,8 +78,7 @@ def tried(path, written, processes):
     model.save(written)
     if reason := plain_keras.obstacle(written):
         return f"not compared: {reason.split(':')[0]}"
-    policies = {layer.compute_dtype for layer in model._flatten_layers()}
-    allowed = max(ALLOWED.get(dtype, 1e-4) for dtype in policies)
+    allowed = allowed_difference(model)
     found = [*examples(model)]
     if not found or verification.lacks_texts(keras.tree.flatten(found[0][0])):
         return "not compared: no inputs"

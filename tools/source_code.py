@@ -19,7 +19,6 @@ import sys
 import tempfile
 import warnings
 
-ALLOWED = {"float32": 1e-4, "float16": 5e-2, "bfloat16": 1e-1}
 MODULE, CONSTANTS, WEIGHTS = "model.py", "model.npz", "model.weights.h5"
 
 
@@ -98,8 +97,7 @@ def written(path, folder):
     (folder / MODULE).write_text(text, "utf-8")
     model.save_weights(folder / WEIGHTS)
     (folder / "inputs.pkl").write_bytes(pickle.dumps([nest for nest, _ in examples]))
-    policies = {layer.compute_dtype for layer in model._flatten_layers()}
-    allowed = max(ALLOWED.get(dtype, 1e-4) for dtype in policies)
+    allowed = in_plain_keras.allowed_difference(model)
     outputs = [[keras.ops.convert_to_numpy(x) for x in each] for _, each in examples]
     return None, (outputs, allowed)
 

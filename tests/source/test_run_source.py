@@ -77,26 +77,22 @@ def test_plain_keras_builds_the_model_and_computes_the_same(name, results):
             np.testing.assert_allclose(other, one, rtol=2e-3, atol=1e-5)
 
 
+# Application -> height and width of its images.
 APPLICATIONS = {
-    "densenet": lambda: keras.applications.DenseNet121(
-        weights=None, input_shape=(32, 32, 3), classes=10
-    ),
-    "efficientnet": lambda: keras.applications.EfficientNetB0(
-        weights=None, input_shape=(32, 32, 3), classes=10
-    ),
-    "mobilenet": lambda: keras.applications.MobileNetV3Small(
-        weights=None, input_shape=(32, 32, 3), classes=10
-    ),
-    "inception": lambda: keras.applications.InceptionV3(
-        weights=None, input_shape=(75, 75, 3), classes=10
-    ),
-    "resnet": lambda: keras.applications.ResNet50(
-        weights=None, input_shape=(32, 32, 3), classes=10
-    ),
-    "xception": lambda: keras.applications.Xception(
-        weights=None, input_shape=(71, 71, 3), classes=10
-    ),
+    "DenseNet121": 32,
+    "EfficientNetB0": 32,
+    "MobileNetV3Small": 32,
+    "InceptionV3": 75,
+    "ResNet50": 32,
+    "Xception": 71,
 }
+
+
+def application(name):
+    """Return a model of keras.applications, with random weights and ten classes."""
+    shape = (APPLICATIONS[name], APPLICATIONS[name], 3)
+    make = getattr(keras.applications, name)
+    return make(weights=None, input_shape=shape, classes=10)
 
 
 @pytest.mark.slow("six models of up to 700 layers")
@@ -106,7 +102,7 @@ APPLICATIONS = {
 )
 def test_six_kinds_of_applications_compute_the_same_from_their_code(tmp_path):
     expected = {
-        name: write(make(), tmp_path / name) for name, make in APPLICATIONS.items()
+        name: write(application(name), tmp_path / name) for name in APPLICATIONS
     }
     found = source_code.run(str(tmp_path), keras.backend.backend())
     assert found.keys() == APPLICATIONS.keys()
