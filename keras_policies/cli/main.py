@@ -244,9 +244,9 @@ def _add_options_of_loading(command: argparse.ArgumentParser) -> None:
         "--texts",
         choices=("inside", "outside"),
         default="inside",
-        help="where texts that are inputs become numbers: in the model, which takes "
-        "KERAS_BACKEND=tensorflow, or before it, by a .texts.json that convert writes "
-        "beside the new file",
+        help="where input texts become numbers: inside the model, which then runs with "
+        "KERAS_BACKEND=tensorflow only, or outside of it, for which convert writes a "
+        ".texts.json beside the new file",
     )
     command.add_argument(
         "--signature",

@@ -111,10 +111,11 @@ def load_model(
             that are right on all; where there is no such model, that is an error.
         weights: str or path of the weights of an architecture (`.json`, `.yaml`), as
             `load_weights` takes it. None for any other file, which has its own.
-        texts: str, who reads texts that are inputs. `"inside"`: the model, which Keras
-            can on TensorFlow alone. `"outside"`: the model takes the numbers that its
-            StringLookup, TextVectorization and Hashing gave, on any backend and without
-            TensorFlow; `text_inputs(model)` turns texts into these numbers.
+        texts: str, where input texts are turned into numbers. `"inside"`: by layers of
+            the model, which Keras runs on the TensorFlow backend only. `"outside"`: the
+            model has no StringLookup, TextVectorization and Hashing, and takes their
+            numbers as inputs, on any backend and without TensorFlow.
+            `text_inputs(model)` computes these numbers.
 
     Returns:
         A `keras.Model`.

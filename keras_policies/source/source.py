@@ -35,9 +35,10 @@ def to_source(
 ) -> str:
     """Return Python source code whose `build_model()` builds an equal model.
 
-    The code imports Keras alone (NumPy for arrays; your modules for registered classes
-    of yours), and was run once: what it builds has the same config. It has no weights:
-    `model.save_weights` writes those, and `build_model().load_weights` reads them.
+    The code imports only Keras, NumPy if the model has constants, and the modules of
+    your own registered classes. Before it is returned, it is run, and the result is
+    compared with the model. Weights are not part of it: save them with
+    `model.save_weights`, and load them with `build_model().load_weights`.
 
     Args:
         model: a Functional or Sequential model that has been built.
