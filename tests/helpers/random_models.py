@@ -292,7 +292,10 @@ class Maker:
             "additive": lambda: layers.AdditiveAttention(),
             "heads": lambda: layers.MultiHeadAttention(1, 4),
             "einsum": lambda: einsum(self.keras)(
-                "abc,cd->abd", (None, 4), bias_axes="d"
+                # Keras 3 knows no size that it is not told; PReLU needs them all.
+                "abc,cd->abd",
+                (4 if self.is_new else None, 4),
+                bias_axes="d",
             ),
             "embedding": lambda: layers.Embedding(4, 4),
             "conv2d": lambda: layers.Conv2D(1, 3, **same),

@@ -91,14 +91,16 @@ def maker(config: Config, stock: Maker | None, found: Found) -> Maker | None:
 
     def make(settings: Config) -> keras.Operation:
         made = (stock or cls).from_config(settings)
-        if is_in_graph:
-            return _Call(made, found.backends)
         layer = _layer(made)
+        if is_in_graph:
+            is_called_once = len(config["inbound_nodes"]) == 1
+            return _Call(made, found.backends, is_called_once)
         if id(config) in found.needed:
             return form(layer, found.needed[id(config)], found.backends)
         output_spec = layer.compute_output_spec
 
         def compute_output_spec(*args: Any, **kwargs: Any) -> Any:
+            _take_sizes(layer, _tensors(args, kwargs))
             found.note(layer, config, _tensors(args, kwargs))
             return output_spec(*args, **kwargs)
 
@@ -111,14 +113,19 @@ def maker(config: Config, stock: Maker | None, found: Found) -> Maker | None:
 class _Call(keras_internals.LayerCall):
     """Calls a layer in a graph, or its form."""
 
-    def __init__(self, made: keras.Operation, backends: Collection[str]) -> None:
+    def __init__(
+        self, made: keras.Operation, backends: Collection[str], is_called_once: bool
+    ) -> None:
         super().__init__(name=_layer(made).name)
         self.made, self.stock, self.backends = made, _layer(made), backends
+        self.is_called_once = is_called_once
         self.forms: dict[Specs, keras.Model | None] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the layer; the mask of its output is the one that the layer gives."""
         tensors = _tensors(args, kwargs)
+        if self.is_called_once:
+            _take_sizes(self.stock, tensors)
         model = self._form(_specs(tensors))
         if model is None:
             return self.noted(self.made(*args, **kwargs))
@@ -276,6 +283,27 @@ def _einsum(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
     )
     x = ops.moveaxis(last(inputs[0]), -1, output.index(axis) - len(output))
     return _activated(layer, x)
+
+
+def _take_sizes(layer: keras.Layer, tensors: list[Tensor]) -> None:
+    """Give an EinsumDense the sizes of its input for each None in its `output_shape`.
+
+    tf.keras knew them from the tensor that it computed. Layers behind it may need them:
+    PReLU has a slope for each step, and a model may be called on one length alone.
+    """
+    given = getattr(layer, "partial_output_shape", ())
+    if None not in given:
+        return
+    start, _, output = layer.equation.partition("->")
+    first, _, last = start.partition(",")[0].partition("...")
+    shape = tensors[0].shape
+    sizes = dict(zip(first, shape, strict=False))
+    sizes |= dict(zip(reversed(last), reversed(shape), strict=False))
+    axes = zip(output[-len(given) :], given, strict=True)
+    found = tuple(size or sizes.get(axis) for axis, size in axes)
+    layer.partial_output_shape = found
+    if hasattr(layer, "full_output_shape"):  # Keras 3.8
+        layer.full_output_shape = (*layer.full_output_shape[: -len(found)], *found)
 
 
 def _check_attention(layer: keras.Layer, shapes: list[Shape]) -> None:
