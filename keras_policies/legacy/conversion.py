@@ -55,7 +55,7 @@ STATES = "its recurrent layers have states, from which plain Keras does not go o
 
 @dataclasses.dataclass(frozen=True)
 class Converted:
-    """What `convert_model` did.
+    """The result of `convert_model`.
 
     Args:
         destination: str, the file that was written.
@@ -238,7 +238,7 @@ def _also_as_saved(custom_objects: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Proof(NamedTuple):
-    """What a new file gives, opened again."""
+    """What was found when a new file was opened again."""
 
     compared: verification.Comparison | None = None  # with recorded outputs
     # From seeded outputs, as a share of the largest.

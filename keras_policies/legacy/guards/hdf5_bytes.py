@@ -121,7 +121,9 @@ def check_texts(data: mmap.mmap | bytes, sizes: Sizes) -> None:
                 raise LegacyModelError(f"{attribute} is of a datatype kept elsewhere.")
             padded = [-(-size // padding) * padding for size in parts]
             if not _is_text(data[begin + padded[0] : begin + padded[0] + parts[1]]):
-                raise LegacyModelError(f"{attribute} is of a datatype that is no text.")
+                raise LegacyModelError(
+                    f"{attribute} is of a datatype that is not a text."
+                )
             for claimed, stored in _texts(data, begin, padded, sizes, texts):
                 if claimed != stored:
                     raise LegacyModelError(

@@ -64,7 +64,7 @@ def unchanged(path: FilePath) -> Iterator[None]:
     """Raise at the end if the files at `path` were changed, replaced or deleted.
 
     What was read would be a mixture of two models. Errors that this has caused are
-    replaced, too.
+    also replaced.
     """
     before, failed = _stamps(path), None
     try:

@@ -93,7 +93,7 @@ def _product(function: Function, arguments: Arguments) -> Complex:
 
 
 def _summed_products(function: Function, arguments: Arguments) -> Complex:
-    """Do what einsum does with two operands, one or both of them complex."""
+    """Compute einsum of two operands, one or both of them complex."""
     if len(arguments["inputs"]) != 2:
         raise ValueError("einsum of complex numbers takes two operands here")
 
@@ -147,7 +147,7 @@ def _power(function: Function, arguments: Arguments) -> Complex:
     z, exponent = arguments.values()
     is_number = isinstance(exponent, int | float | complex | np.ndarray | np.generic)
     if not isinstance(z, Complex) or not is_number or np.any(np.imag(exponent)):
-        raise ValueError("complex numbers to a power that is no real number")
+        raise ValueError("complex numbers to a power that is not a real number")
     power = np.real(exponent)
     if np.all(power == 2):
         return _square(z)

@@ -42,7 +42,7 @@ def tensor(value: Value, zero: Value) -> Value:
 def assigned(old: Value, new: Value) -> Value:
     """Return the new value of a variable; the gradient is that of the variable.
 
-    In TensorFlow, too, none goes through an assignment.
+    TensorFlow passes no gradient through an assignment either.
     """
     if not dtype_of(new).startswith(("float", "bfloat")):
         return new

@@ -1,4 +1,4 @@
-"""`tf.image`: functions of images `(..., rows, columns, channels)` but for resizing."""
+"""`tf.image`, except resizing: functions of images `(..., rows, columns, channels)`."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -217,7 +217,7 @@ def resize(
     return _resized(images, size, method.lower(), Centers(), antialias=antialias)
 
 
-# What graphs call kernels.
+# Kernels by their names in graphs.
 KERNEL_TYPES = {"triangle": "bilinear", "keyscubic": "bicubic"}
 
 

@@ -142,7 +142,7 @@ def descending(x: Any, axis: int = -1) -> Any:
 
 
 class TopK(NamedTuple):
-    """What `top_k` returns; code asks for its fields."""
+    """The result of `top_k`; the code of models reads its fields."""
 
     values: Any
     indices: Any

@@ -25,7 +25,7 @@ from keras_policies.legacy.values.evaluator import (
     ops,
 )
 
-# What a normal distribution has below -2, where TensorFlow cuts it off.
+# The share of a normal distribution below -2, where TensorFlow cuts it off.
 BELOW = 0.022750132
 # Names of TensorFlow's algorithms that are Philox, at least on CPUs.
 PHILOX = None, "auto_select", "philox", 1, 3
@@ -182,7 +182,7 @@ def _integers(shape: Any, *, dtype: str, **source: Any) -> Any:
     return _drawn(numbers, shape, **source).astype(dtype)
 
 
-# What numbers are drawn from: a seed, or a key and a counter.
+# Parameters that determine the numbers: a seed, or a key and a counter.
 SOURCE = "alg:object=None key:object=None counter:object=None"
 SEED, KEY = "(shape seed; dtype)", "(shape key counter alg; dtype)"
 functions(

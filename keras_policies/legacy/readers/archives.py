@@ -144,7 +144,7 @@ def _write(entries: Iterator[Entry], folder: pathlib.Path) -> None:
         folder_of_it = path if entry.content is None else path.parent
         folder_of_it.mkdir(parents=True, exist_ok=True)
         if entry.content is not None:
-            if path.exists():  # also on disks that do not tell A from a
+            if path.exists():  # also on file systems that ignore case
                 raise LegacyModelError(f"{entry.name!r} is in the archive twice.")
             with path.open("xb") as file:
                 shutil.copyfileobj(entry.content, file, COPY_BYTES)

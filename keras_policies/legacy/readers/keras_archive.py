@@ -49,7 +49,7 @@ NOT_LAYERS = "optimizer/", "metrics/"
 VARIABLES, WRAPPED = "vars", "layer"
 # The weights of each layer, by its class and name.
 First: TypeAlias = dict[tuple[str, str], list[LegacyWeight]]
-# The packages of Keras itself, and names of what is written as a class, and is none.
+# The packages of Keras itself; and `class_name`s that do not name a class.
 OF_KERAS = "keras", "tf_keras"
 NOT_CLASSES = "function", "type", "__lambda__", "__typespec__"
 GROUP, INNER_GROUP = "optimizer", "optimizer/inner_optimizer"
@@ -123,8 +123,8 @@ def as_in_hdf5(written: Config) -> Config:
 def _with_packages(written: Any) -> Any:
     """Return a config in which classes that are not Keras's have names with a package.
 
-    `class_name` is `Softmax`, whoever wrote that class; `registered_name` and `module`
-    tell. In HDF5 files, it is `Custom>Softmax`.
+    `class_name` is `Softmax` for any class of that name; `registered_name` and `module`
+    distinguish them. In HDF5 files, it is `Custom>Softmax`.
     """
     if isinstance(written, list):
         return [*map(_with_packages, written)]
@@ -144,7 +144,7 @@ def _mark_repeats(
 ) -> None:
     """Leave the mark of a shared layer only where it is in the config once more.
 
-    Keras marks each of them, but the first one only if it is not in an inner model.
+    Keras marks every one, except a first one that is in an inner model.
     """
     options = config.get("config")
     wrapped = options.get("layer") if isinstance(options, dict) else None
@@ -343,7 +343,7 @@ def _of_layer(
     if not configs.is_graph(layer):
         own = _below(group, "", set())
         weights += [w for w in own if w.path.partition("/")[0] not in parts]
-    # With two of a name, nothing says which of them is there once more.
+    # With two layers of one name, nothing says which of them is shared.
     first[name] = [] if name in first else weights
     return weights
 

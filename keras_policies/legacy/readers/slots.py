@@ -1,9 +1,9 @@
 """Finds the variables that the slots of an optimizer belong to.
 
-They are found by the names of the slots. Keras 2.0 to 2.3, no part of TensorFlow yet,
-numbered the variables of an optimizer: `Variable_3`, from 2.3 on `m_3`. They wrote
-those of one slot for all trained weights, then those of the next; there the order
-tells. Source: keras/optimizers.py, `weights` of each class.
+Names of slots contain those of variables. Keras 2.0 to 2.3, before it joined
+TensorFlow, numbered the variables of an optimizer: `Variable_3`, from 2.3 on `m_3`. It
+wrote one slot for all trained weights, then the next slot, so the order decides there.
+Source: keras/optimizers.py, `weights` of each class.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""The arguments of layers of texts that are followed here, and what they may be.
+"""The arguments of text layers, and the values that are supported outside of a model.
 
 They are those of Keras 3, from a model or from JSON.
 """
@@ -101,7 +101,7 @@ ARGUMENTS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     },
 }
 
-# What configs of old releases leave out, and their names of modes.
+# Defaults that configs of old releases leave out, and old names of modes.
 DEFAULTS: Config = {
     "num_oov_indices": 1,
     "oov_token": "[UNK]",
@@ -115,7 +115,7 @@ MODES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
 def checked(class_name: str, config: Mapping[str, Any]) -> Config:
     """Return the arguments of a layer that count, or raise LegacyModelError."""
     if class_name not in ARGUMENTS:
-        raise LegacyModelError(f"corrupt: {class_name!r} is no layer of texts.")
+        raise LegacyModelError(f"corrupt: {class_name!r} is not a text layer.")
     config = {**DEFAULTS, **config}
     mode = config["output_mode"]
     config["output_mode"] = MODES.get(mode, mode) if a_text(mode) else mode

@@ -93,7 +93,8 @@ def multiple_after(length: DimLike, count: DimLike) -> int | None:
 
     `count` is below that number: `-(-T // 4) * 4 - T` more than `T` is one of 4.
     """
-    divisors = (getattr(a, "divisor", None) for m in dims.terms_of(count) for a in m)
+    atoms = (atom for monomial in dims.terms_of(count) for atom in monomial)
+    divisors = (a.operands[1] for a in atoms if getattr(a, "kind", "") == "//")
     for n in (n for n in divisors if isinstance(n, int)):
         if dims.quotient(length + n - 1, n) * n - length == count:
             return n

@@ -308,7 +308,7 @@ def _promoted(name: str, args: Sequence[Any]) -> list[Any]:
 def promoted(values: Sequence[Any]) -> list[Any]:
     """Return values in one dtype: that of the first tensor, or of the first array.
 
-    A constant without axes is a number of Python beside a tensor: Keras, too, gives it
+    A constant without axes counts as a Python number beside a tensor: Keras gives it
     the dtype of the tensor.
     """
     values = [v if isinstance(v, int | float | complex) else array(v) for v in values]
@@ -370,7 +370,7 @@ def _charge(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
 
 
 def _of_bits(name: str) -> Callable[..., Any]:
-    """Return a function of bits that takes numbers of Python, too: Keras does not."""
+    """Return a bitwise function that also accepts Python numbers; Keras's do not."""
 
     def function(x: Any, y: Any) -> Any:
         like = x if is_tensor(x) else y

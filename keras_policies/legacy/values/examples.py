@@ -17,7 +17,7 @@ from keras_policies.legacy.values.evaluator import evaluate
 from keras_policies.legacy.values.shapes import shape_of
 
 # Classes of operations whose result for an example depends on that example alone.
-# None counts positions: that would tell the examples of a batch apart.
+# None counts positions, which would distinguish the examples of a batch.
 FILLS = {"OnesLike": 1, "ZerosLike": 0}
 OF_EACH = {
     name.replace("_", "").lower(): name

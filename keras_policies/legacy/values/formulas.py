@@ -1,7 +1,7 @@
-"""Formulas in text, as they are read: `"where(x > 0, dy, 0.0)"`.
+"""Formulas as text: `"where(x > 0, dy, 0.0)"`.
 
-They are expressions of Python. A name is a value, and what is called is a function of
-`keras.ops`; operators are functions of it, too.
+They are Python expressions. Names are values; operators and calls are functions of
+`keras.ops`.
 """
 
 import ast

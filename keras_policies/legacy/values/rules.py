@@ -1,6 +1,6 @@
-"""What is known of each function of `keras.ops`: one row in `RULES`.
+"""The rules for functions of `keras.ops`: one row of `RULES` each.
 
-The functions in a row take the arguments of `keras.ops`. Costs are told in numbers,
+The functions in a row take the arguments of `keras.ops`. Costs count numbers,
 before anything is computed.
 """
 
@@ -28,15 +28,19 @@ class Rule:
     same: tuple[int, ...] = ()  # positions of the arguments that get one dtype
     dims: Function | None = None  # of dimensions, item by item
     moves: bool = False  # numpy's own function also takes arrays of dimensions
-    arrays: Function | None = None  # of arrays, where numpy's own is none or another
+    arrays: Function | None = (
+        None  # of arrays, where numpy has no such function or another one
+    )
     node: Function | None = None  # of tensors, where it is more than that of Keras
     # It adds up many products: in float16, numpy would round each sum.
     is_wide: bool = False
     # numpy and Keras widen the integers that it adds up; TensorFlow does not.
     keeps_dtype: bool = False
-    returns: Cost | None = None  # how many numbers, where broadcasting does not tell
-    computes: Cost | None = None  # how many numbers, where it returns fewer
-    parts: Cost | None = None  # how many arrays or tensors it returns, if many
+    returns: Cost | None = (
+        None  # count of numbers returned, unless broadcasting gives it
+    )
+    computes: Cost | None = None  # count of numbers computed, if larger
+    parts: Cost | None = None  # count of arrays or tensors returned, if many
 
 
 def ratio(value: Any, dtype: str = "float32") -> Any:

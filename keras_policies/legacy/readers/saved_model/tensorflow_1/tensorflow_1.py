@@ -40,7 +40,7 @@ Tensors: TypeAlias = dict[str, tuple[Output, TensorSpec]]
 def read(folder: pathlib.Path, meta_graph: Message, inputs: Inputs) -> LegacyModel:
     """Return the model of a graph without objects.
 
-    Its signature is `serving_default`, or the first if there is no such; `inputs` are
+    Its signature is `serving_default`, or else the first one; `inputs` are
     what that takes. Errors name the folder.
     """
     with located(folder):
@@ -81,7 +81,7 @@ def _traced(folder: pathlib.Path, meta_graph: Message) -> TracedFunctions:
         trainable=tuple(state.trainable()),
         traces=(trace,),
     )
-    # Of signatures, of conditions and loops in them, and of the library; only read.
+    # Functions of signatures, of conditions and loops in them, and of the library.
     mappings: Any = signatures.functions, state.graph.inner_functions, library.functions
     return TracedFunctions(
         layers={0: layer},
@@ -140,7 +140,7 @@ class _Signatures:
             )
         if not feeds:
             raise LegacyModelError(
-                f"its signature {name!r} takes no tensor, so it is no model.",
+                f"its signature {name!r} takes no tensor, so it is not a model.",
                 subgraphs.OTHER_SIGNATURE,
             )
         parsed = self._parsed(fetches, feeds)
