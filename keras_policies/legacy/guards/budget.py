@@ -1,4 +1,4 @@
-"""Counts what a file asks for: memory and work, which its size explains, and things.
+"""Limits the memory, the work and the numbers of objects that a file asks for.
 
 A config of a few bytes can ask for a layer of a billion units, and a graph of a few
 nodes for a product of matrices that takes an hour. Whatever a file makes this package
@@ -84,8 +84,8 @@ def work(cost: float) -> None:
 def spend(count: float, itemsize: int = 4, computed: float = 0) -> None:
     """Raise `LimitError` if the weights in the file do not explain an array's memory.
 
-    It has `count` numbers (a float where an op computes it) of `itemsize` bytes each.
-    `computed` is how many numbers are computed for it, where these are more.
+    The array has `count` numbers (a float if an op computes it) of `itemsize` bytes.
+    `computed` is the count of numbers computed for it, if larger.
     """
     remaining, size = _left.get(), count * itemsize
     if not 0 <= size < math.inf:  # NaN is neither
@@ -154,7 +154,7 @@ def layer_path(prefix: str, name: str) -> str:
 
 
 def runs(config: Any) -> int:
-    """Return how many layers Keras runs for all calls of a layer or a model.
+    """Return how many layers Keras runs in all calls of a layer or a model.
 
     Keras runs the layers of a model once to build it, and again for each call of it: 20
     models in each other, each calling the next one twice, run a million layers.

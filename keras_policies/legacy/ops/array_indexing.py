@@ -1,4 +1,4 @@
-"""Functions directly under `tf` that take items out, reorder them or put them in.
+"""Functions directly under `tf` that select, reorder and insert items.
 
 Slices come as `slice_spec` in SlicingOpLambda layers, as masks in NodeDefs.
 """
@@ -157,9 +157,9 @@ def _flat_positions(
 
 @op("Where")
 def positions(condition: Value) -> Value:
-    """Return the positions of the trues of a mask, one in each row.
+    """Return the positions of the true items of a mask, one in each row.
 
-    The mask may be a constant, or the same for each example, whatever the data: then
+    The mask may be a constant, or the same for each example whatever the data: then
     those of the next example follow, moved on by the length of the mask.
     """
     if not is_tensor(condition):
@@ -303,7 +303,7 @@ def dynamic_stitch(indices: Values, data: Values) -> Value:
 
 @op("DynamicStitch|ParallelDynamicStitch(*values)")
 def dynamic_stitch_node(values: Values) -> Value:
-    """Do the same; first come the positions, then the rows."""
+    """Do the same for one list: the positions, then the rows."""
     half = len(values) // 2
     return dynamic_stitch(values[:half], values[half:])
 

@@ -1,6 +1,6 @@
 """Functions directly under `tf` on values: constants, casts, bounds and choices.
 
-Those of `tf.bitwise` and `tf.quantization`, which are few, are here as well.
+The few functions of `tf.bitwise` and `tf.quantization` are also here.
 """
 
 from typing import Any
@@ -157,7 +157,7 @@ def one_hot(
 ) -> Value:
     """Return `on_value` at each index and `off_value` elsewhere.
 
-    An index that is out of range, such as -1, has no `on_value`.
+    Indices out of range, such as -1, give only `off_value`.
     """
     rank = computed.rank(indices) + 1
     numbers = computed.arange(0, depth, dtype=dtype_of(indices))
@@ -324,7 +324,7 @@ def quantize_and_dequantize(
     narrow_range: bool = False,
     axis: int | None = None,
 ) -> Value:
-    """Round to `2**num_bits` values, in a range that is given or that of the numbers.
+    """Round to `2**num_bits` values, in a given range or in that of the numbers.
 
     Source: tensorflow/core/kernels/quantize_and_dequantize_op.h.
     """

@@ -1,6 +1,6 @@
 """Complex numbers, as pairs of real tensors.
 
-`keras.ops` of Keras 3.8 has complex numbers in Fourier transforms only, as such pairs.
+In Keras 3.8, `keras.ops` has complex numbers only in Fourier transforms, as such pairs.
 No tensor of a rebuilt model is complex: a pair passes from function to function, as a
 list of sizes does.
 """

@@ -1,6 +1,6 @@
-"""Gradients, as a model records them that takes some itself (forces, saliency maps).
+"""Gradients, as recorded in models that compute some (forces, saliency maps).
 
-Products, sums and shapes in them are the ops of the model.
+Their products, sums and shapes are ordinary ops.
 """
 
 from typing import Any

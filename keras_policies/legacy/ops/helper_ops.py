@@ -1,8 +1,8 @@
-"""Helper ops of rebuilt layers, most for values that do not depend on an input.
+"""Helper ops of rebuilt layers, mostly for values that do not depend on an input.
 
 Every tensor of a Functional model comes from its inputs. A weight in plain arithmetic,
-and a constant on which a layer is called, have no input: they are computed from a zero
-that is made of one. No NaN of the input gets through.
+and a constant that a layer is called on, have no input: they are computed from a zero
+that is made of an input. NaNs of the input do not get through.
 """
 
 from keras_policies._common.lazy_keras import keras_internals

@@ -24,6 +24,7 @@ from keras_policies.legacy.values.evaluator import (
 # Rec. ITU-R BT.601-7, as tf.image.rgb_to_grayscale has it.
 RGB_WEIGHTS = 0.2989, 0.587, 0.114
 AXES = -3, -2, -1
+TO_HSV, TO_RGB = "image.rgb_to_hsv", "image.hsv_to_rgb"
 
 
 functions(
@@ -134,20 +135,13 @@ def rgb_to_grayscale(images: Value) -> Value:
     return ops.sum(ops.multiply(images, weights), axis=-1, keepdims=True)
 
 
-def _to_hsv(images: Any) -> Any:
-    return evaluate("image.rgb_to_hsv", images, data_format=LAST)
-
-
-def _to_rgb(images: Any) -> Any:
-    return evaluate("image.hsv_to_rgb", images, data_format=LAST)
-
-
 def _with_hsv(images: Any, change: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
     """Return images whose hue, saturation and value are changed."""
     if is_integer_dtype(dtype_of(images)):
         raise ValueError("images: expected a floating dtype")
-    parts = ops.split(_to_hsv(images), 3, axis=-1)
-    return _to_rgb(ops.concatenate([*change(parts)], axis=-1))
+    parts = ops.split(evaluate(TO_HSV, images, data_format=LAST), 3, axis=-1)
+    changed = ops.concatenate([*change(parts)], axis=-1)
+    return evaluate(TO_RGB, changed, data_format=LAST)
 
 
 def _with_hue(image: Any, delta: Any) -> Any:
@@ -159,8 +153,8 @@ def _with_hue(image: Any, delta: Any) -> Any:
 
 functions(
     "images",
-    (_to_hsv, "image.rgb_to_hsv RGBToHSV"),
-    (_to_rgb, "image.hsv_to_rgb HSVToRGB"),
+    f"image.rgb_to_hsv RGBToHSV: {TO_HSV}(images, data_format='{LAST}')",
+    f"image.hsv_to_rgb HSVToRGB: {TO_RGB}(images, data_format='{LAST}')",
     "image.grayscale_to_rgb: repeat(images, 3, axis=-1)",
 )
 functions("image delta", (_with_hue, "image.adjust_hue AdjustHue"))
@@ -245,8 +239,8 @@ def extract_patches(
 ) -> Value:
     """Return the patch around each position as its channels, row by row.
 
-    This is a convolution with one filter for each item of a patch, as
-    `ops.image.extract_patches` is; that of Keras 3.8 takes no pairs of strides.
+    This is a convolution with one filter for each item of a patch, like
+    `ops.image.extract_patches`, which does not take pairs of strides in Keras 3.8.
     """
     rows, columns = spatial(sizes, 2, LAST)
     channels = converters.integer(computed.shape(images)[-1])

@@ -1,6 +1,6 @@
-"""`tf.image`: the best of overlapping boxes, as many as a known number.
+"""`tf.image`: a known number of the best among overlapping boxes.
 
-Each round takes the best box that is left, and drops those that overlap it. Source:
+Each round takes the best remaining box, and drops those that overlap it. Source:
 tensorflow/core/kernels/image/non_max_suppression_op.cc.
 """
 

@@ -1,6 +1,6 @@
 """`tf.image`: resizing, as a product with a matrix of weights for rows and columns.
 
-The backends of Keras agree with TensorFlow on bilinear resizing alone. Source:
+The backends of Keras agree with TensorFlow only on bilinear resizing. Source:
 tensorflow/core/kernels/image/{resize_*_op,scale_and_translate_op,sampling_kernels}.
 """
 
@@ -94,9 +94,9 @@ class Centers:
         return ops.divide(_float(length), _float(wanted))
 
     def nearest(self, length: DimLike, wanted: DimLike) -> Any:
-        """Return the numbers of the pixels nearest to these positions.
+        """Return the indices of the pixels nearest to these positions.
 
-        TensorFlow rounds half up with either setting, and else takes the floor.
+        TensorFlow rounds half up with either setting, and otherwise down.
         """
         half = 0.5 if self.align_corners or self.half_pixels else 0.0
         at = ops.floor(ops.add(self.positions(length, wanted), half + 1e-9))
@@ -129,7 +129,7 @@ def _area(length: DimLike, wanted: DimLike, centers: Centers) -> Any:
 
 
 def _old_cubic(distance: Any, pixels: Any, length: DimLike) -> Any:
-    """Return weights, those of pixels beyond an edge on the pixel there.
+    """Return weights; pixels beyond an edge count as the pixel at the edge.
 
     A position is at least 0, and before `length`.
     """

@@ -100,28 +100,18 @@ def _extreme(name: str, x: Any, axis: int = 0, output_type: str = "int64") -> An
     return at if output_type == "int64" else ops.cast(at, output_type)
 
 
-functions(
-    "x axis:int=0 exclusive:bool=False reverse:bool=False",
-    (
-        functools.partial(_cumulated, "cumsum"),
-        "math.cumsum Cumsum(x axis; exclusive reverse)",
-    ),
-    (
-        functools.partial(_cumulated, "cumprod"),
-        "math.cumprod Cumprod(x axis; exclusive reverse)",
-    ),
-)
-functions(
-    "input axis:int=0 output_type:DType='int64'",
-    (
-        functools.partial(_extreme, "argmax"),
-        "math.argmax ArgMax(input axis; output_type)",
-    ),
-    (
-        functools.partial(_extreme, "argmin"),
-        "math.argmin ArgMin(input axis; output_type)",
-    ),
-)
+for _name in ("cumsum", "cumprod"):
+    _row = (
+        functools.partial(_cumulated, _name),
+        f"math.{_name} {_name.title()}(x axis; exclusive reverse)",
+    )
+    functions("x axis:int=0 exclusive:bool=False reverse:bool=False", _row)
+for _name in ("ArgMax", "ArgMin"):
+    _row = (
+        functools.partial(_extreme, _name.lower()),
+        f"math.{_name.lower()} {_name}(input axis; output_type)",
+    )
+    functions("input axis:int=0 output_type:DType='int64'", _row)
 functions("targets predictions k:int", "math.in_top_k: in_top_k")
 
 
@@ -154,8 +144,8 @@ def top_k(
 ) -> TopK:
     """Return the largest values of the last axis, and their positions.
 
-    Of equal values, the first are taken. On torch, `ops.top_k` takes any of them: there
-    the whole axis is sorted, which takes some hundred times as long.
+    The first of equal values are taken. On torch, `ops.top_k` takes any of them: there
+    the whole axis is sorted, which takes about a hundred times as long.
     """
     if is_tensor(input) and keras.backend.backend() != "torch":
         return TopK(*ops.top_k(input, k, sorted=sorted))

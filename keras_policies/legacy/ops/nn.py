@@ -54,7 +54,7 @@ functions(
 
 @op("_CTCLoss")  # see programs/idioms.py
 def ctc_loss(logits: Value, labels: Value, lengths: Value, times: Value) -> Value:
-    """Return the CTC loss of each sequence; logits of the last class are the blank's.
+    """Return the CTC loss of each sequence; the last class is the blank.
 
     `logits` have the shape (time, batch, classes), `labels` (batch, length).
     """
@@ -119,10 +119,10 @@ def fused_batch_norm(
     data_format: Layout = "channels_last",
     is_training: bool = True,
 ) -> tuple[Value, ...]:
-    """Return the normalized `x`, then the mean and the variance it was given.
+    """Return the normalized `x`, then the mean and the variance.
 
-    In training, these are those of the batch, and only `x` is returned. The kernel
-    computes in float32, the dtype of all but `x`.
+    In training, the batch gives mean and variance, and only `x` is returned. The kernel
+    computes in float32, the dtype of all operands except `x`.
     """
     rank = computed.rank(x)
     axis = rank - 1 if data_format == "channels_last" else 1

@@ -132,7 +132,7 @@ def pooled(
 
 
 def averaged(layer: Any, x: Any) -> Any:
-    """Call an average pooling, in a form in which all backends leave the padding out.
+    """Call an average pooling so that no backend counts the padding.
 
     torch repeats the numbers at the edge where one side needs more padding than the
     other, as a pool of 3 does with strides of 2 over an even length.
@@ -295,7 +295,7 @@ def max_pool_with_argmax(
 def _patches(length: int, size: int, step: int, padding: str) -> Any:
     """Return the positions of an axis in each patch: `(patches, size)`.
 
-    One beyond the edge is replaced by the nearest inside the patch.
+    A position beyond the edge is replaced by the nearest one inside the patch.
     """
     if padding == "valid":
         starts = np.arange(0, length - size + 1, step)
@@ -373,12 +373,12 @@ def _zero_stuff(
 def _cut(
     length: DimLike, wanted: DimLike, window: int, step: int, padding: str
 ) -> slice:
-    """Return the part of an axis that TensorFlow gives.
+    """Return the part of an axis that TensorFlow's result has.
 
     Source: GetWindowedOutputSize in tensorflow/core/framework/common_shape_fns.cc.
     """
     less = 1 if padding == "same" else window
-    if not has_dims(wanted):  # it tells the length, which the input has to have
+    if not has_dims(wanted):  # it determines the length of the input
         told = (wanted - less) // step + 1
         if not has_dims(length) and length != told:
             raise ValueError(f"output_shape: {wanted} of {length} by steps of {step}")

@@ -1,4 +1,4 @@
-"""Philox, TensorFlow's random generator, in numpy: the numbers that a seed stands for.
+"""Philox, TensorFlow's random generator, in numpy: the numbers that a seed gives.
 
 A generator has a key and a counter, of one and two words of 64 bits. Each count gives a
 block of four words of 32 bits. Sources: philox_random.h and random_distributions.h in

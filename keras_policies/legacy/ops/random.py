@@ -1,7 +1,7 @@
 """Random numbers by a stock layer, which keeps a seed.
 
-They are drawn anew in each training step. Elsewhere Keras turns the noise off: what
-remains is the mean. Numbers that TensorFlow draws from a known seed are constants.
+They are drawn anew in each training step. Elsewhere Keras turns the noise off, and
+the mean remains. Numbers that TensorFlow draws from a known seed are constants.
 """
 
 import functools

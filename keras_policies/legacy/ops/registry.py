@@ -187,7 +187,7 @@ def op(
         names: those of the function in TensorFlow, without `"tf."`, and the ops of
             graphs that call it; see `_names_and_forms`. The first gives the module that
             it belongs to.
-        v1: whether its names are in `tf.compat.v1`, too, with the same parameters.
+        v1: whether its names are also in `tf.compat.v1`, with the same parameters.
         renamed: other names of its parameters, `{"dim": "axis"}`.
     """
 
@@ -210,7 +210,7 @@ def functions(
         parameters: names of values, such as `"x y"`. Others come with their types, and
             settings, which are passed by keyword, with defaults: `"axis:int=-1"`.
         rows: the functions.
-        v1: whether their names are in `tf.compat.v1`, too.
+        v1: whether their names are also in `tf.compat.v1`.
         renamed: other names of the parameters.
     """
     signature = inspect.Signature([*map(_parameter, parameters.split())])

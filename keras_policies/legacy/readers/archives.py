@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 def unpack(path: pathlib.Path, folder: pathlib.Path) -> None:
     """Write the files of an archive to an empty folder, or raise `LegacyModelError`.
 
-    What was written before an error is left there.
+    Files written before an error stay there.
     """
     with errors.corrupt(path):
         with path.open("rb") as file:

@@ -113,7 +113,7 @@ def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
 def as_in_hdf5(written: Config) -> Config:
     """Return the config of a model as an HDF5 file has it, with names for all layers.
 
-    Only layers that are in it once more keep the mark of shared layers.
+    Only repeated layers keep the mark of shared layers.
     """
     config = configs.with_new_names(_with_packages(written))
     _mark_repeats(config, set(), set())
@@ -142,7 +142,7 @@ def _with_packages(written: Any) -> Any:
 def _mark_repeats(
     config: Config, numbers: set[str], names: set[tuple[str, str]]
 ) -> None:
-    """Leave the mark of a shared layer only where it is in the config once more.
+    """Remove the mark of a shared layer except where the layer is repeated.
 
     Keras marks every one, except a first one that is in an inner model.
     """
@@ -216,7 +216,7 @@ def _inputs(config: Config) -> Inputs:
 def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` in the Keras-2 `.keras` file at `path`.
 
-    Its weights are unpacked into a nameless file for as long as this context is open.
+    Its weights are unpacked into a nameless file while this context is open.
     """
     with tempfile.TemporaryFile() as unpacked:
         with _open_archive(path) as archive:
@@ -275,7 +275,7 @@ def _in_order(group: h5py.Group) -> list[str]:
 def _below(group: h5py.Group, prefix: str, seen: set[int]) -> Iterator[LegacyWeight]:
     """Yield the weights in a layer's group and in the groups below it.
 
-    The addresses of groups that were met are added to `seen`: a group in two places
+    `seen` collects the addresses of groups: a group in two places
     could be in very many.
     """
     for name in group:
@@ -318,7 +318,7 @@ def _of_layer(
 ) -> list[LegacyWeight]:
     """Return the weights of a layer; their paths begin below it.
 
-    A layer that was stored before has those: they are in `first`, by class and name.
+    A repeated layer has the weights in `first`, by class and name.
     """
     name = str(layer.get("class_name")), configs.name_of(layer)
     if configs.SHARED in layer:

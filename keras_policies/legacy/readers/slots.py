@@ -73,7 +73,7 @@ def with_numbered(
     """Return the state with the slots added, or unchanged if these do not fit.
 
     Args:
-        state: what was found by names, without slots.
+        state: the state found by names, without slots.
         stored: the variables of the optimizer, in the order of the file.
         optimizer: its config.
         trained: the weights of the model that it trained, in the order of the file.

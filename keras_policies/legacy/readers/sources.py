@@ -48,7 +48,7 @@ def models_in(
     """Yield the paths of the models in a folder, in a fixed order.
 
     Args:
-        folder: which is not a model itself.
+        folder: a folder that is not a model itself.
         levels: how many levels of folders to look into; 0 for the folder alone.
         unreadable: gets the folders that may not be read.
     """

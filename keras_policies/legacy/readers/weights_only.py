@@ -140,7 +140,7 @@ def read(
     """Yield `Candidates`, whose weights can be read in this context.
 
     The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder; or one
-    that `sources.local` takes. `root` names the object of a checkpoint that is meant.
+    that `sources.local` takes. `root` names one object of a checkpoint.
     `by_name` asks for the names of layers.
     """
     with contextlib.ExitStack() as stack:

@@ -1,6 +1,6 @@
 """Shapes, slices and fills whose sizes may be known only when the model runs.
 
-A line of ones as long as a dimension (`dim_tensors.ones`) serves them all: a fill is
+All use a line of ones as long as a dimension (`dim_tensors.ones`): a fill is
 a sum of lines of zeros, a range counts along a line, a slice takes the positions of a
 range.
 """
@@ -78,7 +78,7 @@ def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
 def filled_up(value: Any, axis: int, count: DimLike, n: int) -> Any:
     """Return a value with zeros at the end of an axis, up to a multiple of `n`.
 
-    `count` zeros are fewer than `n`: it takes them from `n - 1` zeros.
+    `count` is less than `n`: the zeros are cut out of `n - 1` zeros.
     """
     lengths = [*shape(value)]
     lengths[axis] = lengths[axis] + count
@@ -89,9 +89,9 @@ def filled_up(value: Any, axis: int, count: DimLike, n: int) -> Any:
 
 
 def multiple_after(length: DimLike, count: DimLike) -> int | None:
-    """Return the number of which a length is a multiple once `count` is added, or None.
+    """Return the `n` that divides a length once `count` is added, or None.
 
-    `count` is below that number: `-(-T // 4) * 4 - T` more than `T` is one of 4.
+    `count` is less than `n`: `-(-T // 4) * 4 - T` more than `T` is a multiple of 4.
     """
     atoms = (atom for monomial in dims.terms_of(count) for atom in monomial)
     divisors = (a.operands[1] for a in atoms if getattr(a, "kind", "") == "//")

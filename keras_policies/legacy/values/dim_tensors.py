@@ -66,7 +66,7 @@ def _ones(count: int, dtype: str) -> Tensor:
 
 
 def ones(value: DimLike, dtype: str) -> Tensor:
-    """Return ones of a length, or raise ValueError if no node gives as many.
+    """Return a line of ones, or raise ValueError if no node gives that length.
 
     The terms of a sum are joined; a number is cut off: `2*B - 1` is `ones(2*B)[1:]`.
     """

@@ -240,10 +240,10 @@ def parts(value: DimLike) -> int:
 
 
 def _simplified(terms: Mapping[Monomial, int]) -> DimLike:
-    """Return the dimension, or raise ValueError if it is larger than those of models.
+    """Return the dimension, or raise ValueError if it exceeds the limits.
 
     An atom holds others, which may hold the same one: written out, they double with
-    each level. All that looks at a dimension takes as long as it has parts.
+    each level. The cost of every operation grows with the number of parts.
     """
     nonzero = {monomial: count for monomial, count in terms.items() if count}
     budget.work(budget.ITEM * _parts(nonzero))
@@ -312,7 +312,7 @@ def not_equal(one: DimLike, other: DimLike) -> bool:
 def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
     """Return `dividend // divisor`, rounded down as Python does.
 
-    What the divisor divides without rest is taken out of the quotient:
+    Terms that the divisor divides without rest leave the quotient:
     `(20*B + T + 45) // 20 == B + 2 + (T + 5) // 20`.
     """
     if divisor == 0:

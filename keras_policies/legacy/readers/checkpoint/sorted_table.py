@@ -112,7 +112,7 @@ def read_table(path: pathlib.Path) -> dict[bytes, bytes]:
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return the bytes that `data` is the compressed form of; they are charged.
+    """Return what Snappy packed into `data`; the bytes are charged.
 
     Example:
         >>> unpacked(bytes([9, 8]) + b"abc" + bytes([9, 3]))

@@ -109,8 +109,7 @@ class _Signatures:
     def _names(self) -> dict[str, str]:
         """Return the names of all signatures.
 
-        One that takes serialized examples has a second name, for what comes after these
-        are parsed.
+        One that takes serialized examples has a second name, for the parsed tensors.
         """
         has_parser = any(True for _ in self._state.graph.nodes(*PARSERS))
         more = [f"{name}{FEATURES}" for name in self.written if has_parser]
