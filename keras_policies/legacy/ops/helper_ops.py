@@ -7,7 +7,7 @@ that is made of an input. NaNs of the input do not get through.
 
 from keras_policies._common.lazy_keras import keras_internals
 from keras_policies.legacy.ops.converters import DType, Lengths, Value
-from keras_policies.legacy.ops.registry import op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import axis_lengths, computed
 from keras_policies.legacy.values.evaluator import dtype_of, is_tensor, ops
 from keras_policies.legacy.values.evaluator import tensor as as_tensor
@@ -73,7 +73,5 @@ def ask_for_weight(zero: Value, shape: tuple[int, ...], dtype: DType) -> Value:
     return ops.broadcast_to(minus_one, (1, *shape))
 
 
-@op("_TakeWeight")
-def take_weight(x: Value) -> Value:
-    """Return the weight that a PReLU returned for `ask_for_weight`."""
-    return ops.negative(ops.squeeze(x, 0))
+# The weight that a PReLU returned for `ask_for_weight`.
+functions("x", "_TakeWeight: -squeeze(x, 0)")

@@ -55,7 +55,7 @@ TABLE_SIZE = 1024  # a pixel has so many places for which TensorFlow knows the w
 
 
 def _weight(kernel: str, distance: Any) -> Any:
-    return formulas.compute(kernel, {"d": ops.abs(distance)})
+    return formulas.compiled(kernel)({"d": ops.abs(distance)})
 
 
 def _dtype(*lengths: DimLike) -> str:

@@ -28,7 +28,7 @@ from keras_policies.legacy.ops.converters import (
 )
 from keras_policies.legacy.ops.registry import FUNCTIONS, functions, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.evaluator import call_layer, dtype_of, is_tensor, ops
+from keras_policies.legacy.values.evaluator import call_layer, dtype_of, ops
 
 LAST = "channels_last"
 
@@ -39,17 +39,12 @@ def _batch_flatten(x: Any) -> Any:
     return computed.reshape(x, [batch, math.prod(lengths)])
 
 
-def _int_shape(x: Any) -> tuple[int | None, ...]:
-    """Return the shape as it is known."""
-    return tuple(x.shape) if is_tensor(x) else np.shape(x)
-
-
 functions(
     "x",
     (_batch_flatten, "keras.backend.batch_flatten"),
     # The slope of Keras 3's is another.
     "keras.backend.hard_sigmoid: clip(x * 0.2 + 0.5, 0.0, 1.0)",
-    (_int_shape, "keras.backend.int_shape"),
+    (lambda x: tuple(np.shape(x)), "keras.backend.int_shape"),
     (computed.rank, "keras.backend.ndim"),
     (dtype_of, "keras.backend.dtype"),
     (lambda x: computed.reshape(x, [-1]), "keras.backend.flatten"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_policies._common.lazy_keras import keras
 from keras_policies.legacy.ops.converters import Axes, DType, Length, Value
-from keras_policies.legacy.ops.registry import functions, op
+from keras_policies.legacy.ops.registry import Row, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import (
@@ -101,7 +101,7 @@ def _extreme(name: str, x: Any, axis: int = 0, output_type: str = "int64") -> An
 
 
 for _name in ("cumsum", "cumprod"):
-    _row = (
+    _row: Row = (
         functools.partial(_cumulated, _name),
         f"math.{_name} {_name.title()}(x axis; exclusive reverse)",
     )

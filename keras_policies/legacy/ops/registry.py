@@ -230,7 +230,7 @@ def _of_formula(formula: str, signature: inspect.Signature) -> Callable[..., Any
 
     def function(*args: Any, **kwargs: Any) -> Any:
         named = dict(zip(signature.parameters, args, strict=False))
-        return formulas.compute(formula, {**named, **kwargs})
+        return formulas.compiled(formula)({**named, **kwargs})
 
     return function
 

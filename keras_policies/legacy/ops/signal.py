@@ -6,7 +6,7 @@ from typing import TypeAlias
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.complex_pairs import Complex
 from keras_policies.legacy.ops.converters import Pair, Value
-from keras_policies.legacy.ops.registry import op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
@@ -28,16 +28,11 @@ def ifft(input: Pair) -> Complex:
     return Complex(ops.divide(real, length), ops.divide(imag, length))
 
 
-@op("signal.fft2d FFT2D")
-def fft2d(input: Pair) -> Complex:
-    """Return the transform along the last two axes."""
-    return Complex(*evaluate("fft2", input))
-
-
-@op("signal.ifft2d IFFT2D")
-def ifft2d(input: Pair) -> Complex:
-    """Undo `fft2d`."""
-    return Complex(*ops.ifft2(input))
+functions(
+    "input:Pair",
+    (lambda pair: Complex(*evaluate("fft2", pair)), "signal.fft2d FFT2D"),
+    (lambda pair: Complex(*ops.ifft2(pair)), "signal.ifft2d IFFT2D"),
+)
 
 
 @op("signal.rfft RFFT(input_tensor fft_length)")

@@ -94,7 +94,8 @@ def multiple_after(length: DimLike, count: DimLike) -> int | None:
     `count` is less than `n`: `-(-T // 4) * 4 - T` more than `T` is a multiple of 4.
     """
     atoms = (atom for monomial in dims.terms_of(count) for atom in monomial)
-    divisors = (a.operands[1] for a in atoms if getattr(a, "kind", "") == "//")
+    quotients = (a for a in atoms if isinstance(a, dims.Compound) and a.kind == "//")
+    divisors = (quotient.operands[1] for quotient in quotients)
     for n in (n for n in divisors if isinstance(n, int)):
         if dims.quotient(length + n - 1, n) * n - length == count:
             return n

@@ -257,11 +257,10 @@ def _half(args: Sequence[Any]) -> str | None:
 
 
 def _numpy(name: str) -> Callable[..., Any] | None:
-    try:
+    with contextlib.suppress(AttributeError):
         function = operator.attrgetter(name)(np)
-    except AttributeError:
-        return None
-    return function if callable(function) else None
+        return function if callable(function) else None
+    return None
 
 
 def _eagerly(
@@ -321,13 +320,9 @@ def promoted(values: Sequence[Any]) -> list[Any]:
     strong = next((v for v in arrays if v.ndim), next(iter(arrays), None))
     if strong is None:
         values = [array(value) for value in values]
-        return [*values] if len(values) < 2 else _alike(values)
+        dtype = np.result_type(*values) if values else np.dtype("float32")
+        return [value.astype(DEFAULTS.get(dtype.name, dtype)) for value in values]
     return [_weak(value, strong.dtype) for value in values]
-
-
-def _alike(values: Sequence[npt.NDArray[Any]]) -> list[Any]:
-    dtype = np.result_type(*values)
-    return [value.astype(DEFAULTS.get(dtype.name, dtype)) for value in values]
 
 
 def _weak(value: Any, dtype: npt.DTypeLike) -> Any:

@@ -6,11 +6,13 @@ They are Python expressions. Names are values; operators and calls are functions
 
 import ast
 import functools
-from collections.abc import Mapping
-from typing import Any
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from keras_policies.legacy.values.evaluator import evaluate
 
+Formula: TypeAlias = Callable[[Mapping[str, Any]], Any]
 OPERATORS: Mapping[type[ast.AST], str] = {
     ast.Add: "add",
     ast.Div: "divide",
@@ -29,34 +31,36 @@ OPERATORS: Mapping[type[ast.AST], str] = {
 
 
 @functools.cache
-def parsed(text: str) -> ast.expr:
-    """Return the syntax tree of a formula."""
-    return ast.parse(text, mode="eval").body
+def compiled(text: str) -> Formula:
+    """Return the function that a formula is, of the values of its names."""
+    return _compiled(ast.parse(text, mode="eval").body)
 
 
-def compute(text: str, values: Mapping[str, Any]) -> Any:
-    """Return the result of a formula for the values of its names."""
-    return _computed(parsed(text), values)
-
-
-def _computed(node: ast.expr, values: Mapping[str, Any]) -> Any:
-    def each(*nodes: ast.expr) -> list[Any]:
-        return [_computed(one, values) for one in nodes]
-
+def _compiled(node: ast.expr) -> Formula:
+    keywords: list[ast.keyword] = []
     match node:
         case ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
-            return ast.literal_eval(node)
+            value = ast.literal_eval(node)
+            return lambda values: value
         case ast.Name(id=name):
-            return values[name]
+            return operator.itemgetter(name)
+        case ast.List(elts=operands):
+            items = [*map(_compiled, operands)]
+            return lambda values: [item(values) for item in items]
         case ast.BinOp(left=left, op=op, right=right):
-            return evaluate(OPERATORS[type(op)], *each(left, right))
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return evaluate(OPERATORS[type(op)], *each(left, right))
-        case ast.UnaryOp(op=op, operand=operand):
-            return evaluate(OPERATORS[type(op)], *each(operand))
-        case ast.Call(func=function, args=args, keywords=keywords):
-            named = {str(each.arg): _computed(each.value, values) for each in keywords}
-            return evaluate(ast.unparse(function), *each(*args), **named)
-        case ast.List(elts=items):
-            return each(*items)
-    raise ValueError(f"{ast.unparse(node)!r} is not part of a formula")
+            name, operands = OPERATORS[type(op)], [left, right]
+        case ast.Compare(left=left, ops=[relation], comparators=[right]):
+            name, operands = OPERATORS[type(relation)], [left, right]
+        case ast.UnaryOp(op=sign, operand=operand):
+            name, operands = OPERATORS[type(sign)], [operand]
+        case ast.Call(func=function, args=operands, keywords=keywords):
+            name = ast.unparse(function)
+        case _:
+            raise ValueError(f"{ast.unparse(node)!r} is not part of a formula")
+    args = [*map(_compiled, operands)]
+    named = {str(each.arg): _compiled(each.value) for each in keywords}
+    return lambda values: evaluate(
+        name,
+        *(arg(values) for arg in args),
+        **{key: arg(values) for key, arg in named.items()},
+    )

@@ -5,6 +5,7 @@ before anything is computed.
 """
 
 import dataclasses
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -131,10 +132,6 @@ def _sizes_of_einsum(equation: str, *operands: Any) -> int:
     return max(math.prod(lengths.values()), largest)
 
 
-def _of_list(items: Any, axis: int = 0) -> int:
-    return sum(np.size(x) for x in items)
-
-
 def _of_segments(x: Any, ids: Any, num_segments: int, **_: Any) -> int:
     return int(np.size(x) * max(num_segments, 1))
 
@@ -202,22 +199,19 @@ def _sigmoid(x: Any) -> Any:
     return (1 / (1 + np.exp(-x))).astype(x.dtype)
 
 
-def _argsort(x: Any, axis: int = -1) -> Any:
-    return np.argsort(x, axis=axis, kind="stable")
-
-
 def _moments(x: Any, axes: Any, keepdims: bool = False) -> tuple[Any, Any]:
     settings = {"axis": axes, "keepdims": keepdims}
     return np.mean(x, **settings), np.var(x, **settings)
 
 
 PLAIN, PAIR, THREE = Rule(), (0, 1), (0, 1, 2)
+STABLE = functools.partial(np.argsort, kind="stable")
 SORTS = Rule(computes=lambda x, *_, **__: 20 * np.size(x))
 MOVES, SUMS = Rule(moves=True), Rule(moves=True, keeps_dtype=True)
 FILTERS = Rule(PAIR, is_wide=True, computes=_of_conv, returns=_filtered_alone)
 OF_MATRICES = Rule(computes=_of_matrices)
 OF_SEGMENTS = Rule(returns=_of_segments)
-LIST = Rule(moves=True, returns=_of_list)
+LIST = Rule(moves=True, returns=lambda items, axis=0: sum(map(np.size, items)))
 BITS = "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(BITS, Rule(PAIR)),
@@ -228,7 +222,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("cumprod", "cumsum", "prod", "sum"), SUMS),
     **dict.fromkeys(("linalg.cholesky", "linalg.det", "linalg.inv"), OF_MATRICES),
     "add": Rule(PAIR, operator.add, node=sums.added),
-    "argsort": dataclasses.replace(SORTS, arrays=_argsort),
+    "argsort": dataclasses.replace(SORTS, arrays=STABLE),
     "broadcast_to": Rule(moves=True, returns=lambda x, shape: math.prod(shape)),
     "cast": Rule(arrays=cast),
     "categorical_crossentropy": Rule(PAIR),

@@ -100,11 +100,12 @@ class _Signatures:
         self._state = state
         self.written = {item.key: item.value for item in meta_graph.signature_def}
         self.traces = Lazy(folder / MODEL_FILE, self._names, self._trace)
-        self.functions = Lazy(folder, self._functions, lambda name: self.made(name)[0])
+        self.functions = Lazy(
+            folder,
+            lambda: {f"{PREFIX}{name}": name for name in self.traces},
+            lambda name: self.made(name)[0],
+        )
         self.made = functools.cache(self._function)
-
-    def _functions(self) -> dict[str, str]:
-        return {f"{PREFIX}{name}": name for name in self.traces}
 
     def _names(self) -> dict[str, str]:
         """Return the names of all signatures.
