@@ -17,14 +17,14 @@ from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.guards import limits
 
 # Prices of work, in about microseconds. Work is counted before it is done.
-ITEM = 0.5  # value that is looked at
+ITEM = 0.5  # value that is inspected
 STEP = 4  # instruction of code
 OP = 450  # that Keras makes
 RETRY = 1  # of a call that Keras cannot make yet, for each tensor that it takes
 NUMBER = 0.005  # that numpy computes
 COMPILED = 150_000  # function of Keras on arrays of new shapes, which jax compiles
 NODE = 500  # of a graph that is run on arrays, and of the model that is called
-COPY = 0.02  # of a value that is not looked at
+COPY = 0.02  # value that is only copied
 
 _left: contextvars.ContextVar[float] = contextvars.ContextVar("left", default=math.inf)
 _work: contextvars.ContextVar[float] = contextvars.ContextVar("work", default=math.inf)
@@ -88,7 +88,7 @@ def spend(count: float, itemsize: int = 4, computed: float = 0) -> None:
     `computed` is the count of numbers computed for it, if larger.
     """
     remaining, size = _left.get(), count * itemsize
-    if not 0 <= size < math.inf:  # NaN is neither
+    if not 0 <= size < math.inf:  # also refuses NaN
         raise LimitError(f"corrupt: the config asks for an array of {size} bytes.")
     if size > remaining:
         told = size if size < limits.TOLD_BYTES else f"over {limits.TOLD_BYTES}"

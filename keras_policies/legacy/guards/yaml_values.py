@@ -33,7 +33,7 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-# Tag -> what becomes of its data.
+# Tag -> the conversion of its data.
 TAGS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("str", "python/str", "python/unicode"), str),
     "python/tuple": lambda items: tuple(_list(items)),
@@ -45,7 +45,7 @@ TAGS: dict[str, Callable[[Any], Any]] = {
 
 class _Node(NamedTuple):
     value: Any
-    size: int  # values in it, those of aliases too
+    size: int  # number of values in it, including those of aliases
     depth: int
 
 

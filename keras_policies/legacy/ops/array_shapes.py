@@ -105,7 +105,7 @@ def squeeze(input: Value, axis: Axes | None = None) -> Value:
         axis = tuple(i for i, length in enumerate(lengths) if length == 1)
     axes = axis if isinstance(axis, tuple) else (axis,)
     for i in sorted((i % len(lengths) for i in axes), reverse=True):
-        if has_dims(lengths[i]):  # Keras refuses it; TensorFlow found one item
+        if has_dims(lengths[i]):  # Keras refuses unknown lengths
             input = computed.index(input, [*[slice(None)] * i, 0])
         else:
             input = ops.squeeze(input, i)
@@ -133,7 +133,7 @@ def pad(
         if (before, after) != (0, 0):  # torch has no symmetric padding
             length = computed.shape(tensor)[axis]
             at = computed.arange(-before, length + after)
-            twice = int(mode.lower() == "symmetric")  # it has the edge itself twice
+            twice = int(mode.lower() == "symmetric")  # the edge itself is repeated
             at = ops.maximum(at, ops.subtract(-twice, at))
             at = ops.minimum(at, ops.subtract(2 * length - 2 + twice, at))
             tensor = ops.take(tensor, at, axis=axis)

@@ -258,7 +258,7 @@ functions(
 )
 
 
-MOST_BITS = 63  # that TensorFlow takes
+MOST_BITS = 63  # accepted by TensorFlow
 
 
 def _highest(bits: int) -> int:
@@ -292,7 +292,7 @@ def fake_quantization(
     first, last = (
         ops.multiply(ops.subtract(bound, zero), scale) for bound in (lowest, highest)
     )
-    # The gradient of a number between the bounds is 1, that of another one the bound's.
+    # The gradient is 1 between the bounds, and that of the bound outside of them.
     bounded = ops.minimum(
         ops.maximum(inputs, _straight(min, first)), _straight(max, last)
     )
@@ -340,7 +340,7 @@ def quantize_and_dequantize(
     highest = _highest(num_bits - signed_input)
     lowest = -highest - (not narrow_range) if signed_input else 0
     width, scale = ops.divide(input_max, highest), ops.divide(highest, input_max)
-    if lowest:  # the end that is farther from 0 decides
+    if lowest:  # the bound farther from 0 decides
         other = ops.divide(input_min, lowest)
         is_farther = ops.greater(other, width)
         scale = ops.where(is_farther, ops.divide(lowest, input_min), scale)

@@ -173,8 +173,8 @@ LINEAR = {
     *("reverse", "roll", "slice", "split", "squeeze", "stack", "strided_slice"),
     *("tile", "transpose", "unstack", "zeros_like", "__operators__.getitem"),
 }
-# Name of a function in TensorFlow -> what it does with complex numbers, given the
-# function of real tensors and its arguments by name. The others refuse them.
+# Name of a function in TensorFlow -> its rule for complex numbers, called with the
+# function of real tensors and the arguments by name. Others refuse complex numbers.
 RULES: dict[str, Callable[[Function, Arguments], Any]] = {
     **dict.fromkeys(LINEAR, _each),
     **dict.fromkeys(("math.add", "math.subtract"), _sum),

@@ -21,7 +21,7 @@ from keras_policies.legacy.values.evaluator import (
     ops,
 )
 
-# Rec. ITU-R BT.601-7, as tf.image.rgb_to_grayscale has it.
+# Rec. ITU-R BT.601-7, as in tf.image.rgb_to_grayscale.
 RGB_WEIGHTS = 0.2989, 0.587, 0.114
 AXES = -3, -2, -1
 TO_HSV, TO_RGB = "image.rgb_to_hsv", "image.hsv_to_rgb"

@@ -16,7 +16,7 @@ from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import ops
 
-LOWEST = np.float32(np.finfo("float32").min)  # the score of a box that is out
+LOWEST = np.float32(np.finfo("float32").min)  # the score of a dropped box
 
 
 def _edges(boxes: Any) -> tuple[Any, ...]:

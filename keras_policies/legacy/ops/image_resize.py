@@ -51,7 +51,7 @@ KERNELS = {
 METHODS = "nearest", "area", *KERNELS
 # "bicubic", where the centers of pixels are not half a pixel from their edges.
 OLD_CUBIC = _cubic(0, 3 / 4)
-TABLE_SIZE = 1024  # a pixel has so many places for which TensorFlow knows the weights
+TABLE_SIZE = 1024  # positions in a pixel for which TensorFlow tabulates weights
 
 
 def _weight(kernel: str, distance: Any) -> Any:

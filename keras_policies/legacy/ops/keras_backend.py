@@ -42,7 +42,7 @@ def _batch_flatten(x: Any) -> Any:
 functions(
     "x",
     (_batch_flatten, "keras.backend.batch_flatten"),
-    # The slope of Keras 3's is another.
+    # Keras 3 uses another slope.
     "keras.backend.hard_sigmoid: clip(x * 0.2 + 0.5, 0.0, 1.0)",
     (lambda x: tuple(np.shape(x)), "keras.backend.int_shape"),
     (computed.rank, "keras.backend.ndim"),

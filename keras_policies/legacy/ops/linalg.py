@@ -70,7 +70,7 @@ def einsum(equation: str, inputs: Values | None = None) -> Value:
     """Return a sum of products; TFOpLambda layers do not record its inputs."""
     if inputs is None:
         raise ValueError("tf.keras did not record the tensors it was called on")
-    # Keras takes small letters; its TensorFlow backend writes "BTNH,BSNH->BNTS".
+    # Keras requires small letters; its TensorFlow backend writes "BTNH,BSNH->BNTS".
     letters = dict.fromkeys(filter(str.isalpha, equation))
     small = dict(zip(letters, string.ascii_lowercase, strict=False))
     equation = "".join(small.get(letter, letter) for letter in equation)
@@ -188,7 +188,7 @@ def normalize(
 def slogdet(input: Value) -> tuple[Value, Value]:
     """Return the signs of determinants, and the logarithms of their absolute values."""
     sign, logarithm = ops.slogdet(input)
-    # Keras takes the signs of a batch for a single number, of the shape ().
+    # Keras infers the shape () for the signs of a batch.
     return ops.multiply(sign, ops.ones_like(logarithm)), logarithm
 
 
@@ -216,7 +216,7 @@ functions("x", "linalg.trace: trace(x, axis1=-2, axis2=-1)")
 functions(
     "a b",
     "linalg.matvec: squeeze(matmul(a, expand_dims(b, -1)), -1)",
-    # torch's `ops.cross` differs.
+    # `ops.cross` differs on torch.
     "linalg.cross Cross: roll(a, -1, axis=-1) * roll(b, -2, axis=-1)"
     " - roll(b, -1, axis=-1) * roll(a, -2, axis=-1)",
 )

@@ -25,10 +25,10 @@ DIM = {"dim": "axis"}
 
 
 def _reduced(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    if axis == ():  # of no axis: TensorFlow changes nothing
+    if axis == ():  # over no axis: TensorFlow changes nothing
         return x
     is_one = name == "logsumexp" and isinstance(axis, int)
-    along = [axis] if is_one else axis  # Keras 3.8 takes no int there
+    along = [axis] if is_one else axis  # Keras 3.8 does not accept an int there
     if name == "mean" and is_integer_dtype(dtype_of(x)):  # rounded towards zero
         wide = x if dtype_of(x) in ("int32", "int64") else ops.cast(x, "int32")
         total, count = (
@@ -39,7 +39,7 @@ def _reduced(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any
     return evaluate(name, x, axis=along, keepdims=keepdims)
 
 
-# Functions of keras.ops that graphs have as well, and others.
+# Reductions that graphs also have; the others only have names in tf.math.
 IN_GRAPHS = "all", "any", "max", "mean", "min", "prod", "sum"
 for _name in (*IN_GRAPHS, "std", "var", "logsumexp"):
     _reduce = functools.partial(_reduced, _name)
@@ -96,7 +96,7 @@ def _moved_by_one(x: Any, axis: int, first: int) -> Any:
 
 def _extreme(name: str, x: Any, axis: int = 0, output_type: str = "int64") -> Any:
     at = evaluate(name, x, axis=axis)
-    # Where int64, the default, is asked for, a backend's own integers will do.
+    # int64, the default, stands for the backend's own integers.
     return at if output_type == "int64" else ops.cast(at, output_type)
 
 

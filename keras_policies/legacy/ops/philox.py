@@ -17,7 +17,7 @@ FACTORS = np.array([0xD2511F53, 0xCD9E8D57], "uint64")
 STEPS = np.array([0x9E3779B9, 0xBB67AE85], "uint64")
 # The key of the generator that mixes the words of a seed.
 SEED_KEY = np.array([0x02461E293EC8F720], "uint64")
-SMALLEST = np.float32(1e-7)  # number that a logarithm is taken of
+SMALLEST = np.float32(1e-7)  # argument of a logarithm
 # Blocks that a group of four truncated numbers may use, and those that are looked at:
 # fewer than four of 32 normal numbers lie between -2 and 2 once in 10^35 groups.
 RESERVED, USED = 256, 8

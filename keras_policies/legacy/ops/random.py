@@ -27,7 +27,7 @@ from keras_policies.legacy.values.evaluator import (
 
 # The share of a normal distribution below -2, where TensorFlow cuts it off.
 BELOW = 0.022750132
-# Names of TensorFlow's algorithms that are Philox, at least on CPUs.
+# Names of TensorFlow's algorithms that mean Philox, at least on CPUs.
 PHILOX = None, "auto_select", "philox", 1, 3
 
 
@@ -96,7 +96,7 @@ def uniform(
     if is_integer:
         minval, maxval = (ops.cast(bound, "float32") for bound in (minval, maxval))
     numbers = ops.add(ops.multiply(share, ops.subtract(maxval, minval)), minval)
-    if is_integer:  # rounding may make 1 of a share
+    if is_integer:  # a share may round to 1
         numbers = ops.minimum(ops.floor(numbers), ops.subtract(maxval, 1.0))
     return ops.cast(numbers, dtype)
 

@@ -30,7 +30,7 @@ KINDS: dict[str, Any] = {
     "ints": tuple[int, ...],
 }
 EMPTY = inspect.Parameter.empty
-# Functions whose result is a choice by numbers, by their last names in TensorFlow.
+# Functions whose results are discrete choices, by their last names in TensorFlow.
 CHOICES = {
     *("argmax", "argmin", "argsort", "ceil", "equal", "floor", "greater"),
     *("greater_equal", "less", "less_equal", "not_equal", "rint", "round", "sign"),
@@ -67,7 +67,7 @@ class Op:
             return rule(self._of_real, bound.arguments)
         checked = {}
         for name, value in bound.arguments.items():
-            if value is None:  # tf.keras records None for what was not given
+            if value is None:  # tf.keras records None for omitted arguments
                 continue
             try:
                 checked[name] = self.checks[name](value)

@@ -62,7 +62,7 @@ def is_keras_file(path: pathlib.Path) -> bool:
     """Return whether a zip is a `.keras` file, or is to be read as one."""
     with errors.corrupt(path), packed.SmallReads(path) as file:
         if not zipfile.is_zipfile(file):
-            return True  # whose reader says what is wrong
+            return True  # the reader of .keras files reports the error
         with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
     has_config = {"config.json", "model.weights.h5"}.issubset(names)

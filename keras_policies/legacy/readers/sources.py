@@ -23,7 +23,7 @@ BESIDE = "__MACOSX"  # where macOS puts its own files in a zip
 NAMED = 3  # models named in an error
 VARIABLES, LIST = "variables", "checkpoint"
 INDEX, DATA = ".index", ".data-"
-# The files of a model in a repository that may have much else.
+# The files of a model, in a repository with other files.
 PATTERNS = [
     *("*.h5", "*.hdf5", "*.keras"),
     *("*saved_model.pb", "*keras_metadata.pb", "*variables/*", "*assets/*"),

@@ -53,7 +53,9 @@ def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
         return broadcast_to(ops.cast(array(number), dtype), lengths)
     shape_of_ones = [1 if isinstance(n, Dim) else n for n in lengths]
     budget.spend(math.prod(shape_of_ones), np.dtype(dtype).itemsize)
-    value = np.full(shape_of_ones, number, dtype)  # torch gives no bfloat16 back
+    value = np.full(
+        shape_of_ones, number, dtype
+    )  # torch does not return bfloat16 arrays
     join = ops.logical_or if dtype == "bool" else ops.add
     for axis, length in enumerate(lengths):
         if isinstance(length, Dim):
@@ -116,7 +118,7 @@ def broadcast_to(value: Any, lengths: Sequence[DimLike]) -> Any:
     if missing == [1] * len(missing) and len(old) == rank(value):
         return value
     zeros = full(missing, 0, dtype_of(value))
-    # The zeros first: stock TensorFlow takes a tall second operand for a bias.
+    # The zeros come first: TensorFlow takes a tall second operand for a bias.
     return (ops.logical_or if dtype_of(value) == "bool" else ops.add)(zeros, value)
 
 

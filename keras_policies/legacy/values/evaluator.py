@@ -185,7 +185,7 @@ def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
             function = np.frompyfunc(_plain(rule.dims), len(operands), 1)
             return simplified(function(*operands))
         except (TypeError, UndecidedError):
-            pass  # a number that is not whole, or a node that compares
+            pass  # a fraction, or a comparison of nodes
     if name in ("ones_like", "zeros_like"):
         return _of_arrays(name, [np.zeros(np.shape(args[0]), "int32")], kwargs)
     if name == "cast":
@@ -233,11 +233,11 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     rule = RULES.get(name, PLAIN)
     function = rule.arrays or _numpy(name)
     if function is None:
-        if "keras" not in sys.modules:  # a file is described without it
+        if "keras" not in sys.modules:  # files are described without Keras
             raise ValueError("computed when the model is built")
         return _eagerly(name, get_op(name), args, kwargs)
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
-    if rule.is_wide and (half := _half(args)):  # added up as the backends do
+    if rule.is_wide and (half := _half(args)):  # summed in float32, as by the backends
         args = trees.mapped(lambda x: cast(x, "float32") if _is_half(x) else x, [*args])
         return trees.mapped(lambda x: cast(x, half), function(*args, **named))
     result = function(*args, **named)

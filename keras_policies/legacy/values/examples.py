@@ -56,7 +56,7 @@ def _computed(tensor: Tensor, lengths: Mapping[Any, int]) -> Any:
         if kind in FILLS:
             try:
                 shape = [dims.evaluate(n, lengths) for n in shape_of(current)]
-            except KeyError:  # the length of a sequence
+            except KeyError:  # depends on the length of a sequence
                 return None
             values[id(current)] = computed.full(shape, FILLS[kind], current.dtype)
         elif name is None or isinstance(operation, keras.Layer):

@@ -32,10 +32,10 @@ class Rule:
     arrays: Function | None = (
         None  # of arrays, where numpy has no such function or another one
     )
-    node: Function | None = None  # of tensors, where it is more than that of Keras
-    # It adds up many products: in float16, numpy would round each sum.
+    node: Function | None = None  # of tensors, instead of the function of Keras
+    # It sums many products: in float16, numpy would round each partial sum.
     is_wide: bool = False
-    # numpy and Keras widen the integers that it adds up; TensorFlow does not.
+    # numpy and Keras widen integers in sums; TensorFlow does not.
     keeps_dtype: bool = False
     returns: Cost | None = (
         None  # count of numbers returned, unless broadcasting gives it

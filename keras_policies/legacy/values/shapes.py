@@ -20,7 +20,7 @@ from keras_policies.legacy.values import axis_lengths, dims
 from keras_policies.legacy.values.dims import AxisLength, DimLike
 
 Shape = tuple[DimLike, ...]
-# Sets of lengths, far from those that occur in models.
+# Sets of lengths that do not occur in models.
 PRIMES = (
     (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069),
     (2003, 2011, 2017, 2027, 2029, 2039, 2053, 2063, 2069, 2081, 2083, 2087),

@@ -66,7 +66,7 @@ class TensorEntry:
     size: int  # bytes
     crc32c: int  # masked
     big_endian: bool
-    places: tuple[Place, ...] = ()  # of its slices, if it is stored in such
+    places: tuple[Place, ...] = ()  # of its slices, if it is partitioned
 
 
 class Checkpoint:

@@ -24,7 +24,7 @@ from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model.objects import SavedObjects
 
 ASSETS = "assets"
-TABLES = "lookup_table", "_table"  # 2.6 and on, before
+TABLES = "lookup_table", "_table"  # since 2.6, and before
 INNER_LAYERS = "_lookup_layer", "_index_lookup_layer"  # of TextVectorization, likewise
 KEYS, VALUES = "-keys", "-values"
 CREATE, FILL = "_create_resource", "_initialize"
