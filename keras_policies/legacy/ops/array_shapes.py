@@ -25,9 +25,7 @@ functions("input shape:Lengths", (computed.broadcast_to, "broadcast_to Broadcast
 functions("input multiples:Lengths", (computed.tile, "tile Tile"))
 functions("input shift:Axes axis:Axes", "roll Roll: roll")
 functions("input", (lambda x: np.int32(computed.rank(x)), "rank Rank"), v1=True)
-functions(
-    "x shape:object=None", "ensure_shape EnsureShape(x): x"
-)  # checked by TensorFlow
+functions("x shape:object=None", "ensure_shape EnsureShape(x): x")
 functions("values:Values axis:int", "concat ConcatV2(*values axis): concatenate")
 functions("values:Values axis:int=0", "stack Pack(*values; axis): stack")
 

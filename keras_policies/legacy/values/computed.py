@@ -53,9 +53,7 @@ def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
         return broadcast_to(ops.cast(array(number), dtype), lengths)
     shape_of_ones = [1 if isinstance(n, Dim) else n for n in lengths]
     budget.spend(math.prod(shape_of_ones), np.dtype(dtype).itemsize)
-    value = np.full(
-        shape_of_ones, number, dtype
-    )  # torch does not return bfloat16 arrays
+    value = np.full(shape_of_ones, number, dtype)  # torch returns no bfloat16
     join = ops.logical_or if dtype == "bool" else ops.add
     for axis, length in enumerate(lengths):
         if isinstance(length, Dim):

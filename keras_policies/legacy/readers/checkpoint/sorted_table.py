@@ -85,9 +85,7 @@ def _read(data: bytes) -> dict[bytes, bytes]:
     key_bytes, last = 0, None
     for _, handle in _entries(_block(data, footer[position:])):
         for key, value in _entries(_block(data, handle)):
-            if (
-                last is not None and key <= last
-            ):  # which also prevents reading a block twice
+            if last is not None and key <= last:  # also if a block comes twice
                 raise CorruptError(f"the key {key[:80]!r} is not in its order")
             key_bytes += len(key)
             if key_bytes > limits.ALL_KEYS_BYTES or len(table) == limits.INDEX_ENTRIES:
