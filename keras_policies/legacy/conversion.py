@@ -11,13 +11,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_policies import keras_internals
-from keras_policies._common.types import (
-    Config,
-    CustomObjects,
-    Path,
-    PolicyLike,
-    Source,
-)
+from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike, Source
 from keras_policies.backends.running import backend
 from keras_policies.legacy import (
     atomic_file,

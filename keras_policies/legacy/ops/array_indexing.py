@@ -319,7 +319,7 @@ def scatter_nd(indices: Value, updates: Value, shape: Lengths) -> Value:
 
 @op(
     "compat.v1.sparse_to_dense SparseToDense(sparse_indices output_shape "
-    "sparse_values default_value)",
+    "sparse_values default_value)"
 )
 def sparse_to_dense(
     sparse_indices: Value,

@@ -184,7 +184,7 @@ def unstack(value: Value, num: int | None = None, axis: int = 0) -> tuple[Value,
 
 @op(
     "split Split(axis value; num_or_size_splits=num_split) SplitV(value "
-    "num_or_size_splits axis)",
+    "num_or_size_splits axis)"
 )
 def split(
     value: Value, num_or_size_splits: object, axis: int = 0, num: int | None = None

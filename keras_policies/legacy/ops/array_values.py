@@ -10,13 +10,7 @@ import numpy as np
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.complex_pairs import PARTS, Complex
-from keras_policies.legacy.ops.converters import (
-    Axes,
-    DType,
-    Length,
-    Lengths,
-    Value,
-)
+from keras_policies.legacy.ops.converters import Axes, DType, Length, Lengths, Value
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
 from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
@@ -275,11 +269,7 @@ def _highest(bits: int) -> int:
     v1=True,
 )
 def fake_quantization(
-    inputs: Value,
-    min: Value,
-    max: Value,
-    num_bits: int = 8,
-    narrow_range: bool = False,
+    inputs: Value, min: Value, max: Value, num_bits: int = 8, narrow_range: bool = False
 ) -> Value:
     """Round to `2**num_bits` values between two bounds, one of them exactly zero.
 
@@ -310,7 +300,7 @@ def _straight(x: Any, value: Any) -> Any:
     "input_max; signed_input num_bits range_given round_mode narrow_range axis) "
     "QuantizeAndDequantizeV3(input input_min input_max num_bits; signed_input "
     "range_given narrow_range axis) QuantizeAndDequantizeV4(input input_min "
-    "input_max; signed_input num_bits range_given round_mode narrow_range axis)",
+    "input_max; signed_input num_bits range_given round_mode narrow_range axis)"
 )
 def quantize_and_dequantize(
     input: Value,

@@ -86,10 +86,7 @@ def _product(function: Function, arguments: Arguments) -> Complex:
     def of(one: Any, other: Any) -> Any:
         return function(**{x: one, y: other}, **rest)
 
-    return Complex(
-        ops.subtract(of(a, c), of(b, d)),
-        ops.add(of(a, d), of(b, c)),
-    )
+    return Complex(ops.subtract(of(a, c), of(b, d)), ops.add(of(a, d), of(b, c)))
 
 
 def _summed_products(function: Function, arguments: Arguments) -> Complex:

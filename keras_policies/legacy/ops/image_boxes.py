@@ -80,7 +80,7 @@ def _chosen(
     "NonMaxSuppressionV5(boxes scores max_output_size iou_threshold score_threshold "
     "soft_nms_sigma; pad_to_max_output_size; selected_indices selected_scores "
     "valid_outputs) NonMaxSuppressionV3(boxes scores max_output_size iou_threshold "
-    "score_threshold)",
+    "score_threshold)"
 )
 def non_max_suppression(
     boxes: Value,
@@ -125,7 +125,7 @@ functions(
     "image.combined_non_max_suppression CombinedNonMaxSuppression(boxes scores "
     "max_output_size_per_class max_total_size iou_threshold score_threshold; "
     "pad_per_class clip_boxes; nmsed_boxes nmsed_scores nmsed_classes "
-    "valid_detections)",
+    "valid_detections)"
 )
 def combined_non_max_suppression(
     boxes: Value,

@@ -22,7 +22,7 @@ def _swapped(x: Any) -> Any:
 
 @op(
     "linalg.matmul BatchMatMul|BatchMatMulV2|BatchMatMulV3(a b; adjoint_a=adj_x "
-    "adjoint_b=adj_y) MatMul|SparseMatMul(a b; transpose_a transpose_b)",
+    "adjoint_b=adj_y) MatMul|SparseMatMul(a b; transpose_a transpose_b)"
 )
 def matmul(
     a: Value,
@@ -79,7 +79,7 @@ def einsum(equation: str, inputs: Values | None = None) -> Value:
 
 @op(
     "linalg.diag MatrixDiag(diagonal) MatrixDiagV2|MatrixDiagV3(diagonal k num_rows "
-    "num_cols padding_value)",
+    "num_cols padding_value)"
 )
 def diag(
     diagonal: Value,
@@ -104,7 +104,7 @@ functions(
 
 @op(
     "linalg.set_diag MatrixSetDiag(input diagonal) "
-    "MatrixSetDiagV2|MatrixSetDiagV3(input diagonal k)",
+    "MatrixSetDiagV2|MatrixSetDiagV3(input diagonal k)"
 )
 def set_diag(input: Value, diagonal: Value, k: int = 0) -> Value:
     """Replace the main diagonal."""

@@ -117,7 +117,7 @@ functions("targets predictions k:int", "math.in_top_k: in_top_k")
 
 @op(
     "compat.v1.math.in_top_k InTopKV2(predictions targets k) InTopK(predictions "
-    "targets; k)",
+    "targets; k)"
 )
 def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
     """Return what `in_top_k` does: TensorFlow 2 swapped the first two."""

@@ -259,7 +259,7 @@ def _image_shape(images: Any, layout: str) -> Sequence[Any]:
 
 @op(
     "nn.max_pool_with_argmax MaxPoolWithArgmax(input; ksize strides padding "
-    "include_batch_in_index; output argmax)",
+    "include_batch_in_index; output argmax)"
 )
 def max_pool_with_argmax(
     input: Value,

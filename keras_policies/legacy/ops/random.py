@@ -81,7 +81,7 @@ functions(
 
 @op(
     "random.uniform compat.v1.random_uniform keras.backend.random_uniform "
-    "RandomUniform(shape; dtype) RandomUniformInt(shape minval maxval; dtype=Tout)",
+    "RandomUniform(shape; dtype) RandomUniformInt(shape minval maxval; dtype=Tout)"
 )
 def uniform(
     shape: Lengths,
@@ -103,7 +103,7 @@ def uniform(
 
 @op(
     "StatelessRandomGetKeyCounter(seed;; key counter) "
-    "StatelessRandomGetKeyCounterAlg(seed;; key counter alg)",
+    "StatelessRandomGetKeyCounterAlg(seed;; key counter alg)"
 )
 def generator(seed: Value) -> tuple[Any, Any, int]:
     """Return the key, the counter and the algorithm that a seed stands for."""
