@@ -22,6 +22,7 @@ from keras_policies.backends.running import backend
 from keras_policies.legacy import (
     atomic_file,
     inspection,
+    keras_files,
     loading,
     plain_keras,
     verification,
@@ -273,7 +274,9 @@ def _caller(path: Path, reason: str | None, *, safe_mode: bool) -> verification.
             verification.in_plain, path, safe_mode=safe_mode, predicts=True
         )
     try:
-        model = loading.open_with_keras(path, None, compile=False, safe_mode=safe_mode)
+        model = keras_files.open_with_keras(
+            path, None, compile=False, safe_mode=safe_mode
+        )
     except Exception as error:  # whatever a class of the user's raises
         raise explanations.explained("the file cannot be opened", error) from error
     return verification.predict_here(model)
@@ -379,7 +382,7 @@ def verify_model(
 def _verified_keras_3(
     path: Path, recorded: verification.Recording, *, safe_mode: bool, plain: bool
 ) -> tuple[verification.Comparison, str | None]:
-    with loading.named_for_keras(path) as named:
+    with keras_files.named_for_keras(path) as named:
         share = verification.tolerance_of(plain_keras.objects_in(named))
         reason = plain_keras.obstacle(named) if plain else LEFT_OUT
         predict = _caller(named, reason, safe_mode=safe_mode)
