@@ -197,7 +197,7 @@ def convert_model(
             precision.enter_context(backend.in_float64())
             built = loading.rebuild(source, policy, options, weights, verify=True)
         description = inspection.describe(built.plan)
-        read_by, beside = built.plan.texts, destination.with_suffix(TEXTS_ENDING)
+        read_by, beside = built.texts, destination.with_suffix(TEXTS_ENDING)
         with contextlib.ExitStack() as files:
             written = files.enter_context(atomic_file.writing(destination, overwrite))
             if read_by is not None:
@@ -286,7 +286,7 @@ def _compared(
     predict: verification.Predict, built: Built, recorded: verification.Recording
 ) -> verification.Comparison:
     inputs = getattr(built.model, "inputs", None) or built.plan.legacy.inputs
-    share, texts = verification.tolerance(built.plan), built.plan.texts
+    share, texts = verification.tolerance(built.plan), built.texts
     if texts is not None:
         recorded = _as_numbers(recorded, texts)
     return verification.compare(predict, recorded, share, len(inputs) or None)

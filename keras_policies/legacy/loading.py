@@ -153,8 +153,8 @@ def load_model(
     else:
         for notice in notices.notices(built):
             warn.warn(f"{filepath}: {notice}")
-        if built.plan.texts is not None:
-            _texts_by_model[built.model] = built.plan.texts
+        if built.texts is not None:
+            _texts_by_model[built.model] = built.texts
         if not built.plan.legacy.has_weights and weights is None:
             warn.warn(
                 f"{filepath}: this file holds no weights, so the model has new ones. "
@@ -304,9 +304,11 @@ def _checked(
         return built
     is_due = bool(verify) or built.lacks_weights or checking.is_due(built.plan)
     with errors.located(built.plan.legacy.path):
-        check = checking.check(built.model, built.plan, signature, is_due=is_due)
+        check = checking.check(
+            built.model, built.plan, signature, is_due=is_due, texts=built.texts
+        )
     is_said = is_due or check.difference is not None
-    return build.Built(*built[:-1], check) if is_said else built
+    return built._replace(check=check) if is_said else built
 
 
 def load_weights(

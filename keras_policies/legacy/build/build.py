@@ -33,10 +33,12 @@ from keras_policies.legacy.build import (
 from keras_policies.legacy.build.comparison import Check
 from keras_policies.legacy.build.programs import BuiltLayers
 from keras_policies.legacy.build.targets import Pairs, assign, restore_states, settle
+from keras_policies.legacy.build.text_cuts import TextCuts
 from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.legacy.plan.plan import Plan
+from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.policies.policy import Policy
 
 
@@ -49,6 +51,7 @@ class Built(NamedTuple):
     other_policies: list[str]  # layers, each with its policy and the recorded one
     lacks_weights: bool = False  # that its SavedModel has, in a layer of Keras's own
     check: Check | None = None  # with the graph in the file; None if not asked for
+    texts: TextInputs | None = None  # what gives the model numbers for texts
 
 
 def build(
@@ -101,8 +104,14 @@ def build(
             not_converted += _untied(pairs)
         if compile:
             not_converted += compiling.compile_model(model, plan, pairs)
-    lacks_weights = bool(added and legacy.traced)
-    return Built(model, plan, not_converted, different, lacks_weights)
+    return Built(
+        model=model,
+        plan=plan,
+        not_converted=not_converted,
+        other_policies=different,
+        lacks_weights=bool(added and legacy.traced),
+        texts=built.texts.inputs if built.texts else None,
+    )
 
 
 def _untied(pairs: Pairs) -> Iterator[str]:
@@ -176,7 +185,8 @@ def _of_config(
     Also return what `extra_axes` and `forms` found out, for which it has to be built
     again: convolutions with extra axes, and what layers are called on that need a form.
     """
-    built, extra = BuiltLayers([], []), extra_axes.Axes()
+    texts = TextCuts() if plan.options.texts_outside else None
+    built, extra = BuiltLayers([], [], texts), extra_axes.Axes()
     found = forms.Found(needed or {}, plan.options.backends)
     config, makers = own_classes.with_makers(
         config,

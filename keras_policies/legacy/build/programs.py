@@ -16,6 +16,7 @@ from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import masks
 from keras_policies.legacy.build.makers import Call, Maker
 from keras_policies.legacy.build.op_call import OpCall, as_output
+from keras_policies.legacy.build.text_cuts import TextCuts, is_cut
 from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.reconstruction import ir
 from keras_policies.legacy.plan.reconstruction.program import Names, Program
@@ -31,6 +32,7 @@ class BuiltLayers:
     # Layers, each with the weights in the file that it holds.
     weights: list[tuple[keras.Layer, tuple[LegacyWeight, ...]]]
     unused: list[str]  # names of layers whose results are used by their shapes alone
+    texts: TextCuts | None = None  # if layers of texts are cut off
 
 
 def maker(config: Config, built: BuiltLayers) -> Maker | None:
@@ -45,7 +47,7 @@ def maker(config: Config, built: BuiltLayers) -> Maker | None:
     return Maker(keras.Model, make) if is_program(config) else None
 
 
-def _call(program: Program, layer: keras.Layer) -> Call:
+def _call(program: Program, layer: keras.Operation) -> Call:
     """Return what calls the layer of a program as the original layer was called."""
     ops: dict[str, OpCall] = {}  # by their names; all calls of the layer share them
 
@@ -86,7 +88,7 @@ class _Run:
         for step in program.steps:
             self._names.take(step.name)
 
-    def layer(self) -> keras.Layer:
+    def layer(self) -> keras.Operation:
         """Return the layer that takes the place of the missing one."""
         program = self.program
         if program.is_layer:
@@ -105,15 +107,19 @@ class _Run:
         ends = ir.mapped(
             lambda value: as_output(self._value(value), self.inputs), program.ends
         )
-        model = keras.Model(
-            _unwrapped(ir.mapped(self._value, program.starts)),
-            _unwrapped(ends),
-            name=layer_name(program.name),
-        )
+        nests = _unwrapped(ir.mapped(self._value, program.starts)), _unwrapped(ends)
+        name, texts = layer_name(program.name), self.built.texts
+        if texts is None:
+            model = made = keras.Model(*nests, name=name)
+        else:
+            made = texts.model(*nests, is_root=not program.path, name=name)
+            model = getattr(made, "model", made)
         names = {layer.name for layer in model.layers}
         self._note([name for name in self.layers if name in names])
-        self.built.unused.extend(name for name in self.layers if name not in names)
-        return model
+        others = {n: layer for n, layer in self.layers.items() if n not in names}
+        cut = {n for n, layer in others.items() if texts and is_cut(layer)}
+        self.built.unused.extend(name for name in others if name not in cut)
+        return made
 
     def _note(self, names: list[str]) -> None:
         weights = self.program.weights
@@ -126,7 +132,9 @@ class _Run:
             config = self.configs[name]
             if more:
                 config = {**config, "config": {**config["config"], **more}}
-            self.layers[name] = keras.saving.deserialize_keras_object(config)
+            texts = self.built.texts
+            make = keras.saving.deserialize_keras_object
+            self.layers[name] = texts.layer(config) if texts else make(config)
         return self.layers[name]
 
     def _op(self, step: ir.OpStep) -> Any:

@@ -34,7 +34,6 @@ from keras_policies.legacy.plan import (
 from keras_policies.legacy.plan.report import Options, Report
 from keras_policies.legacy.plan.summary import ReconstructionSummary
 from keras_policies.legacy.plan.training import Training, training_of, unreadable
-from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.loss_scaling.loss_scale import LossScale
 
 
@@ -53,7 +52,6 @@ class Plan:
     report: Report
     options: Options
     reconstruction: ReconstructionSummary
-    texts: TextInputs | None = None  # what gives the model numbers for texts
 
     @property
     def compute_dtypes(self) -> set[str]:
@@ -124,14 +122,6 @@ def make(
             options or Options(), replace=replace, vocabularies=legacy.vocabularies
         )
         config, report = _converted(legacy, options)
-        texts = None
-        if options.texts_outside and not (
-            report.is_lacking or report.without_vocabulary
-        ):
-            # Imported here, as what it needs for lost code.
-            from keras_policies.legacy.plan import texts_outside
-
-            config, texts = texts_outside.cut(config)
         loss_scale, report = _loss_scale(training, legacy, report, options)
         if compile and problems:
             problems = (*report.not_converted, *problems)
@@ -154,7 +144,6 @@ def make(
             report=report,
             options=options,
             reconstruction=summary.summary(report, legacy.traced, options.namesakes),
-            texts=texts,
         )
 
 
