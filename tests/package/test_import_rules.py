@@ -180,6 +180,20 @@ def test_a_model_of_stock_layers_is_inspected_without_the_modules_for_lost_code(
     assert {name for name in loaded if name.startswith(FOR_LOST_CODE)} == set()
 
 
+LONGEST = 400  # lines of a module
+TO_BE_SPLIT = {"loss_scaling/optimizer.py", "legacy/readers/keras_archive.py"}
+
+
+def test_no_module_is_longer_than_what_is_read_at_once():
+    lines = {
+        path.relative_to(PACKAGE).as_posix(): path.read_text().count("\n")
+        for path in PACKAGE.rglob("*.py")
+    }
+    assert len(lines) > 200
+    longer = {path for path, count in lines.items() if count > LONGEST}
+    assert longer - TO_BE_SPLIT == set()
+
+
 def test_every_package_of_legacy_has_import_rules():
     packages = {path.name for path in (PACKAGE / "legacy").iterdir() if path.is_dir()}
     assert packages - {"__pycache__"} == set(MAY_IMPORT)

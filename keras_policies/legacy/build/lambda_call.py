@@ -11,10 +11,10 @@ from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, PolicyLike, Tensor
-from keras_policies.legacy.base.calls import Program
 from keras_policies.legacy.base.configs import PACKAGE
 from keras_policies.legacy.base.errors import LegacyModelError, located
-from keras_policies.legacy.bytecode import program as programs
+from keras_policies.legacy.base.programs import Program
+from keras_policies.legacy.bytecode.program import Run
 from keras_policies.legacy.values.evaluator import is_tensor
 from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
@@ -82,9 +82,9 @@ class LambdaCall(keras_internals.LayerCall):
     def run(self, inputs: Any) -> Any:
         """Return the outputs of the function for some tensors."""
         with located(layer=self.path):
-            outputs = programs.run(
-                self.program, keras.tree.map_structure(self._cast, inputs)
-            )
+            taken = keras.tree.map_structure(self._cast, inputs)
+            taken = tuple(taken) if isinstance(taken, list) else taken
+            outputs = Run(self.program, [taken]).outputs()
             outputs = list(outputs) if isinstance(outputs, tuple) else outputs
             return keras.tree.map_structure(self._output, outputs)
 

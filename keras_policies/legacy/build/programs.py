@@ -5,21 +5,25 @@ and called, ops become nodes, and each layer is noted with its weights in the fi
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 from keras_policies._common.types import Config, Tensor
+from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import located
+from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import masks
 from keras_policies.legacy.build.makers import Call, Maker
 from keras_policies.legacy.build.op_call import OpCall, as_output
 from keras_policies.legacy.build.text_cuts import TextCuts, is_cut
+from keras_policies.legacy.bytecode.program import Run
 from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.reconstruction import ir
-from keras_policies.legacy.plan.reconstruction.program import Names, Program
+from keras_policies.legacy.plan.reconstruction.program import Names
 from keras_policies.legacy.values.evaluator import is_tensor
 
 CONVOLUTIONS = "Conv1D", "Conv2D", "Conv3D"
@@ -41,7 +45,7 @@ def maker(config: Config, built: BuiltLayers) -> Maker | None:
     def make(config: Config) -> keras.Operation:
         program: Program = config["program"]
         with located(layer=program.path or None):
-            layer = _Run(program, config["layers"], built).layer()
+            layer = _LayerRun(program, config["layers"], built).layer()
         return _call(program, layer) if config["is_called"] else layer
 
     return Maker(keras.Model, make) if is_program(config) else None
@@ -75,13 +79,20 @@ def _call(program: Program, layer: keras.Operation) -> Call:
     return Call(layer, call)
 
 
-class _Run:
-    """One run of a program."""
+class _LayerRun(Run):
+    """The run of a rebuilt layer, which makes the layers that it calls."""
 
     def __init__(self, program: Program, layers: Config, built: BuiltLayers) -> None:
-        self.program, self.configs, self.built = program, layers, built
+        inputs = [] if program.is_layer else program.inputs
+        super().__init__(
+            program,
+            [
+                keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=spec.name)
+                for spec in inputs
+            ],
+        )
+        self.configs, self.built = layers, built
         self.layers: dict[str, keras.Layer] = {}
-        self.results: list[list[Any]] = []
         self._zero: Tensor | None = None
         self._chosen: dict[tuple[int, int], Tensor] = {}  # see `masks.chosen`
         self._names = Names()
@@ -96,18 +107,8 @@ class _Run:
             layer = self._layer(name)
             self._note([name])
             return layer
-        self.inputs = [
-            keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=spec.name)
-            for spec in program.inputs
-        ]
-        for step in program.steps:
-            output = self._op(step) if isinstance(step, ir.OpStep) else self._call(step)
-            is_nest = isinstance(output, tuple | list | dict)
-            self.results.append(keras.tree.flatten(output) if is_nest else [output])
-        ends = ir.mapped(
-            lambda value: as_output(self._value(value), self.inputs), program.ends
-        )
-        nests = _unwrapped(ir.mapped(self._value, program.starts)), _unwrapped(ends)
+        ends = trees.mapped(lambda x: as_output(x, self.inputs), self.outputs())
+        nests = _unwrapped(self.filled(program.starts)), _unwrapped(ends)
         name, texts = layer_name(program.name), self.built.texts
         if texts is None:
             model = made = keras.Model(*nests, name=name)
@@ -137,8 +138,13 @@ class _Run:
             self.layers[name] = texts.layer(config) if texts else make(config)
         return self.layers[name]
 
+    def performed(self, step: Any) -> Sequence[Any]:
+        output = self._op(step) if isinstance(step, ir.OpStep) else self._call(step)
+        is_nest = isinstance(output, tuple | list | dict)
+        return keras.tree.flatten(output) if is_nest else [output]
+
     def _op(self, step: ir.OpStep) -> Any:
-        inputs = [*map(self._value, step.inputs)]
+        inputs = [*map(self.value, step.inputs)]
         is_constant = [isinstance(value, ir.Constant) for value in step.inputs]
         pairs = [*zip(inputs, is_constant, strict=True)]
         constants = {
@@ -172,20 +178,14 @@ class _Run:
         depth = next(w.shape[-2] for w in self.program.weights[name])
         return {"groups": channels // depth} if channels > depth > 0 else {}
 
-    def _value(self, value: ir.Value) -> Any:
-        if isinstance(value, ir.Argument):
-            return self.inputs[value.number]
-        if isinstance(value, ir.StepOutput):
-            return self.results[value.step][value.position]
+    def value(self, value: Any) -> Any:
         if isinstance(value, ir.Constant):
             return value.value
-        if isinstance(value, ir.Anchor):
-            return self._anchor()
-        raise TypeError(f"no tensor: {value}")
+        return self._anchor() if isinstance(value, ir.Anchor) else super().value(value)
 
     def _tensor(self, value: ir.Value) -> Tensor:
         """Return a tensor of the model: a layer is called on nothing else."""
-        tensor = self._value(value)
+        tensor = self.value(value)
         if is_tensor(tensor):
             return tensor
         return self._added("_Tensor", [tensor, self._anchor()])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from keras_policies.legacy.base.calls import Given
+from keras_policies.legacy.base.programs import Given
 from keras_policies.legacy.bytecode import program, values
 from keras_policies.legacy.bytecode.instructions import Instruction, decoded
 from keras_policies.legacy.bytecode.values import VERSIONS, Cell, Code, Function, Name
@@ -26,7 +26,7 @@ class Follower(Protocol):
         """Count an instruction."""
 
     def emit(self, function: str | Given, *args: Any, **kwargs: Any) -> Any:
-        """Emit a call; return a plain value, or a `Ref` to the new call."""
+        """Emit a call; return a plain value, or that of the new step."""
 
     def attribute(self, owner: Any, name: str) -> Any:
         """Return `owner.name`."""

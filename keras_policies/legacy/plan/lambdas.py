@@ -22,9 +22,14 @@ from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
-from keras_policies.legacy.base.calls import Call, Program, Ref
 from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError, attempt
+from keras_policies.legacy.base.programs import (
+    Argument,
+    FunctionStep,
+    Program,
+    StepOutput,
+)
 from keras_policies.legacy.bytecode import marshalled
 from keras_policies.legacy.bytecode import program as programs
 from keras_policies.legacy.bytecode.follow import follow
@@ -160,7 +165,7 @@ def _of_tensorflow(written: WrittenCode, config: Config) -> Program | None:
         function = programs.function(Name(f"{root}.{name}"))
         arguments = config.get("arguments") or {}
         kwargs = {key: plain(_array(value)) for key, value in arguments.items()}
-        return Program("", (Call(function, (Ref(0),), kwargs),), Ref(1))
+        return Program((FunctionStep(function, (Argument(0),), kwargs),), StepOutput(0))
     return None
 
 

@@ -38,9 +38,9 @@ class Owner:
         """Return the arguments of a layer that holds variables under these names."""
         trains = any(number in self.trainable for number in variables.values())
         regularized = {
-            f"{name}_regularizer": self.regularizers.of(number)
+            f"{name}_regularizer": self.regularizers.stock(number)
             for name, number in variables.items()
-            if self.regularizers.of(number) is not None
+            if self.regularizers.stock(number) is not None
         }
         return {"dtype": dtype, "trainable": trains or not variables, **regularized}
 

@@ -73,7 +73,7 @@ class Frozen:
             )
         return ir.VariableRef(self._numbers[key])
 
-    def of_loop(
+    def loop_inputs(
         self, name: str, values: Sequence[ir.Value], steps: ir.Steps
     ) -> list[ir.Value]:
         """Return the inputs of a loop, with variables for those that may be weights.

@@ -73,7 +73,7 @@ def is_supported(steps: Sequence[ir.Step], loss: ir.Value) -> bool:
     return all(not isinstance(s, ir.OpStep) or s.op in table.NODES for s in needed)
 
 
-def of_activities(
+def activity_losses(
     tracing: Tracing, regularizer: ConcreteFunction, activities: Sequence[ir.Value]
 ) -> list[ir.Value]:
     """Follow an activity regularizer; return its losses for one example each."""
@@ -102,7 +102,7 @@ class Regularizers:
             if len(trace.captures) == 1 and trace.captures[0] in traced.variables:
                 self.traces.setdefault(trace.captures[0], []).append(trace)
 
-    def of(self, variable: int) -> Config | None:
+    def stock(self, variable: int) -> Config | None:
         """Return the config of the stock regularizer of a variable, or None."""
         if variable not in self._by_variable:
             traces = self.traces.get(variable, [])
@@ -116,7 +116,7 @@ class Regularizers:
             trace
             for variable in variables
             for trace in self.traces.get(variable, ())
-            if self.of(variable) is None
+            if self.stock(variable) is None
         ]
 
     def _stock(self, variable: int, trace: ConcreteFunction) -> Config | None:

@@ -102,10 +102,10 @@ def _layers(loop: Loop) -> Iterator[Match]:
                 probe = Probe(loop, x, mask[0] if mask else None, roles)
                 is_complete = probe.goes_over_all_rows()
             if is_complete:
-                yield from _of_probe(probe)
+                yield from _matches(probe)
 
 
-def _of_probe(probe: Probe) -> Iterator[Match]:
+def _matches(probe: Probe) -> Iterator[Match]:
     is_reversed = {
         probe.loop.origin(i).is_reversed for i in (probe.x, probe.mask) if i is not None
     }

@@ -139,8 +139,8 @@ class _FunctionCall:
         if node.op in CONDITIONS + CASES:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
-            loop_inputs = self.tracing.frozen.of_loop(node.name, inputs, steps)
-            results = recurrent.results(self._loop(node, loop_inputs))
+            frozen_inputs = self.tracing.frozen.loop_inputs(node.name, inputs, steps)
+            results = recurrent.results(self._loop(node, frozen_inputs))
             if results is None:
                 results = unrolling.unrolled(node, inputs, self._called)
             if results is None:
@@ -158,7 +158,7 @@ class _FunctionCall:
         inputs = self.tracing.tables.numbered(inputs)
         refuse_resources(inputs, self.tracing.traced)
         if node.op.startswith("TensorList") and inputs:
-            item = unrolling.of_list(node, inputs, steps)
+            item = unrolling.list_result(node, inputs, steps)
             if item is not None:
                 return _always(item)
         tensors = (

@@ -53,7 +53,9 @@ def shape_of(
     return None if order is None else [sizes[int(axis)] for axis in order]
 
 
-def of_list(node: Node, inputs: Sequence[ir.Value], steps: ir.Steps) -> ir.Value | None:
+def list_result(
+    node: Node, inputs: Sequence[ir.Value], steps: ir.Steps
+) -> ir.Value | None:
     """Return the result of an op on a list of tensors, or None if it is not static."""
     first, *others = inputs
     if node.op == "TensorListReserve":
