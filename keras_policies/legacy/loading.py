@@ -270,13 +270,13 @@ def rebuild(
                     attempts.insert(0, dataclasses.replace(attempt, namesakes=names))
         # That of a config says more than that of a function.
         _, first = min(problems, key=lambda problem: problem[0])
-        problem = _of_signature(first, legacy, options.signature)
+        problem = _about_signature(first, legacy, options.signature)
         if not (problem.hint or isinstance(problem, errors.LimitError)):
             problem.hint = hints.load_weights_into_code(legacy.path)
         raise problem from problem.__cause__
 
 
-def _of_signature(
+def _about_signature(
     problem: LegacyModelError, legacy: LegacyModel, signature: str | None
 ) -> LegacyModelError:
     """Return an error about the model itself, with its other signatures as a remedy.

@@ -1,4 +1,4 @@
-"""What a user is told about a model that was opened."""
+"""The warnings about a model that was opened."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def notices(built: Built) -> Iterator[str]:
     if built.plan.reconstruction.layers:
         yield str(built.plan.reconstruction)
     if built.check is not None:
-        yield from _of_check(built.check, built.not_converted)
+        yield from _check_notices(built.check, built.not_converted)
     inputs = getattr(built.model, "inputs", None) or []  # none before its first call
     texts = ", ".join(repr(x.name) for x in inputs if x.dtype == "string")
     if texts and keras.backend.backend() != "tensorflow":
@@ -35,7 +35,7 @@ def notices(built: Built) -> Iterator[str]:
         )
 
 
-def _of_check(check: Check, not_converted: list[str]) -> Iterator[str]:
+def _check_notices(check: Check, not_converted: list[str]) -> Iterator[str]:
     if check.difference is None:
         yield f"{check}."
     if check.dropouts:

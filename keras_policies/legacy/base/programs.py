@@ -14,7 +14,7 @@ from keras_policies.legacy.base.traced_functions import TensorSpec
 from keras_policies.legacy.base.trees import Tree
 from keras_policies.legacy.base.weights import LegacyWeight
 
-# `keras.saving` finds the classes of `build/lambda_call.py` under these names.
+# `keras.saving` finds the classes of `build/calls.py` under these names.
 CALL, SEQUENCE = f"{PACKAGE}>LambdaCall", f"{PACKAGE}>SequenceWithCalls"
 
 
@@ -91,7 +91,7 @@ def is_call(config: Any) -> bool:
 
 def over_time(call: Config, wrapper: Config) -> Config:
     """Return the config of a TimeDistributed, whose own is `wrapper`, around a call."""
-    config = {**call["config"], "name": wrapper["name"], "is_of_steps": True}
+    config = {**call["config"], "name": wrapper["name"], "is_over_time": True}
     return {**call, "config": config}
 
 

@@ -20,11 +20,11 @@ from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.build import (
     archive_paths,
+    calls,  # noqa: F401 (for Keras)
     compiling,
     explanations,
     extra_axes,
     forms,
-    lambda_call,  # noqa: F401 (for Keras)
     made_in_code,
     masks,
     own_classes,
@@ -100,7 +100,7 @@ def build(
         )
         of_file = *legacy.not_converted, *plan.report.not_converted
         not_converted = [*of_file, *unused, *added, *always, *regularized]
-        if not plan.reconstruction.copied:  # or it is told already
+        if not plan.reconstruction.copied:  # or the summary says so
             not_converted += _untied(pairs)
         if compile:
             not_converted += compiling.compile_model(model, plan, pairs)
@@ -144,12 +144,12 @@ def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
     """Return the model, built, with variables that hold nothing yet."""
     try:
         config = plan.config
-        model, built, extra, needed = _of_config(config, plan)
+        model, built, extra, needed = _built(config, plan)
         if extra:
             config = extra_axes.with_wrappers(config, extra)
-            model, built, _, needed = _of_config(config, plan)
+            model, built, _, needed = _built(config, plan)
         if needed:
-            model, built, *_ = _of_config(config, plan, needed)
+            model, built, *_ = _built(config, plan, needed)
         inputs = plan.legacy.inputs.values()
         if isinstance(model, keras.Sequential) and not model.built:
             # For inputs of any rank.
@@ -177,7 +177,7 @@ def _hint_about(layer: str | None, plan: Plan) -> str:
     return hints.pass_custom_object(name) if is_lost else ""
 
 
-def _of_config(
+def _built(
     config: Config, plan: Plan, needed: Mapping[int, forms.Specs] | None = None
 ) -> tuple[Any, BuiltLayers, extra_axes.Axes, Mapping[int, forms.Specs]]:
     """Build the object of a config.

@@ -17,8 +17,8 @@ from keras_policies.legacy.base.errors import located
 from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import masks
+from keras_policies.legacy.build.calls import OpCall, as_output
 from keras_policies.legacy.build.makers import Call, Maker
-from keras_policies.legacy.build.op_call import OpCall, as_output
 from keras_policies.legacy.build.text_cuts import TextCuts, is_cut
 from keras_policies.legacy.bytecode.program import Run
 from keras_policies.legacy.plan import graph
@@ -170,7 +170,7 @@ class _LayerRun(Run):
         return layer(first, **kwargs)
 
     def _groups(self, spec: ir.LayerSpec, name: str, first: Any) -> Config:
-        """Return the groups of channels that the kernel of a convolution tells."""
+        """Return the groups of channels that the shape of a kernel implies."""
         if spec.number is not None or spec.class_name not in CONVOLUTIONS:
             return {}
         axis = 1 if spec.config["data_format"] == "channels_first" else -1
@@ -198,7 +198,7 @@ class _LayerRun(Run):
         return self._zero
 
     def _added(self, op: str, inputs: list[Any]) -> Tensor:
-        """Call an op that is no step of the program."""
+        """Call an op that is not a step of the program."""
         name = self._names.take(op)
         return OpCall(name, self.program.path, op, {"op": op})(inputs)
 

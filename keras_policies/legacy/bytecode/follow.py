@@ -31,7 +31,7 @@ from keras_policies.legacy.guards import budget, limits
 PROPERTIES = {"shape", "dtype", "ndim", "T", "ndims", "rank", "value", "base_dtype"}
 PROPERTIES |= {"values", "indices"}  # of `tf.nn.top_k`
 METHODS = "get_shape", "as_list"
-# Functions of `keras.backend` that tell a setting, here that of tf.keras.
+# Functions of `keras.backend` that return a setting, with that of tf.keras.
 SETTINGS = {
     "keras.backend.backend": "tensorflow",
     "keras.backend.epsilon": 1e-7,

@@ -63,7 +63,7 @@ def _bytes(text: Any) -> bytes:
         try:
             return text.encode("raw_unicode_escape")
         except UnicodeError as error:
-            raise LegacyModelError("corrupt: its code is no text.") from error
+            raise LegacyModelError("corrupt: its code is not a text.") from error
     try:
         return base64.b64decode(text.encode("ascii", "ignore"))
     except binascii.Error as error:
@@ -92,7 +92,7 @@ def load(text: Any) -> types.CodeType:
     except (EOFError, TypeError, ValueError) as error:
         raise LegacyModelError(f"corrupt: its code: {error}.") from error
     if not isinstance(code, types.CodeType):
-        raise LegacyModelError("corrupt: its code is none.")
+        raise LegacyModelError("corrupt: its code is not a code object.")
     return code
 
 
@@ -129,7 +129,7 @@ def program_of(config: Config, path: str) -> Converting[Program | None]:
         return None
     program = None
     with attempt(LegacyModelError):
-        program = _of_tensorflow(written, config) or _program(
+        program = _tensorflow_program(written, config) or _program(
             written, config.get("arguments")
         )
         yield Report(rebuilt={path: "its bytecode"})
@@ -148,7 +148,7 @@ def _written_code(value: Any, kind: Any) -> WrittenCode | None:
     return code, defaults, closure
 
 
-def _of_tensorflow(written: WrittenCode, config: Config) -> Program | None:
+def _tensorflow_program(written: WrittenCode, config: Config) -> Program | None:
     """Return a call of TensorFlow's own function, `Lambda(tf.nn.relu)`, if it is one.
 
     The config names the module of the function, and its code the function. A decorator

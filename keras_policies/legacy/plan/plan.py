@@ -167,7 +167,7 @@ def _unwrapped(legacy: LegacyModel) -> LegacyModel:
 def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
     """Return the config and the report.
 
-    A model of which no class is missing is converted without a look at its functions.
+    The functions of a model are only read if one of its classes is missing.
     """
     traced = legacy.traced if options.reconstructs else None
     if traced is None or 0 not in traced.layers:
@@ -192,7 +192,7 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
     rebuilder = Reconstructor(legacy, options, layers.traced_layer)
     config, report = layers.keras_model(_with_sizes(legacy), options, rebuilder)
     if not report.reconstructions:
-        _written(legacy)  # raises where nothing says of which layers it consists
+        _written(legacy)  # raises if nothing lists its layers
     return config, report
 
 
@@ -237,7 +237,7 @@ def _written(legacy: LegacyModel) -> Config:
 
 
 def _with_sizes(legacy: LegacyModel) -> Config:
-    """Return the config of a model, if any, with the sizes that its weights tell."""
+    """Return the config of a model, if any, with the sizes that its weights have."""
     if legacy.config.get("config") is None:
         return dict(legacy.config)
     return input_sizes.with_sizes(dict(legacy.config), legacy.weights)

@@ -20,7 +20,7 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import classes, report
 from keras_policies.legacy.plan.graph import tensors
 
-# Settings that name axes, of which the first is the batch.
+# Settings that name axes; the first axis is the batch.
 AXES = "axis", "axes"
 
 

@@ -72,7 +72,7 @@ def _with_input(
 ) -> list[Config]:
     """Return the layers of a Sequential, an InputLayer first if the shape is known.
 
-    `built` is the shape that the model was built with if no layer tells it. An
+    `built` is the shape that the model was built with, for layers that record none. An
     Embedding says that it takes a matrix, but may be called on ids of another rank.
     """
     first = written[0] if written else {}

@@ -27,7 +27,7 @@ class VariableRef:
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """A lookup table, or another object that is no tensor."""
+    """A lookup table, or another object that is not a tensor."""
 
     number: int
 

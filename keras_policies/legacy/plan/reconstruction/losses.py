@@ -29,7 +29,7 @@ from keras_policies.legacy.programs.reference import Interpreter
 SEED = 0
 PROBES = 8, 5, 7, 6  # their longest axes: a sum grows with them, a mean does not
 TOLERANCE = 1e-4
-SMALL = 1e-7  # a factor that is none
+SMALL = 1e-7  # factors below it count as 0
 
 
 def added(steps: ir.Steps, outputs: ir.Nest, losses: Sequence[ir.Value]) -> ir.Nest:

@@ -40,7 +40,7 @@ from keras_policies.legacy.plan.reconstruction.tracing import Tracing, refuse_re
 from keras_policies.legacy.plan.report import Options, Reconstruction, Report
 
 FUNCTIONAL = "Functional"
-# Layers of which nothing is lost where their steps are followed.
+# Layers that consist of one op: following their steps loses nothing.
 OF_ONE_OP = "Conv1D", "Conv2D", "Conv2DTranspose", "Dense", "EinsumDense", "Embedding"
 Converted = tuple[Config, Report]
 # Returns the config of a layer; None if its class is missing and it cannot be rebuilt.

@@ -38,7 +38,7 @@ def unrolled(
 def shape_of(
     value: ir.Value, steps: Sequence[ir.Step], specs: Sequence[TensorSpec]
 ) -> Sequence[int | None] | None:
-    """Return the shape of a tensor; None if it is not recorded and cannot be told."""
+    """Return the shape of a tensor; None if it is neither recorded nor known."""
     if isinstance(value, ir.Argument):
         return specs[value.number].shape
     step = ir.op_of(value, steps)
