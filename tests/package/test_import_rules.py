@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "bytecode": {"bytecode", "ops", "values", *SHARED},
     "programs": {"programs", "ops", "values", "texts", *SHARED},
     "texts": {"texts", *SHARED},
-    "plan": {"plan", "programs", "bytecode", "ops", "values", "texts", *SHARED},
+    "plan": {"plan", "programs", "bytecode", "ops", "values", *SHARED},
     "build": {
         *("build", "plan", "programs", "bytecode", "ops", "values", "texts"),
         *SHARED,

@@ -112,8 +112,7 @@ class TextCuts:
             + [Feed(number, r.layer, r.tensor) for r in self._reads if r.text is x]
         ]
         texts = [x for x in tensors if x.dtype == STRING]
-        is_read = any(feed.layer for feed in feeds)
-        if not (is_read or (is_root and texts)):
+        if not (any(feed.layer for feed in feeds) or (is_root and texts)):
             return keras.Model(inputs, outputs, **options)
         if not feeds:
             raise LegacyModelError("nothing reads its inputs, which are texts.")
@@ -125,9 +124,7 @@ class TextCuts:
                 HINT,
             )
         is_dict = is_root and isinstance(inputs, dict)
-        names = [x.name for x in tensors]
-        if is_dict:
-            names = sorted(inputs)
+        names = sorted(inputs) if is_dict else [x.name for x in tensors]
         self._rename(feeds, names, made_by)
         new = [feed.tensor for feed in feeds]
         given = {x.name: x for x in new} if is_dict else _one_or_all(new)

@@ -65,7 +65,7 @@ def follow(
     cells = tuple(Cell(values.plain(value)) for value in closure)
     function = Function(code, tuple(map(values.plain, defaults)), {}, cells)
     plain = {name: values.plain(value) for name, value in arguments.items()}
-    follower = Follower(code.python)
+    follower = Follower()
     try:
         result = follower.call(function, (Argument(0),), plain)
         result = follower.program_value(result)
@@ -82,8 +82,7 @@ def follow(
 class Follower(machine.Follower):
     """The steps found so far, and how many instructions were followed."""
 
-    def __init__(self, python: str) -> None:
-        self.python = python
+    def __init__(self) -> None:
         self.steps: list[FunctionStep] = []
         self.followed = 0
         self.depth = 0

@@ -22,7 +22,6 @@ from keras_policies.legacy.plan.reconstruction.losses import Regularizers
 class Owner:
     """The layer whose function is rebuilt."""
 
-    name: str
     dtype: Any  # its policy as written, or None
     trainable: frozenset[int]  # the numbers of the variables that it trains
     variables: Mapping[int, LegacyWeight]  # those of the file, by number

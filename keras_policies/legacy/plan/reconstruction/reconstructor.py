@@ -22,7 +22,6 @@ from keras_policies.legacy.plan.graph import Arguments
 from keras_policies.legacy.plan.rebuilder import Rebuilder
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
-    frozen,
     in_training,
     ir,
     losses,
@@ -196,9 +195,9 @@ class Reconstructor(Rebuilder):
         added = [loss for loss in usable if not isinstance(loss, ir.Constant)]
         variables = self.traced.variables
         owner = Owner(
-            name=layer.name,
             dtype=layer.config.get("dtype"),
-            trainable=frozenset(layer.trainable) | frozen.numbers(variables),
+            # With those that were constants, whose numbers are negative.
+            trainable=frozenset(layer.trainable) | {n for n in variables if n < 0},
             variables=variables,
             regularizers=self._regularizers,
         )
