@@ -16,6 +16,7 @@ from keras_policies.backends.running import backend
 from keras_policies.legacy import (
     atomic_file,
     inspection,
+    keras_files,
     loading,
     plain_keras,
     verification,
@@ -190,7 +191,7 @@ def convert_model(
             precision.enter_context(backend.in_float64())
             built = loading.rebuild(source, policy, options, weights, verify=True)
         description = inspection.describe(built.plan)
-        read_by, beside = built.plan.texts, destination.with_suffix(TEXTS_ENDING)
+        read_by, beside = built.texts, destination.with_suffix(TEXTS_ENDING)
         with contextlib.ExitStack() as files:
             written = files.enter_context(atomic_file.writing(destination, overwrite))
             if read_by is not None:
@@ -267,7 +268,9 @@ def _caller(path: Path, reason: str | None, *, safe_mode: bool) -> verification.
             verification.in_plain, path, safe_mode=safe_mode, predicts=True
         )
     try:
-        model = loading.open_with_keras(path, None, compile=False, safe_mode=safe_mode)
+        model = keras_files.open_with_keras(
+            path, None, compile=False, safe_mode=safe_mode
+        )
     except Exception as error:  # whatever a class of the user's raises
         raise explanations.explained("the file cannot be opened", error) from error
     return verification.predict_here(model)
@@ -277,7 +280,7 @@ def _compared(
     predict: verification.Predict, built: Built, recorded: verification.Recording
 ) -> verification.Comparison:
     inputs = getattr(built.model, "inputs", None) or built.plan.legacy.inputs
-    share, texts = verification.tolerance(built.plan), built.plan.texts
+    share, texts = verification.tolerance(built.plan), built.texts
     if texts is not None:
         recorded = _as_numbers(recorded, texts)
     return verification.compare(predict, recorded, share, len(inputs) or None)
@@ -373,7 +376,7 @@ def verify_model(
 def _verified_keras_3(
     path: Path, recorded: verification.Recording, *, safe_mode: bool, plain: bool
 ) -> tuple[verification.Comparison, str | None]:
-    with loading.named_for_keras(path) as named:
+    with keras_files.named_for_keras(path) as named:
         share = verification.tolerance_of(plain_keras.objects_in(named))
         reason = plain_keras.obstacle(named) if plain else LEFT_OUT
         predict = _caller(named, reason, safe_mode=safe_mode)
