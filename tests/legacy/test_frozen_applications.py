@@ -1,4 +1,4 @@
-"""Fine-tuned applications, by write_frozen_applications.py, have each weight they had."""
+"""Fine-tuned models of keras.applications, by write_frozen_applications.py."""
 
 import json
 

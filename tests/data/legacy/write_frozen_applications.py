@@ -3,8 +3,8 @@
 Run by hand: `python write_frozen_applications.py OUTDIR`, under TensorFlow 2.4.4 and
 2.15.1. Each base of BASES is trained from a layer on, as in the tutorial "Transfer
 learning and fine-tuning" of tensorflow.org. OUTDIR/<release>/<name>/ gets `model.h5`,
-`weights.h5`, and `expected.json`, `{layer/weight: its value}`: all numbers in a weight are
-equal, so that the files compress, and no two weights have the same.
+`weights.h5`, and `expected.json`, `{layer/weight: its value}`: all numbers in a weight
+are equal, so that the files compress, and no two weights have the same.
 """
 
 import json
