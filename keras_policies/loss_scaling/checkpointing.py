@@ -48,8 +48,8 @@ class SavedAsStock(keras.optimizers.LossScaleOptimizer):  # type: ignore[misc]
             super().load_own_variables(store)
         else:
             warn(
-                "The state of the optimizer is not loaded: the file has "
-                f"{len(values)} variables for it, and this {type(self).__name__} has "
+                "The state of the optimizer is not loaded: the file holds "
+                f"{len(values)} variables of it, and this {type(self).__name__} has "
                 f"{len(self.variables)}. The loss scale starts at "
                 f"{self.initial_scale:g}, the iterations at 0. Before loading, build "
                 "the model, freeze and compile it as the saved one, and call "

@@ -59,8 +59,8 @@ def _is_of_policy(config: Any) -> bool:
         return False
     name = config.get("name")
     try:
-        policy_names.dtypes_of(policy_names.full_name(name or ""))
-    except (TypeError, ValueError):
+        policy_names.dtypes_of(policy_names.full_name(str(name)))
+    except ValueError:
         return False
     return isinstance(name, str)
 
