@@ -381,7 +381,7 @@ def caught_by(fault, folder, arguments, broken):
     """
     likely = [f"tests/{each}" for each in fault.likely.split()]
     package = fault.path.partition("/")[0]
-    others = [f"tests/{each}" for each in FOLDERS[package].split()]
+    others = [f"tests/{each}" for each in FOLDERS.get(package, "").split()]
     for paths in likely, others:
         while True:
             with planted(fault, folder):
