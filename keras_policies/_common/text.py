@@ -1,6 +1,10 @@
 """Texts from files, such as names of layers, as they are shown in messages."""
 
+import contextvars
 import re
+
+# Whether tables are in colour: a key of `terminal.COLORS`.
+color = contextvars.ContextVar("color", default="auto")
 
 # What a terminal obeys, or does not show: control characters but for tabs and line
 # ends, marks that turn the direction of writing, and halves of a character.

@@ -156,6 +156,7 @@ def load_model(
                 "written by Keras 3; dtype_policy is for legacy models.",
                 "Load it without, and set the dtype_policy of its layers.",
                 path=filepath,
+                code="KP103",
             ) from None
     else:
         _warn_of_differences(filepath, built)
@@ -273,8 +274,8 @@ def _warn_of_differences(path: Path, built: build.Built) -> None:
         warn.warn(
             f"{path}: these inputs are texts, which Keras computes with TensorFlow "
             f"alone: {', '.join(map(repr, texts))}. To call the model, pass "
-            "texts='outside' (--texts outside), or set KERAS_BACKEND=tensorflow before "
-            "Keras is imported."
+            f"{hints.OUTSIDE}, or set KERAS_BACKEND=tensorflow before Keras is "
+            "imported."
         )
     if built.other_policies:
         warn.warn(
@@ -350,7 +351,7 @@ def rebuild(
                 if not waiting:
                     problem = _of_signature(first or error, legacy, options.signature)
                     if not (problem.hint or isinstance(problem, errors.LimitError)):
-                        problem.hint = hints.load_weights_into_code(legacy.path)
+                        problem.hint = str(hints.load_weights_into_code(legacy.path))
                     raise problem from problem.__cause__
 
 
@@ -369,7 +370,7 @@ def _of_signature(
     name = "" if signature is None else f" {signature!r}"
     problem.layer, problem.reason = None, f"{function}{name}: {problem.reason}"
     if others and not problem.hint:
-        listed = " or ".join(f"signature={name!r}" for name in others[:OTHERS])
+        listed = " or ".join(str(hints.signature(name)) for name in others[:OTHERS])
         problem.hint = f"Pass {listed} to open another function of the file."
     return problem
 
@@ -445,6 +446,7 @@ def load_weights(
             f"the model {model.name!r} has no weights yet.",
             "Call it on a batch, or model.build(input_shape), first.",
             path=path,
+            code="KP402",
         )
     sources.check_meant(path, weights=True)
     with (

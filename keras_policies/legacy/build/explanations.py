@@ -67,7 +67,7 @@ def _class_of(error: BaseException) -> str | None:
     return None
 
 
-def _hint(reason: str) -> str:
+def _hint(reason: str) -> str | hints.Hint:
     if "requires TensorFlow" in reason:
         return hints.TENSORFLOW
     refused = next((match for item in REFUSED if (match := item.search(reason))), None)

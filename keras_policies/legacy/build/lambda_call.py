@@ -81,7 +81,7 @@ class LambdaCall(keras_internals.LayerCall):
 
     def run(self, inputs: Any) -> Any:
         """Return the outputs of the function for some tensors."""
-        with located(layer=self.path):
+        with located(layer=self.path, code="KP304"):
             outputs = programs.run(
                 self.program, keras.tree.map_structure(self._cast, inputs)
             )

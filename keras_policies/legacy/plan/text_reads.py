@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from keras_policies._common.types import Config
+from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, located
 from keras_policies.legacy.base.traced_functions import TensorSpec
@@ -13,9 +14,11 @@ from keras_policies.legacy.texts.layers import TextLayer
 
 STRING = "string"
 UNKNOWN = TensorSpec(None, "", "")  # an argument that is no text
-HINT = (
-    "Pass a signature that takes numbers, or leave texts='outside' out and set "
-    "KERAS_BACKEND=tensorflow."
+HINT = hints.Hint(
+    "Pass a signature that takes numbers, or leave {} out and set "
+    "KERAS_BACKEND=tensorflow.",
+    (hints.OUTSIDE,),
+    "KP306",
 )
 Specs: TypeAlias = Sequence[TensorSpec]
 # Number of the source, consumer, number of the consumer's input.
@@ -73,13 +76,15 @@ class Reads:
         for name, config, sources in calls:
             feeds = self.parts[name].feeds if name in self.parts else ()
             if any(x.layer and sources[x.source] is None for x in feeds):
-                with located(layer=name):
+                with located(layer=name, code="KP306"):
                     raise unreadable(f"a {config['class_name']} that is called twice")
         self.gone = {name for name, part in self.parts.items() if not part.config}
         self.new = self._named(reads, taken - self.gone)
         self.feeds = tuple(self._feeds(reads))
         if not self.feeds:
-            raise LegacyModelError("nothing reads its inputs, which are texts.")
+            raise LegacyModelError(
+                "nothing reads its inputs, which are texts.", code="KP306"
+            )
 
     def _named(
         self, reads: Mapping[Read, Feed], taken: set[str]

@@ -141,7 +141,7 @@ def _part(name: str, config: Config, arguments: Specs) -> Part:
     inner = config["config"]
     if is_program(config) and inner["program"].is_layer:
         return _part(name, next(iter(inner["layers"].values())), arguments)
-    with located(layer=name):
+    with located(layer=name, code="KP306"):
         if config.get("module") == "keras.layers" and config["class_name"] in ARGUMENTS:
             layer = TextLayer(name, config["class_name"], inner)
             if len(arguments) != 1 or arguments[0].shape is None:
