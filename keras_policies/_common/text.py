@@ -13,6 +13,18 @@ CONTROL = re.compile(
     "\ud800-\udfff]"
 )
 
+TRACER = re.compile(r"\w*Tracer\((\w+\[[\d, ]*\])\)")
+
+
+def without_tracers(text: str) -> str:
+    """Return a message of a backend that names tensors by their dtypes and shapes.
+
+    Example:
+        >>> without_tracers("input JitTracer(float32[8,12]) with name 'x'")
+        "input float32[8,12] with name 'x'"
+    """
+    return TRACER.sub(r"\1", text)
+
 
 def printable(text: str) -> str:
     r"""Return a text with escapes instead of control characters.

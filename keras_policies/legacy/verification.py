@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from keras_policies._common.text import without_tracers
 from keras_policies._common.types import Config, Path
 from keras_policies.diagnostics import hardware
 from keras_policies.legacy import plain_keras
@@ -165,11 +166,11 @@ def in_plain(
             0
         ]
     except plain_keras.PlainKerasError as error:
-        is_about_inputs = predicts and not isinstance(
-            error, plain_keras.ProcessEndedError
-        )
+        has_ended = isinstance(error, plain_keras.ProcessEndedError)
         raise LegacyModelError(
-            f"{error}.", "" if is_about_inputs else PLAIN, code="KP504"
+            f"{without_tracers(str(error))}.",
+            "" if predicts and not has_ended else PLAIN,
+            code="KP003" if has_ended else "KP504",
         ) from error
 
 
