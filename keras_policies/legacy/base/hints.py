@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from keras_policies._common.types import Path
 
-# Whether the user types options, and not Python.
+# Whether hints name options of the command line instead of arguments.
 _names_options = contextvars.ContextVar("names_options", default=False)
 
 
