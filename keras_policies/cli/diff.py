@@ -1,8 +1,9 @@
 """`keras-policies diff`: how two models differ, layer by layer."""
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -23,7 +24,8 @@ TOLD = 60  # characters of a value in a config
 LAYERS = "layers", "input_layers", "output_layers", "build_input_shape", "build_config"
 
 
-class LayerDifference(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class LayerDifference:
     """How a layer differs in two models."""
 
     layer: str  # its path; `""` is the model itself
@@ -31,7 +33,8 @@ class LayerDifference(NamedTuple):
     weights: float | None  # the largest difference; None if they cannot be compared
 
 
-class Diff(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Diff:
     """How two models differ."""
 
     layers: list[LayerDifference]  # those that differ
@@ -46,8 +49,7 @@ class Diff(NamedTuple):
 
     def as_dict(self) -> Config:
         """Return plain values for JSON, where an infinite difference is a text."""
-        rows = [row._asdict() for row in self.layers]
-        values = {**self._asdict(), "layers": rows, "equal": self.is_empty}
+        values = {**dataclasses.asdict(self), "equal": self.is_empty}
         is_finite = self.outputs is None or np.isfinite(self.outputs)
         return values if is_finite else values | {"outputs": str(self.outputs)}
 
