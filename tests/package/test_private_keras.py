@@ -30,6 +30,11 @@ ALLOWED = {
     "'_regularizer'": CONFIG,
     "'_u_product'": FILE,
     "'_variables'": FILE,
+    "built._replace": "public method of a named tuple",
+    "first._replace": "public method of a named tuple",
+    "inner._around": "our own Reconstructor, in its own method",
+    "inner._path": "our own Reconstructor, in its own method",
+    "inner._rebuild": "our own Reconstructor, in its own method",
     "item._replace": "public method of a named tuple",
     "settled._dtypes": "our own Policy, in its own method",
     "settled._own_name": "our own Policy, in its own method",
@@ -38,6 +43,7 @@ ALLOWED = {
     "torch._amp_foreach_non_finite_check_and_unscale_": "torch's",
     "torch._foreach_div": "torch's",
     "vars(figure)['_repr_png_']": "IPython's",
+    "x._replace": "public method of a named tuple",
 }
 BY_NAME = {"delattr", "getattr", "hasattr", "setattr"}
 
