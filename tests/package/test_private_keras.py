@@ -30,12 +30,9 @@ ALLOWED = {
     "'_regularizer'": CONFIG,
     "'_u_product'": FILE,
     "'_variables'": FILE,
-    "built._replace": "public method of a named tuple",
-    "first._replace": "public method of a named tuple",
     "inner._around": "our own Reconstructor, in its own method",
     "inner._path": "our own Reconstructor, in its own method",
     "inner._rebuild": "our own Reconstructor, in its own method",
-    "item._replace": "public method of a named tuple",
     "settled._dtypes": "our own Policy, in its own method",
     "settled._own_name": "our own Policy, in its own method",
     "sys._getframe": "Python's",
@@ -43,7 +40,6 @@ ALLOWED = {
     "torch._amp_foreach_non_finite_check_and_unscale_": "torch's",
     "torch._foreach_div": "torch's",
     "vars(figure)['_repr_png_']": "IPython's",
-    "x._replace": "public method of a named tuple",
 }
 BY_NAME = {"delattr", "getattr", "hasattr", "setattr"}
 
@@ -109,7 +105,9 @@ def private_uses(source):
         elif isinstance(node, ast.Constant):
             found |= {repr(node.value)} & set(map(repr, attributes_in_keras()))
         elif isinstance(node, ast.Attribute) and is_private(node.attr):
+            # `_replace` is a public method of named tuples, and of nothing in Keras.
             is_own = ast.unparse(node.value) in ("self", "cls")
+            is_own = is_own or node.attr == "_replace"
             found |= set() if is_own else {ast.unparse(node)}
     return found
 
