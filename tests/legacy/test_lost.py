@@ -288,6 +288,15 @@ def test_a_signature_that_is_not_there_is_refused(of):
 
 
 @pytest.mark.once("errors and plans, before a model is built")
+def test_a_signature_is_refused_where_no_function_is_read(of):
+    with pytest.raises(LegacyModelError, match="'x' was asked for.*only a SavedModel"):
+        load_model(legacy_files.CORPUS / "2.4.4/rnn_dynamic/model.h5", signature="x")
+    path = of("2.15.1/module_signatures").model
+    with pytest.raises(LegacyModelError, match="lost='refuse' leaves its functions"):
+        load_model(path, signature="serving_default", lost="refuse")
+
+
+@pytest.mark.once("errors and plans, before a model is built")
 def test_the_error_of_a_loop_says_what_to_do(of):
     found = Report(missing_ops=(("While", "rnn/while"),))
     with pytest.raises(LegacyModelError, match="how many rounds a While has") as caught:

@@ -504,6 +504,7 @@ def test_weights_load_from_an_open_file(zeros):
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
+        pytest.param("", r"an empty path\. Pass a path", id="empty"),
         pytest.param(b"abc", r"3 bytes, expected a file\. Pass io\.BytesIO", id="raw"),
         pytest.param(io.StringIO("a"), "open as text.*with mode 'rb'", id="text"),
         pytest.param(3, r"a builtins\.int, expected a file\. Pass a path", id="int"),
@@ -523,6 +524,11 @@ def test_weights_load_from_an_open_file(zeros):
 def test_what_is_no_model_is_refused_by_name(source, problem):
     with pytest.raises(LegacyModelError, match=problem):
         load_model(source)
+
+
+def test_the_current_folder_can_be_a_model(monkeypatch):
+    monkeypatch.chdir(SAVED_MODEL)
+    assert load_model(".").name == "conv_fixed"
 
 
 def test_a_group_of_an_h5_file_is_refused_by_name():

@@ -317,12 +317,13 @@ H5 = str(SOURCE / "model.h5")
     [
         (["--help"], {"numpy", "h5py", "rich", "google.protobuf"}),
         (["--version"], {"numpy", "h5py", "rich", "google.protobuf"}),
+        (["explain", "KP101"], {"numpy", "h5py", "rich", "google.protobuf"}),
         (["inspect", MODEL], {"h5py", "multiprocessing"}),
         (["inspect", H5], {"google.protobuf", "multiprocessing"}),
         (["inspect", str(SOURCE), "--json"], {"rich"}),
         (["convert", MODEL, "no_ending"], {"numpy.testing"}),
     ],
-    ids=["help", "version", "saved-model", "h5", "many", "wrong"],
+    ids=["help", "version", "explain", "saved-model", "h5", "many", "wrong"],
 )
 def test_what_takes_seconds_is_not_imported_to_look(arguments, not_needed):
     process, imported = run_command(*arguments, KERAS_BACKEND="not_installed")

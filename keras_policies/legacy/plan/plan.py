@@ -171,6 +171,16 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
     """
     traced = legacy.traced if options.reconstructs else None
     if traced is None or 0 not in traced.layers:
+        if options.signature is not None:
+            raise LegacyModelError(
+                f"the signature {options.signature!r} was asked for, but "
+                + (
+                    "the file holds no functions; only a SavedModel does."
+                    if legacy.traced is None
+                    else "lost='refuse' leaves its functions unread."
+                ),
+                code="KP109",
+            )
         return layers.keras_model(_written(legacy), options)
     if options.signature is None:
         # An error is raised again if nothing can replace the layer.

@@ -41,6 +41,8 @@ def check(path: FilePath) -> None:
         text = os.fspath(path)
         if isinstance(text, bytes):
             raise LegacyModelError("a path as bytes.", "Pass os.fsdecode(path).")
+        if not text:
+            raise LegacyModelError("an empty path.", hint)
         if re.match(SHORTENED, text) and not os.path.exists(text):
             reason = "an address as a pathlib.Path, which shortens it."
             raise LegacyModelError(reason, "Pass it as a str.", path=path)

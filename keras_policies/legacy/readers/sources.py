@@ -181,7 +181,7 @@ def check_meant(path: FilePath, weights: bool = False) -> None:
 
 def is_prefix(path: pathlib.Path) -> bool:
     """Return whether a path is a checkpoint's, which may be called `checkpoint`."""
-    return path.with_name(f"{path.name}{INDEX}").is_file()
+    return pathlib.Path(f"{path}{INDEX}").is_file()
 
 
 def _saved_model_around(path: pathlib.Path) -> pathlib.Path | None:
