@@ -73,13 +73,15 @@ def next_style(code: str, model: keras.Model, module: Module, folder: str) -> St
         reason: str | None = f"{type(error).__name__}: {error}"
     else:
         reason = next((each for each, kind in found if not kind), None)
+        named = style.named | ({kind for _, kind in found} - module.operations)
+        if reason is None and named > style.named:
+            return dataclasses.replace(style, named=named)
         if reason is None and _weights(built) != _weights(model):
             reason = "layers in several inner models would have weights for each"
         elif reason is None and _computes_otherwise(built, model, folder):
             reason = "its layers compute something else than their configs say"
     if reason is None:
-        renamed = {kind for _, kind in found} - module.operations
-        return dataclasses.replace(style, named=style.named | renamed)
+        return style
     if not style.explicit:
         return dataclasses.replace(style, explicit=True)
     raise ValueError(
