@@ -1,5 +1,6 @@
 """Source code of models: modules of Python that need Keras alone.
 
-layout: expressions and lines; objects: configs to expressions; operations: functions
-of keras.ops; graphs: models to functions; source: the public function, and its check.
+layout: code in lines; objects: configs as code; operations: functions of keras.ops;
+calls: what a Functional calls; loops, variables: its statements; graphs: functions;
+source: the public function; checking: what the code builds.
 """

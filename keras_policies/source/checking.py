@@ -1,53 +1,87 @@
 """Runs the source code of a model, and compares what it builds with the model."""
 
+import concurrent.futures
 import dataclasses
 import os
 import re
-import tempfile
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
 
-from keras_policies._common.types import Path
-from keras_policies.source.graphs import Module
-from keras_policies.source.objects import Style, fresh_name, is_object, text
+from keras_policies.source.calls import Graph, tensors
+from keras_policies.source.graphs import Module, data
+from keras_policies.source.objects import (
+    Style,
+    automatic,
+    config_of,
+    is_model,
+    is_object,
+    text,
+)
 
-Named = tuple[str, str, int]
+Result = TypeVar("Result")
 LENGTHS = 5, 64  # of axes that any length fits
-# What follows from the rest of a config.
+# What follows from the rest of a config, or is compared by itself.
 DERIVED = {"build_config", "compile_config", "build_input_shape", "shared_object_id"}
 
 
-def next_style(
-    code: str, model: keras.Model, value: Any, module: Module, constants: Path | None
-) -> Style:
+@dataclasses.dataclass(frozen=True)
+class Name:
+    """The name of a layer in a config."""
+
+    kind: str  # its class
+    name: str
+
+
+def apart(function: Callable[[], Result]) -> Result:
+    """Return the result of a function in a new thread, where Keras is as at its start.
+
+    Its global policy, and the numbers in names of layers, belong to a thread.
+    """
+
+    def run() -> Result:
+        keras.config.set_dtype_policy("float32")
+        return function()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
+
+
+def next_style(code: str, model: keras.Model, module: Module, folder: str) -> Style:
     """Run a module; return its style if it builds an equal model, or the next to try.
+
+    The file with its constants is in `folder`, which gets a file of weights.
 
     Raises:
         ValueError: if no style is left.
     """
-    style, old, new = module.style, Normal(module.style), Normal(module.style)
-    expected = old.config(value)
-    kinds = {kind for kind, *_ in [*old.layers, *old.operations]}
-    old.starts = {kind: _number(fresh_name(kind)) + 1 for kind in kinds}
-    namespace: dict[str, Any] = {"__name__": "model", "__file__": str(constants)}
-    try:
+    style = module.style
+
+    def build() -> keras.Model:
+        file = os.path.join(folder, "model.py")
+        namespace: dict[str, Any] = {"__name__": "model", "__file__": file}
         exec(compile(code, "model.py", "exec"), namespace)
-        built = namespace["build_model"]()
+        return namespace["build_model"]()
+
+    try:
+        built = apart(build)
+        found = [*_differences(_described(model, style), _described(built, style))]
     except Exception as error:
+        _check_names(module)
         reason: str | None = f"{type(error).__name__}: {error}"
     else:
-        found = new.config(keras.saving.serialize_keras_object(built))
-        reason = next(_differences(expected, found), None)
+        reason = next((each for each, kind in found if not kind), None)
+        named = style.named | ({kind for _, kind in found} - module.operations)
+        if reason is None and named > style.named:
+            return dataclasses.replace(style, named=named)
         if reason is None and _weights(built) != _weights(model):
             reason = "layers in several inner models would have weights for each"
-        elif reason is None and _computes_otherwise(built, model):
+        elif reason is None and _computes_otherwise(built, model, folder):
             reason = "its layers compute something else than their configs say"
     if reason is None:
-        named = (style.named | old.renamed(new)) - module.operations
-        return dataclasses.replace(style, named=named)
+        return style
     if not style.explicit:
         return dataclasses.replace(style, explicit=True)
     raise ValueError(
@@ -55,20 +89,92 @@ def next_style(
     )
 
 
+def _check_names(module: Module) -> None:
+    """Raise if a layer may have the name that Keras gives to an operation."""
+    names = {automatic(kind) for kind in module.operations}
+    for name, kind in module.names.items():
+        if re.sub(r"_\d+$", "", name) in names:
+            raise ValueError(
+                f"Keras gives the name of layer {name!r} ({kind}) to an operation, "
+                "which cannot be named in code. Give the layer another name."
+            )
+
+
+def _described(op: Any, style: Style) -> Any:
+    """Return the config of a layer or a model, with numbers in the place of tensors."""
+    value = config_of(op)
+    if not is_model(value):
+        return _comparable(value, style)
+    kind, own = value["class_name"], value["config"]
+    config = {"name": Name(kind, own["name"]), "trainable": own.get("trainable")}
+    if hasattr(op, "operations"):
+        graph, numbers = Graph(op, masks=True), dict[int, str]()
+        for x in tensors([graph.inputs, [each.outputs for each in graph.calls]]):
+            numbers[id(x)] = f"tensor {len(numbers)}"
+        layers = [_described(layer, style) for layer in graph.layers]
+        for each in graph.calls:
+            call = each.args, each.kwargs, each.outputs
+            called = _comparable(data(call, numbers), style)
+            layers.append([_described(each.op, style), called])
+        ends = _comparable(data((graph.inputs, graph.outputs), numbers), style)
+        config["layers"] = [layers, ends, [type(x).__name__ for x in op.layers]]
+    else:
+        first = own["layers"][0]  # which may be an input
+        layers = [_described(layer, style) for layer in op.layers]
+        config["layers"] = [_comparable(first, style), *layers]
+    return {"class_name": kind, "config": config}
+
+
+def _comparable(value: Any, style: Style) -> Any:
+    """Return a config without what a style leaves out, and names of operations."""
+    if isinstance(value, list | tuple):
+        return [_comparable(each, style) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if is_model(value):  # in another object, such as TimeDistributed
+        return _described(keras.saving.deserialize_keras_object(value), style)
+    if is_object(value) and "name" in (value["config"] or ()):
+        is_operation = ".ops." in f"{value['module']}."
+        name = (
+            None if is_operation else Name(value["class_name"], value["config"]["name"])
+        )
+        value = {**value, "config": {**value["config"], "name": name}}
+    return {
+        key: _comparable(each, style)
+        for key, each in value.items()
+        if key not in DERIVED and (style.train or not key.endswith("_initializer"))
+    }
+
+
+def _differences(old: Any, new: Any, path: str = "model") -> Iterator[tuple[str, str]]:
+    """Yield where two configs differ, and the class of a layer if its name does."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in {**old, **new}:
+            yield from _differences(old.get(key), new.get(key), f"{path}.{key}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, pair in enumerate(zip(old, new, strict=True)):
+            yield from _differences(*pair, f"{path}[{number}]")
+    elif isinstance(old, Name) and isinstance(new, Name):
+        if old != new:
+            yield "", old.kind
+    elif text(old) != text(new):
+        yield f"{path} is {str(new)[:200]}, expected {str(old)[:200]}", ""
+
+
 def _weights(model: keras.Model) -> list[Any]:
     frozen = {id(weight) for weight in model.non_trainable_weights}
     return [(tuple(w.shape), w.dtype, id(w) in frozen) for w in model.weights]
 
 
-def _computes_otherwise(built: keras.Model, model: keras.Model) -> bool:
+def _computes_otherwise(built: keras.Model, model: keras.Model, folder: str) -> bool:
     """Load a model's weights into another; return whether the two differ.
 
     Their weights are compared, and their outputs on random inputs, if the first model
     can be called on these.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        model.save_weights(os.path.join(folder, "model.weights.h5"))
-        built.load_weights(os.path.join(folder, "model.weights.h5"))
+    file = os.path.join(folder, "model.weights.h5")
+    model.save_weights(file, overwrite=True)
+    built.load_weights(file)
     if _values(model) != _values(built):
         return True
     for length in LENGTHS:
@@ -108,93 +214,3 @@ def _outputs(model: keras.Model, other: keras.Model, nest: Any) -> list[Any]:
     outputs, _ = model.stateless_call(*values, nest, training=False)
     floats = (keras.ops.cast(x, "float32") for x in keras.tree.flatten(outputs))
     return [*map(keras.ops.convert_to_numpy, floats)]
-
-
-class Normal:
-    """A config in which names, and what a style leaves out, make no difference."""
-
-    def __init__(self, style: Style) -> None:
-        self.style = style
-        # Class, name and model (the id of its `places`), as found.
-        self.layers, self.operations = list[Named](), list[Named]()
-        self.starts = dict[str, int]()  # class -> number of the next automatic name
-
-    def config(self, value: Any, places: Any = None) -> Any:
-        """Return a config; `places` has the number of each layer of its model."""
-        if isinstance(value, list | tuple):
-            is_tensor = len(value) == 3 and isinstance(value[0], str)
-            if is_tensor and value[0] in (places or ()):
-                return [places[value[0]], *value[1:]]
-            return [self.config(each, places) for each in value]
-        if not isinstance(value, dict):
-            return value
-        if is_object(value) and isinstance(value["config"], dict):
-            return self._object(value, places)
-        return {
-            key: self.config(each, places)
-            for key, each in value.items()
-            if key not in DERIVED
-            and (self.style.train or not key.endswith("_initializer"))
-            and not (key in ("mask", "training") and not each)
-        }
-
-    def _object(self, value: Any, places: Any) -> Any:
-        own, kind = value["config"], value["class_name"]
-        is_op = ".ops." in f"{value.get('module')}."
-        if "name" in own:
-            found = self.operations if is_op else self.layers
-            found.append((kind, own["name"], id(places)))
-        inner = places
-        if isinstance(own.get("layers"), list) and "output_layers" in own:
-            inner = {each["name"]: n for n, each in enumerate(own["layers"])}
-        own = {key: each for key, each in own.items() if key != "name"}
-        if kind == "Sequential":
-            own.pop("dtype", None)  # of which Keras saves nothing
-        if kind == "GetItem" and "inbound_nodes" in value:
-            tensor, key = value["inbound_nodes"][0]["args"]
-            key = [*key] if isinstance(key, list | tuple) else [key]
-            is_whole = is_object(key[-1]) and key[-1]["class_name"] == "__ellipsis__"
-            value = {**value, "inbound_nodes": [tensor, key[:-1] if is_whole else key]}
-        others = {key: v for key, v in value.items() if key not in ("config", "name")}
-        return {"config": self.config(own, inner), **self.config(others, places)}
-
-    def renamed(self, new: "Normal") -> set[str]:
-        """Return the classes whose layers would have other names in a new process.
-
-        Raises:
-            ValueError: if a layer has the name that Keras gives to an operation.
-        """
-        operations = {(self._fresh(*op), op[2]) for op in new.operations}
-        other = set[str]()
-        for (kind, old, _), made in zip(self.layers, new.layers, strict=True):
-            fresh = self._fresh(*made)
-            if old == made[1] != fresh and (old, made[2]) in operations:
-                raise ValueError(
-                    f"Keras gives the name of layer {old!r} ({kind}) to an operation, "
-                    "which cannot be named in code. Give the layer another name."
-                )
-            other |= set() if old in (made[1], fresh) else {kind}
-        return other
-
-    def _fresh(self, kind: str, name: str, _: int = 0) -> str:
-        """Return an automatic name as in a process that made no layers before."""
-        number = _number(name) - self.starts.get(kind, 0)
-        base = re.sub(r"_\d+$", "", name)
-        return f"{base}_{number}" if number else base
-
-
-def _number(name: str) -> int:
-    match = re.search(r"_(\d+)$", name)
-    return int(match[1]) if match else 0
-
-
-def _differences(old: Any, new: Any, path: str = "model") -> Iterator[str]:
-    """Yield where two configs differ."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in {**old, **new}:
-            yield from _differences(old.get(key), new.get(key), f"{path}.{key}")
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for number, pair in enumerate(zip(old, new, strict=True)):
-            yield from _differences(*pair, f"{path}[{number}]")
-    elif text(old) != text(new):
-        yield f"{path} is {str(new)[:200]}, expected {str(old)[:200]}"

@@ -1,59 +1,33 @@
-"""Python expressions, laid out in lines as ruff formats them."""
+"""Pieces of Python code, and lines of it as ruff formats them."""
 
-import dataclasses
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias, Union
+from typing import Any
 
 WIDTH, INDENT = 88, 4
-
-# Texts and groups that stand side by side, as in `layers.Dense` `(3)` `(x)`.
-Expression: TypeAlias = tuple[Union[str, "Group"], ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """Expressions in brackets: on one line, or one a line if the line is too long.
-
-    `one` follows a single expression on one line, `last` the last one of several lines.
-    """
-
-    brackets: str
-    parts: tuple[Expression, ...]
-    one: str = ""
-    last: str = ","
-
-    def __str__(self) -> str:
-        comma = self.one if len(self.parts) == 1 else ""
-        return f"{', '.join(map(flat, self.parts))}{comma}".join(self.brackets)
-
-
-def flat(expression: Expression) -> str:
-    """Return an expression on one line."""
-    return "".join(map(str, expression))
+TEXT = r"""(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')"""
+TOKENS = re.compile(rf"{TEXT}|[\[\](){{}},]")
 
 
 def call(
-    function: str | Expression,
-    args: Iterable[Expression] = (),
-    kwargs: Mapping[str, Expression] | None = None,
-) -> Expression:
+    function: str, args: Iterable[str] = (), kwargs: Mapping[str, str] | None = None
+) -> str:
     """Return the call of a function."""
-    keywords = ((f"{name}=", *value) for name, value in (kwargs or {}).items())
-    before = (function,) if isinstance(function, str) else function
-    return (*before, Group("()", (*args, *keywords)))
+    keywords = (f"{name}={value}" for name, value in (kwargs or {}).items())
+    return f"{function}({', '.join([*args, *keywords])})"
 
 
-def sequence(parts: Iterable[Expression], is_tuple: bool = False) -> Expression:
+def sequence(parts: Iterable[str], is_tuple: bool = False) -> str:
     """Return a list or a tuple."""
-    return (Group("()" if is_tuple else "[]", (*parts,), "," if is_tuple else ""),)
+    items = [*parts]
+    comma = "," * (len(items) == 1)
+    return f"({', '.join(items)}{comma})" if is_tuple else f"[{', '.join(items)}]"
 
 
-def mapping(items: Mapping[str, Expression]) -> Expression:
+def mapping(items: Mapping[str, str]) -> str:
     """Return a dict."""
-    pairs = ((f"{literal(key)}: ", *value) for key, value in items.items())
-    return (Group("{}", (*pairs,)),)
+    return f"{{{', '.join(f'{literal(key)}: {v}' for key, v in items.items())}}}"
 
 
 def literal(value: Any) -> str:
@@ -68,22 +42,41 @@ def literal(value: Any) -> str:
     return text
 
 
-def laid_out(expression: Expression, indent: int, after: int = 0) -> str:
-    """Return an expression in lines of 88 columns, but for what cannot be split.
+def laid_out(line: str) -> str:
+    """Return a line as lines of 88 columns, except for what cannot be split."""
+    code = line.lstrip(" ")
+    indent = len(line) - len(code)
+    return line[:indent] + _split(code, indent)
 
-    The first line is indented already; `after` columns stay free at its end.
-    """
-    groups = [n for n, part in enumerate(expression) if getattr(part, "parts", ())]
-    text = flat(expression)
+
+def _split(code: str, indent: int, after: int = 0) -> str:
+    """Split code at its longest brackets; `after` columns stay free at its end."""
     # Characters of East Asia take two columns.
-    columns = sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
+    columns = sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in code)
+    groups = _brackets(code)
     if indent + columns + after <= WIDTH or not groups:
-        return text
-    at = max(groups, key=lambda n: len(str(expression[n])))
-    group, inner = expression[at], indent + INDENT
-    assert isinstance(group, Group)
-    before = laid_out(expression[:at], indent, 1)
-    lines = (f"{' ' * inner}{laid_out(p, inner, 1)}{group.last}\n" for p in group.parts)
-    opening, closing = group.brackets[0], group.brackets[1]
-    rest = laid_out(expression[at + 1 :], indent, after + 1)
-    return f"{before}{opening}\n{''.join(lines)}{' ' * indent}{closing}{rest}"
+        return code
+    start, end, parts = max(groups, key=lambda group: group[1] - group[0])
+    margin = " " * (indent + INDENT)
+    lines = (f"{margin}{_split(p, indent + INDENT, 1)},\n" for p in parts)
+    head, tail = _split(code[:start], indent, 1), _split(code[end + 1 :], indent, 1)
+    return f"{head}{code[start]}\n{''.join(lines)}{' ' * indent}{code[end]}{tail}"
+
+
+def _brackets(code: str) -> list[tuple[int, int, list[str]]]:
+    """Return the outermost brackets: where they are, and the parts between commas."""
+    found, depth, start, begin, parts = [], 0, 0, 0, list[str]()
+    for token in TOKENS.finditer(code):
+        mark, at = token[0], token.start()
+        if depth == 1 and mark in ")]},":
+            parts += [code[begin:at].strip()] * (begin < at)
+            begin = at + 1
+        if mark in "([{":
+            depth += 1
+            if depth == 1:
+                start, begin, parts = at, at + 1, []
+        elif mark in ")]}":
+            depth -= 1
+            if depth == 0 and parts:
+                found.append((start, at, parts))
+    return found

@@ -1,32 +1,24 @@
-"""Configs of Keras objects as Python expressions."""
+"""Configs of Keras objects as Python code."""
 
 import copy
 import dataclasses
 import functools
 import importlib
 import inspect
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_policies.source.layout import (
-    Expression,
-    call,
-    literal,
-    mapping,
-    sequence,
-)
+from keras_policies.source.layout import call, literal, mapping, sequence
 
 INLINE = 64  # numbers of a constant; more are in a file
-Key = tuple[str, int, int]  # a tensor: its operation, the call of it, and its number
-Tensors = Mapping[Key, Expression]
 # Arguments that Keras writes as one number for each axis, and those it finds in build.
 PER_AXIS = {"kernel_size", "strides", "pool_size", "dilation_rate", "size"}
 FOUND_IN_BUILD = {"attention_axes"}
-LAST = "activity_regularizer", "trainable", "dtype", "name"  # arguments of all layers
 SHORT = {"keras.layers": "layers", "keras.ops": "ops"}
 WRAPPED = {"layer": "forward_", "backward_layer": "backward_"}  # by Bidirectional
 NO_MODULE = None, "__main__", "builtins"
@@ -42,8 +34,7 @@ class Style:
 
     train: bool = False  # with initializers
     named: frozenset[str] = frozenset()  # classes whose automatic names are written
-    explicit: bool = False  # with masks and axes that Keras may find by itself
-    dtype: str | None = None  # the policy that is named once
+    explicit: bool = False  # with masks, axes and flags that Keras may find by itself
 
 
 def is_object(value: Any) -> bool:
@@ -57,51 +48,58 @@ def is_model(value: Any) -> bool:
     return isinstance(config, dict) and isinstance(config.get("layers"), list)
 
 
+def config_of(op: Any) -> dict[str, Any]:
+    """Return the config of a layer, with what a look-up layer has learned."""
+    value: dict[str, Any] = keras.saving.serialize_keras_object(op)
+    if "vocabulary" in value["config"] and value["config"]["vocabulary"] is None:
+        words = np.array(op.get_vocabulary(include_special_tokens=False)).tolist()
+        value["config"]["vocabulary"] = words or None
+    return value
+
+
 class Objects:
     """Writes values of configs, and keeps what a module needs for them."""
 
     def __init__(self, style: Style) -> None:
         self.style = style
-        self.imports = set[str]()
+        self.imports = {"import keras"}
         self.constants = dict[str, Any]()
         self.policies = list[str]()
-        self.automatic = dict[str, list[int]]()  # class -> numbers, as written
+        self.names = dict[str, str]()  # of layers -> classes, if they are written
         self.place = "constant"  # where constants come from
 
-    def built(self, value: Any) -> Expression:
+    def model(self, model: keras.Model) -> str:
         """Return the call that builds a model."""
         raise NotImplementedError
 
-    def value(self, value: Any, tensors: Tensors | None = None) -> Expression:
-        """Return a value of a config; `tensors` has what stands for each tensor."""
+    def value(self, value: Any) -> str:
+        """Return a value of a config; a text that begins with NUL is code."""
         if is_object(value):
-            return self._object(value, tensors or {})
+            return self._object(value)
         if isinstance(value, dict):
-            return mapping({k: self.value(v, tensors) for k, v in value.items()})
+            return mapping({key: self.value(each) for key, each in value.items()})
         if isinstance(value, list | tuple):
             if _leaves(value) > INLINE:
-                return (f"{self._stored(np.array(value))}.tolist()",)
-            parts = (self.value(each, tensors) for each in value)
-            return sequence(parts, isinstance(value, tuple))
+                return f"{self._stored(np.array(value))}.tolist()"
+            return sequence(map(self.value, value), isinstance(value, tuple))
+        if isinstance(value, str) and value[:1] == "\0":
+            return value
         known = isinstance(value, str) and keras.saving.get_registered_object(value)
-        return (self._imported(known) if known else literal(value),)
+        return self._imported(known) if known else literal(value)
 
-    def _object(self, value: Any, tensors: Tensors) -> Expression:
+    def _object(self, value: Any) -> str:
         kind, config = value["class_name"], value["config"]
-        if kind == "__keras_tensor__":
-            return tensors[tuple(config["keras_history"])]
         if kind in ("__numpy__", "__tensor__"):
             return self._array(config["value"], config["dtype"], kind == "__tensor__")
         if kind == "__slice__":
             return call("slice", map(self.value, config.values()))
         if kind == "__ellipsis__":
-            return ("...",)
+            return "..."
         if kind == "DTypePolicy":
-            self.policies += [config["name"]] * (config["name"] != "float32")
-            is_often = config["name"] == self.style.dtype
-            return ("DTYPE" if is_often else literal(config["name"]),)
+            self.policies.append(literal(config["name"]))
+            return self.policies[-1]
         if kind == "function":
-            return (self.resolved(value, config)[1],)
+            return self.resolved(value, config)[1]
         if kind == "__lambda__":
             raise CannotWriteError(
                 "a lambda has no source code in a model. Give Lambda a function of a "
@@ -109,43 +107,44 @@ class Objects:
             )
         if kind.startswith(("__", "Quantized")):
             raise CannotWriteError(f"{kind.strip('_')} has no form as source code")
-        return self.built(value) if is_model(value) else self.instance(value)
+        if is_model(value):  # in another object, such as TimeDistributed
+            return self.model(keras.saving.deserialize_keras_object(value))
+        return self.instance(value)
 
-    def instance(self, value: Any) -> Expression:
+    def instance(self, value: Any) -> str:
         """Return the call of a class, from the config of an object."""
         cls, name = self.resolved(value, value["class_name"])
-        if name.endswith(".DTypePolicyMap"):  # which takes no names of policies
-            policies = value["config"]["policy_map"].items()
-            own = {k: call("keras.DTypePolicy", [self.value(v)]) for k, v in policies}
-            default = self.value(value["config"]["default_policy"])
-            return call(
-                name, [], {"default_policy": default, "policy_map": mapping(own)}
-            )
-        args, kwargs = self._arguments(cls, value)
-        return call(name, args, kwargs)
-
-    def name(self, kind: str, name: str) -> dict[str, Expression]:
-        """Return `name=` for a layer of a class, or {} if Keras gives it that name."""
-        match = _is_automatic(name, kind)
-        if match:
-            self.automatic.setdefault(kind, []).append(int(match[1] or 0))
-        return (
-            {} if match and kind not in self.style.named else {"name": (literal(name),)}
+        config = _unprefixed(cls, value["config"])
+        parameters = inspect.signature(cls).parameters
+        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        needed = self._needed(cls, config)
+        if not takes_all:
+            needed &= {*parameters}
+        named = (
+            self.name(value["class_name"], config["name"]) if "name" in config else {}
         )
+        values = {k: self._argument(k, v) for k, v in config.items() if k in needed}
+        return call(name, *arguments(cls, named | values))
+
+    def name(self, kind: str, name: str) -> dict[str, str]:
+        """Return `name=` for a layer of a class, or {} if Keras gives it that name."""
+        pattern = rf"{re.escape(automatic(kind))}(_[1-9]\d*)?"
+        if re.fullmatch(pattern, name) and kind not in self.style.named:
+            return {}
+        self.names[name] = kind
+        return {"name": literal(name)}
 
     def resolved(self, value: Any, name: str) -> tuple[Any, str]:
         """Return a class or a function, and its name in the module."""
-        module, known = value["module"], value.get("registered_name") or name
-        places = [module or ""] if "src" not in (module or "").split(".") else []
-        for place in (*places, "keras.optimizers"):
-            if place.split(".")[0] == "keras":
-                found = functools.reduce(getattr, place.split(".")[1:], keras)
-                if hasattr(found, name):
-                    return getattr(found, name), f"{SHORT.get(place, place)}.{name}"
-        thing = keras.saving.get_registered_object(known)
+        module = value["module"]
+        if "src" in f"{module}".split(".") and hasattr(keras.optimizers, name):
+            module = "keras.optimizers"
+        if f"{module}.".startswith("keras.") and "src" not in module.split("."):
+            thing = getattr(importlib.import_module(module), name)
+            return thing, f"{SHORT.get(module, module)}.{name}"
+        thing = keras.saving.get_registered_object(value.get("registered_name") or name)
         if thing is None and module not in NO_MODULE:
-            own = name.rpartition(">")[2]
-            thing = getattr(importlib.import_module(module), own, None)
+            thing = getattr(importlib.import_module(module), name, None)
         return thing, self._imported(thing, name)
 
     def _imported(self, thing: Any, name: str = "") -> str:
@@ -161,73 +160,50 @@ class Objects:
         self.imports.add(f"from {module} import {own}")
         return str(own)
 
-    def _arguments(
-        self, cls: type, value: Any
-    ) -> tuple[list[Expression], dict[str, Expression]]:
-        """Return the arguments of a class that are not at their defaults."""
-        parameters, own = _parameters(cls), _unprefixed(cls, value["config"])
-        takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-        order = [*(k for k in parameters if k not in LAST), *own, *LAST]
-        others = self._not_defaults(cls, own)
-        args, kwargs = list[Expression](), dict[str, Expression]()
-        for key in dict.fromkeys(order):
-            parameter = parameters.get(key)
-            if key not in own or not (parameter or takes_all):
-                continue
-            if key == "name" and issubclass(cls, keras.Operation):
-                kwargs |= self.name(value["class_name"], own[key])
-            elif key == "name" and _is_automatic(own[key], value["class_name"]):
-                continue  # such as of optimizers and metrics
-            elif parameter and parameter.default is parameter.empty and not kwargs:
-                args.append(self._argument(key, own[key]))
-            elif key in others:
-                kwargs[key] = self._argument(key, own[key])
-        return args, kwargs
-
-    def _not_defaults(self, cls: type, config: Mapping[str, Any]) -> set[str]:
-        """Return the arguments whose values an object has only if it is given them."""
-        parameters, skipped = _parameters(cls), set[str]()
-        if cls.__module__.startswith("keras."):
+    def _needed(self, cls: type, config: Mapping[str, Any]) -> set[str]:
+        """Return the arguments without which an object would have another config."""
+        none = inspect.Parameter.empty
+        defaults = {k: p.default for k, p in inspect.signature(cls).parameters.items()}
+        skipped = {"name"} | (set() if self.style.explicit else FOUND_IN_BUILD)
+        if cls.__module__.startswith("keras.") and not self.style.train:
             skipped |= {key for key in config if key.endswith("_initializer")}
-            skipped -= {*config} if self.style.train else set()
-            skipped |= set() if self.style.explicit else FOUND_IN_BUILD
-        defaults = {key: p.default for key, p in parameters.items()}
-        given = {k for k in config if defaults.get(k) is inspect.Parameter.empty}
-        differs = {k for k, v in defaults.items() if k in config and v != config[k]}
-        differs -= skipped
+        needed = {key for key in config if defaults.get(key) is none}
+        if config.get("data_format") == "channels_first":
+            needed.add("data_format")  # the default depends on a file of the user
         while True:
-            made = _config(cls, {key: config[key] for key in config if key in given})
-            if made is None and not given >= differs:  # it needs an optional argument
-                given |= differs
-                continue
+            made = _config(cls, {k: v for k, v in config.items() if k in needed})
             made = defaults if made is None else made
             others = {
-                k for k in config if k not in made or text(config[k]) != text(made[k])
+                k for k, v in config.items() if text(v) != text(made.get(k, none))
             }
-            if others - skipped <= given:
-                return given
-            given |= others - skipped
+            if config.get("axis") == [made.get("axis")] and not self.style.explicit:
+                others -= {"axis"}  # of normalizations, which make it a list
+            if others - skipped <= needed:
+                return needed
+            needed |= others - skipped
 
-    def _argument(self, key: str, value: Any) -> Expression:
+    def _argument(self, key: str, value: Any) -> str:
         is_list = key in PER_AXIS and isinstance(value, list | tuple) and value
         if is_list and all(isinstance(n, int) and n == value[0] for n in value):
             value = value[0]
         if key == "learning_rate" and isinstance(value, float):  # float32 in Keras
             value = float(str(np.float32(value)))
+        if key == "policy_map":  # of DTypePolicyMap, which takes no names of policies
+            own = {
+                k: call("keras.DTypePolicy", [self.value(v)]) for k, v in value.items()
+            }
+            return mapping(own)
         return self.value(value)
 
-    def _array(self, value: Any, dtype: str, is_tensor: bool) -> Expression:
+    def _array(self, value: Any, dtype: str, is_tensor: bool) -> str:
         """Return an array, or a tensor of the backend."""
         has_numpy = not dtype.startswith(("bfloat", "float8"))
         array = np.array(value, dtype if has_numpy else "float32")
         is_inline = 0 < array.size <= INLINE
-        written = _numbers(array) if is_inline else (self._stored(array),)
+        written = _numbers(array) if is_inline else self._stored(array)
         if is_tensor or not has_numpy:
-            return call("ops.convert_to_tensor", [written, (literal(dtype),)])
-        if not is_inline:
-            return written
-        self.imports.add("import numpy as np")
-        return call("np.array", [written, (literal(dtype),)])
+            return call("ops.convert_to_tensor", [written, literal(dtype)])
+        return call("np.array", [written, literal(dtype)]) if is_inline else written
 
     def _stored(self, value: Any) -> str:
         """Return a constant in the file of constants."""
@@ -236,68 +212,66 @@ class Objects:
         return f"CONSTANTS[{literal(name)}]"
 
 
-def plain(value: Any) -> Any:
-    """Return a value with lists in the place of tuples."""
-    if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
-    return [*map(plain, value)] if isinstance(value, list | tuple) else value
+def arguments(
+    function: Callable[..., Any], values: Mapping[str, Any], called: Iterable[str] = ()
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments that pass values to a function, in its order.
+
+    Those without a default are positional, and those in `called`.
+    """
+    args, kwargs, others = list[Any](), dict[str, Any](), dict(values)
+    is_next = True  # whether all parameters before are positional
+    for key, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            args += others.pop(key, ())
+            continue
+        is_needed = parameter.default is parameter.empty or key in called
+        is_next = is_next and is_needed and key in others
+        if is_next:
+            args.append(others.pop(key))
+        elif key in others:
+            kwargs[key] = others.pop(key)
+    return args, kwargs | others
 
 
 def text(value: Any) -> str:
-    """Return a text that is the same for equal values."""
-    return repr(plain(value))
+    """Return a text that is the same for equal values, and for lists and tuples."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{k!r}: {text(v)}' for k, v in sorted(value.items()))}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(text, value))}]"
+    return repr(value)
 
 
-def unique(name: str, taken: Any) -> str:
+def unique(name: str, taken: Iterable[str]) -> str:
     """Return a name that is not taken."""
-    numbers = range(2, len(taken) + 3)
-    names = [name, *(f"{name}_{number}" for number in numbers)]
+    names = itertools.chain([name], (f"{name}_{n}" for n in itertools.count(2)))
     return next(each for each in names if each not in taken)
-
-
-def fresh_name(kind: str) -> str:
-    """Return the name that Keras gives to the next layer of a class."""
-    return str(type(kind, (keras.Operation,), {})().name)
 
 
 @functools.cache
 def automatic(kind: str) -> str:
     """Return how Keras begins the names of layers of a class, as in `conv2d_1`."""
-    return re.sub(r"_\d+$", "", fresh_name(kind))
-
-
-def _is_automatic(name: str, kind: str) -> re.Match[str] | None:
-    """Return a match, with the number, if Keras gives such names to a class."""
-    return re.fullmatch(rf"{re.escape(automatic(kind))}(?:_([1-9]\d*))?", name)
+    return re.sub(r"_\d+$", "", type(kind, (keras.Operation,), {})().name)
 
 
 def _leaves(value: Any) -> int:
     return sum(map(_leaves, value)) if isinstance(value, list | tuple) else 1
 
 
-def _numbers(array: Any) -> Expression:
+def _numbers(array: Any) -> str:
     """Return an array as lists of numbers, with as few digits as its dtype needs."""
     if array.ndim:
         return sequence(map(_numbers, array))
     value = array.item()
-    return (literal(float(str(array[()])) if isinstance(value, float) else value),)
+    return literal(float(str(array[()])) if isinstance(value, float) else value)
 
 
-def _parameters(cls: type) -> dict[str, inspect.Parameter]:
-    signature = inspect.signature(cls.__init__)  # type: ignore[misc]
-    return dict([*signature.parameters.items()][1:])
-
-
-def _config(cls: type, config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _config(cls: Any, config: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the config of an object made with these arguments, or None."""
     try:
-        own = {
-            key: keras.saving.deserialize_keras_object(copy.deepcopy(value))
-            if isinstance(value, dict | list)
-            else value
-            for key, value in config.items()
-        }
-        return _unprefixed(cls, cls(**own).get_config())
+        made = cls.from_config(copy.deepcopy(config))
+        return _unprefixed(cls, made.get_config())
     except Exception:
         return None
 

@@ -8,9 +8,11 @@ from typing import Any, TypeAlias
 import keras
 from keras import ops
 
-from keras_policies.source.layout import Expression, Group, call, flat, literal
+from keras_policies.source.calls import is_plainly
+from keras_policies.source.layout import call
+from keras_policies.source.objects import arguments
 
-Write: TypeAlias = Callable[[Any], Expression]
+Write: TypeAlias = Callable[[Any], str]
 
 # Operations of symbolic tensors that Python has an operator for.
 OPERATORS = {
@@ -24,37 +26,45 @@ RENAMED = {
     **{"RMSNorm": "rms_normalization"},
 }
 MODULES = "", "image.", "linalg.", "nn.", "numpy."  # of keras.ops
-SIMPLE = re.compile(r"-?[\w.]+")  # ruff writes no spaces around ** between these
-LONG = 60  # columns of two operands, which cannot be split
+SIMPLE = re.compile(
+    r"\0\d+\0|-?[\w.]+"
+)  # ruff writes no spaces around ** between these
 
 
 def op_call(
-    op: keras.Operation,
-    config: Mapping[str, Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    write: Write,
-) -> Expression:
-    """Return the call of an operation, or raise ValueError if no function takes it.
+    op: keras.Operation, args: Sequence[Any], kwargs: Mapping[str, Any], write: Write
+) -> str:
+    """Return the call of an operation on values that `write` turns into code.
 
-    `config` has its own arguments; `args` and `kwargs` are what it is called on, as
-    values of configs, which `write` turns into expressions.
+    Raises:
+        ValueError: if no function of keras.ops takes them.
     """
     kind = type(op).__name__
     if kind == "GetItem":
-        return _item(args[0], args[1], write)
-    if kind in OPERATORS and len(args) == 2 and not kwargs:
-        text = _operator(OPERATORS[kind], *(flat(write(each)) for each in args))
-        if text is not None:
-            return (text,)
-    if kind == "Negative" and SIMPLE.fullmatch(text := flat(write(args[0]))):
-        return (f"-{text}",)
+        return f"{write(args[0])}[{_key(args[1], write)}]"
+    is_operator = kind in OPERATORS and len(args) == 2 and not kwargs
+    if is_operator and (text := _operator(OPERATORS[kind], *map(write, args))):
+        return text
+    if kind == "Negative" and SIMPLE.fullmatch(text := write(args[0])):
+        return f"-{text}"
     called = inspect.signature(op.call).bind(*args, **kwargs).arguments
+    config = {key: value for key, value in op.get_config().items() if key != "name"}
     name, function = _function(kind)
-    positional, keywords = _arguments(function, {**config, **called}, [*called], name)
-    return call(
-        name, map(write, positional), {k: write(v) for k, v in keywords.items()}
-    )
+    parameters = inspect.signature(function).parameters
+    # Keras 3.8 calls a few of them otherwise: `xs` in Stack is `x` in ops.stack.
+    unnamed = [key for key in called if key not in parameters]
+    required = [k for k, p in parameters.items() if p.default is p.empty]
+    others = [key for key in required if key not in {**config, **called}]
+    names = dict(zip(unnamed, others, strict=False))
+    values = {names.get(k, k): v for k, v in {**config, **called}.items()}
+    for key in [*values]:
+        default = parameters[key].default if key in parameters else None
+        if is_plainly(values[key], default) and key not in called:
+            del values[key]
+    if unknown := [key for key in values if key not in parameters]:
+        raise ValueError(f"{name} takes no {', '.join(unknown)}")
+    written, keywords = arguments(function, values, called)
+    return call(name, map(write, written), {k: write(v) for k, v in keywords.items()})
 
 
 def _operator(sign: str, left: str, right: str) -> str | None:
@@ -62,28 +72,21 @@ def _operator(sign: str, left: str, right: str) -> str | None:
     # An array of NumPy on the left would take each of its numbers by itself.
     is_array = left.startswith(("[", "CONSTANTS"))
     is_call = left.endswith(")") or right.endswith(")")  # it may have to be split
-    is_power_of_number = sign == "**" and re.match(r"[-\d]", left)
-    if is_array or is_call or is_power_of_number or len(left + right) > LONG:
+    if is_array or is_call or (sign == "**" and re.match(r"[-\d]", left)):
         return None
     is_close = sign == "**" and SIMPLE.fullmatch(left) and SIMPLE.fullmatch(right)
     return f"{left}{sign}{right}" if is_close else f"{left} {sign} {right}"
 
 
-def _item(tensor: Any, key: Any, write: Write) -> Expression:
-    keys = key if isinstance(key, list | tuple) else (key,)
-    parts = tuple(_slice(each, write) for each in keys)
-    if len(keys) == 1 and ":" in flat(parts[0]):
-        parts = (*parts, ("...",))  # Keras takes no slice alone
-    return (*write(tensor), Group("[]", parts or (("()",),), last=""))
-
-
-def _slice(key: Any, write: Write) -> Expression:
-    """Return an item of a key, such as `1:-1`."""
-    if not (isinstance(key, dict) and key.get("class_name") == "__slice__"):
+def _key(key: Any, write: Write) -> str:
+    """Return the key of an item, such as `:, 1:-1`."""
+    if isinstance(key, list | tuple):
+        comma = "," * (len(key) == 1)  # Keras takes no slice alone
+        return ", ".join(_key(each, write) for each in key) + comma or "()"
+    if not isinstance(key, slice):
         return write(key)
-    first, last, step = (key["config"][name] for name in ("start", "stop", "step"))
-    ends = ["" if n is None else flat(write(n)) for n in (first, last)]
-    return (":".join([*ends, *([] if step is None else [flat(write(step))])]),)
+    ends = ["" if n is None else write(n) for n in (key.start, key.stop)]
+    return ":".join([*ends, *([] if key.step is None else [write(key.step)])])
 
 
 def _function(kind: str) -> tuple[str, Callable[..., Any]]:
@@ -95,44 +98,3 @@ def _function(kind: str) -> tuple[str, Callable[..., Any]]:
             if name.replace("_", "") == letters:
                 return f"ops.{prefix}{name}", getattr(module, name)
     raise ValueError(f"keras.ops has no function for {kind}")
-
-
-def _arguments(
-    function: Callable[..., Any],
-    values: Mapping[str, Any],
-    called: Sequence[str],
-    name: str,
-) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments of a function, without those at their defaults."""
-    parameters = inspect.signature(function).parameters
-    # Keras 3.8 calls a few of them otherwise: `xs` in Stack is `x` in ops.stack.
-    required = [k for k, p in parameters.items() if p.default is p.empty]
-    unnamed = [key for key in called if key not in parameters]
-    names = dict(zip(unnamed, [k for k in required if k not in values], strict=False))
-    remaining = {names.get(key, key): value for key, value in values.items()}
-    args, kwargs = list[Any](), dict[str, Any]()
-    is_next = True  # whether no argument before was left out or named
-    for key, parameter in parameters.items():
-        is_needed = parameter.default is parameter.empty or key in called
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            args += remaining.pop(key, ())
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            kwargs |= remaining.pop(key, {})
-        elif is_next and is_needed and key in remaining:
-            args.append(remaining.pop(key))
-        else:
-            is_next = False
-            value = remaining.pop(key, parameter.default)
-            if value is not parameter.default and not is_plainly(
-                value, parameter.default
-            ):
-                kwargs[key] = value
-    if unknown := [key for key, value in remaining.items() if value is not None]:
-        raise ValueError(f"{name} takes no {', '.join(unknown)}")
-    return args, kwargs
-
-
-def is_plainly(value: Any, default: Any) -> bool:
-    """Return whether a plain value is the same as a default."""
-    is_plain = value is None or isinstance(value, bool | int | float | str)
-    return is_plain and literal(value) == literal(default)

@@ -1,25 +1,21 @@
 """The source code of a model."""
 
-import contextlib
-import dataclasses
-import inspect
 import os
 import pathlib
 import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Sequence
 
 import keras
 import numpy as np
 
 from keras_policies._common.types import Path
 from keras_policies.source import checking
-from keras_policies.source.graphs import Module, statement
+from keras_policies.source.graphs import Module
 from keras_policies.source.layout import call, laid_out, literal
-from keras_policies.source.objects import Style, is_model
+from keras_policies.source.objects import Style
 
 OFTEN = 3  # policies that are named once if so many layers have them
 TRIES = 6  # styles, until the module builds an equal model
@@ -64,27 +60,26 @@ def to_source(
         outputs = layers.Dense(3, name="y")(inputs)
     """
     _check(model)
-    target = None if constants is None else pathlib.Path(constants)
-    if target and target.suffix != ".npz":
+    path = None if constants is None else pathlib.Path(constants)
+    if path and path.suffix != ".npz":
         raise ValueError(f"constants must end in '.npz', received {constants!r}.")
-    with _float32(), tempfile.TemporaryDirectory() as folder:
-        draft = target and pathlib.Path(folder, target.name)
-        value = keras.saving.serialize_keras_object(model)
-        _keep_vocabularies(model, value)
-        style = Style(train=train)
-        for _ in range(TRIES):
-            module = Module(style)
-            module.add(model, value, "build_model")
-            better = _restyled(module)
-            if better == style:
-                code = _text(module, model, origin, draft, compile=compile)
-                better = checking.next_style(code, model, value, module, draft)
-            if better == style:
-                if target and draft and module.constants:
-                    shutil.copyfile(draft, target)
-                return code
-            style = better
-    raise ValueError(f"No source code builds a model equal to {model.name!r}.")
+
+    def code() -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            style = Style(train=train)
+            for _ in range(TRIES):
+                module = Module(style)
+                lines = [*module.text(model, compile=compile)]
+                file = path and pathlib.Path(folder, path.name)
+                text = _text(module, lines, _title(model, origin), file)
+                style = checking.next_style(text, model, module, folder)
+                if style == module.style:
+                    if path and file and module.constants:
+                        shutil.copyfile(file, path)
+                    return text
+        raise ValueError(f"No source code builds a model equal to {model.name!r}.")
+
+    return checking.apart(code)
 
 
 def _check(model: keras.Model) -> None:
@@ -104,106 +99,40 @@ def _check(model: keras.Model) -> None:
         )
 
 
-@contextlib.contextmanager
-def _float32() -> Iterator[None]:
-    """Build models as a fresh process does: in float32 where nothing else is said."""
-    policy, floatx = keras.config.dtype_policy(), keras.config.floatx()
-    keras.config.set_floatx("float32")
-    keras.config.set_dtype_policy("float32")
-    try:
-        yield
-    finally:
-        keras.config.set_floatx(floatx)
-        keras.config.set_dtype_policy(policy)
-
-
-def _keep_vocabularies(model: Any, value: Any) -> None:
-    """Enter what look-up layers have learned into their configs, which lack it."""
-    live = {op.name: op for op in getattr(model, "operations", model.layers)}
-    for layer in value["config"]["layers"]:
-        own, op = layer["config"], live.get(layer["config"].get("name"))
-        if is_model(layer):
-            _keep_vocabularies(op, layer)
-        elif "vocabulary" in own and own["vocabulary"] is None and op is not None:
-            words = op.get_vocabulary(include_special_tokens=False)
-            own["vocabulary"] = np.array(words).tolist() or None
-
-
-def _restyled(module: Module) -> Style:
-    """Return a style that suits what was written.
-
-    Names are left out if they are `dense`, `dense_1`, … in the order of writing, as
-    Keras gives them. A policy that many layers have is named once.
-    """
-    style, numbers = module.style, module.automatic
-    named = {kind for kind, each in numbers.items() if each != sorted({*each})}
-    (policy, count), *_ = [*Counter(module.policies).most_common(1), (None, 0)]
-    return dataclasses.replace(
-        style,
-        named=(style.named | named) - module.operations,
-        dtype=policy if count >= OFTEN else None,
-    )
+def _title(model: keras.Model, origin: Path | None) -> str:
+    source = f", from {os.path.basename(os.fspath(origin))}" if origin else ""
+    return re.sub(r"[^\w .,:()-]", "_", f"Keras model {model.name}{source}")[:78]
 
 
 def _text(
-    module: Module,
-    model: keras.Model,
-    origin: Path | None,
-    constants: Path | None,
-    *,
-    compile: bool,
+    module: Module, lines: Sequence[str], title: str, constants: pathlib.Path | None
 ) -> str:
     """Return the text of the module, and write its constants."""
-    if compile:
-        _compile(module, model)
-    functions = [
-        "\n".join([f"def {name}():", *lines])
-        for name, lines in module.functions.items()
-    ]
-    body, imports, top = "\n\n\n".join(functions), {"import keras", *module.imports}, []
-    if module.style.dtype:
-        top.append(f'DTYPE = "{module.style.dtype}"')
+    body, imports, before, top = "\n".join(lines), {*module.imports}, [], []
+    (policy, count), *_ = [*Counter(module.policies).most_common(1), ("", 0)]
+    if count >= OFTEN:
+        body = body.replace(f"dtype={policy}", "dtype=DTYPE")
+        top = [f"DTYPE = {policy}"]
     if module.constants:
         top.append(_saved(module, constants))
+        before = ["import pathlib"]
+    if re.search(r"\bnp\.", "\n".join([body, *top])):
         imports.add("import numpy as np")
-    short = [name for name in ("layers", "ops") if re.search(rf"\b{name}\.", body)]
-    if short:
+    if short := [name for name in ("layers", "ops") if re.search(rf"\b{name}\.", body)]:
         imports.add(f"from keras import {', '.join(short)}")
-    path = ["import pathlib"] * bool(module.constants)
-    lines = "\n".join(sorted(imports, key=lambda line: (line[:4] == "from", line)))
-    source = f", from {os.path.basename(os.fspath(origin))}" if origin else ""
-    title = re.sub(r"[^\w .,:()-]", "_", f"Keras model {model.name}{source}")[:78]
-    return "\n\n".join([f'"""{title}."""', *path, lines, *top, f"\n{body}\n"])
+    own = "\n".join(sorted(imports, key=lambda line: (line[:4] == "from", line)))
+    code = "\n".join(map(laid_out, body.split("\n")))
+    return "\n\n".join([f'"""{title}."""', *before, own, *top]) + f"\n{code}\n"
 
 
-def _saved(module: Module, constants: Path | None) -> str:
+def _saved(module: Module, path: pathlib.Path | None) -> str:
     """Write the constants, and return the statement that loads them."""
-    if constants is None:
+    if path is None:
         names = ", ".join(map(repr, module.constants))
         raise ValueError(
             f"The model has constants of more than 64 numbers: {names}. Pass "
             'constants="model.npz", a file for them beside the module.'
         )
-    path = pathlib.Path(constants)
     np.savez(path, **module.constants)
-    file = call("pathlib.Path(__file__).with_name", [(literal(path.name),)])
-    load = laid_out(("with ", *call("np.load", [file]), " as file:"), 0)
-    return f"{load}\n    CONSTANTS = dict(file)"
-
-
-def _compile(module: Module, model: keras.Model) -> None:
-    """Let `build_model` compile the model as it was compiled."""
-    config: Any = model.get_compile_config()
-    if not config:
-        raise ValueError(f"{model.name!r} has not been compiled. Pass compile=False.")
-    lines = module.functions["build_model"]
-    # `jit_compile` is what Keras chose for this backend.
-    defaults = inspect.signature(keras.Model.compile).parameters
-    given = {
-        key: module.value(value)
-        for key, value in config.items()
-        if key != "jit_compile" and value != defaults[key].default
-    }
-    last = lines.pop().replace("    return ", "    model = ", 1)
-    lines += [] if last == "    model = model" else [last]
-    lines += [statement("", call("model.compile", [], given)), "    return model"]
+    file = call("pathlib.Path(__file__).with_name", [literal(path.name)])
+    return f"{laid_out(f'with np.load({file}) as file:')}\n    CONSTANTS = dict(file)"

@@ -188,11 +188,114 @@ def learned_vocabulary():
     return keras.Model(x, look_up(x))
 
 
+def transformer():
+    tokens, mask = Input((6,), dtype="int32"), Input((6,), dtype="bool", name="mask")
+    x = layers.Embedding(20, 8, name="tokens")(tokens)
+    for i in range(4):
+        y = layers.LayerNormalization(name=f"layer_{i}_norm")(x)
+        attention = layers.MultiHeadAttention(2, 4, name=f"layer_{i}_attention")
+        y = attention(y, y, attention_mask=mask[:, None])
+        x = layers.Add(name=f"layer_{i}_add")([x, y])
+        y = layers.LayerNormalization(name=f"layer_{i}_norm_2")(x)
+        y = layers.Dense(16, "gelu", name=f"layer_{i}_in")(y)
+        y = layers.Dense(8, name=f"layer_{i}_out")(y)
+        x = layers.Add(name=f"layer_{i}_add_2")([x, y])
+    return keras.Model([tokens, mask], x[:, 0], name="transformer")
+
+
+def residual_stages():
+    inputs = Input((16, 16, 3), name="image")
+    x = layers.Conv2D(8, 3, padding="same", name="stem")(inputs)
+    for stage, filters in enumerate((8, 16), 2):
+        for block in range(1, 4):
+            name, skip = f"conv{stage}_block{block}", x
+            if block == 1:
+                options = {"strides": 2, "padding": "same", "name": f"{name}_0_conv"}
+                skip = layers.Conv2D(filters, 1, **options)(x)
+            options = {"strides": 2 if block == 1 else 1, "padding": "same"}
+            x = layers.Conv2D(filters, 3, name=f"{name}_1_conv", **options)(x)
+            x = layers.BatchNormalization(name=f"{name}_1_bn")(x)
+            x = layers.ReLU(name=f"{name}_1_relu")(x)
+            x = layers.Conv2D(filters, 3, padding="same", name=f"{name}_2_conv")(x)
+            x = layers.Add(name=f"{name}_add")([skip, x])
+            x = layers.ReLU(name=f"{name}_out")(x)
+    return keras.Model(inputs, layers.GlobalMaxPooling2D()(x), name="residual")
+
+
+def inverted_residuals():
+    x = inputs = Input((8, 8, 4))
+    for i in range(3, 8):
+        y = layers.Conv2D(16, 1, use_bias=False, name=f"block_{i}_expand")(x)
+        y = layers.BatchNormalization(name=f"block_{i}_expand_BN")(y)
+        y = layers.ReLU(6.0)(y)
+        y = layers.DepthwiseConv2D(3, padding="same", name=f"block_{i}_depthwise")(y)
+        y = layers.ReLU(6.0)(y)
+        y = layers.Conv2D(4, 1, use_bias=False, name=f"block_{i}_project")(y)
+        x = layers.Add(name=f"block_{i}_add")([x, y])
+    return keras.Model(inputs, x, name="inverted")
+
+
+def equal_layers():
+    stack = [layers.Dense(4, "relu", name=f"dense {i}") for i in range(3, 9)]
+    return keras.Sequential([Input((4,)), *stack, layers.Dense(2)], name="stack")
+
+
+def inner_blocks():
+    x = inputs = Input((4,))
+    for i in range(6):
+        a = Input((4,))
+        block = keras.Model(a, layers.Dense(4)(ops.relu(a)) + a, name=f"block_{i}")
+        x = block(x)
+    return keras.Model(inputs, x, name="blocks")
+
+
+def two_states():
+    x = Input((5, 4))
+    outputs, h, c = layers.LSTM(4, return_sequences=True, return_state=True)(x)
+    for _ in range(3):
+        layer = layers.LSTM(4, return_sequences=True, return_state=True)
+        outputs, h, c = layer(outputs, initial_state=[h, c])
+    return keras.Model(x, [outputs, h], name="states")
+
+
+def skips():
+    x = Input((8, 4))
+    found = [x]
+    for i in range(4):  # each is needed later, so this is no loop
+        found.append(layers.Dense(4, name=f"down_{i}")(found[-1]))
+    y = found[-1]
+    for i in range(4):
+        y = layers.Dense(4, name=f"up_{i}")(layers.Add()([y, found[3 - i]]))
+    return keras.Model(x, y, name="skips")
+
+
+def shared_in_loop():
+    x = inputs = Input((4,))
+    dense = layers.Dense(4, name="shared")
+    for _ in range(4):
+        x = layers.Add()([dense(ops.relu(x)), x, inputs])
+    return keras.Model(inputs, [x, inputs * 2], name="recurrence")
+
+
+def odd_numbers():
+    x = inputs = Input((4,))
+    for i in (1, 2, 4, 8, 16):  # no rule that a loop could count by
+        x = layers.Dense(4, name=f"a{i}")(x)
+    for i in range(6):
+        x = layers.Dense(4, name=f"b{{{i}}}_0{i}_{3 * i + 2}")(x)
+    for i in range(6):
+        x = layers.Dense(4, name=f"{{c}}_{3 * i + 2}_{3 * i}")(x)
+    return keras.Model(inputs, x, name="odd")
+
+
 _MADE = [shared_layer, states, inner_model_twice, inner_model_of_dicts, masks]
 _MADE += [inner_model_of_a_list, mask_given, attention, operations, constants, names]
 _MADE += [large_constant, policies, input_kinds, no_layers, inner_sequentials, cells]
 _MADE += [model_in_a_wrapper, two_directions, training_settings, frozen_base, images]
 _MADE += [unused_input]
+REPEATED = [transformer, residual_stages, inverted_residuals, equal_layers, skips]
+REPEATED += [inner_blocks, two_states, shared_in_loop, odd_numbers]
+_MADE += REPEATED
 MODELS = {make.__name__: make for make in _MADE}
 
 

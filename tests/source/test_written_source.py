@@ -1,5 +1,6 @@
 """The source code of models, as it is written."""
 
+import concurrent.futures
 import re
 import subprocess
 import sys
@@ -222,10 +223,129 @@ def test_no_constants_are_written_for_a_model_that_is_refused(tmp_path, monkeypa
 
 
 @once
-def test_the_global_policy_is_as_it_was():
+def test_the_global_policy_and_automatic_names_stay_as_they_were(monkeypatch):
+    keras.utils.clear_session()
     keras.config.set_dtype_policy("mixed_bfloat16")
-    keras_policies.to_source(keras.Sequential([keras.Input((4,)), layers.Dense(3)]))
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3)])
+    changes = []
+    monkeypatch.setattr(keras.config, "set_floatx", changes.append)
+    assert "dtype=" in keras_policies.to_source(model)
     assert keras.config.dtype_policy().name == "mixed_bfloat16"
+    assert layers.Dense(3).name == "dense_1"
+    assert changes == []
+
+
+@once
+def test_other_threads_keep_their_global_policy_while_a_model_is_written(monkeypatch):
+    seen, checked = [], checking.next_style
+
+    def next_style(*args):
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            seen.append(pool.submit(keras.config.dtype_policy).result().name)
+        return checked(*args)
+
+    monkeypatch.setattr(checking, "next_style", next_style)
+    keras.config.set_floatx("float64")  # what a new thread begins with
+    try:
+        text = keras_policies.to_source(chain())
+    finally:
+        keras.config.set_floatx("float32")
+    assert seen[0] == "float64"
+    assert 'keras.Input((8, 8, 3), dtype="float64", name="image")' in text
+
+
+@once
+def test_the_order_of_axes_is_written_if_it_is_not_the_usual_one():
+    keras.config.set_image_data_format("channels_first")
+    try:
+        pooling = layers.GlobalMaxPooling2D(name="pool")
+        model = keras.Sequential([keras.Input((3, 8, 8)), pooling])
+        text = keras_policies.to_source(model)
+    finally:
+        keras.config.set_image_data_format("channels_last")
+    assert 'layers.GlobalMaxPooling2D(data_format="channels_first"' in text
+
+
+def loops(model):
+    """Return the loops of `build_model`, without its indentation."""
+    lines = body(model)
+    kept = [n for n, x in enumerate(lines) if x.startswith(("for ", "    ", ")"))]
+    return [lines[n] for n in kept]
+
+
+LOOPS = {
+    "equal_layers": [
+        "for i in range(3, 9):",
+        '    model.add(layers.Dense(4, activation="relu", name=f"dense {i}"))',
+    ],
+    "inverted_residuals": [
+        "for i in range(3, 8):",
+        '    y = layers.Conv2D(16, 1, use_bias=False, name=f"block_{i}_expand")(x)',
+        '    y = layers.BatchNormalization(name=f"block_{i}_expand_BN")(y)',
+        "    y = layers.ReLU(max_value=6.0)(y)",
+        "    y = layers.DepthwiseConv2D("
+        '3, padding="same", name=f"block_{i}_depthwise")(y)',
+        "    y = layers.ReLU(max_value=6.0)(y)",
+        '    y = layers.Conv2D(4, 1, use_bias=False, name=f"block_{i}_project")(y)',
+        '    x = layers.Add(name=f"block_{i}_add")([x, y])',
+    ],
+    "inner_blocks": ["for i in range(6):", '    x = build_block_0(f"block_{i}")(x)'],
+    "transformer": [
+        "for i in range(4):",
+        "    layer_normalization = "
+        'layers.LayerNormalization(name=f"layer_{i}_norm")(x)',
+        "    y = mask[:, None]",
+        '    y = layers.MultiHeadAttention(2, 4, name=f"layer_{i}_attention")(',
+        "        layer_normalization,",
+        "        layer_normalization,",
+        "        attention_mask=y,",
+        "    )",
+        '    add = layers.Add(name=f"layer_{i}_add")([x, y])',
+        '    x = layers.LayerNormalization(name=f"layer_{i}_norm_2")(add)',
+        '    x = layers.Dense(16, activation="gelu", name=f"layer_{i}_in")(x)',
+        '    x = layers.Dense(8, name=f"layer_{i}_out")(x)',
+        '    x = layers.Add(name=f"layer_{i}_add_2")([add, x])',
+    ],
+    "skips": [],
+}
+
+
+@once
+@pytest.mark.parametrize("name", LOOPS)
+def test_equal_blocks_become_a_loop_if_no_later_statement_needs_each(name):
+    keras.utils.clear_session()
+    assert loops(MODELS[name]()) == LOOPS[name]
+
+
+@once
+def test_each_stage_of_a_residual_network_has_a_loop():
+    keras.utils.clear_session()
+    found = loops(MODELS["residual_stages"]())
+    assert found.count("for i in range(2, 4):") == 2
+    assert '    x = layers.ReLU(name=f"conv3_block{i}_out")(x)' in found
+
+
+@once
+def test_inner_models_that_differ_in_their_names_alone_share_a_function():
+    keras.utils.clear_session()
+    text = keras_policies.to_source(MODELS["inner_blocks"]())
+    assert text.split("\n\n\n")[1].splitlines() == [
+        "def build_block_0(name):",
+        "    inputs = keras.Input((4,))",
+        "    x = ops.relu(inputs)",
+        "    x = layers.Dense(4)(x)",
+        "    outputs = x + inputs",
+        "    return keras.Model(inputs, outputs, name=name)",
+    ]
+
+
+@once
+def test_names_without_a_rule_are_written_out():
+    text = keras_policies.to_source(MODELS["odd_numbers"]())
+    assert all(f'name="a{n}"' in text for n in (1, 2, 4, 8, 16))
+    assert all(f'name="b{{{n}}}_0{n}_{3 * n + 2}"' in text for n in range(6))
+    assert "for i in range(2, 20, 3):" in text
+    assert 'name=f"{{c}}_{i}_{i - 2}"' in text
 
 
 @once

@@ -1,0 +1,99 @@
+"""The calls of layers and operations in a Functional, in the order of code."""
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Call:
+    """A call, with KerasTensors as arguments and outputs."""
+
+    op: Any  # a layer, an inner model or an operation
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    outputs: Any
+
+
+class Stub(keras.Operation):  # type: ignore[misc]
+    """Stands for an operation, which is not called: that would change it."""
+
+    def __init__(self, op: Any) -> None:
+        super().__init__(name=op.name)
+        self.op = op
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        outputs = self.op.output  # flat, if there are several
+        if isinstance(outputs, list) or not isinstance(self.op, keras.Layer):
+            outputs = self.op.compute_output_spec(*args, **kwargs)
+        return keras.tree.map_structure(
+            lambda x: keras.KerasTensor(x.shape, x.dtype), outputs
+        )
+
+
+class Graph:
+    """The calls that lead from the inputs of a Functional to its outputs.
+
+    Without `masks`, calls lack the masks that Keras passes along with their tensors.
+    """
+
+    def __init__(self, model: keras.Model, *, masks: bool) -> None:
+        found = list[Call]()
+
+        def record(stub: Stub, *args: Any, **kwargs: Any) -> Any:
+            outputs = stub(*args, **kwargs)
+            told = {k: v for k, v in kwargs.items() if is_told(stub.op, k, v, masks)}
+            found.append(Call(stub.op, args, told, outputs))
+            return outputs
+
+        # A plain Functional, since others may need more arguments, or be compiled.
+        plain = keras.Model(model.input, model.output)
+        clone = keras.models.clone_model(
+            plain, clone_function=Stub, call_function=record
+        )
+        self.inputs, self.outputs = clone.input, clone.output
+        kind = keras.layers.InputLayer
+        layers = {id(x.output): x for x in model.layers if isinstance(x, kind)}
+        self.layers = [layers[id(x)] for x in model.inputs]
+        self.calls = _ordered(found, self.outputs)
+
+
+def is_told(op: Any, key: str, value: Any, masks: bool) -> bool:
+    """Return whether a call has to pass an argument by name."""
+    parameters = inspect.signature(op.call).parameters
+    is_mask = key == "mask" or key.removesuffix("_mask") in {*parameters} - {key}
+    if (is_mask and not masks) or (key == "training" and value is None):
+        return False
+    default = parameters[key].default if key in parameters else inspect
+    return not is_plainly(value, default)
+
+
+def is_plainly(value: Any, default: Any) -> bool:
+    """Return whether a plain value is the same as a default."""
+    is_plain = value is None or isinstance(value, bool | int | float | str)
+    return is_plain and repr(value) == repr(default)
+
+
+def tensors(value: Any) -> list[keras.KerasTensor]:
+    """Return the tensors in a structure."""
+    return [x for x in keras.tree.flatten(value) if isinstance(x, keras.KerasTensor)]
+
+
+def _ordered(calls: list[Call], outputs: Any) -> list[Call]:
+    """Return the calls that lead to outputs, each after those that it needs."""
+    made = {id(x): call for call in calls for x in tensors(call.outputs)}
+
+    def before(values: Any) -> list[Call]:
+        return [made[id(x)] for x in tensors(values) if id(x) in made]
+
+    order, waiting = dict[Call, None](), before(outputs)[::-1]
+    while waiting:
+        call = waiting[-1]
+        needed = [x for x in before((call.args, call.kwargs)) if x not in order]
+        waiting += reversed(needed)
+        if not needed:
+            order.setdefault(waiting.pop())
+    return [*order]
