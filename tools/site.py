@@ -16,7 +16,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).parents[1]
 TEXTS = (
-    *("*.md", "LICENSE", "docs/*.md", "notebooks/*.ipynb"),
+    *("*.md", "LICENSE", "docs/**/*.md", "docs/site.css", "notebooks/*.ipynb"),
     *("tests/README.md", "tests/data/README.md", "benchmarks/README.md"),
     *("benchmarks/*.png", "docs/*.png"),
 )
