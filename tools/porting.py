@@ -14,6 +14,10 @@ GUIDE, REFERENCE = ROOT / "PORTING.md", ROOT / "docs" / "porting-reference.md"
 DATA = ROOT / "tests" / "data"
 RELEASES = ["2.0", "2.1", "2.2", "2.3", "2.4", "2.10", "2.15"]
 
+ALL_NAMES = [
+    "The same object often had several names. These are the names up to 2.4, as `dir()`",
+    "of each module lists them.",
+]
 Row = collections.namedtuple("Row", "section names old new differs")
 Section = collections.namedtuple("Section", "title about before old new rows")
 
@@ -50,7 +54,7 @@ def sections():
         title, *lines = about.splitlines()
         own = [_marked(lines, mark) or "" for mark in marks]
         rows = [_row(title, *row.splitlines()) for row in rows]
-        old, new = (both + each for both, each in zip(first, own))
+        old, new = first[0] + own[0], first[1] + own[1]
         result.append(Section(title, _text(lines), own, old, new, rows))
     return result
 
@@ -130,8 +134,7 @@ def generated():
     """Return the lines of the page below its hand-written head."""
     results = json.loads((DATA / "porting.json").read_text())
     lines = [line for each in sections() for line in _section(each, results)]
-    lines += ["## All names", "", "The same object often had several names. These are"]
-    lines += ["the names up to 2.4, as `dir()` of each module lists them.", "", *names()]
+    lines += ["## All names", "", *ALL_NAMES, "", *names()]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(["", *lines]))
     return text.split("\n")
 
