@@ -15,8 +15,8 @@ DATA = ROOT / "tests" / "data"
 RELEASES = ["2.0", "2.1", "2.2", "2.3", "2.4", "2.10", "2.15"]
 
 ALL_NAMES = [
-    "The same object often had several names. These are the names up to 2.4, as `dir()`",
-    "of each module lists them.",
+    "The same object often had several names. These are the names up to 2.4, as",
+    "`dir()` of each module lists them.",
 ]
 Row = collections.namedtuple("Row", "section names old new differs")
 Section = collections.namedtuple("Section", "title about before old new rows")
