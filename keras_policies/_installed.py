@@ -6,7 +6,7 @@
 from keras_policies._common import backend_missing  # isort: skip (says what Keras cannot)
 from keras_policies import experimental
 from keras_policies.legacy.build import rnn_states
-from keras_policies.loss_scaling import compile, optimizer
+from keras_policies.loss_scaling import compile, reading
 from keras_policies.loss_scaling.callbacks import LossScaleLogger
 from keras_policies.loss_scaling.loss_scale import (
     DynamicLossScale,
@@ -25,6 +25,4 @@ from keras_policies.policies.global_policy import (
 )
 from keras_policies.policies.policy import Policy
 
-INSTALLED = (deferred, compile, serialization, optimizer, rnn_states)
-for module in INSTALLED:
-    module.install()
+rnn_states.install()

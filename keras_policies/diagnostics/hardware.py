@@ -50,8 +50,8 @@ def wrong_products() -> tuple[str, ...]:
 def _is_wrong(name: str, shape: tuple[int, ...]) -> bool:
     """Return whether the product called `name` is wrong for an operand of a shape."""
     random = np.random.default_rng(0)
-    x = random.uniform(-1, 1, shape).astype("float16")
-    y = random.uniform(-1, 1, (shape[-1], COLUMNS)).astype("float16")
+    shapes = shape, (shape[-1], COLUMNS)
+    x, y = (random.uniform(-1, 1, size).astype("float16") for size in shapes)
     expected = x.astype("float32") @ y.astype("float32")
     product = PRODUCTS[name](*map(ops.convert_to_tensor, (x, y)))
     error = np.abs(ops.convert_to_numpy(product).astype("float32") - expected).max()

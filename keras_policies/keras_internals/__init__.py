@@ -18,4 +18,10 @@ from keras_policies.keras_internals.private_api import *
 from keras_policies.keras_internals.saving import *
 from keras_policies.keras_internals.trainers import *
 from keras_policies.keras_internals.variables import *
-from keras_policies.keras_internals.wrapping import Inside, as_stock, second_try
+from keras_policies.keras_internals.wrapping import (
+    Function,
+    Inside,
+    add_note,
+    as_stock,
+    second_try,
+)

@@ -1,4 +1,4 @@
-"""Where layers ask this package when they are built and called.
+"""Calls hooks before layers are built and called.
 
 Keras: src/layers/layer.py, src/models/sequential.py.
 """
@@ -16,7 +16,7 @@ from keras.src.models import functional
 
 from keras_policies.keras_internals.layers import PolicyMap, own_policy
 from keras_policies.keras_internals.patches import install_at, replaces
-from keras_policies.keras_internals.private_api import GRAPHS, INFER, installs, needs
+from keras_policies.keras_internals.private_api import GRAPHS, INFER, needs
 from keras_policies.keras_internals.wrapping import Function, patched
 
 
@@ -62,15 +62,14 @@ def before_weight(hook: Callable[[keras.Layer, str | None], None]) -> None:
         return stock(self, *args, **kwargs)
 
 
-@installs(INFER)
 def before_sequential_build(hook: Callable[[keras.Layer, str], None]) -> None:
-    """Call `hook(first_layer, dtype)` before a Sequential that is called builds itself.
+    """Call `hook(first_layer, dtype)` before a call of a Sequential builds it.
 
-    `Sequential.build` makes an input of the compute dtype of its first layer, whatever
-    dtype it was called on.
+    `Sequential.build` makes an input of its first layer's compute dtype, whatever the
+    dtype of the call was.
     """
 
-    @replaces("keras.Sequential._maybe_build")
+    @replaces("keras.Sequential._maybe_build", needs=INFER)
     def maybe_build(stock: Function, self: keras.Sequential, call_spec: Any) -> Any:
         if not self.built and self.layers:
             dtype = first_dtype([call_spec.first_arg])
@@ -111,9 +110,9 @@ def build_for(layer: keras.Layer, args: Sequence[Any], kwargs: dict[str, Any]) -
 
 @needs(GRAPHS)
 def texts_as_inputs() -> contextlib.AbstractContextManager[None]:
-    """Let Functional models take arrays of texts on backends that have no such tensors.
+    """Let Functional models take arrays of texts on backends without string tensors.
 
-    Lookup layers take them there, too; other layers do not.
+    Lookup layers accept them there; other layers do not.
     """
 
     def convert(stock: Function, self: keras.Model, flat_inputs: list[Any]) -> Any:
@@ -131,12 +130,12 @@ def texts_as_inputs() -> contextlib.AbstractContextManager[None]:
 def layer_calls(
     note: Callable[[str, keras.Layer, Any], object],
 ) -> contextlib.AbstractContextManager[None]:
-    """Call `note(path, layer, outputs)` after each call of a layer inside.
+    """Call `note(path, layer, outputs)` after each call of a layer in the context.
 
-    The path has the names of the layers around it, without that of the outermost one,
-    whose own path is "". An inner layer comes before the one around it.
+    The path has the names of the layers around it and its own, without the outermost
+    layer's, whose path is "". An inner layer comes before the one around it.
     """
-    around = list[str]()
+    around: list[str] = []
 
     def __call__(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> Any:
         around.append(self.name)

@@ -16,7 +16,7 @@ from keras_policies.keras_internals.wrapping import Function, patched
 Kind = TypeVar("Kind", bound=keras.DTypePolicy)
 PolicyMap = keras.dtype_policies.DTypePolicyMap
 
-# Attributes that Keras and its backends set on every layer, beside those of its class.
+# Attributes that Keras and its backends set on every layer.
 _TRACKING_PREFIX = "_self_"  # of TensorFlow's trackable objects
 _TRACKING = {
     *("_layers", "_metrics", "_modules", "_non_trainable_variables"),
@@ -52,8 +52,8 @@ def parts(layer: keras.Layer) -> list[keras.Layer]:
 def parts_never_called(layer: keras.Layer) -> list[keras.Layer]:
     """Return the parts of a layer that it uses without building or calling them.
 
-    AugMix and similar layers have a method `transform_images`, and call that of their
-    parts. On torch an RNN reads the weights of its cell.
+    AugMix and similar layers only call the method `transform_images` of their parts. On
+    torch an RNN reads the weights of its cell.
     """
     uses_parts = isinstance(layer, keras.layers.RNN)
     uses_parts = uses_parts or hasattr(layer, "transform_images")
@@ -90,7 +90,7 @@ _GIVEN = "_self_keras_policies_given"
 
 
 def noting_given_dtypes() -> contextlib.AbstractContextManager[None]:
-    """Note whether the constructor of each layer made inside got a dtype."""
+    """Note, for each layer created in the context, whether it was passed a dtype."""
 
     def _init(stock: Function, self: keras.Layer, *args: Any, **kwargs: Any) -> None:
         stock(self, *args, **kwargs)
@@ -105,7 +105,7 @@ def note_given(layer: keras.Layer, *, is_given: bool = True) -> None:
 
 
 def is_given(layer: keras.Layer) -> bool:
-    """Return whether somebody chose the policy of a layer; True if not noted."""
+    """Return whether somebody chose the policy of a layer; True if unknown."""
     return bool(vars(layer).get(_GIVEN, True))
 
 
@@ -124,32 +124,25 @@ def set_own_policy(layer: keras.Layer, policy: keras.DTypePolicy) -> None:
     """Give `layer` a policy; if it holds a `DTypePolicyMap`, an entry in a copy."""
     current = held_policy(layer)
     if isinstance(current, PolicyMap):
-        policy = _with_entry(current, _path(layer), policy)
+        memo = {id(other): other for other in current.values()}  # not copied
+        copied, path = copy.deepcopy(current, memo), _path(layer)
+        if path in copied:
+            del copied[path]
+        copied[path] = policy
+        policy = copied
     layer._dtype_policy = policy
 
 
-def _with_entry(policies: Any, path: str, policy: keras.DTypePolicy) -> Any:
-    """Return a copy of a map, with the same policies and one more."""
-    memo = {id(other): other for other in policies.values()}
-    copied = copy.deepcopy(policies, memo)
-    if path in copied:
-        del copied[path]
-    copied[path] = policy
-    return copied
-
-
 def _path(layer: keras.Layer) -> str:
-    if layer.path:
-        return str(layer.path)
-    parent = _current_path()
-    return f"{parent}/{layer.name}" if parent else str(layer.name)
+    return str(layer.path or _path_of_unbuilt(layer))
 
 
 @needs(INFER)
-def _current_path() -> str:
+def _path_of_unbuilt(layer: keras.Layer) -> str:
     from keras.src.backend.common import name_scope
 
-    return str(name_scope.current_path())
+    parent = name_scope.current_path()
+    return f"{parent}/{layer.name}" if parent else layer.name
 
 
 def keeps_its_name(cls: type[Kind]) -> type[Kind]:

@@ -3,76 +3,23 @@
 Keras: src/optimizers/base_optimizer.py, src/optimizers/__init__.py.
 """
 
-import functools
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 import keras
 
-from keras_policies.keras_internals.patches import replaces
 from keras_policies.keras_internals.private_api import (
     AVERAGES,
     LOSS_SCALING,
     PRIVATE_API,
-    READING,
     SLOTS,
     SLOTS_OF_OPTIMIZERS,
     UNPICKLING,
     UnsupportedKerasError,
-    installs,
     needs,
 )
-from keras_policies.keras_internals.wrapping import Function, second_try
-
-Config: TypeAlias = dict[str, Any]
 
 # Names of the variables that `apply` reads again for each variable that it updates.
 SHARED = {"iteration", "learning_rate"}
-
-
-def read_configs(
-    is_ours: Callable[[Config], bool],
-    may_be_ours: Callable[[Config], bool],
-    read: Callable[..., Any],
-) -> None:
-    """Let `read(config, custom_objects)` read configs of `LossScaleOptimizer`.
-
-    It reads a config if `is_ours(config)`, and one that stock Keras refuses if
-    `may_be_ours(config)`.
-    """
-    stock_class = keras.optimizers.LossScaleOptimizer
-
-    @replaces("keras.optimizers.LossScaleOptimizer.from_config")
-    def from_config(
-        stock: Function, cls: type, config: Config, *args: Any, **kwargs: Any
-    ) -> Any:
-        written = {**config} if isinstance(config, dict) else {}  # stock pops from it
-        if cls is stock_class and is_ours(written):
-            return read(written, *args, **kwargs)
-
-        def second() -> Any:
-            made = read(written, *args, **kwargs)
-            config.update(written)
-            return made
-
-        is_tried_again = cls is stock_class and may_be_ours(written)
-        first = functools.partial(stock, cls, config, *args, **kwargs)
-        return second_try(first, second) if is_tried_again else first()
-
-
-@installs(READING)
-def read_optimizers(names: Iterable[str], reader: type) -> None:
-    """Let `keras.optimizers.deserialize` read classes that Keras has lost.
-
-    `reader.from_config(config)` takes their configs.
-    """
-    from keras.src import api_export
-    from keras.src.optimizers import ALL_OBJECTS_DICT
-
-    for name in names:
-        ALL_OBJECTS_DICT[name.lower()] = reader
-        # Also the other way: `deserialize` asks for the public name of what it found.
-        api_export.register_internal_serializable(f"keras.optimizers.{name}", reader)
 
 
 @needs(LOSS_SCALING)

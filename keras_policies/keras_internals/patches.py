@@ -1,20 +1,17 @@
-"""What the import changes in Keras: one row for each attribute, and nothing else.
+"""The table of everything that the import changes in Keras, one row an attribute.
 
 `keras_policies.patches()` and docs/patches.md are made from this table;
 `tests/package/test_patches.py` compares it with Keras before and after the import.
 """
 
+import functools
 import importlib
+import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
-from keras_policies.keras_internals.wrapping import (
-    Function,
-    MakeWrapper,
-    Owner,
-    owner_of,
-    wrap,
-)
+from keras_policies.keras_internals.private_api import MISSING
+from keras_policies.keras_internals.wrapping import Function, Owner, owner_of
 
 
 class Patch(NamedTuple):
@@ -119,7 +116,7 @@ _ROWS = (
     ),
 )
 TABLE = {place: Patch(place, *row) for place, *row in _ROWS}
-_installed: dict[str, Patch] = {}
+_installed: set[str] = set()
 
 
 def patches() -> list[Patch]:
@@ -135,7 +132,7 @@ def patches() -> list[Patch]:
 
 
 def owners(place: str) -> tuple[list[Owner], str]:
-    """Return what has the attribute at a place, and the attribute's name.
+    """Return the owners of the attribute at a place, and the attribute's name.
 
     Keras 3.8 puts other modules in the place of `keras.models` and `keras.saving` when
     these are imported by name, so there may be two.
@@ -152,19 +149,36 @@ def owners(place: str) -> tuple[list[Owner], str]:
     return [*dict.fromkeys((owner or module, module))], attribute
 
 
-def install_at(place: str, make_wrapper: MakeWrapper) -> None:
-    """Replace the function at a place of the table by `make_wrapper(stock)`."""
-    _installed[place] = TABLE[place]
+def install_at(place: str, make_wrapper: Callable[[Function], Function]) -> None:
+    """Replace the function at a place of the table by `make_wrapper(stock)`.
+
+    A second call for a place replaces the first wrapper instead of wrapping it. The
+    stock function and the wrapper of a class method take the class first.
+    """
+    _installed.add(place)
     holders, attribute = owners(place)
     for owner in holders:
-        wrap(owner, attribute, make_wrapper)
+        static = inspect.getattr_static(owner, attribute)
+        is_classmethod = isinstance(static, classmethod)
+        current = static.__func__ if is_classmethod else static
+        stock = getattr(current, "_keras_policies_stock", current)
+        wrapper = functools.wraps(stock)(make_wrapper(stock))
+        # Keras reads constructors with inspect.getfullargspec, which does not unwrap.
+        signature = inspect.signature(stock)
+        vars(wrapper).update(__signature__=signature, _keras_policies_stock=stock)
+        setattr(owner, attribute, classmethod(wrapper) if is_classmethod else wrapper)
 
 
-def replaces(place: str) -> Callable[[Function], Function]:
-    """Decorator: the function replaces that at a place, which it takes first."""
+def replaces(place: str, needs: str | None = None) -> Callable[[Function], Function]:
+    """Decorator: the function replaces that at a place, which it takes first.
+
+    If Keras has moved a private name that the capability `needs` relies on, nothing is
+    replaced.
+    """
 
     def decorate(function: Function) -> Function:
-        install_at(place, lambda stock: lambda *a, **k: function(stock, *a, **k))
+        if needs not in MISSING:
+            install_at(place, lambda stock: lambda *a, **k: function(stock, *a, **k))
         return function
 
     return decorate
@@ -172,7 +186,6 @@ def replaces(place: str) -> Callable[[Function], Function]:
 
 def adds(place: str, function: Function) -> None:
     """Give a class of Keras a method that it does not define itself."""
-    _installed[place] = TABLE[place]
-    path, _, attribute = place.rpartition(".")
-    above, _, last = path.rpartition(".")
-    setattr(getattr(importlib.import_module(above), last), attribute, function)
+    _installed.add(place)
+    (owner,), attribute = owners(place)
+    setattr(owner, attribute, function)

@@ -1,9 +1,8 @@
-"""Every private name of Keras that the package uses, checked before any is used.
+"""Every private name of Keras that the package uses, checked before any is patched.
 
-Imported first, so that names are checked before any is patched. Each belongs to a
-capability. If Keras has moved one, the other capabilities work, and the first use of
-this one raises `UnsupportedKerasError`. Without `POLICIES`, the import itself does: a
-policy would be ignored, and nothing would say so.
+Each name belongs to a capability. If Keras has moved one, the first use of that
+capability raises `UnsupportedKerasError`, and the others work. Without `POLICIES` the
+import itself fails: otherwise a policy would be silently ignored.
 """
 
 import functools
@@ -21,12 +20,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Place(NamedTuple):
-    """A private name of Keras, and what this package knows of it."""
+    """A private name of Keras."""
 
     module: str  # below `keras.src`
-    name: str  # a member of a class is dotted, and not inherited
+    name: str  # dotted for a member of a class, which must be the class's own
     takes: str = ""  # names of parameters, if it is a function or a class
-    since: str = "3.0"  # the Keras since which each has had it, as its sources say
 
     def __str__(self) -> str:
         return f"keras.src.{self.module}.{self.name}"
@@ -43,8 +41,7 @@ GRAPHS = "graphs of operations"
 TURNS = "fast opening of models whose layers take turns"
 WEIGHTS = "weights of layers"
 
-# Optimizer -> {slot name in tf.keras: attribute in Keras 3}. Names of tf.keras up to
-# 2.10 stand beside those from 2.11 on.
+# Optimizer -> {slot name in tf.keras, before and since 2.11: attribute in Keras 3}
 SLOTS = {
     "SGD": {"momentum": "momentums", "m": "momentums"},
     "RMSprop": {
@@ -75,69 +72,61 @@ AVERAGES = {"average": "_model_variables_moving_average"}
 _TRAINERS = [c.__name__ for c in keras.Model.__mro__ if "trainers" in c.__module__]
 _TRAINER = _TRAINERS[-1] if _TRAINERS else "Trainer"
 
-# Methods and functions with the parameters that are passed to them. What is read as an
-# attribute of an object raises an AttributeError of Python if Keras moves it.
+# Places, with the names of the arguments that are passed there. An attribute of an
+# object needs no row: without it, Python raises an AttributeError.
 _OPTIMIZER = "optimizers.base_optimizer"
-_H5 = "legacy.saving.legacy_h5_format"
-_SCOPE = "backend.common.name_scope"
+_LEGACY = "legacy.saving"
+_FUNCTIONAL = "models.functional"
+_SUM_OF_LOSSES = f"{_TRAINER}._aggregate_additional_loss"
 PRIVATE_API = {
     POLICIES: (
-        Place("layers.layer", "Layer._flatten_layers", takes="include_self recursive"),
-        Place("layers.layer", "Layer.dtype_policy.fget", since="3.3"),
+        Place("layers.layer", "Layer._flatten_layers", "include_self recursive"),
+        Place("layers.layer", "Layer.dtype_policy.fget"),
     ),
     INFER: (
-        Place("backend.common.global_state", "get_global_attribute", takes="name"),
-        Place(_SCOPE, "current_path"),
-        Place(_SCOPE, "name_scope.__init__", takes="caller"),
-        Place("layers.layer", "CallSpec.__init__", takes="signature args kwargs"),
-        Place("layers.layer", "Layer._maybe_build", takes="call_spec"),
-        Place("layers.layer", "Layer._open_name_scope", since="3.2"),
+        Place("backend.common.global_state", "get_global_attribute", "name"),
+        Place("backend.common.name_scope", "current_path"),
+        Place("backend.common.name_scope", "name_scope.__init__", "caller"),
+        Place("layers.layer", "CallSpec.__init__", "signature args kwargs"),
+        Place("layers.layer", "Layer._maybe_build", "call_spec"),
+        Place("layers.layer", "Layer._open_name_scope"),
     ),
     SAVING: (
         Place("api_export", "REGISTERED_OBJS_TO_NAMES"),
-        Place("saving.saving_lib", "save_weights_only", takes="model filepath"),
+        Place("saving.saving_lib", "save_weights_only", "model filepath"),
     ),
     READING: (
-        Place("api_export", "register_internal_serializable", takes="path symbol"),
-        Place("dtype_policies", "ALL_OBJECTS_DICT", since="3.3"),
-        Place("dtype_policies", "get", takes="identifier", since="3.3"),
-        Place(_H5, "load_model_from_hdf5", takes="filepath custom_objects compile"),
+        Place("api_export", "register_internal_serializable", "path symbol"),
+        Place("dtype_policies", "ALL_OBJECTS_DICT"),
+        Place("dtype_policies", "get", "identifier"),
         Place(
-            "legacy.saving.serialization",
-            "class_and_config_for_serialized_keras_object",
-            takes="config",
+            f"{_LEGACY}.legacy_h5_format",
+            "load_model_from_hdf5",
+            "filepath custom_objects compile",
         ),
-        Place("saving.serialization_lib", "_retrieve_class_or_fn", takes="full_config"),
+        Place(
+            f"{_LEGACY}.serialization",
+            "class_and_config_for_serialized_keras_object",
+            "config",
+        ),
+        Place("saving.serialization_lib", "_retrieve_class_or_fn", "full_config"),
     ),
     LOSS_SCALING: (
         Place("optimizers", "ALL_OBJECTS_DICT"),
-        Place(_OPTIMIZER, "BaseOptimizer.build", takes="variables"),
+        Place(_OPTIMIZER, "BaseOptimizer.build", "variables"),
         Place("backend.common.variables", "Variable.value.fget"),
-        Place(
-            "trainers.trainer",
-            f"{_TRAINER}._aggregate_additional_loss",
-            takes="loss",
-            since="3.8",
-        ),
+        Place("trainers.trainer", _SUM_OF_LOSSES, "loss"),
     ),
-    UNPICKLING: (Place(_OPTIMIZER, "BaseOptimizer._var_key", takes="variable"),),
+    UNPICKLING: (Place(_OPTIMIZER, "BaseOptimizer._var_key", "variable"),),
     GRAPHS: (
-        Place("backend.common.masking", "get_keras_mask", takes="x", since="3.6"),
-        Place(
-            "models.functional",
-            "Functional._convert_inputs_to_tensors",
-            takes="flat_inputs",
-        ),
-        Place("ops.node", "KerasHistory", takes="operation node_index tensor_index"),
+        Place("backend.common.masking", "get_keras_mask", "x"),
+        Place(_FUNCTIONAL, "Functional._convert_inputs_to_tensors", "flat_inputs"),
+        Place("ops.node", "KerasHistory", "operation node_index tensor_index"),
         Place("ops.node", "Node.output_tensors"),
         Place("ops.symbolic_arguments", "SymbolicArguments.fill_in"),
     ),
-    TURNS: (
-        Place(
-            "models.functional", "deserialize_node", takes="node_data created_layers"
-        ),
-    ),
-    WEIGHTS: (Place("layers.layer", "Layer._initialize_tracker", since="3.3"),),
+    TURNS: (Place(_FUNCTIONAL, "deserialize_node", "node_data created_layers"),),
+    WEIGHTS: (Place("layers.layer", "Layer._initialize_tracker"),),
 }
 
 
@@ -145,10 +134,10 @@ class UnsupportedKerasError(ImportError):
     """Keras has moved a private name that a capability of this package needs.
 
     Args:
-        capability: what does not work, a key of `PRIVATE_API`.
+        capability: the key of `PRIVATE_API` that does not work.
         expected: the place, or a name in it.
-        found: what is there.
-        works: the capabilities that work.
+        found: what is there instead.
+        works: the capabilities that still work.
     """
 
     def __init__(
@@ -168,10 +157,10 @@ class UnsupportedKerasError(ImportError):
 
 
 def find(place: Place) -> Any:
-    """Return the object at a place; a member of a class must be the class's own.
+    """Return the object at a place.
 
     Raises:
-        LookupError: if it is not there, with what was expected and what was found.
+        LookupError: if it is not there; its arguments are what was expected and found.
     """
     try:
         current: Any = importlib.import_module(f"keras.src.{place.module}")
@@ -207,36 +196,17 @@ if POLICIES in MISSING:
     raise MISSING[POLICIES]
 
 
-def require(capability: str) -> None:
-    """Raise `UnsupportedKerasError` if a capability is missing."""
-    if capability in MISSING:
-        raise UnsupportedKerasError(*MISSING[capability].args)
-
-
 def needs(capability: str) -> Callable[[F], F]:
     """Decorator: calls of the function raise if a capability is missing.
 
-    If it is not, the function stays as it is.
+    Otherwise the function stays as it is.
     """
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def refuse(*args: Any, **kwargs: Any) -> None:
-            require(capability)
+            raise UnsupportedKerasError(*MISSING[capability].args)
 
         return cast(F, refuse) if capability in MISSING else function
-
-    return decorate
-
-
-def installs(capability: str) -> Callable[[F], F]:
-    """Decorator for a function that installs a patch, unless its names have moved."""
-
-    def decorate(function: F) -> F:
-        @functools.wraps(function)
-        def install_nothing(*args: Any, **kwargs: Any) -> None:
-            pass
-
-        return cast(F, install_nothing) if capability in MISSING else function
 
     return decorate

@@ -11,17 +11,12 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_policies import keras_internals
-from keras_policies._common.types import (
-    Config,
-    CustomObjects,
-    Path,
-    PolicyLike,
-    Source,
-)
+from keras_policies._common.types import Config, CustomObjects, Path, PolicyLike, Source
 from keras_policies.backends.running import backend
 from keras_policies.legacy import (
     atomic_file,
     inspection,
+    keras_files,
     loading,
     plain_keras,
     verification,
@@ -55,7 +50,7 @@ STATES = "its recurrent layers have states, from which plain Keras does not go o
 
 @dataclasses.dataclass(frozen=True)
 class Converted:
-    """What `convert_model` did.
+    """The result of `convert_model`.
 
     Args:
         destination: str, the file that was written.
@@ -196,7 +191,7 @@ def convert_model(
             precision.enter_context(backend.in_float64())
             built = loading.rebuild(source, policy, options, weights, verify=True)
         description = inspection.describe(built.plan)
-        read_by, beside = built.plan.texts, destination.with_suffix(TEXTS_ENDING)
+        read_by, beside = built.texts, destination.with_suffix(TEXTS_ENDING)
         with contextlib.ExitStack() as files:
             written = files.enter_context(atomic_file.writing(destination, overwrite))
             if read_by is not None:
@@ -238,7 +233,7 @@ def _also_as_saved(custom_objects: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Proof(NamedTuple):
-    """What a new file gives, opened again."""
+    """What was found when a new file was opened again."""
 
     compared: verification.Comparison | None = None  # with recorded outputs
     # From seeded outputs, as a share of the largest.
@@ -273,7 +268,9 @@ def _caller(path: Path, reason: str | None, *, safe_mode: bool) -> verification.
             verification.in_plain, path, safe_mode=safe_mode, predicts=True
         )
     try:
-        model = loading.open_with_keras(path, None, compile=False, safe_mode=safe_mode)
+        model = keras_files.open_with_keras(
+            path, None, compile=False, safe_mode=safe_mode
+        )
     except Exception as error:  # whatever a class of the user's raises
         raise explanations.explained("the file cannot be opened", error) from error
     return verification.predict_here(model)
@@ -283,7 +280,7 @@ def _compared(
     predict: verification.Predict, built: Built, recorded: verification.Recording
 ) -> verification.Comparison:
     inputs = getattr(built.model, "inputs", None) or built.plan.legacy.inputs
-    share, texts = verification.tolerance(built.plan), built.plan.texts
+    share, texts = verification.tolerance(built.plan), built.texts
     if texts is not None:
         recorded = _as_numbers(recorded, texts)
     return verification.compare(predict, recorded, share, len(inputs) or None)
@@ -379,7 +376,7 @@ def verify_model(
 def _verified_keras_3(
     path: Path, recorded: verification.Recording, *, safe_mode: bool, plain: bool
 ) -> tuple[verification.Comparison, str | None]:
-    with loading.named_for_keras(path) as named:
+    with keras_files.named_for_keras(path) as named:
         share = verification.tolerance_of(plain_keras.objects_in(named))
         reason = plain_keras.obstacle(named) if plain else LEFT_OUT
         predict = _caller(named, reason, safe_mode=safe_mode)

@@ -1,4 +1,4 @@
-"""`ModelDescription`: what `inspect_model` finds, as lines, a table, HTML or JSON."""
+"""`ModelDescription`: the result of `inspect_model`, as text, HTML or JSON."""
 
 import dataclasses
 import html
@@ -50,7 +50,7 @@ class LayerDescription:
 
 @dataclasses.dataclass(frozen=True)
 class ModelDescription:
-    """What `inspect_model` found. Printed, or shown by a notebook, it is a table.
+    """The result of `inspect_model`. Printed, or shown by a notebook, it is a table.
 
     Args:
         path: the file or folder.

@@ -13,7 +13,7 @@ from keras_policies.legacy.plan import classes, layers, plan, policies, training
 from keras_policies.legacy.plan.report import Report
 from keras_policies.legacy.readers import readers, sources
 
-REBUILT = "rebuilt from its traced function"  # what a layer becomes
+REBUILT = "rebuilt from its traced function"  # in `LayerDescription.becomes`
 # Layers that Keras 3 cannot make where TensorFlow is not installed.
 NEED_TENSORFLOW = "HashedCrossing", "Hashing", *LOOKUPS
 
@@ -123,7 +123,7 @@ def inspect_model(path: Source) -> ModelDescription:
         layers with what they become, and the classes that are missing.
 
     Raises:
-        LegacyModelError: if it is no legacy model, or is corrupt.
+        LegacyModelError: if it is not a legacy model, or is corrupt.
 
     Example:
         >>> found = inspect_model("model_of_2020")

@@ -1,26 +1,20 @@
 """`load_model` and `load_weights`."""
 
-import contextlib
 import dataclasses
-import os
-import pathlib
-import tempfile
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 
 import keras
 
 from keras_policies import keras_internals
 from keras_policies._common import warnings as warn
 from keras_policies._common.types import (
-    Config,
     CustomObjects,
     Path,
     PolicyLike,
     Source,
-    Tensor,
 )
-from keras_policies.legacy import progress
+from keras_policies.legacy import keras_files, notices, progress
 from keras_policies.legacy.base import configs, errors, hints
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.base.model import LegacyModel
@@ -37,10 +31,9 @@ from keras_policies.legacy.plan import plan
 from keras_policies.legacy.plan.classes import checked_objects
 from keras_policies.legacy.plan.policies import checked_policy
 from keras_policies.legacy.plan.report import BACKENDS, Options
-from keras_policies.legacy.plan.training import BY_NAME
 from keras_policies.legacy.readers import readers, sources, weights_only
 from keras_policies.legacy.texts.inputs import TextInputs
-from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, instead_of_stock
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
 
 # What happens to layers whose classes are missing.
 LOST = "rebuild", "numbers", "refuse"
@@ -158,16 +151,17 @@ def load_model(
                 path=filepath,
             ) from None
     else:
-        _warn_of_differences(filepath, built)
-        if built.plan.texts is not None:
-            _texts_by_model[built.model] = built.plan.texts
+        for notice in notices.notices(built):
+            warn.warn(f"{filepath}: {notice}")
+        if built.texts is not None:
+            _texts_by_model[built.model] = built.texts
         if not built.plan.legacy.has_weights and weights is None:
             warn.warn(
                 f"{filepath}: this file holds no weights, so the model has new ones. "
                 'Pass weights="weights.h5", or call load_weights(model, "weights.h5").'
             )
         return built.model
-    return open_with_keras(
+    return keras_files.open_with_keras(
         filepath, custom_objects, compile=compile, safe_mode=safe_mode
     )
 
@@ -224,70 +218,6 @@ def text_inputs(model: keras.Model) -> TextInputs:
     return _texts_by_model[model]
 
 
-def open_with_keras(
-    path: Path, custom_objects: CustomObjects, *, compile: bool, safe_mode: bool
-) -> keras.Model:
-    """Open a model of Keras 3, whatever its file is called."""
-    with named_for_keras(path) as named:
-        names = {} if named.suffix == ".keras" else _short_names()
-        objects = {**names, **(custom_objects or {})}
-        with instead_of_stock:
-            return keras.models.load_model(named, objects, compile, safe_mode)
-
-
-def _short_names() -> Config:
-    """Return `{"mse": function, ...}`, which Keras 3 writes to HDF5 and cannot read."""
-    known = {name: keras.losses.get(name) for name in BY_NAME["losses"]}
-    registered = keras.saving.get_custom_objects()
-    return {name: known[name] for name in known if name not in registered}
-
-
-def _warn_of_differences(path: Path, built: build.Built) -> None:
-    if built.not_converted:
-        warn.warn(
-            f"{path}: the model was opened, but this was left out of it or of its "
-            f"training configuration: {'; '.join(built.not_converted)}. Call "
-            "model.compile(...) with what you want in its place."
-        )
-    if built.plan.reconstruction.layers:
-        warn.warn(f"{path}: {built.plan.reconstruction}")
-    if built.check is not None and built.check.difference is None:
-        warn.warn(f"{path}: {built.check}.")
-    if built.check is not None and built.check.dropouts:
-        warn.warn(
-            f"{path}: the model drops numbers when it predicts, too (a call with "
-            f"training=True): {', '.join(built.check.dropouts)}. Keras "
-            f"{keras.__version__} drops them in training only."
-        )
-    is_said = any(
-        "regularizer" in part or "loss" in part for part in built.not_converted
-    )
-    if built.check is not None and built.check.other_losses and not is_said:
-        warn.warn(
-            f"{path}: the model predicts as recorded, but trains with other losses of "
-            f"its layers: {built.check.other_losses}. Pass its classes, as they were "
-            "in tf.keras, as custom_objects."
-        )
-    texts = [x.name for x in _inputs(built.model) if x.dtype == "string"]
-    if texts and keras.backend.backend() != "tensorflow":
-        warn.warn(
-            f"{path}: these inputs are texts, which Keras computes with TensorFlow "
-            f"alone: {', '.join(map(repr, texts))}. To call the model, pass "
-            "texts='outside' (--texts outside), or set KERAS_BACKEND=tensorflow before "
-            "Keras is imported."
-        )
-    if built.other_policies:
-        warn.warn(
-            f"{path}: your classes give these layers another policy than the file "
-            f"records: {', '.join(built.other_policies)}."
-        )
-
-
-def _inputs(model: keras.Model) -> Sequence[Tensor]:
-    """Return the inputs of a model; one that was never called has none."""
-    return getattr(model, "inputs", None) or []
-
-
 def rebuild(
     path: Path,
     policy: PolicyLike | None,
@@ -314,19 +244,16 @@ def rebuild(
             reason = "an architecture without weights."
             raise LegacyModelError(reason, hints.PASS_WEIGHTS, path=path)
         may_rebuild = options.reconstructs and legacy.traced is not None
-        # The function is tried once: at once if masks may get lost, else as a last way.
-        lists_layers = configs.is_graph(legacy.config)
-        has_function = may_rebuild and lists_layers and options.signature is None
-        # Attempts, of which the last one is made next; and the error that is told.
-        waiting, first = [options], None
-        while True:
-            attempt = waiting.pop()
+        function = dataclasses.replace(options, by_function=True)
+        has_function = configs.is_graph(legacy.config) and options.signature is None
+        attempts = [options, function] if may_rebuild and has_function else [options]
+        problems: list[tuple[bool, LegacyModelError]] = []
+        while attempts:
+            attempt = attempts.pop(0)
             try:
                 planned = plan.make(legacy, policy, attempt, compile)
-                if has_function and planned.loses_masks:
-                    has_function = False
-                    waiting = [attempt] if first is None else []
-                    waiting.append(dataclasses.replace(attempt, by_function=True))
+                if function in attempts and planned.loses_masks:
+                    attempts = [function] if problems else [function, attempt]
                     continue
                 planned.raise_if_missing()
                 with progress.bar(f"Reading {path}", legacy.size) as advance:
@@ -335,26 +262,21 @@ def rebuild(
                     load_weights(built.model, weights)
                 return _checked(built, options.signature, verify)
             except LegacyModelError as error:
-                suspects = error.suspects - attempt.namesakes
-                is_final = not may_rebuild or isinstance(error, errors.LimitError)
-                if is_final or not attempt.by_function:
-                    first = first or error
-                if is_final:
-                    waiting, has_function = [], False
-                elif suspects:
-                    namesakes = attempt.namesakes | suspects
-                    waiting.append(dataclasses.replace(attempt, namesakes=namesakes))
-                elif has_function:
-                    has_function = False
-                    waiting.append(dataclasses.replace(options, by_function=True))
-                if not waiting:
-                    problem = _of_signature(first or error, legacy, options.signature)
-                    if not (problem.hint or isinstance(problem, errors.LimitError)):
-                        problem.hint = hints.load_weights_into_code(legacy.path)
-                    raise problem from problem.__cause__
+                problems.append((attempt.by_function, error))
+                if not may_rebuild or isinstance(error, errors.LimitError):
+                    break
+                if suspects := error.suspects - attempt.namesakes:
+                    names = attempt.namesakes | suspects
+                    attempts.insert(0, dataclasses.replace(attempt, namesakes=names))
+        # That of a config says more than that of a function.
+        _, first = min(problems, key=lambda problem: problem[0])
+        problem = _about_signature(first, legacy, options.signature)
+        if not (problem.hint or isinstance(problem, errors.LimitError)):
+            problem.hint = hints.load_weights_into_code(legacy.path)
+        raise problem from problem.__cause__
 
 
-def _of_signature(
+def _about_signature(
     problem: LegacyModelError, legacy: LegacyModel, signature: str | None
 ) -> LegacyModelError:
     """Return an error about the model itself, with its other signatures as a remedy.
@@ -382,24 +304,11 @@ def _checked(
         return built
     is_due = bool(verify) or built.lacks_weights or checking.is_due(built.plan)
     with errors.located(built.plan.legacy.path):
-        check = checking.check(built.model, built.plan, signature, is_due=is_due)
+        check = checking.check(
+            built.model, built.plan, signature, is_due=is_due, texts=built.texts
+        )
     is_said = is_due or check.difference is not None
-    return build.Built(*built[:-1], check) if is_said else built
-
-
-@contextlib.contextmanager
-def named_for_keras(path: Path) -> Iterator[pathlib.Path]:
-    """Yield the path, or a link to it with the ending that Keras 3 asks for."""
-    with sources.local(path) as here, tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(here)
-        is_keras = path.is_dir() or readers.is_zip(path)
-        endings = (".keras",) if is_keras else (".h5", ".hdf5")
-        if path.is_dir() or path.suffix in endings:
-            yield path
-            return
-        link = pathlib.Path(folder, f"model{endings[0]}")
-        os.symlink(path.resolve(), link)
-        yield link
+    return built._replace(check=check) if is_said else built
 
 
 def load_weights(

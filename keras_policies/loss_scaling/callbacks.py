@@ -8,8 +8,8 @@ import numpy as np
 from keras_policies import keras_internals
 from keras_policies._common.types import Config
 from keras_policies._common.warnings import warn
-from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, rule_of
-from keras_policies.loss_scaling.status import scaling_of, words_on_weights
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
+from keras_policies.loss_scaling.status import rule_of, scaling_of, words_on_weights
 
 # Keys of `History.params`: the scale before the first step; lists with an item a step.
 STARTED_AT, BY_STEP = "initial_loss_scale", "loss_scale_by_step"
@@ -22,19 +22,17 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
     `loss_scale` is the scale (unitless) after the epoch, `skipped_steps` the number
     of steps of the epoch that were skipped because a gradient was not finite. Both
     are read from the device once an epoch. `History` and the progress bar always see
-    them; put this callback before `CSVLogger` and `TensorBoard`, which see only what
-    is in the logs by then.
-
-    `plot_loss_scale` draws the history of such a training. `History.params` has the
-    scale before the first step, too.
+    them; put this callback before `CSVLogger` and `TensorBoard`, which only see what
+    is in the logs by then. `History.params` also has the scale before the first step.
+    `plot_loss_scale` draws the history.
 
     It warns, once, when training has come to a halt: when every step of an epoch was
     skipped with the scale at its minimum; or, under a loss scale that never skips a
     step, such as a fixed one, when the loss of an epoch is not finite.
 
-    The optimizer may be that of stock Keras, which does not count what it skips: every
-    batch of `fit` that made no update then counts as skipped. Without a loss scale, the
-    callback says so once and adds nothing, so that one script can switch precision.
+    Under the optimizer of stock Keras, which does not count skipped steps, every batch
+    of `fit` that made no update counts as skipped. Without a loss scale, the callback
+    says so once and adds nothing, so that one script can switch precision.
 
     Args:
         every_step: bool, whether to keep the scale after each step as well, for
@@ -53,58 +51,73 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
 
     def __init__(self, every_step: bool = False) -> None:
         super().__init__()
-        self._before = (0, 0)
+        self._steps_before = (0, 0)
         # Batches of earlier epochs of a `fit`, and of all epochs.
         self._ended = self._batches = 0
-        self._warned = False
-        self._warned_of_nothing = False
+        self._said: set[str] = set()
         self._keeps_steps = every_step
-        self.async_safe = (
-            not every_step
-        )  # counting batches need not wait for the device
+        # Counting batches need not wait for the device.
+        self.async_safe = not every_step
 
     def on_train_begin(self, logs: Config | None = None) -> None:
         if not self._has_scale():
-            if not self._warned_of_nothing:
-                self._warned_of_nothing = True
-                warn(_nothing_to_log(self.model.optimizer))
+            optimizer = type(self.model.optimizer)
+            self._warn_once(
+                "nothing",
+                "LossScaleLogger has nothing to log: the model's optimizer is "
+                f"{optimizer.__module__}.{optimizer.__name__}, not a "
+                "LossScaleOptimizer. For a loss scale, set the policy by its name, "
+                "with keras_policies.set_policy('mixed_float16'), before the model is "
+                "made, or compile it with "
+                "keras_policies.LossScaleOptimizer(model.optimizer).",
+            )
             return
         self._ended = self._batches = 0
-        self._made_before = self._applied()
-        self._before = self._steps()
-        self._skipped = self._before[0]  # until the step before
+        self._applied_before = self._applied()
+        self._steps_before = self._steps()
+        self._skipped = self._steps_before[0]  # until the step before
         self._by_step: Config = {"loss_scale": [], "skipped_steps": [], "loss": []}
-        noted = {STARTED_AT: scaling_of(self.model).value, BY_STEP: self._by_step}
-        (self.params or {}).update(noted)  # of fit; its History has the same dict
+        added = {STARTED_AT: scaling_of(self.model).value, BY_STEP: self._by_step}
+        (self.params or {}).update(added)  # of fit; its History has the same dict
 
     def on_train_batch_end(self, batch: int, logs: Config | None = None) -> None:
         with _COUNTING:
             self._batches = max(self._batches, self._ended + batch + 1)
         if self._keeps_steps and self._has_scale():
-            self._keep_step(logs)
-
-    def _keep_step(self, logs: Config | None) -> None:
-        before, self._skipped = self._skipped, self._steps()[0]
-        new_skipped, loss = self._skipped - before, (logs or {}).get("loss")
-        values_now = scaling_of(self.model).value, new_skipped, loss
-        for values, value in zip(self._by_step.values(), values_now, strict=True):
-            values.append(value)
+            before, self._skipped = self._skipped, self._steps()[0]
+            loss = (logs or {}).get("loss")
+            now = scaling_of(self.model).value, self._skipped - before, loss
+            for values, value in zip(self._by_step.values(), now, strict=True):
+                values.append(value)
 
     def on_epoch_end(self, epoch: int, logs: Config | None = None) -> None:
         if not self._has_scale():
             return
         self._ended = self._batches
-        skipped, applied = self._steps()
-        new_skipped = skipped - self._before[0]
-        new_applied = applied - self._before[1]
-        self._before = skipped, applied
-        scale = scaling_of(self.model).value or 0.0
+        (skipped_before, applied_before), steps = self._steps_before, self._steps()
+        self._steps_before = steps
+        skipped, applied = steps[0] - skipped_before, steps[1] - applied_before
+        scaling = scaling_of(self.model)
+        scale = scaling.value or 0.0
         if logs is not None:
-            logs.update(loss_scale=scale, skipped_steps=new_skipped)
-        if new_skipped and not new_applied:
-            self._warn_if_at_minimum(epoch, scale)
-        if not rule_of(self.model.optimizer).skips_nonfinite:
-            self._warn_if_lost(epoch, (logs or {}).get("loss", 0.0))
+            logs.update(loss_scale=scale, skipped_steps=skipped)
+        is_lowest = scaling.minimum is not None and scale <= scaling.minimum
+        if skipped and not applied and is_lowest:
+            self._warn_once(
+                "halted",
+                f"Every step of epoch {epoch + 1} was skipped, with the loss scale at "
+                f"its minimum of {scaling.minimum}. {self._cause()}",
+            )
+        rule, loss = rule_of(self.model.optimizer), (logs or {}).get("loss", 0.0)
+        if not rule.skips_nonfinite and not np.isfinite(float(loss)):
+            weights = words_on_weights(self.model) or "all of them are still finite"
+            self._warn_once(
+                "halted",
+                f"The loss of epoch {epoch + 1} is {float(loss)}. {rule!r} never skips "
+                "a step, so gradients that overflow turn weights into NaN for good; "
+                f"now {weights}. Create or load the model again, with the loss scale "
+                "'dynamic' or a lower one.",
+            )
 
     def _has_scale(self) -> bool:
         return isinstance(self.model.optimizer, keras.optimizers.LossScaleOptimizer)
@@ -115,20 +128,15 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
         if isinstance(optimizer, LossScaleOptimizer):
             return int(optimizer.skipped_steps), applied
         # Stock Keras does not count them.
-        return self._batches - (applied - self._made_before), applied
+        return self._batches - (applied - self._applied_before), applied
 
     def _applied(self) -> int:
         return int(keras_internals.step_count(self.model.optimizer.inner_optimizer))
 
-    def _warn_if_at_minimum(self, epoch: int, scale: float) -> None:
-        minimum = scaling_of(self.model).minimum
-        if self._warned or minimum is None or scale > minimum:
-            return
-        self._warned = True
-        warn(
-            f"Every step of epoch {epoch + 1} was skipped, with the loss scale at "
-            f"its minimum of {minimum}. {self._cause()}"
-        )
+    def _warn_once(self, reason: str, message: str) -> None:
+        if reason not in self._said:
+            self._said.add(reason)
+            warn(message)
 
     def _cause(self) -> str:
         weights = words_on_weights(self.model)
@@ -143,25 +151,3 @@ class LossScaleLogger(keras.callbacks.Callback):  # type: ignore[misc]
             "zero in float16, or for a diverging model; or allow smaller scales with "
             "DynamicLossScale(minimum=...)."
         )
-
-    def _warn_if_lost(self, epoch: int, loss: float) -> None:
-        if self._warned or np.isfinite(float(loss)):
-            return
-        self._warned = True
-        weights = words_on_weights(self.model) or "all of them are still finite"
-        warn(
-            f"The loss of epoch {epoch + 1} is {float(loss)}. "
-            f"{rule_of(self.model.optimizer)!r} never skips a step, so gradients that "
-            f"overflow turn weights into NaN for good; now {weights}. Create or load "
-            "the model again, with the loss scale 'dynamic' or a lower one."
-        )
-
-
-def _nothing_to_log(optimizer: keras.optimizers.Optimizer) -> str:
-    class_name = f"{type(optimizer).__module__}.{type(optimizer).__name__}"
-    return (
-        f"LossScaleLogger has nothing to log: the model's optimizer is {class_name}, "
-        "not a LossScaleOptimizer. For a loss scale, set the policy by its "
-        "name, with keras_policies.set_policy('mixed_float16'), before the model is "
-        "made, or compile it with keras_policies.LossScaleOptimizer(model.optimizer)."
-    )

@@ -1,67 +1,63 @@
 """`Model.compile` obeys the loss scale of the model's own policy."""
 
+import contextlib
+import inspect
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Tensor
 from keras_policies._common.warnings import warn
-from keras_policies.loss_scaling.optimizer import (
-    LossScaleOptimizer,
-    instead_of_stock,
-    rule_of,
-)
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, instead_of_stock
+from keras_policies.loss_scaling.status import rule_of
 from keras_policies.policies.policy import Policy
 
 StockLossScaleOptimizer = keras.optimizers.LossScaleOptimizer
 
 
-def compile_with_policy(
-    model: keras.Model,
-    compile_model: keras_internals.CompileModel,
-    auto_scale_loss: bool,
+@keras_internals.replaces("keras.Model.compile")
+def compile(
+    stock: keras_internals.Function, model: keras.Model, *args: Any, **kwargs: Any
 ) -> None:
-    """Compile a model, and wrap its optimizer as the model's policy says.
-
-    Args:
-        model: the model.
-        compile_model: stock `compile`, with the user's other arguments.
-        auto_scale_loss: as the user passed it.
-    """
-    _compile(model, compile_model, auto_scale_loss)
+    """Compile a model, and wrap its optimizer as the model's policy says."""
+    bound = None
+    with contextlib.suppress(TypeError):
+        bound = inspect.signature(stock).bind(model, *args, **kwargs)
+    if bound is None or not isinstance(model.dtype_policy, Policy):
+        stock(model, *args, **kwargs)  # raises if the arguments do not fit
+        is_scaled = bound and bound.arguments.get("auto_scale_loss", True)
+    else:
+        is_scaled = bound.arguments.get("auto_scale_loss", True)
+        bound.arguments["auto_scale_loss"] = False
+        stock(*bound.args, **bound.kwargs)
+        _obey(model, model.dtype_policy, is_scaled)
+    if is_scaled:
+        _warn_if_only_layers_scale(model)
     optimizer = model.optimizer
     if instead_of_stock and type(optimizer) is StockLossScaleOptimizer:
         model.optimizer = LossScaleOptimizer.wrapping_again(
-            optimizer.inner_optimizer,
-            loss_scale=rule_of(optimizer),
-            name=optimizer.name,
+            optimizer.inner_optimizer, rule_of(optimizer), optimizer.name
         )
     if isinstance(model.optimizer, LossScaleOptimizer):
         model.optimizer.belongs_to(model)
 
 
-def _compile(
-    model: keras.Model,
-    compile_model: keras_internals.CompileModel,
-    auto_scale_loss: bool,
-) -> None:
-    policy = model.dtype_policy
-    if not isinstance(policy, Policy):
-        compile_model(auto_scale_loss=auto_scale_loss)
-        if auto_scale_loss:
-            _warn_if_only_layers_scale(model)
-        return
-    compile_model(auto_scale_loss=False)
+def _obey(model: keras.Model, policy: Policy, is_scaled: bool) -> None:
+    """Wrap the optimizer of a model that Keras has compiled without a loss scale."""
     optimizer = model.optimizer
     if isinstance(optimizer, StockLossScaleOptimizer):
         _warn_if_scales_differ(optimizer, policy)
-    elif policy.loss_scale is None or not auto_scale_loss:
+    elif policy.loss_scale is None or not is_scaled:
         # Otherwise stock Keras would wrap when it reads the saved model.
         keras_internals.record_no_auto_scale_loss(model)
-        if auto_scale_loss:
-            _warn_if_only_layers_scale(model)
     elif optimizer is not None:
-        model.optimizer = LossScaleOptimizer.for_policy(optimizer, policy.loss_scale)
+        name = "loss_scale_optimizer"
+        ours = LossScaleOptimizer.wrapping_again(optimizer, policy.loss_scale, name)
+        # Files hold the user's own optimizer, without a loss scale.
+        ours.saved_as_inner = True
+        model.optimizer = ours
 
 
 def _warn_if_scales_differ(
@@ -96,10 +92,10 @@ def _warn_if_only_layers_scale(model: keras.Model) -> None:
 
 
 def _in_dtype_of_losses(model: keras.Model, loss: Tensor) -> Tensor:
-    """Return the loss of a layer in the dtype of the losses that `compile` is given.
+    """Return the loss of a layer in the dtype of the losses passed to `compile`.
 
     An activity regularizer computes in the layer's dtype, and TensorFlow does not add
-    numbers of two dtypes. Models that use nothing of ours stay as they are.
+    tensors of two dtypes. Models without a policy or optimizer of ours are unchanged.
     """
     dtype = keras.backend.standardize_dtype(loss.dtype)
     if dtype in ("float16", "bfloat16") and _is_ours(model):
@@ -114,7 +110,4 @@ def _is_ours(model: keras.Model) -> bool:
     return has_policy or isinstance(model.optimizer, LossScaleOptimizer)
 
 
-def install() -> None:
-    """Let `Model.compile` and `Model.compute_loss` ask this module."""
-    keras_internals.around_compile(compile_with_policy)
-    keras_internals.after_additional_loss(_in_dtype_of_losses)
+keras_internals.after_additional_loss(_in_dtype_of_losses)

@@ -1,13 +1,15 @@
-"""The configs of `LossScaleOptimizer`: ours, that of stock Keras, those of tf.keras.
+"""The arguments of `LossScaleOptimizer`, checked, and its configs, read and written.
 
 Stock Keras reads `initial_scale` and `dynamic_growth_steps`, and refuses other keys. It
 ignores a key beside the config of the inner optimizer (tried in Keras 3.8 and 3.15,
-`.keras` and HDF5), so there stands a rule that these two do not say:
+`.keras` and HDF5), which is where a rule goes that these two cannot express:
 
     {"initial_scale": 128.0, "dynamic_growth_steps": 2147483647, "inner_optimizer": {
         "class_name": "SGD", "config": {...},
         "loss_scale": {"class_name": "FixedLossScale", "config": {...}}}}
 """
+
+from typing import Any
 
 import keras
 
@@ -15,17 +17,108 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config, CustomObjects
 from keras_policies._common.warnings import warn
 from keras_policies.loss_scaling import loss_scale as loss_scales
-from keras_policies.loss_scaling.loss_scale import DynamicLossScale, LossScale
+from keras_policies.loss_scaling.hyperparameters import SETTINGS
+from keras_policies.loss_scaling.loss_scale import (
+    DynamicLossScale,
+    LossScale,
+    LossScaleLike,
+)
 
 LOSS_SCALE = "loss_scale"
 # The growth period, for stock Keras, of a rule without one: its counter is an int32.
 NEVER = 2**31 - 1
+# Keras up to 3.5 wrote these into configs, and never used them.
+IGNORED_DEFAULTS = {**SETTINGS, "loss_scale_factor": None}
+# An attribute of inner optimizers that a user has wrapped. `compile` may wrap one again
+# and again, and those of files may be wrapped to get another loss scale.
+IS_WRAPPED = "_keras_policies_is_wrapped"
+FORMER = (
+    "keras_policies.experimental.LossScaleOptimizer takes the arguments of tf.keras "
+    "and stock Keras."
+)
+
+
+class NotAnOptimizerError(TypeError, ValueError):
+    """The object to wrap is not an optimizer.
+
+    tf.keras raised a ValueError up to 2.3, and a TypeError from 2.4 on.
+    """
+
+
+def check_inner(inner: object) -> None:
+    """Raise if `inner` is not an optimizer, or if the loss would be scaled twice."""
+    if isinstance(inner, keras.optimizers.LossScaleOptimizer):
+        raise TypeError(
+            f"LossScaleOptimizer cannot wrap another LossScaleOptimizer: {inner!r}. "
+            "The loss would be scaled twice. Pass its inner_optimizer."
+        )
+    if not isinstance(inner, keras.optimizers.Optimizer):
+        raise NotAnOptimizerError(
+            '"inner_optimizer" must be an instance of keras.optimizers.Optimizer, '
+            f"but got: {inner!r}. Pass keras.optimizers.get(...) of a name."
+        )
+    if IS_WRAPPED in vars(inner):
+        raise ValueError(
+            '"inner_optimizer" is already wrapped by a LossScaleOptimizer. One could '
+            "scale the loss and the other divide the gradients, by another scale. Use "
+            f"the first one, or wrap a new optimizer. Received: {inner!r}"
+        )
+
+
+def check_others(arguments: dict[str, Any]) -> None:
+    """Raise if there are arguments that Keras itself never wrote."""
+    unknown = [name for name in arguments if name not in IGNORED_DEFAULTS]
+    if unknown:
+        raise ValueError(
+            f"LossScaleOptimizer does not take the arguments: `{'`, `'.join(unknown)}`."
+            " Pass the loss scale as loss_scale: 'dynamic', a number, or "
+            f"DynamicLossScale(initial_loss_scale, increment_period). {FORMER}"
+        )
+    for name, value in arguments.items():
+        if value != IGNORED_DEFAULTS[name]:
+            raise ValueError(
+                f"LossScaleOptimizer does not take {name}={value!r}. Set it on the "
+                "`inner_optimizer`."
+            )
+
+
+def rule_for(loss_scale: LossScaleLike) -> LossScale:
+    """Return the `LossScale` of the constructor's argument."""
+    if isinstance(loss_scale, loss_scales.HOST_BOOLS):
+        raise ValueError(
+            f"loss_scale cannot be a bool. Received: loss_scale={loss_scale!r}. Pass "
+            f"'dynamic', a number or a LossScale. {FORMER}"
+        )
+    rule = loss_scales.get(loss_scale)
+    if rule is None:
+        raise ValueError(
+            "loss_scale cannot be None: there is nothing to scale. Use the inner "
+            "optimizer itself, or pass 'dynamic', a number or a LossScale."
+        )
+    initial = rule.initial_loss_scale
+    if not 0 < initial <= loss_scales.FLOAT32_MAX:
+        raise ValueError(
+            "The initial_loss_scale of a LossScale must be positive and finite in "
+            f"float32. Received: initial_loss_scale={initial!r} of {rule!r}."
+        )
+    return rule
+
+
+def drop_loss_scale_factor(inner: keras.optimizers.Optimizer, rule: LossScale) -> None:
+    """Set `loss_scale_factor` of an inner optimizer to None, with a warning."""
+    if inner.loss_scale_factor is not None:
+        warn(
+            f"The inner optimizer has loss_scale_factor={inner.loss_scale_factor}, and "
+            f"is wrapped with the loss scale {rule!r}. The latter wins: "
+            "loss_scale_factor is set to None."
+        )
+        inner.loss_scale_factor = None
 
 
 def stock_rule(initial_scale: float, growth_steps: int) -> LossScale:
-    """Return the rule of a stock `LossScaleOptimizer`, but for its missing minimum.
+    """Return the rule of a stock `LossScaleOptimizer`, which has no minimum.
 
-    Stock Keras takes any period. Its count never reaches some of them.
+    Stock Keras accepts any period, even one that its counter never reaches.
     """
     period = growth_steps if 0 < growth_steps < NEVER else NEVER
     return DynamicLossScale(initial_scale, period, minimum=min(initial_scale, 1.0))
@@ -34,20 +127,19 @@ def stock_rule(initial_scale: float, growth_steps: int) -> LossScale:
 def with_rule(config: Config, rule: LossScale) -> Config:
     """Return a config of stock Keras with a rule in it, if that is not stock Keras's.
 
-    It warns if the config cannot be read back as this rule.
+    Warns if the rule cannot be read back from the config.
     """
-    initial, steps = config["initial_scale"], config["dynamic_growth_steps"]
-    if rule == stock_rule(initial, steps):
+    stock = stock_rule(config["initial_scale"], config["dynamic_growth_steps"])
+    if rule == stock:
         return config
     written = loss_scales.serialize(rule)
     if loss_scales.class_of(written) is not type(rule):
         name = type(rule).__name__
         warn(
             f"A file cannot hold the loss scale {rule!r}, since Keras does not know "
-            f"its class. From the file, the scale will move as "
-            f"{stock_rule(initial, steps)!r}. Decorate {name} with "
-            "@keras.saving.register_keras_serializable(), or read the file with "
-            f"custom_objects={{{name!r}: {name}}}."
+            f"its class. From the file, the scale will move as {stock!r}. Decorate "
+            f"{name} with @keras.saving.register_keras_serializable(), or read the "
+            f"file with custom_objects={{{name!r}: {name}}}."
         )
     inner = {**config["inner_optimizer"], LOSS_SCALE: written}
     return {**config, "inner_optimizer": inner}
@@ -65,11 +157,11 @@ def is_of_tf_keras(config: Config) -> bool:
 
 
 def arguments(config: Config, custom_objects: CustomObjects) -> Config:
-    """Return the arguments of `LossScaleOptimizer` that a config stands for.
+    """Return the arguments of `LossScaleOptimizer` for a config.
 
     `config` is ours, that of stock Keras, or that of tf.keras: `{"optimizer",
-    "loss_scale"}` up to 2.3, `{"inner_optimizer", "dynamic", ...}` from 2.4 on. A
-    config of ours may have more, which a subclass has written.
+    "loss_scale"}` up to 2.3, `{"inner_optimizer", "dynamic", ...}` from 2.4 on. One of
+    ours may have other keys that a subclass has written.
     """
     with keras_internals.custom_object_scope(custom_objects):
         if is_of_tf_keras(config):

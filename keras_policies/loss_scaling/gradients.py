@@ -1,8 +1,8 @@
-"""From the gradients that an optimizer is given to those that its step applies."""
+"""Turns the gradients that an optimizer gets into those that its step applies."""
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import keras
 from keras import ops
@@ -29,7 +29,7 @@ def unscaled_in_step(
         scale: float32 scalar, the loss scale.
         check: whether to check that all gradients are finite.
     """
-    pairs = list(zip(grads, are_scaled, strict=True))
+    pairs = zip(grads, are_scaled, strict=True)
     others = [grad for grad, is_scaled in pairs if grad is not None and not is_scaled]
     scaled = list(itertools.compress(grads, are_scaled))
     theirs = list(itertools.compress(variables, are_scaled))
@@ -38,8 +38,7 @@ def unscaled_in_step(
         quotients_now = divided.make() if others else None
 
         def make() -> list[Tensor]:
-            quotients = iter(quotients_now or divided.make())
-            return [next(quotients) if is_scaled else grad for grad, is_scaled in pairs]
+            return replaced(grads, are_scaled, quotients_now or divided.make())
 
         finite = divided.finite
         if check and others:
@@ -48,22 +47,20 @@ def unscaled_in_step(
         yield StepGradients(make, finite)
 
 
+def replaced(
+    grads: Sequence[Tensor], chosen: Sequence[bool], others: Iterable[Tensor]
+) -> list[Tensor]:
+    """Return gradients of which the chosen ones are replaced, in order, by others."""
+    replacements = iter(others)
+    pairs = zip(grads, chosen, strict=True)
+    return [next(replacements) if is_chosen else grad for grad, is_chosen in pairs]
+
+
 def can_be_scaled(grad: Tensor, variable: keras.Variable) -> bool:
     """Return whether the gradient of a scaled loss is scaled."""
     # float8 training passes a variable's new value as its gradient.
     takes_it = getattr(variable, "overwrite_with_gradient", False)
     return grad is not None and not takes_it
-
-
-def unscaled_by(
-    unscale: Callable[[list[Tensor]], Sequence[Tensor]],
-    grads: Sequence[Tensor],
-    are_scaled: Sequence[bool],
-) -> list[Tensor]:
-    """Return gradients of which `unscale` has divided the scaled ones."""
-    unscaled = iter(unscale(list(itertools.compress(grads, are_scaled))))
-    pairs = zip(grads, are_scaled, strict=True)
-    return [next(unscaled) if is_scaled else grad for grad, is_scaled in pairs]
 
 
 def in_dtypes_of(

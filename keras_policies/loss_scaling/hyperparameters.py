@@ -2,12 +2,12 @@
 
 import contextlib
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
 
-# What Keras gives to every optimizer, and its values. A wrapper's would do nothing.
+# Settings that Keras gives every optimizer; a wrapper's own would do nothing.
 SETTINGS = {
     "weight_decay": None,
     "clipnorm": None,
@@ -29,30 +29,29 @@ class InnerHyperparameters:
         if hasattr(type(self), name):  # a property of ours has failed: show its error
             return object.__getattribute__(self, name)
         inner = _inner(self)
-        if inner is not None and _has(inner, name):
+        if _has(inner, name):
             return getattr(inner, name)
-        raise _missing(self, inner, name, dir(self) if inner else [])
+        raise _missing(self, name, dir(self))
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *_passed_on(_inner(self))})
 
     def __setattr__(self, name: str, value: Any) -> None:
         inner = _inner(self)
-        # A user's subclass may have an attribute with such a name.
-        is_ours = type(self).__module__.startswith("keras_policies.")
-        if inner is None or name in vars(self) or hasattr(type(self), name):
-            super().__setattr__(name, value)
-        elif _has(inner, name):
+        is_own = name in vars(self) or hasattr(type(self), name)
+        if not is_own and _has(inner, name):
             setattr(inner, name, value)
-        elif is_ours and _nearest(name, _passed_on(inner)):
-            raise _missing(self, inner, name, _passed_on(inner))
-        else:
-            super().__setattr__(name, value)
+            return
+        # A user's subclass may have an attribute of a similar name.
+        is_ours = type(self).__module__.startswith("keras_policies.")
+        if is_ours and not is_own and _nearest(name, _passed_on(inner)):
+            raise _missing(self, name, _passed_on(inner))
+        super().__setattr__(name, value)
 
 
 @contextlib.contextmanager
 def own_settings(wrapper: InnerHyperparameters) -> Iterator[None]:
-    """Let a wrapper have attributes of its own alone, as methods of Keras expect."""
+    """Hide the inner optimizer's attributes, since Keras would set its own there."""
     before = wrapper.is_wrapping
     vars(wrapper).update(SETTINGS, is_wrapping=False)
     try:
@@ -63,30 +62,32 @@ def own_settings(wrapper: InnerHyperparameters) -> Iterator[None]:
         vars(wrapper)["is_wrapping"] = before
 
 
-def _has(inner: keras.optimizers.Optimizer, name: str) -> bool:
+def _inner(wrapper: InnerHyperparameters) -> keras.optimizers.Optimizer | None:
+    return vars(wrapper)["inner_optimizer"] if wrapper.is_wrapping else None
+
+
+def _has(inner: keras.optimizers.Optimizer | None, name: str) -> bool:
     """Return whether an optimizer has a public attribute that is not a method."""
     is_property = isinstance(getattr(type(inner), name, None), property)
-    return not name.startswith("_") and (name in vars(inner) or is_property)
+    is_public = inner is not None and not name.startswith("_")
+    return is_public and (name in vars(inner) or is_property)
 
 
 def _passed_on(inner: keras.optimizers.Optimizer | None) -> list[str]:
-    return [] if inner is None else [name for name in dir(inner) if _has(inner, name)]
+    return [name for name in dir(inner) if _has(inner, name)]
 
 
-def _inner(wrapper: InnerHyperparameters) -> keras.optimizers.Optimizer | None:
-    attributes = vars(wrapper)
-    return attributes["inner_optimizer"] if attributes.get("is_wrapping") else None
-
-
-def _nearest(name: str, names: list[str]) -> list[str]:
+def _nearest(name: str, names: Iterable[str]) -> list[str]:
+    """Return the public name that was probably meant, or none."""
     if name.startswith("_"):
         return []
     public = [other for other in names if not other.startswith("_")]
     return difflib.get_close_matches(name, public, 1, 0.8)
 
 
-def _missing(wrapper: object, inner: Any, name: str, names: list[str]) -> Exception:
+def _missing(wrapper: Any, name: str, names: list[str]) -> AttributeError:
     message = f"{type(wrapper).__name__!r} object has no attribute {name!r}"
+    inner = _inner(wrapper)
     if inner is not None and not name.startswith("_"):
         meant = "".join(f" Did you mean {other!r}?" for other in _nearest(name, names))
         message += f", nor has its inner optimizer, {type(inner).__name__}.{meant}"

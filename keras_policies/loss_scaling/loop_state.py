@@ -1,8 +1,8 @@
-"""Whether a training loop applies gradients of the scaled loss, and warnings.
+"""Decides whether a training loop applies gradients of the scaled loss, and warns.
 
-Compiled code runs its Python once, so what was called counts only where it cannot be
-misread. `are_scaled=` decides; without it, the first row that fits of the table in
-`LoopState._decided`. `tests/scaling/test_sequences.py` has what comes of each loop.
+Compiled code runs its Python once, so a call counts only where it cannot be misread.
+`are_scaled=` decides; without it, the first row that fits in `LoopState._decided`.
+`tests/scaling/test_sequences.py` lists what happens in each kind of loop.
 """
 
 import contextlib
@@ -20,30 +20,27 @@ from keras_policies.loss_scaling.loss_scale import FixedLossScale, LossScale
 
 SCALE, GET_SCALED, UNSCALE = "scale_loss", "get_scaled_loss", "get_unscaled_gradients"
 APPLY_GRADIENTS = "apply_gradients"
-# Why a method does not take gradients, in words.
+# Why a method cannot take gradients.
 ITS_ARGUMENTS = "these gradients are its arguments"
 ITS_RESULTS = "these gradients are its results"
-AS_SCALED = "earlier steps took their gradients as scaled"
-# Methods that a wrapper has of its own: it calls `apply` of its inner optimizer. On
-# TensorFlow no optimizer has a `stateless_apply` that works.
+# Methods that the wrapper replaces: it only calls `apply` of its inner optimizer. On
+# TensorFlow no optimizer has a working `stateless_apply`.
 BYPASSED = [APPLY_GRADIENTS, SCALE]
 if keras.backend.backend() != "tensorflow":
     BYPASSED.append("stateless_apply")
 
 
 def warn_if_constant(scale: keras.Variable | None, loss: Tensor, method: str) -> None:
-    """Warn if code is being compiled that holds the present loss scale as a constant.
+    """Warn if code is being compiled that contains the loss scale as a constant.
 
-    A function under `jax.jit` reads a variable once, when it is traced, unless a
-    `keras.StatelessScope` gives the variable a value: `stateless_apply` would move the
-    scale, and the loss would be multiplied by the old one for ever.
-
-    `loss` is about to be multiplied by the scale, or divided, in an optimizer's method.
+    `jax.jit` freezes a variable at its first value, unless a `keras.StatelessScope`
+    provides one: `stateless_apply` would move the scale, and the loss would still be
+    multiplied by the first one. `method` is about to scale or unscale `loss`.
     """
     if backend.is_constant(scale, loss):
         warn(
-            f"{method} is compiled with the loss scale of this moment as a constant, "
-            "and will not see it move. Build the optimizer, and call the method in "
+            f"{method} is compiled with the current loss scale as a constant, and "
+            "will not see it move. Build the optimizer, and call the method in "
             "`with keras.StatelessScope(state_mapping=[*zip(optimizer.variables, "
             "optimizer_variables)]):`, where optimizer_variables are those that "
             "stateless_apply is given."
@@ -63,7 +60,7 @@ def warn_if_bypassed(inner: keras.optimizers.Optimizer) -> None:
 
 
 class LoopState:
-    """What a loop has called of an optimizer, as far as Python saw it.
+    """The optimizer methods that a training loop has called, as far as Python saw.
 
     Args:
         overridden: names of the methods that a subclass overrides. They count as
@@ -72,9 +69,9 @@ class LoopState:
 
     def __init__(self, overridden: Iterable[str] = ()) -> None:
         self.ever = set(overridden)  # names of methods
-        # Whether the loop asked for the scale, or scales in a way of its own.
+        # Whether the loop asked for the scale, or scales in its own way.
         self.is_asked = GET_SCALED in self.ever
-        # Names of methods called since the last step, in the order of their last calls.
+        # Methods called since the last step, in the order of their last calls.
         self._since: list[str] = []
         # id of a tensor -> reference to it, its version, and whether it is scaled.
         self._known: dict[int, tuple[weakref.ref[Any], int, bool]] = {}
@@ -83,26 +80,26 @@ class LoopState:
         self._unasked_steps = 0
 
     def called(self, method: str) -> None:
-        """Note a call of SCALE, GET_SCALED or UNSCALE."""
+        """Record a call of SCALE, GET_SCALED or UNSCALE."""
         self.ever.add(method)
         self.is_asked = True
         self._since = [*(m for m in self._since if m != method), method]
 
     def know(self, scaled: Sequence[Tensor], unscaled: Sequence[Tensor]) -> None:
         """Recognize these tensors, or None, when they are applied."""
-        known = self._known.items()
-        alive = {key: kept for key, kept in known if kept[0]() is not None}
+        self._known = {k: v for k, v in self._known.items() if v[0]() is not None}
         for tensors, are_scaled in (scaled, True), (unscaled, False):
             for tensor in tensors:
                 if tensor is not None:
-                    version = backend.version(tensor)
-                    alive[id(tensor)] = weakref.ref(tensor), version, are_scaled
-        self._known = alive
+                    kept = weakref.ref(tensor), backend.version(tensor), are_scaled
+                    self._known[id(tensor)] = kept
 
     @contextlib.contextmanager
-    def saying(self, are_scaled: bool) -> Iterator[None]:
-        """Let this decide for the steps within."""
-        self._said = are_scaled
+    def step(
+        self, method: str, grads: Sequence[Tensor], said: bool | None
+    ) -> Iterator[None]:
+        """Decide as `are_scaled` does, for the steps inside."""
+        self._said = self.are_scaled(method, grads, said)
         try:
             yield
         finally:
@@ -110,7 +107,7 @@ class LoopState:
 
     @contextlib.contextmanager
     def in_override(self, method: str) -> Iterator[None]:
-        """Call a method of a subclass; what it calls is not noted."""
+        """Call a method of a subclass; the calls that it makes are not recorded."""
         if self._is_in_override:
             raise TypeError(
                 f"An override of {method} calls back into the method that calls it. "
@@ -127,12 +124,12 @@ class LoopState:
     def are_scaled(
         self, method: str, grads: Sequence[Tensor], said: bool | None
     ) -> bool:
-        """Return whether a step is given gradients of the scaled loss.
+        """Return whether a step gets gradients of the scaled loss.
 
         Args:
-            method: the method that applies them; the step ends what was seen.
+            method: the method that applies them. It ends the step.
             grads: list of tensors or None.
-            said: what the caller says: `are_scaled`.
+            said: `are_scaled` as the caller passed it.
 
         Raises:
             TypeError: if `said` is not a bool or None.
@@ -145,13 +142,15 @@ class LoopState:
             )
         if said is not None:
             self.is_asked = True
-        elif self._said is None:
+        elif self._said is not None:
+            said = self._said
+        else:
             said = self._decided(method, grads)
         self._since = []
-        return bool(self._said if said is None else said)
+        return bool(said)
 
     def _decided(self, method: str, grads: Sequence[Tensor]) -> bool:
-        is_old = method == APPLY_GRADIENTS  # as in tf.keras, it may take unscaled ones
+        is_old = method == APPLY_GRADIENTS  # as in tf.keras, may take unscaled ones
         tensors = {kind for g in grads if (kind := self._kind(g)) is not None}
         since, ever = self._since, self.ever
         last = next((m for m in reversed(since) if m != GET_SCALED), None)
@@ -168,7 +167,10 @@ class LoopState:
             (not is_old or last == SCALE, True),
             (is_unscaled and SCALE in since, "scale_loss was called before it"),
             (is_unscaled and is_other_loop, "scale_loss was called in earlier steps"),
-            (is_unscaled and APPLY_GRADIENTS in ever, AS_SCALED),
+            (
+                is_unscaled and APPLY_GRADIENTS in ever,
+                "earlier steps took their gradients as scaled",
+            ),
             (is_unscaled, False),
             # Neither since the last step
             (UNSCALE not in ever, True),
@@ -188,14 +190,13 @@ class LoopState:
         if reference is None or reference() is not grad:
             return None
         # Scaled gradients may have been divided in place, and unscaled ones clipped.
-        is_same = not is_scaled or backend.version(grad) == version
-        return is_scaled if is_same else None
+        return None if is_scaled and backend.version(grad) != version else is_scaled
 
     def warn_if_not_asked(self, grad: Tensor, rule: LossScale) -> None:
-        """Warn, once, if gradients are divided by a scale that nothing has asked for.
+        """Warn, once, if gradients are divided by a scale that no loss was scaled by.
 
-        A single step may be there to create the slots of the optimizer, so the second
-        step is warned; a compiled one is the first that Python sees, and the last.
+        The second eager step warns, as one may only create the optimizer's slots; so
+        does the first compiled one, since Python sees no other.
 
         Args:
             grad: tensor, a gradient that this step divides.
@@ -204,9 +205,9 @@ class LoopState:
         if self.is_asked or rule == FixedLossScale(1):
             return
         self._unasked_steps += 1
-        is_traced = self._unasked_steps == 1 and backend.is_traced(grad)
-        if is_traced or self._unasked_steps == 2:
+        if self._unasked_steps == 1 and backend.is_traced(grad):
             self._unasked_steps = 2
+        if self._unasked_steps == 2:
             warn(
                 "LossScaleOptimizer divides the gradients by the loss scale, which is "
                 f"{rule.initial_loss_scale:g} at first, but nothing has multiplied the "

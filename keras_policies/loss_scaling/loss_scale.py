@@ -7,6 +7,7 @@ only; the scale that changes during training is a variable of the optimizer.
 """
 
 import abc
+import contextlib
 import dataclasses
 import math
 import numbers
@@ -369,11 +370,12 @@ def _is_real(value: object) -> TypeGuard[float]:
 
 
 def _number(name: str, value: object) -> float:
-    if _is_real(value) and not math.isnan(value):
-        return float(value)
+    with contextlib.suppress(OverflowError):  # an int out of the range of floats
+        if _is_real(value) and not math.isnan(value):
+            return float(value)
     raise ValueError(
-        f"{name} must be a Python int or float. A number of NumPy will do, too, but "
-        f"neither NaN nor a bool. Received: {name}={value!r}."
+        f"{name} must be a Python int or float, or a NumPy number; NaN, bools and ints "
+        f"over 1e308 are not accepted. Received: {name}={value!r}."
     )
 
 

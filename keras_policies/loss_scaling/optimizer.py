@@ -1,5 +1,6 @@
 """`LossScaleOptimizer`: the variables of a loss scale, and the training step."""
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +11,6 @@ from keras_policies import keras_internals
 from keras_policies._common.types import Config, CustomObjects, Tensor
 from keras_policies.backends.protocol import StepGradients
 from keras_policies.backends.running import backend
-from keras_policies.loss_scaling import arguments as optimizer_arguments
 from keras_policies.loss_scaling import (
     checkpointing,
     configs,
@@ -20,10 +20,7 @@ from keras_policies.loss_scaling import (
 from keras_policies.loss_scaling import gradients as step_gradients
 from keras_policies.loss_scaling.loss_scale import LossScale, LossScaleLike, choose
 
-# What TF 2.4 called the experimental class, and what 2.11 and later call the class.
-LATER_NAMES = "LossScaleOptimizerV1", "LossScaleOptimizerV3"
-
-# In it, ours is read and compiled where stock Keras uses its own.
+# Inside, ours is read and compiled where stock Keras uses its own.
 instead_of_stock = keras_internals.Inside()
 
 
@@ -34,15 +31,15 @@ class LossScaleOptimizer(
 
     `scale_loss`, `apply`, `apply_gradients` and `stateless_apply` are those of
     Keras 3: they take the gradients of the *scaled* loss. `get_scaled_loss` and
-    `get_unscaled_gradients` are those of tf.keras 2: in a loop that calls the latter,
-    `apply_gradients` takes *unscaled* gradients, clipped or not; the other methods
+    `get_unscaled_gradients` are those of tf.keras 2. In a loop that calls the latter,
+    `apply_gradients` takes *unscaled* gradients, clipped or not, and the other methods
     raise unless they get `are_scaled=False`. The argument `are_scaled` of the three
     always decides. A loop that multiplies the loss by `loss_scale` itself passes
-    `are_scaled=True`. A subclass may override the two old methods, also for `fit`.
+    `are_scaled=True`. A subclass may override the two old methods; `fit` uses them too.
 
-    A step with a NaN or infinite gradient changes nothing but the loss scale. What the
-    forward pass has already changed (the statistics of batch normalization, the seeds
-    of dropout) stays changed, as in tf.keras.
+    A step with a NaN or infinite gradient changes only the loss scale. Changes made in
+    the forward pass (batch normalization statistics, dropout seeds) remain, as in
+    tf.keras.
 
     Args:
         inner_optimizer: `keras.optimizers.Optimizer` that makes the updates.
@@ -53,8 +50,8 @@ class LossScaleOptimizer(
     Raises:
         TypeError: if `inner_optimizer` is not an optimizer (also a ValueError), or is
             itself a `LossScaleOptimizer`.
-        ValueError: if the loss scale is not understood, or given twice; if
-            `inner_optimizer` is already wrapped.
+        ValueError: if the loss scale is not understood, or `inner_optimizer` is
+            already wrapped.
 
     Example:
     >>> optimizer = LossScaleOptimizer(keras.optimizers.SGD(0.5), 128)
@@ -72,10 +69,10 @@ class LossScaleOptimizer(
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        optimizer_arguments.check_inner(inner_optimizer)
-        optimizer_arguments.check_others(kwargs)
-        rule = optimizer_arguments.rule(loss_scale)
-        optimizer_arguments.drop_loss_scale_factor(inner_optimizer, rule)
+        configs.check_inner(inner_optimizer)
+        configs.check_others(kwargs)
+        rule = configs.rule_for(loss_scale)
+        configs.drop_loss_scale_factor(inner_optimizer, rule)
         loop_state.warn_if_bypassed(inner_optimizer)
         with hyperparameters.own_settings(self):
             super().__init__(
@@ -87,30 +84,16 @@ class LossScaleOptimizer(
         self.rule: LossScale = rule
         self.loop = loop_state.LoopState(self._overridden())
         self.is_wrapping = True
-        vars(inner_optimizer)[optimizer_arguments.IS_WRAPPED] = True
+        vars(inner_optimizer)[configs.IS_WRAPPED] = True
 
     @classmethod
     def wrapping_again(
-        cls, inner_optimizer: keras.optimizers.Optimizer, **arguments: Any
+        cls, inner_optimizer: keras.optimizers.Optimizer, *args: Any, **kwargs: Any
     ) -> "LossScaleOptimizer":
         """Return a wrapper of an optimizer that may be, and may get, wrapped again."""
-        vars(inner_optimizer).pop(optimizer_arguments.IS_WRAPPED, None)
-        optimizer = cls(inner_optimizer, **arguments)
-        vars(inner_optimizer).pop(optimizer_arguments.IS_WRAPPED)
-        return optimizer
-
-    @classmethod
-    def for_policy(
-        cls, inner_optimizer: keras.optimizers.Optimizer, loss_scale: LossScale
-    ) -> "LossScaleOptimizer":
-        """Return the optimizer that `Model.compile` puts around the user's own.
-
-        It is saved as if it were the inner optimizer, without a loss scale.
-        """
-        optimizer = cls.wrapping_again(
-            inner_optimizer, loss_scale=loss_scale, name="loss_scale_optimizer"
-        )
-        optimizer.saved_as_inner = True
+        vars(inner_optimizer).pop(configs.IS_WRAPPED, None)
+        optimizer = cls(inner_optimizer, *args, **kwargs)
+        vars(inner_optimizer).pop(configs.IS_WRAPPED)
         return optimizer
 
     @property
@@ -140,14 +123,8 @@ class LossScaleOptimizer(
 
         A tensor of 0 until the optimizer is built; None for a fixed scale.
         """
-        if not self.dynamic:
-            return None
-        return self.step_counter if self.built else ops.zeros((), dtype="int32")
-
-    @property
-    def iterations(self) -> Tensor:
-        """integer scalar, the updates that the inner optimizer has made."""
-        return self.inner_optimizer.iterations
+        counter = self.step_counter if self.built else ops.zeros((), dtype="int32")
+        return counter if self.dynamic else None
 
     @property
     def lr(self) -> Tensor:
@@ -176,7 +153,7 @@ class LossScaleOptimizer(
         return _value(keras_internals.step_count(self.inner_optimizer))
 
     def build(self, var_list: list[keras.Variable]) -> None:
-        # As stock, but what is already built keeps its state.
+        # As stock, but an inner optimizer that is already built keeps its state.
         if self.built:
             return
         self.step_counter = self.add_variable(
@@ -236,9 +213,9 @@ class LossScaleOptimizer(
         return unscaled
 
     def unscale(self, grads: Iterable[Tensor]) -> list[Tensor]:
-        """Return gradients divided by the loss scale, to be looked at.
+        """Return gradients divided by the loss scale, for logging.
 
-        As `get_unscaled_gradients`, but the loop goes on to apply the scaled ones.
+        Like `get_unscaled_gradients`, but the loop still applies the scaled ones.
 
         Example:
         >>> optimizer = LossScaleOptimizer(keras.optimizers.SGD(), 8)
@@ -272,8 +249,8 @@ class LossScaleOptimizer(
 
         Raises:
             TypeError: if `are_scaled` is neither a bool nor None.
-            ValueError: if the numbers of gradients and variables differ, or nothing
-                tells whether the gradients are scaled.
+            ValueError: if the numbers of gradients and variables differ, or if it is
+                unknown whether the gradients are scaled.
         """
         grads = list(grads)
         targets = None if trainable_variables is None else list(trainable_variables)
@@ -282,13 +259,13 @@ class LossScaleOptimizer(
                 "Pass as many gradients as variables, None for a variable without one. "
                 f"Received: {len(grads)} gradients, {len(targets)} variables."
             )
-        if not self.built and targets is not None:
+        variables = targets or []
+        if targets is None:
+            variables = keras_internals.updated_variables(self)
+        elif not self.built:
             self.build(targets)
-        if self.updates_stand_ins and targets is not None:
+        elif self.updates_stand_ins:
             self.take_for_stand_ins(targets)
-        variables = (
-            keras_internals.updated_variables(self) if targets is None else targets
-        )
         if not self.built or len(grads) != len(variables):
             # Keras says what is wrong.
             self.inner_optimizer.apply(grads, targets)
@@ -299,9 +276,10 @@ class LossScaleOptimizer(
         if any(scaled):
             self.loop.warn_if_not_asked(grads[scaled.index(True)], self.rule)
             if loop_state.UNSCALE in self._overridden():
+                chosen = [*itertools.compress(grads, scaled)]
                 with self.loop.in_override(loop_state.UNSCALE):
-                    unscale = self.get_unscaled_gradients
-                    grads = step_gradients.unscaled_by(unscale, grads, scaled)
+                    unscaled = self.get_unscaled_gradients(chosen)
+                grads = step_gradients.replaced(grads, scaled, unscaled)
                 scaled = [False] * len(grads)
         with step_gradients.unscaled_in_step(
             grads, variables, scaled, self.loss_scale, self.rule.skips_nonfinite
@@ -319,8 +297,7 @@ class LossScaleOptimizer(
         """
         pairs = list(grads_and_vars)
         grads, variables = ([pair[i] for pair in pairs] for i in (0, 1))
-        said = self.loop.are_scaled("apply_gradients", grads, are_scaled)
-        with self.loop.saying(said):
+        with self.loop.step("apply_gradients", grads, are_scaled):
             self.apply(grads, variables)
         return self.iterations
 
@@ -331,9 +308,8 @@ class LossScaleOptimizer(
         trainable_variables: list[Tensor],
         are_scaled: bool | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
-        # Stock has a second copy of the step here; ours calls `apply`.
-        said = self.loop.are_scaled("stateless_apply", grads, are_scaled)
-        with self.loop.saying(said):
+        # Stock Keras repeats the step here; this calls `apply`.
+        with self.loop.step("stateless_apply", grads, are_scaled):
             applied: tuple[list[Tensor], list[Tensor]]
             applied = keras.optimizers.Optimizer.stateless_apply(
                 self, optimizer_variables, grads, trainable_variables
@@ -388,19 +364,19 @@ class LossScaleOptimizer(
         backend.update([scale, self.step_counter, skipped], moved)
 
     def finalize_variable_values(self, var_list: list[keras.Variable]) -> None:
-        # Until a step is applied, the averages of the weights are zeros. After `fit`
-        # failed on jax there are no values, and its error is the one to be seen.
+        # Until a step is applied, the averages of the weights are zeros. If `fit` has
+        # failed on jax there are no values, and users have to see its error.
         applied = keras_internals.step_count(self.inner_optimizer)
         if keras_internals.raw_value(applied) is not None and int(self.applied_steps):
             super().finalize_variable_values(var_list)
 
     @keras_internals.needs(keras_internals.SAVING)
     def get_config(self) -> Config:
-        """Return a config that a stock `LossScaleOptimizer` accepts, too.
+        """Return a config that a stock `LossScaleOptimizer` also accepts.
 
         Stock Keras reads the initial scale and the growth period; a scale without one
-        never grows there. `from_config` gives the whole rule. It warns if the rule is
-        of a class that Keras does not know.
+        never grows there. `from_config` restores the whole rule. Warns if Keras does
+        not know the class of the rule.
         """
         with hyperparameters.own_settings(self):
             config: Config = super().get_config()
@@ -417,35 +393,6 @@ class LossScaleOptimizer(
     def __repr__(self) -> str:
         inner = type(self.inner_optimizer).__name__
         return f"<{type(self).__name__} of {inner}, {self.rule!r}>"
-
-
-class LegacyLossScaleOptimizer:
-    """Reads the `LossScaleOptimizer` configs of tf.keras that stock Keras refuses."""
-
-    @staticmethod
-    def from_config(
-        config: Config, custom_objects: CustomObjects = None
-    ) -> LossScaleOptimizer:
-        """Return a `LossScaleOptimizer` of ours."""
-        return LossScaleOptimizer.from_config(config, custom_objects)
-
-
-@keras_internals.installs(keras_internals.LOSS_SCALING)
-def install() -> None:
-    """Let Keras read the configs of tf.keras that it refuses."""
-    keras_internals.read_optimizers(LATER_NAMES, LegacyLossScaleOptimizer)
-    keras_internals.read_configs(
-        is_ours=lambda config: bool(instead_of_stock) and configs.has_rule(config),
-        may_be_ours=configs.is_of_tf_keras,
-        read=LossScaleOptimizer.from_config,
-    )
-
-
-def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:
-    """Return the rule of a `LossScaleOptimizer`, ours or that of stock Keras."""
-    if isinstance(optimizer, LossScaleOptimizer):
-        return optimizer.rule
-    return configs.stock_rule(optimizer.initial_scale, optimizer.dynamic_growth_steps)
 
 
 def _value(variable: keras.Variable) -> Tensor:

@@ -6,9 +6,10 @@ import keras
 from keras import ops
 
 from keras_policies import keras_internals
+from keras_policies.loss_scaling import configs
 from keras_policies.loss_scaling import loss_scale as loss_scales
 from keras_policies.loss_scaling.loss_scale import FixedLossScale, LossScale
-from keras_policies.loss_scaling.optimizer import LossScaleOptimizer, rule_of
+from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
 from keras_policies.policies.names import auto
 from keras_policies.policies.policy import Policy
 
@@ -19,8 +20,8 @@ class Scaling:
 
     rule: LossScale | None  # how the scale moves; None if the loss is not scaled
     value: float | None  # the scale of the next step (unitless)
-    is_compiled: bool  # if the model is not, `compile` will scale so
-    is_stock: bool = False  # stock Keras scales, and not our `LossScaleOptimizer`
+    is_compiled: bool = True  # False if only `compile` will scale the loss
+    is_stock: bool = False  # whether stock Keras scales it
 
     @property
     def minimum(self) -> float | None:
@@ -50,17 +51,19 @@ def scaling_of(model: keras.Model) -> Scaling:
     if optimizer is None:
         return _by_policy(keras_internals.held_policy(model))
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        value = optimizer.dynamic_scale if optimizer.built else optimizer.initial_scale
         is_stock = not isinstance(optimizer, LossScaleOptimizer)
-        # Not by the property: who reads that has asked for the scale.
-        scale = vars(optimizer).get("dynamic_scale")
-        value = optimizer.initial_scale if scale is None else scale
-        return Scaling(
-            rule_of(optimizer), float(value), is_compiled=True, is_stock=is_stock
-        )
+        return Scaling(rule_of(optimizer), float(value), is_stock=is_stock)
     factor = optimizer.loss_scale_factor
-    if factor is None:
-        return Scaling(None, None, is_compiled=True)
-    return Scaling(FixedLossScale(factor), factor, is_compiled=True, is_stock=True)
+    rule = None if factor is None else FixedLossScale(factor)
+    return Scaling(rule, factor, is_stock=True)
+
+
+def rule_of(optimizer: keras.optimizers.LossScaleOptimizer) -> LossScale:
+    """Return the rule of a `LossScaleOptimizer`, ours or that of stock Keras."""
+    if isinstance(optimizer, LossScaleOptimizer):
+        return optimizer.rule
+    return configs.stock_rule(optimizer.initial_scale, optimizer.dynamic_growth_steps)
 
 
 def _by_policy(policy: keras.DTypePolicy) -> Scaling:
@@ -68,9 +71,8 @@ def _by_policy(policy: keras.DTypePolicy) -> Scaling:
     is_ours = isinstance(policy, Policy)
     # Stock `compile` looks at the name alone.
     rule = policy.loss_scale if is_ours else loss_scales.get(auto(policy.name))
-    if rule is None:
-        return Scaling(None, None, is_compiled=False)
-    return Scaling(rule, rule.initial_loss_scale, is_compiled=False)
+    value = None if rule is None else rule.initial_loss_scale
+    return Scaling(rule, value, is_compiled=False)
 
 
 def words_on_weights(model: keras.Model) -> str:

@@ -1,14 +1,14 @@
-"""How a layer with a deferred policy gets its dtype.
+"""Gives a layer with a deferred policy its dtype.
 
 A layer settles on a dtype once, at the first of these events:
 
-- It is called: it takes the dtype of the first tensor among the call's arguments, in
-  the order in which Keras flattens them. An integer or boolean tensor says nothing
-  about weights, so a layer that creates floating-point ones settles on `floatx`; only
-  a layer without any takes that dtype itself.
-- It creates a weight before any call, because another layer or the user builds it: it
-  takes the compute dtype of the nearest enclosing layer that has one, else `floatx`. A
-  policy that says the weights' dtype, `infer_with_float32_vars`, waits for the call.
+- It is called. It takes the dtype of the first tensor among the call's arguments, in
+  the order in which Keras flattens them. After a call on integers or booleans, a layer
+  with floating-point weights settles on `floatx`; a layer without any takes the dtype
+  of its input.
+- It creates a weight before any call, because another layer or the user builds it. It
+  takes the compute dtype of the nearest enclosing layer that has one, or `floatx`. A
+  policy that names the weights' dtype, `infer_with_float32_vars`, waits for the call.
 """
 
 import threading
@@ -102,8 +102,6 @@ def _marked() -> list[keras.Layer]:
     return marked
 
 
-def install() -> None:
-    """Let Keras ask this module before layers are called and weights created."""
-    keras_internals.before_layer_call(settle_on_call)
-    keras_internals.before_weight(settle_on_weight)
-    keras_internals.before_sequential_build(resolve)
+keras_internals.before_layer_call(settle_on_call)
+keras_internals.before_weight(settle_on_weight)
+keras_internals.before_sequential_build(resolve)

@@ -4,11 +4,11 @@
 |---|---|
 | `Policy("mixed_float16", loss_scale=anything)` | `{"name": "mixed_float16"}` |
 | an infer policy settled on float16 | `{"name": "float16"}` |
-| an unsettled infer policy | `{"name": None}`: the global policy, once read |
+| an unsettled infer policy | `{"name": None}`: read back as the global policy |
 | `float16_with_float32_vars` | `{"name": "mixed_float16"}` |
 | another `<dtype>_with_float32_vars` | `{"name": "<dtype>"}`, with a warning |
 
-`Policy.get_config` gives the second column. The class written is
+`Policy.get_config` returns the second column. The class written is
 `keras.DTypePolicy`, so no file names this package.
 """
 
@@ -23,7 +23,6 @@ import keras
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config, Path, Tensor
-from keras_policies.loss_scaling.optimizer import LossScaleOptimizer
 from keras_policies.policies import names as policy_names
 from keras_policies.policies.global_policy import with_its_loss_scale
 from keras_policies.policies.policy import Policy, plain_config
@@ -37,8 +36,7 @@ class Policy21:
     @classmethod
     def from_config(cls, config: Config) -> keras.DTypePolicy | str:
         """Return the plain policy of `{"name": str}`; a `"loss_scale"` is dropped."""
-        written = {"class_name": cls.legacy_name, "config": config}
-        if keras_internals.as_stock or _reader_of(written) is None:
+        if keras_internals.as_stock or not _is_of_policy(config):
             return cls.legacy_name  # as Keras does, which knows no such class
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -55,22 +53,27 @@ class PolicyV1(Policy21):
 READERS = {reader.legacy_name: reader for reader in (Policy21, PolicyV1)}
 
 
-def _reader_of(written: Any) -> type[Policy21] | None:
-    """Return what reads a config if it is that of a dtype policy of tf.keras."""
-    if not isinstance(written, dict) or not isinstance(written.get("config"), dict):
-        return None
-    config, name = written["config"], written["config"].get("name")
-    if not isinstance(name, str) or not config.keys() <= {"name", "loss_scale"}:
-        return None
+def _is_of_policy(config: Any) -> bool:
+    """Return whether a config is that of a dtype policy of tf.keras."""
+    if not isinstance(config, dict) or not config.keys() <= {"name", "loss_scale"}:
+        return False
+    name = config.get("name")
     try:
-        policy_names.dtypes_of(policy_names.full_name(name))
+        policy_names.dtypes_of(policy_names.full_name(str(name)))
     except ValueError:
+        return False
+    return isinstance(name, str)
+
+
+def _reader_of(written: Any) -> type[Policy21] | None:
+    """Return the reader of a serialized object; None if it is no policy of tf.keras."""
+    if not isinstance(written, dict) or not _is_of_policy(written.get("config")):
         return None
     return READERS.get(str(written.get("class_name")))
 
 
 def _policy_named(name: Any) -> keras.DTypePolicy | None:
-    """Return the policy of a name that stock Keras does not know, None for no name.
+    """Return the policy of a name that stock Keras does not know, or None.
 
     A quantized policy is that of the stock policy with the same dtypes.
     """
@@ -86,11 +89,17 @@ def _policy_named(name: Any) -> keras.DTypePolicy | None:
     return None
 
 
-def _unnamed_policy() -> keras.DTypePolicy | None:
-    """Return the global policy if stock Keras has no name for it."""
-    policy = keras.config.dtype_policy()
-    is_ours = isinstance(policy, Policy)
-    return policy if is_ours and plain_config(policy)["name"] != policy.name else None
+@keras_internals.replaces("keras.DTypePolicy.from_config")
+def _policy_from_config(
+    stock: keras_internals.Function, cls: type, config: Config
+) -> keras.DTypePolicy:
+    # Keras takes the name of the global policy, which may be one that only we know.
+    if cls is keras.DTypePolicy and config.get("name") is None:
+        policy = keras.config.dtype_policy()
+        is_ours = isinstance(policy, Policy)
+        if is_ours and plain_config(policy)["name"] != policy.name:
+            return policy
+    return stock(cls, config)
 
 
 def hard_sigmoid(x: Tensor) -> Tensor:
@@ -116,15 +125,22 @@ def _names_legacy_policy(config: Any) -> bool:
     return is_legacy or any(map(_names_legacy_policy, config.values()))
 
 
+@keras_internals.replaces("keras.Sequential.from_config")
+@keras_internals.replaces("keras.Model.from_config")
 def _model_from_config(
-    make: Callable[[Config], keras.Model], class_name: str, config: Config
+    stock: keras_internals.Function, cls: type, config: Config, *args: Any, **k: Any
 ) -> keras.Model:
-    """Return a model, from a config converted to Keras 3 if it has a legacy policy.
+    """Return a model, from a config converted to Keras 3 if Keras cannot read it.
 
     A file holds a plain policy and no loss scale. If the global policy is one of ours
-    for the same dtypes, it takes the place of the plain one.
+    for the same dtypes, it replaces the plain one.
     """
+
+    def make(config: Config) -> keras.Model:
+        return stock(cls, config, *args, **k)
+
     if _names_legacy_policy(config):
+        class_name = "Sequential" if issubclass(cls, keras.Sequential) else "Model"
         model = keras_internals.second_try(
             lambda: make(copy.deepcopy(config)),
             lambda: make(_converted(class_name, config)),
@@ -173,19 +189,27 @@ def _load_from_hdf5(
     return stock(filepath, **options)
 
 
-def _hint(filepath: Any) -> str | None:
-    """Return what opens a path that Keras refuses, if this package does."""
-    is_path = isinstance(filepath, str | os.PathLike) and os.path.exists(filepath)
-    if is_path and _is_for_us(filepath):
-        opening = f"keras_policies.load_model({str(filepath)!r})"
-        return f"To open it as an ordinary Keras 3 model, use `{opening}`."
-    return None
+@keras_internals.replaces("keras.saving.load_model")
+@keras_internals.replaces("keras.models.load_model")
+def _load_model(
+    stock: keras_internals.Function, filepath: Any, *args: Any, **kwargs: Any
+) -> keras.Model:
+    try:
+        return stock(filepath, *args, **kwargs)
+    except (TypeError, ValueError) as error:
+        with contextlib.suppress(Exception):  # the error is that of Keras
+            is_path = isinstance(filepath, str | os.PathLike)
+            if is_path and os.path.exists(filepath) and _is_for_us(filepath):
+                opening = f"keras_policies.load_model({str(filepath)!r})"
+                note = f"To open it as an ordinary Keras 3 model, use `{opening}`."
+                keras_internals.add_note(error, note)
+        raise
 
 
 def _is_for_us(path: Path) -> bool:
-    """Return whether Keras never opens what is at a path, and this package may.
+    """Return whether this package may open a file that Keras never opens.
 
-    Keras reads legacy HDF5 files by itself, so what it says about them is of use.
+    Keras reads legacy HDF5 files itself, so its own error is the useful one there.
     """
     from keras_policies.legacy import inspection
     from keras_policies.legacy.base.errors import LegacyModelError
@@ -198,18 +222,9 @@ def _is_for_us(path: Path) -> bool:
     return opens is True or opens.format != "H5"
 
 
-def install() -> None:
-    """Let Keras write our classes as its own, and read legacy policies."""
-    keras_internals.save_class_as(Policy, "keras.DTypePolicy")
-    keras_internals.save_class_as(
-        LossScaleOptimizer, "keras.optimizers.LossScaleOptimizer"
-    )
-    keras_internals.read_unnamed_policy(_unnamed_policy)
-    modules = "keras.mixed_precision", "keras.dtype_policies"
-    for class_name, reader in READERS.items():
-        keras_internals.read_policy_class(class_name, modules, reader)
-    keras_internals.read_lost_class(_reader_of)
-    keras_internals.read_policy_name(_policy_named)
-    keras_internals.around_model_from_config(_model_from_config)
-    keras_internals.around_load_from_hdf5(_load_from_hdf5)
-    keras_internals.explain_refused(_hint)
+keras_internals.save_class_as(Policy, "keras.DTypePolicy")
+LOST_MODULES = "keras.mixed_precision", "keras.dtype_policies"
+keras_internals.read_lost_classes("dtype_policies", LOST_MODULES, READERS)
+keras_internals.read_lost_class(_reader_of)
+keras_internals.read_policy_name(_policy_named)
+keras_internals.around_load_from_hdf5(_load_from_hdf5)

@@ -17,6 +17,7 @@ from keras_policies.backends.running import backend
 # fifth of the time of jax, which compiles each model.
 NEWEST = "2.15.1"
 NEWEST_KERAS = re.compile(r"2\.15\.1/|keras-")  # and what Keras 3 exports
+SHARE = 5  # one of so many cases is asserted whole where torch does all
 IS_LOWEST_KERAS = keras.__version__.startswith("3.8.")
 IS_THOROUGH = keras.backend.backend() == "torch" and not IS_LOWEST_KERAS
 once = pytest.mark.once("no backend matters here")
@@ -104,12 +105,25 @@ def _release(name):
 
 
 def by_release(names):
-    """Return parameters for names that begin with a release; old ones are slow."""
+    """Return parameters for names that begin with a release.
+
+    torch alone opens those of old releases, which are slow.
+    """
     slow = pytest.mark.slow("files of older releases")
     return [
-        pytest.param(name, id=name, marks=() if NEWEST_KERAS.match(name) else slow)
-        for name in names
+        pytest.param(name, id=name, marks=() if is_new else slow)
+        for name, is_new in ((name, bool(NEWEST_KERAS.match(name))) for name in names)
+        if is_new or IS_THOROUGH
     ]
+
+
+def is_asserted_whole(names, name):
+    """Return whether this backend asserts everything about one of some cases.
+
+    torch does about all of them. Another backend has to predict right with each case,
+    and does the rest, which it would compile as well, with every fifth one.
+    """
+    return IS_THOROUGH or names.index(name) % SHARE == 0
 
 
 def name_of(path):

@@ -144,7 +144,7 @@ COSTS = {
         (LOAD, many_switches, MANY),
         (LOAD, loop_of_many, MANY),
         (LOAD, predicate_of_itself, "the graph has a cycle at 'one'"),
-        (LOAD, branch_of_itself, "'other' .NextIteration. is no part of"),
+        (LOAD, branch_of_itself, "'other' .NextIteration. is not part of"),
         (BOTH, dense_graph, MANY),
         (
             LOAD,

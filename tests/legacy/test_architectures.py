@@ -198,7 +198,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ),
         pytest.param("a: !!python/name:os.system x", "asks for an object", id="name"),
         pytest.param("a: !!python/tuple 3", "has no list", id="no-list"),
-        pytest.param("[1]: 2", "a key is no text", id="key"),
+        pytest.param("[1]: 2", "a key is not a text", id="key"),
         pytest.param("- 1", "expected a mapping, found a list", id="no-mapping"),
         pytest.param("a: [1", "not readable as YAML", id="broken"),
         pytest.param("a: num_oov_indices: 3", "not readable as YAML", id="nested"),

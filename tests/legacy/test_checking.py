@@ -335,8 +335,8 @@ def test_a_jax_without_the_options_of_the_check_compiles_as_usual(options, monke
 def test_models_of_stock_classes_are_checked_if_that_costs_little(monkeypatch):
     checks, stock = [], checking.check
 
-    def check(*args, is_due):
-        checks.append((is_due, stock(*args, is_due=is_due)))
+    def check(*args, is_due, **texts):
+        checks.append((is_due, stock(*args, is_due=is_due, **texts)))
         return checks[-1][1]
 
     monkeypatch.setattr(checking, "check", check)

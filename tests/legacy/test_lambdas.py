@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from keras_policies import LegacyModelError, inspect_model, load_model
-from keras_policies.legacy.base.calls import Call, Ref
+from keras_policies.legacy.base.programs import Argument, FunctionStep, StepOutput
 from keras_policies.legacy.bytecode import marshalled, values
 from keras_policies.legacy.bytecode.follow import follow
 from keras_policies.legacy.guards import limits
@@ -251,9 +251,9 @@ def test_code_of_python_3_5_is_followed():
     steps = (FAST, 0), (CONST, 0), (27, 0), (CONST, 1), (24, 0), (RETURN, 0)
     code = marshalled.read(assembled(*steps, constants=(127.5, 1.0), python="3.5"))
     assert code.python == "3.5"
-    assert follow(code, {}).calls == (
-        Call("python.binary", ("/", Ref(0), 127.5)),
-        Call("python.binary", ("-", Ref(1), 1.0)),
+    assert follow(code, {}).steps == (
+        FunctionStep("python.binary", ("/", Argument(0), 127.5)),
+        FunctionStep("python.binary", ("-", StepOutput(0), 1.0)),
     )
 
 

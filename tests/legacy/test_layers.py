@@ -6,7 +6,6 @@ the same with all that write_layers.py writes, for the table in docs/tested.md.
 
 import pathlib
 import re
-import tarfile
 
 import legacy_files
 import legacy_layers
@@ -19,15 +18,9 @@ ARCHIVES = sorted(
 
 def artifacts():
     """Return `release/case/form` of what is opened on this backend."""
-    found = {}
-    for path in ARCHIVES:
-        with tarfile.open(path) as archive:
-            for name in archive.getnames():
-                release, case, form = name.split("/")[:3]
-                is_run = release == legacy_files.NEWEST or legacy_files.IS_THOROUGH
-                if form in legacy_files.FORMS and is_run:
-                    found[f"{release}/{case}/{form}"] = None
-    return list(found)
+    found = [name for path in ARCHIVES for name in legacy_files.names(path)]
+    newest = [name for name in found if name.startswith(legacy_files.NEWEST)]
+    return found if legacy_files.IS_THOROUGH else legacy_files.on_this_backend(newest)
 
 
 @pytest.fixture(scope="session")

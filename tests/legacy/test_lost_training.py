@@ -1,5 +1,6 @@
 """Layers whose classes are lost train as they did: losses, regularizers, dropout."""
 
+import functools
 import types
 import warnings
 
@@ -46,13 +47,16 @@ def folder(tmp_path_factory):
     return legacy_files.unpacked(tmp_path_factory.mktemp("training"), archives)
 
 
-def opened(folder, name):
+def opened_anew(folder, name):
     """Return a case, its model, and what the warnings say."""
     case = lost_files.of(folder, name)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = load_model(case.model, verify=True)
     return case, model, " ".join(str(warning.message) for warning in caught)
+
+
+opened = functools.cache(opened_anew)  # several tests look at one model
 
 
 @pytest.mark.parametrize("name", named())
@@ -226,7 +230,7 @@ def test_the_share_that_is_dropped_is_the_recorded_one(folder, name):
 
 @pytest.mark.parametrize("name", named("normalization_by_hand"))
 def test_batch_normalization_by_hand_becomes_the_layer(folder, name):
-    case, model, said = opened(folder, name)
+    case, model, said = opened_anew(folder, name)
     layer = model.get_layer("moving_statistics")
     assert isinstance(layer, keras.layers.BatchNormalization)
     assert (layer.momentum, layer.epsilon) == (0.9, 0.001)
@@ -255,7 +259,7 @@ def test_other_losses_than_those_of_the_graph_are_named(folder, monkeypatch):
         "keras_policies.legacy.plan.reconstruction.losses.added",
         lambda steps, outputs, losses: outputs,
     )
-    *_, said = opened(folder, f"{legacy_files.NEWEST}/vector_quantizer")
+    *_, said = opened_anew(folder, f"{legacy_files.NEWEST}/vector_quantizer")
     assert "trains with other losses of its layers: they are 0 on inputs" in said
 
 

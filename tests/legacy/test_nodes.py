@@ -80,7 +80,7 @@ def test_roots_and_powers_of_complex_numbers(name, more, expected):
 def test_complex_powers_of_complex_numbers_are_refused():
     x = keras.Input((4,))
     z = table.call("complex", [x, x], {})
-    with pytest.raises(ValueError, match="to a power that is no real number"):
+    with pytest.raises(ValueError, match="to a power that is not a real number"):
         table.call("math.pow", [z, np.complex64(1j)], {})
 
 

@@ -61,6 +61,6 @@ def test_a_layer_that_is_in_a_nested_model_too_opens_by_the_function_of_the_mode
 
 
 def test_without_a_function_the_error_names_the_call_that_tf_keras_lost(folder):
-    message = "called on 'x', which is no layer of this model.* call load_weights"
+    message = "called on 'x', which is not a layer of this model.* call load_weights"
     with pytest.raises(LegacyModelError, match=message):
         load_model(folder / "in_both" / "model.h5")

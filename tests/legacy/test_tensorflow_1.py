@@ -363,14 +363,14 @@ REFUSED = {
     without_inputs: ("dense", "signature 'serving_default' takes no tensor, so it is"),
     other_name: ("dense", "the variable 'hidden/other' is not in its checkpoint"),
     without_signatures: ("dense", "as TensorFlow 1 wrote it, and without signatures"),
-    one_branch: ("condition", r"'cond_1/Merge' \(Merge\) is no part of a tf.cond"),
+    one_branch: ("condition", r"'cond_1/Merge' \(Merge\) is not part of a tf.cond"),
     cycle: ("condition", "corrupt: the graph has a cycle at"),
-    out_of_branch: ("condition", r"Switch' \(Switch\) is no part of a tf.cond or a"),
+    out_of_branch: ("condition", r"Switch' \(Switch\) is not part of a tf.cond or a"),
     which_branch: ("condition", r"'cond_1/Merge' \(Merge\) is asked which branch it t"),
-    no_position: ("condition", "corrupt: 'cond/Merge:x' is no tensor"),
+    no_position: ("condition", "corrupt: 'cond/Merge:x' is not a tensor"),
     of_no_node: ("condition", "corrupt: the graph has no node 'nothing'"),
     of_data: ("loop", r"'while/Less/y' \(Placeholder\) is not fed"),
-    without_switch: ("loop", r"'while/Exit_1' \(Exit\) is no part of a tf.while_loop"),
+    without_switch: ("loop", r"'while/Exit_1' \(Exit\) is not part of a tf.while_loop"),
     some_items: ("rnn", r"GatherV3' \(TensorArrayGatherV3\) takes some items of an"),
 }
 

@@ -14,7 +14,7 @@ from keras_policies import LossScale, LossScaleOptimizer, load_model
 from keras_policies.keras_internals import private_api
 from keras_policies.legacy.ops import node_def, registry, table
 from keras_policies.legacy.ops.converters import Value
-from keras_policies.legacy.ops.registry import OpSignature, op
+from keras_policies.legacy.ops.registry import op
 from keras_policies.legacy.plan import classes
 from keras_policies.legacy.readers import hdf5, readers
 from keras_policies.legacy.values.evaluator import ops
@@ -28,7 +28,7 @@ def test_an_op_is_a_function_with_a_decorator(monkeypatch):
             monkeypatch.setitem(known, name, None)
             known.pop(name)
 
-    @op("nn.tripled", Tripled=OpSignature("features"), renamed={"x": "features"})
+    @op("nn.tripled Tripled(features)", renamed={"x": "features"})
     def tripled(features: Value) -> Value:
         return ops.multiply(features, 3)
 

@@ -347,7 +347,7 @@ def test_configs_that_keras_finds_or_that_are_of_no_policy_are_left_to_keras(rea
 
     config = {"class_name": "Policy", "config": {"name": "float32"}}
     assert type(read(config, custom_objects={"Policy": Policy})) is Policy
-    for own in {"name": "mine"}, {"name": "float32", "units": 2}, {}:
+    for own in {"name": "mine"}, {"name": 3}, {"name": "float32", "units": 2}, {}:
         config = {"class_name": "Policy", "config": own}
         with pytest.raises((TypeError, ValueError), match="(locate|Unknown).*Policy"):
             read(config)

@@ -100,6 +100,7 @@ def test_fixed_scale_never_moves():
         pytest.param({"initial_loss_scale": True}, "must be a Python int", id="true"),
         pytest.param({"initial_loss_scale": np.ones(1)}, "be a Python", id="array"),
         pytest.param({"increment_period": True}, "be an integer", id="true-period"),
+        pytest.param({"multiplier": 10**400}, "must be a Python int", id="huge"),
     ],
 )
 def test_dynamic_arguments_are_validated(arguments, match):
@@ -126,7 +127,8 @@ def test_an_overflow_never_raises_a_scale_below_the_minimum():
 
 
 @pytest.mark.parametrize(
-    "value", [0, -3, 0.99, "8", None, True, np.ones(2), float("inf"), float("nan")]
+    "value",
+    [0, -3, 0.99, "8", None, True, np.ones(2), float("inf"), float("nan"), 10**400],
 )
 def test_fixed_argument_is_validated(value):
     with pytest.raises(ValueError, match="loss_scale_value"):

@@ -1,8 +1,10 @@
 """`plot_gradients`: gradients of a compiled model on a batch, and a picture of them."""
 
+import collections
 import dataclasses
+import math
 import numbers
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -20,13 +22,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-HIGHEST = 0.85  # of the bars of a layer, of the distance between two layers
-INCHES = 0.4  # between two layers
+HIGHEST = 0.85  # height of a layer's highest bar, relative to its row
+INCHES = 0.4  # height of a row
 BARS: tuple[dict[str, Any], ...] = (
     {"facecolor": figures.LIGHT, "edgecolor": figures.EDGE, "hatch": "////"},
     {"facecolor": figures.DARK, "alpha": 0.85},
 )
-LARGEST = 1100  # more than any exponent of a float64
 
 Floats = npt.NDArray[np.floating[Any]]
 ONE_BATCH = (
@@ -42,7 +43,19 @@ def _check(x: Arrays, y: Arrays, needs_y: bool) -> None:
             f"{name} is None, but the loss of the model is that of inputs x and their "
             f"targets y. {ONE_BATCH}"
         )
-    sizes = dict((*_sizes("x", x), *_sizes("y", y)))
+    sizes = {}
+    for (name, *keys), array in keras.tree.flatten_with_path({"x": x, "y": y}):
+        if array is None:  # an output without a loss
+            continue
+        place = name + "".join(f"[{key!r}]" for key in keys)
+        shape = getattr(array, "shape", None)
+        if shape is None or len(shape) == 0:
+            kind = "no array" if shape is None else "a single number"
+            raise ValueError(
+                f"Expected arrays, but {place} is {kind}, of type "
+                f"{type(array).__name__}. {ONE_BATCH}"
+            )
+        sizes[place] = int(shape[0])
     counts = ", ".join(f"{size} in {name}" for name, size in sizes.items())
     if len(set(sizes.values())) > 1:
         raise ValueError(
@@ -53,33 +66,13 @@ def _check(x: Arrays, y: Arrays, needs_y: bool) -> None:
         raise ValueError(f"The batch is empty: {counts or 'no arrays'}. {ONE_BATCH}")
 
 
-def _sizes(name: str, structure: Arrays) -> Iterator[tuple[str, int]]:
-    """Yield the place of each array in a structure, and its batch size."""
-    for path, array in keras.tree.flatten_with_path(structure):
-        if array is None:  # an output without a loss
-            continue
-        place = name + "".join(f"[{key!r}]" for key in path)
-        shape = getattr(array, "shape", None)
-        if shape is None or len(shape) == 0:
-            kind = "no array" if shape is None else "a single number"
-            raise ValueError(
-                f"Expected arrays, but {place} is {kind}, of type "
-                f"{type(array).__name__}. {ONE_BATCH}"
-            )
-        yield place, int(shape[0])
-
-
-def _tensors(structure: Arrays) -> Tensor:
-    """Return arrays as tensors, floating-point ones in floatx, as `fit` makes them."""
-
-    def convert(array: Arrays) -> Tensor:
-        if array is None:
-            return None
-        tensor = ops.convert_to_tensor(array)
-        is_float = keras.backend.is_float_dtype(tensor.dtype)
-        return ops.cast(tensor, keras.config.floatx()) if is_float else tensor
-
-    return keras.tree.map_structure(convert, structure)
+def _tensor(array: Arrays) -> Tensor:
+    """Return an array as a tensor, a floating-point one in floatx, as in `fit`."""
+    if array is None:
+        return None
+    tensor = ops.convert_to_tensor(array)
+    is_float = keras.backend.is_float_dtype(tensor.dtype)
+    return ops.cast(tensor, keras.config.floatx()) if is_float else tensor
 
 
 def gradients_of(
@@ -88,10 +81,10 @@ def gradients_of(
     """Return the gradients of a compiled model's loss, times a loss scale.
 
     There is one array for each of `model.trainable_variables`, zeros if the loss does
-    not depend on it.
-    The loss is multiplied before the gradients are taken, in the dtypes in which the
-    model computes, as in a training step. A model that is not built gets built;
-    otherwise nothing in it changes: no weights, moving averages, seeds or metrics.
+    not depend on it. The loss is multiplied before the gradients are taken, in the
+    dtypes in which the model computes, as in a training step. A model that is not built
+    gets built; otherwise it does not change: no weights, moving averages, seeds or
+    metrics.
     """
     if not model.compiled:
         raise ValueError(
@@ -100,7 +93,7 @@ def gradients_of(
         )
     # Without a loss given to `compile`, a loss of `add_loss` may need no targets.
     _check(x, y, needs_y=model.loss is not None)
-    x, y = _tensors(x), _tensors(y)
+    x, y = (keras.tree.map_structure(_tensor, arrays) for arrays in (x, y))
     # Builds the model and its loss.
     with keras.StatelessScope(collect_losses=True):
         model.compute_loss(x=x, y=y, y_pred=model(x, training=False), training=False)
@@ -143,29 +136,18 @@ def magnitudes(arrays: Iterable[Floats]) -> Magnitudes:
         >>> magnitudes([np.array([0.0, 0.75, -3.0, np.inf]), np.array([2.0])])
         Magnitudes(counts={-1: 1, 1: 2}, zeros=1, non_finite=1)
     """
-    counts = np.zeros(2 * LARGEST, np.int64)
+    counts: collections.Counter[int] = collections.Counter()
     zeros = non_finite = 0
     for array in arrays:
         finite = array[np.isfinite(array)]
-        non_finite += array.size - finite.size
         other = finite[finite != 0]
+        non_finite += array.size - finite.size
         zeros += finite.size - other.size
         # frexp returns fractions between a half and one.
-        exponents = np.frexp(other)[1] - 1 + LARGEST
-        counts += np.bincount(exponents, minlength=counts.size)
-    by_exponent = {int(n) - LARGEST: int(counts[n]) for n in np.flatnonzero(counts)}
-    return Magnitudes(by_exponent, zeros, non_finite)
-
-
-def zeros_in_both(first: Iterable[Floats], second: Iterable[Floats]) -> int:
-    """Return how many numbers are zero in some arrays and in others of their shapes.
-
-    Example:
-        >>> zeros_in_both([np.array([0.0, 0.0, 1.0])], [np.array([0.0, 2.0, 0.0])])
-        1
-    """
-    pairs = zip(first, second, strict=True)
-    return sum(int(np.count_nonzero((a == 0) & (b == 0))) for a, b in pairs)
+        exponents = np.frexp(other)[1].astype(np.int16) - 1
+        for n, count in zip(*np.unique(exponents, return_counts=True), strict=True):
+            counts[int(n)] += int(count)
+    return Magnitudes(dict(sorted(counts.items())), zeros, non_finite)
 
 
 def plot_gradients(
@@ -183,13 +165,13 @@ def plot_gradients(
     that computes in float32 has gradients in the grey zones too, and loses nothing.
 
     The loss scale is `loss_scale`, or the one that applies to the model, which
-    `summary` prints. If there is neither, one series is drawn: pass a number, such as
+    `summary` prints. Without either, one series is drawn: pass a number, such as
     `loss_scale=2**15`, to see what it would do. With two series, the legend says how
-    many gradients are zero without the scale, and how many of them stay zero: those of
-    a dead unit do, whatever the scale, while those that float16 rounded to zero do not.
+    many gradients are zero without the scale, and how many of them stay zero with it:
+    those of a dead unit do, those that float16 rounded to zero do not.
 
-    With `by_layer` each layer has a row of its own, with the gradients times the loss
-    scale alone: it shows in which layer they leave float16's range. A row is as high as
+    With `by_layer` each layer has its own row, with only the gradients times the loss
+    scale: it shows in which layers they leave float16's range. A row is as high as
     its highest bar.
 
     Draw it before `fit`: training with too high a loss scale makes weights NaN, and
@@ -224,39 +206,14 @@ def plot_gradients(
     figure = figures.new_figure()
     scale = _scale(model, loss_scale)
     if by_layer:
-        return _by_layer(figure, model, gradients_of(model, x, y, scale), scale)
-    factors = [1.0] if scale == 1 else [1.0, scale]
-    gradients = {factor: gradients_of(model, x, y, factor) for factor in factors}
-    sizes = {factor: magnitudes(arrays) for factor, arrays in gradients.items()}
-    stay_zero = zeros_in_both(gradients[1.0], gradients[scale])
-    _draw(figure, sizes, _labels(sizes, stay_zero))
-    _set_title(figure, model, sizes[1.0].total)
-    return figure
-
-
-def _by_layer(
-    figure: "Figure", model: keras.Model, gradients: list[Floats], scale: float
-) -> "Figure":
-    of_layers: dict[str, list[Floats]] = {}
-    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
-        path = variable.path.rpartition("/")[0].removeprefix(f"{model.name}/")
-        of_layers.setdefault(path or variable.name, []).append(gradient)
-    by_layer = {path: magnitudes(arrays) for path, arrays in of_layers.items()}
-    _draw_layers(figure, by_layer, f"loss{_factor(scale)}")
-    _set_title(figure, model, sum(sizes.total for sizes in by_layer.values()))
-    return figure
-
-
-def _set_title(figure: "Figure", model: keras.Model, total: int) -> None:
-    title = f"Gradients of {model.name!r} on one batch, {total:,} numbers"
+        _draw_layers(figure, model, gradients_of(model, x, y, scale), scale)
+    else:
+        factors = [1.0] if scale == 1 else [1.0, scale]
+        _draw(figure, {n: gradients_of(model, x, y, n) for n in factors})
+    count = sum(math.prod(v.shape) for v in model.trainable_variables)
+    title = f"Gradients of {model.name!r} on one batch, {count:,} numbers"
     figure.suptitle(f"{title}\n{words_on_weights(model)}".rstrip())
-
-
-def _factor(scale: float) -> str:
-    """Return words on the loss scale of a series."""
-    if scale == 1:
-        return " without a loss scale"
-    return f" times {figures.scale_text(scale)}"
+    return figure
 
 
 def _scale(model: keras.Model, loss_scale: float | None) -> float:
@@ -273,18 +230,13 @@ def _scale(model: keras.Model, loss_scale: float | None) -> float:
     return float(loss_scale)
 
 
-def _labels(sizes: dict[float, Magnitudes], stay_zero: int) -> list[str]:
-    """Return the label of each series; `stay_zero` gradients are zero in all series."""
-    labels = []
-    for scale, series in sizes.items():
-        is_compared = scale == 1 and len(sizes) > 1 and series.zeros
-        stay = f" ({stay_zero:,} with the scale too)" if is_compared else ""
-        counts = f"{series.zeros:,} zero{stay}, {series.non_finite:,} inf or NaN"
-        labels.append(f"loss{_factor(scale)}: {counts}")
-    return labels
+def _label(scale: float) -> str:
+    """Return the name of a series."""
+    factor = f" times {figures.scale_text(scale)}"
+    return f"loss{' without a loss scale' if scale == 1 else factor}"
 
 
-def _subplots(figure: Any, series: Collection[Magnitudes]) -> tuple[Any, Any, Any]:
+def _subplots(figure: Any, series: Iterable[Magnitudes]) -> tuple[Any, Any, Any]:
     """Return axes for zeros, for numbers over float16's range, and for inf and NaN."""
     zero, middle, infinite = figure.subplots(1, 3, sharey=True, width_ratios=[1, 12, 1])
     figures.draw_float16(middle, [n for sizes in series for n in sizes.counts])
@@ -297,41 +249,54 @@ def _subplots(figure: Any, series: Collection[Magnitudes]) -> tuple[Any, Any, An
     return zero, middle, infinite
 
 
-def _draw(figure: Any, series: dict[float, Magnitudes], labels: list[str]) -> None:
+def _draw(figure: Any, gradients: Mapping[float, list[Floats]]) -> None:
     """Draw each series: zeros, a histogram, and numbers that are not finite."""
     from matplotlib.patches import Patch
 
+    series = {scale: magnitudes(arrays) for scale, arrays in gradients.items()}
     zero, middle, infinite = _subplots(figure, series.values())
-    width = 1 / len(series)
-    for i, sizes in enumerate(series.values()):
+    width, legend = 1 / len(series), []
+    for i, (scale, sizes) in enumerate(series.items()):
         style = {"width": width, "align": "edge", **BARS[i]}
         at = np.array([*sizes.counts]) + i * width
         middle.bar(at, [*sizes.counts.values()], **style)
         zero.bar([i * width], [sizes.zeros], **style)
         infinite.bar([i * width], [sizes.non_finite], **style)
+        stay = ""
+        if i == 0 and len(series) > 1 and sizes.zeros:
+            pairs = zip(*gradients.values(), strict=True)
+            both = sum(int(np.count_nonzero((a == 0) & (b == 0))) for a, b in pairs)
+            stay = f" ({both:,} with the scale too)"
+        counts = f"{sizes.zeros:,} zero{stay}, {sizes.non_finite:,} inf or NaN"
+        # Not made from the bars: a series without finite numbers has none.
+        legend.append(Patch(label=f"{_label(scale)}: {counts}", **BARS[i]))
     zero.set_ylabel("number of gradients (log scale)")
     zero.set_yscale("log")
     zero.set_ylim(0.7, max(10, zero.get_ylim()[1]))
     middle.set_xlabel("absolute value (log scale), over the range of float16")
-    # The legend is not made from the bars: a series without finite numbers has none.
-    patches = [Patch(label=label, **BARS[i]) for i, label in enumerate(labels)]
-    figure.legend(handles=patches, loc="outside lower center")
+    figure.legend(handles=legend, loc="outside lower center")
 
 
-def _draw_layers(figure: Any, layers: Mapping[str, Magnitudes], label: str) -> None:
+def _draw_layers(
+    figure: Any, model: keras.Model, gradients: list[Floats], scale: float
+) -> None:
     """Draw the shares of each layer's gradients, by layer and by their size."""
+    by_layer: dict[str, list[Floats]] = {}
+    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+        path = variable.path.rpartition("/")[0].removeprefix(f"{model.name}/")
+        by_layer.setdefault(path or variable.name, []).append(gradient)
+    layers = [(path, magnitudes(arrays)) for path, arrays in by_layer.items()]
     height = max(figures.SIZE[1], INCHES * len(layers) + 2)
     figure.set_size_inches(figures.SIZE[0], height)
-    zero, middle, infinite = _subplots(figure, layers.values())
-    from_below = list(layers.items())[::-1]
-    for row, (_, sizes) in enumerate(from_below):
+    zero, middle, infinite = _subplots(figure, [sizes for _, sizes in layers])
+    layers.reverse()  # rows are drawn from below
+    for row, (_, sizes) in enumerate(layers):
         style = {"align": "edge", "bottom": row, "color": figures.DARK, "zorder": 3}
-        shares = [count / sizes.total for count in sizes.counts.values()]
-        most = max([*shares, sizes.zeros / sizes.total, sizes.non_finite / sizes.total])
-        heights = [HIGHEST * share / most for share in shares]
+        most = max([1, *sizes.counts.values(), sizes.zeros, sizes.non_finite])
+        heights = [HIGHEST * count / most for count in sizes.counts.values()]
         middle.bar([*sizes.counts], heights, width=1, **style)
         for axes, count in (zero, sizes.zeros), (infinite, sizes.non_finite):
-            axes.bar([0], [HIGHEST * count / sizes.total / most], width=1, **style)
-    zero.set_yticks(range(len(layers)), [path for path, _ in from_below], va="bottom")
+            axes.bar([0], [HIGHEST * count / most], width=1, **style)
+    zero.set_yticks(range(len(layers)), [path for path, _ in layers], va="bottom")
     zero.set_ylim(-0.2, len(layers))
-    middle.set_xlabel(f"absolute value (log scale), {label}")
+    middle.set_xlabel(f"absolute value (log scale), {_label(scale)}")

@@ -1,7 +1,7 @@
 """`plot_loss_scale`: the loss scale of a training, epoch by epoch or step by step."""
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import keras
 
@@ -11,16 +11,6 @@ from keras_policies.loss_scaling.callbacks import BY_STEP, STARTED_AT
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-class Logged(NamedTuple):
-    """What a training logged, with an item for each epoch or each step."""
-
-    scales: list[float]
-    skipped: list[int]
-    lost: list[bool]  # whether the loss was NaN or infinite
-    at: list[int]  # the numbers of the epochs or of the steps, from 1
-    start: float | None  # the scale before the first
 
 
 def plot_loss_scale(
@@ -52,40 +42,42 @@ def plot_loss_scale(
         >>> plot_loss_scale(history).get_suptitle()
         'Loss scale after each epoch: 32768 to 8192; epochs: 2; steps skipped: 2'
     """
-    logged = _logged(history, by_step)
+    logs, epochs, start = _logged(history, by_step)
     unit = "step" if by_step else "epoch"
+    scales = logs["loss_scale"]
+    skipped = logs.get("skipped_steps", [0] * len(scales))
+    at = [number + 1 for number in epochs or range(len(scales))]
     figure = figures.new_figure()
     upper, lower = figure.subplots(2, sharex=True, height_ratios=[2, 1])
-    _draw_scales(upper, logged, unit)
-    lower.bar(logged.at, logged.skipped, color=figures.LIGHT, edgecolor=figures.EDGE)
-    lower.set_ylabel("skipped steps")
-    lower.set_ylim(0, max(1, *logged.skipped) * 1.1)
-    lower.set_xlabel(unit)
-    _count_by_ones(lower)
-    first = logged.scales[0] if logged.start is None else logged.start
-    ends = " to ".join(map(figures.scale_text, (first, logged.scales[-1])))
-    figure.suptitle(
-        f"Loss scale after each {unit}: {ends}; {unit}s: {len(logged.scales)}; "
-        f"steps skipped: {sum(logged.skipped)}"
-    )
-    return figure
-
-
-def _draw_scales(axes: Any, logged: Logged, unit: str) -> None:
-    has_start = logged.start is not None
-    at = [logged.at[0] - 1, *logged.at] if has_start else logged.at
-    scales = [logged.start, *logged.scales] if has_start else logged.scales
-    axes.plot(at, scales, color=figures.DARK, marker="o", markersize=4)
-    marked = zip(logged.at, logged.scales, logged.lost, strict=True)
-    lost = [(x, y) for x, y, is_lost in marked if is_lost]
+    first = [] if start is None else [start]
+    at_first = [at[0] - 1] * len(first)
+    line = {"color": figures.DARK, "marker": "o", "markersize": 4}
+    upper.plot([*at_first, *at], [*first, *scales], **line)
+    losses = logs.get("loss") or [None] * len(scales)
+    lost = [
+        (x, y)
+        for x, y, loss in zip(at, scales, losses, strict=True)
+        if loss is not None and not math.isfinite(loss)
+    ]
     if lost:
         cross = {"marker": "X", "s": 90, "color": "black", "zorder": 3}
         label = f"the loss of the {unit} is NaN or infinite"
-        axes.scatter(*zip(*lost, strict=True), label=label, **cross)
-        axes.legend()
-    axes.set_yscale("log", base=2)
-    axes.set_ylabel("loss scale (log scale)")
-    axes.grid(axis="y", alpha=0.4)
+        upper.scatter(*zip(*lost, strict=True), label=label, **cross)
+        upper.legend()
+    upper.set_yscale("log", base=2)
+    upper.set_ylabel("loss scale (log scale)")
+    upper.grid(axis="y", alpha=0.4)
+    lower.bar(at, skipped, color=figures.LIGHT, edgecolor=figures.EDGE)
+    lower.set_ylabel("skipped steps")
+    lower.set_ylim(0, max(1, *skipped) * 1.1)
+    lower.set_xlabel(unit)
+    _count_by_ones(lower)
+    ends = " to ".join(map(figures.scale_text, ([*first, *scales][0], scales[-1])))
+    figure.suptitle(
+        f"Loss scale after each {unit}: {ends}; {unit}s: {len(scales)}; "
+        f"steps skipped: {sum(skipped)}"
+    )
+    return figure
 
 
 def _count_by_ones(axes: Any) -> None:
@@ -96,8 +88,10 @@ def _count_by_ones(axes: Any) -> None:
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
-def _logged(history: keras.callbacks.History | Config, by_step: bool) -> Logged:
-    """Return what a history holds of each epoch or of each step."""
+def _logged(
+    history: keras.callbacks.History | Config, by_step: bool
+) -> tuple[Config, list[int] | None, float | None]:
+    """Return the logs of a training, the numbers of its epochs, and its first scale."""
     if isinstance(history, keras.Model):
         raise TypeError(
             "plot_loss_scale takes what fit returned, a keras.callbacks.History or its "
@@ -113,14 +107,5 @@ def _logged(history: keras.callbacks.History | Config, by_step: bool) -> Logged:
             f"The history has no loss scale{of_steps}; it has {content}. Pass what "
             f"model.fit(..., callbacks=[keras_policies.{logger}]) returned."
         )
-    scales = logs["loss_scale"]
-    skipped = logs.get("skipped_steps", [0] * len(scales))
-    losses = logs.get("loss") or [None] * len(scales)
     epochs = None if by_step else getattr(history, "epoch", None)
-    return Logged(
-        scales,
-        skipped,
-        [loss is not None and not math.isfinite(loss) for loss in losses],
-        [number + 1 for number in epochs or range(len(scales))],
-        params.get(STARTED_AT),
-    )
+    return logs, epochs, params.get(STARTED_AT)

@@ -1,5 +1,6 @@
 """The first layer whose outputs leave the range of float16 on a batch."""
 
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -14,19 +15,12 @@ LARGEST = 65504.0  # of float16
 
 @dataclasses.dataclass(frozen=True)
 class Overflow:
-    """A layer whose outputs leave the range of float16.
+    """A layer whose outputs leave the range of float16."""
 
-    Args:
-        path: str, its name after those of the layers around it; "" for the inputs.
-        class_name: str, its class; "" for the inputs.
-        dtype: str, that of its outputs.
-        largest: float, the largest absolute value, which may be infinite or NaN.
-    """
-
-    path: str
-    class_name: str
-    dtype: str
-    largest: float
+    path: str  # names of the layers around it, and its own; "" for the inputs
+    class_name: str  # "" for the inputs
+    dtype: str  # of its outputs
+    largest: float  # absolute value, which may be infinite or NaN
 
     def __str__(self) -> str:
         where = f"{self.path} ({self.class_name})" if self.path else "the inputs"
@@ -67,21 +61,12 @@ def first_overflow(model: keras.Model, x: Arrays) -> Overflow | None:
 
 def _outside(path: str, class_name: str, values: Any) -> Overflow | None:
     for tensor in keras.tree.flatten(values):
-        array = _concrete(tensor)
-        if array is not None and array.size:
-            largest = float(np.max(np.abs(array)))
-            if not largest <= LARGEST:  # NaN is not
-                dtype = keras.backend.standardize_dtype(tensor.dtype)
-                return Overflow(path, class_name, dtype, largest)
+        # A layer may return things that are not tensors, or symbolic tensors.
+        with contextlib.suppress(Exception):
+            dtype = keras.backend.standardize_dtype(tensor.dtype)
+            if keras.backend.is_float_dtype(dtype):
+                array = keras.ops.convert_to_numpy(tensor).astype("float32")
+                largest = float(np.max(np.abs(array), initial=0.0))
+                if not largest <= LARGEST:  # NaN is not
+                    return Overflow(path, class_name, dtype, largest)
     return None
-
-
-def _concrete(tensor: Any) -> Any:
-    """Return floats as a numpy array, None for what else a layer may return."""
-    try:
-        dtype = keras.backend.standardize_dtype(tensor.dtype)
-        if not keras.backend.is_float_dtype(dtype):
-            return None
-        return np.asarray(keras.ops.convert_to_numpy(tensor), "float32")
-    except Exception:  # no tensor, or a symbolic one, in the way of its backend
-        return None

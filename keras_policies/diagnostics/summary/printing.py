@@ -5,7 +5,6 @@ The text fits 80 columns.
 
 import io
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import keras
 import rich.box
@@ -83,26 +82,20 @@ def summary(
         print_fn(text.getvalue())
 
 
-class Column(NamedTuple):
-    """The cell of a row in a column of the table, and whether it may be folded."""
-
-    cell: Callable[[Row], str]
-    can_fold: bool = True
-
-
 def _indented(row: Row) -> str:
     return "  " * (row.depth - 1) + row.name if row.depth else "(the model)"
 
 
-COLUMNS = {
-    "layer": Column(_indented),
-    "class": Column(lambda row: row.class_name),
-    "policy": Column(lambda row: row.policy, can_fold=False),
-    "compute": Column(lambda row: row.compute_dtype or "-", can_fold=False),
-    "weights": Column(lambda row: row.variable_dtype or "-", can_fold=False),
-    "loss scale": Column(lambda row: str(row.loss_scale or "-")),
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "layer": _indented,
+    "class": lambda row: row.class_name,
+    "policy": lambda row: row.policy,
+    "compute": lambda row: row.compute_dtype or "-",
+    "weights": lambda row: row.variable_dtype or "-",
+    "loss scale": lambda row: str(row.loss_scale or "-"),
 }
-# Where there is no room for these columns, lines above the table say the same once.
+MAY_FOLD = {"layer", "class", "loss scale"}
+# Where there is no room for these columns, lines above the table replace them.
 ONLY_WIDE = {"compute", "weights", "loss scale"}
 
 
@@ -118,42 +111,34 @@ def _renderables(
     if width < WIDE:
         yield Text(f"loss scale: {model.loss_scale}")
         yield from map(Text, dict.fromkeys(filter(None, map(_dtypes, rows))))
-    places = _risky_places(rows)
-    yield _table(rows, headings, list(places))
-    if places:
-        yield _list(places)
-
-
-def _risky_places(rows: list[Row]) -> dict[str, list[str]]:
-    """Return `{risk: [path of each layer that has it]}`, in the order of the rows."""
-    places: dict[str, list[str]] = {}
+    places: dict[str, list[str]] = {}  # risk -> paths of the layers that have it
     for row in rows:
         for risk in row.risks:
             places.setdefault(risk, []).append(row.path or "the model")
-    return places
+    yield _table(rows, headings, list(places))
+    if places:
+        yield _list(places)
 
 
 def _table(rows: list[Row], headings: list[str], risks: list[str]) -> Table:
     """Return a rich table; its last column has the numbers of risks in the list."""
     table = Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
     for heading in headings:
-        no_wrap = not COLUMNS[heading].can_fold
-        table.add_column(heading, overflow="fold", no_wrap=no_wrap)
+        table.add_column(heading, overflow="fold", no_wrap=heading not in MAY_FOLD)
     table.add_column("at risk", overflow="fold")
     for row in rows:
-        cells = [COLUMNS[heading].cell(row) for heading in headings]
+        cells = [COLUMNS[heading](row) for heading in headings]
         numbers = ", ".join(str(risks.index(risk) + 1) for risk in row.risks)
         table.add_row(*map(escape, [*cells, numbers or "-"]))
     return table
 
 
 def _dtypes(row: Row) -> str | None:
-    """Return the dtypes that a row's policy stands for, or None if its name says it."""
-    if row.compute_dtype in (None, row.variable_dtype):
+    """Return the dtypes of a row's policy, or None if the policy's name says them."""
+    compute, variable = row.compute_dtype, row.variable_dtype
+    if compute in (None, variable):
         return None
-    return (
-        f"{row.policy}: computes in {row.compute_dtype}, weights {row.variable_dtype}"
-    )
+    return f"{row.policy}: computes in {compute}, weights {variable}"
 
 
 def _list(places: dict[str, list[str]]) -> Table:

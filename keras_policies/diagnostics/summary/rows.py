@@ -12,27 +12,23 @@ from keras_policies.loss_scaling.status import Scaling, scaling_of
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A layer in a summary.
+    """A layer in a summary."""
 
-    `loss_scale` is that of the gradients of its weights, None if it has no weights; for
-    the model, that of its loss.
-    """
-
-    path: str  # its name after the names of the layers around it; "" for the model
+    path: str  # names of the layers around it, and its own; "" for the model
     name: str
     class_name: str
     depth: int  # the number of layers around it; 0 for the model
-    policy: str  # the name
+    policy: str  # its name
     compute_dtype: str | None  # None while the layer waits for an input
     variable_dtype: str | None
-    loss_scale: Scaling | None
+    loss_scale: Scaling | None  # None for a layer without weights
     risks: tuple[str, ...]
 
 
 def rows_of(model: keras.Model) -> list[Row]:
     """Return the rows of `summary(model)`: the model's own, then each layer's.
 
-    The parts of a layer come after it. A shared layer has one row, at its first place.
+    A layer's parts follow it. A shared layer has one row, where it comes first.
 
     Example:
         >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -40,44 +36,37 @@ def rows_of(model: keras.Model) -> list[Row]:
         [('Sequential', 0, 'float32'), ('Dense', 1, 'float32')]
     """
     scaling = scaling_of(model)
-    rows = list(_rows_of_parts(model, (), scaling, {id(model)}))
+    seen = {id(model)}
+
+    def below(layer: keras.Layer, around: tuple[keras.Layer, ...]) -> Iterator[Row]:
+        for part in keras_internals.parts(layer):
+            if id(part) not in seen:
+                seen.add(id(part))
+                warnings = risks.of_layer(part, layer, scaling.rule)
+                yield _row(part, (*around, part), scaling, warnings)
+                yield from below(part, (*around, part))
+
+    rows = list(below(model, ()))
     computes = {row.compute_dtype for row in rows if row.loss_scale is not None}
     warnings = risks.of_model(model, computes, scaling.rule)
     return [_row(model, (), scaling, warnings), *rows]
 
 
-def _rows_of_parts(
-    layer: keras.Layer,
-    around: tuple[keras.Layer, ...],
-    scaling: Scaling,
-    seen: set[int],
-) -> Iterator[Row]:
-    """Yield the rows of the layers in `layer` that have not been `seen`."""
-    for part in keras_internals.parts(layer):
-        if id(part) not in seen:
-            seen.add(id(part))
-            within = (*around, layer)
-            warnings = risks.of_layer(part, layer, scaling.rule)
-            yield _row(part, within, scaling, warnings)
-            yield from _rows_of_parts(part, within, scaling, seen)
-
-
 def _row(
     layer: keras.Layer,
-    around: tuple[keras.Layer, ...],
+    path: tuple[keras.Layer, ...],
     scaling: Scaling,
     warnings: tuple[str, ...],
 ) -> Row:
     policy = keras_internals.own_policy(layer)
-    path = [each.name for each in (*around[1:], layer)] if around else []
     return Row(
-        path="/".join(path),
+        path="/".join(each.name for each in path),
         name=layer.name,
         class_name=type(layer).__name__,
-        depth=len(around),
+        depth=len(path),
         policy=policy.name,
         compute_dtype=policy.compute_dtype,
         variable_dtype=policy.variable_dtype,
-        loss_scale=scaling if layer.trainable_variables or not around else None,
+        loss_scale=scaling if layer.trainable_variables or not path else None,
         risks=warnings,
     )

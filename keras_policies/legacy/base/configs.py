@@ -32,7 +32,7 @@ def own_name(config: Config) -> Any:
 
 
 def settings(config: Config) -> Config:
-    """Return the settings in the config of an object, {} if they are no dict."""
+    """Return the settings in the config of an object, {} if they are not a dict."""
     inner = config.get("config")
     return inner if isinstance(inner, dict) else {}
 

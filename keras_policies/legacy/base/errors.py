@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_policies._common.text import printable
 
-# What Python, h5py and numpy raise for values of an unexpected kind.
+# Errors of Python, h5py and numpy for values of an unexpected kind.
 UNEXPECTED = (
     *(ArithmeticError, AttributeError, LookupError, MemoryError),
     *(OSError, RuntimeError, TypeError, ValueError),
@@ -27,7 +27,7 @@ class LegacyModelError(ValueError):
         hint: str, what the user can do, a whole sentence; `""` if there is nothing.
         path: str or path of the file or folder, or None while it is not known.
         layer: str, the path of the layer in its model, or None if it concerns none.
-        suspects: names of classes of Keras that a layer of the file has, too, and that
+        suspects: names of classes of Keras that layers of the file also have, and that
             may be another class there.
 
     Example:
@@ -88,7 +88,7 @@ class LimitError(LegacyModelError):
 
 
 class attempt(contextlib.suppress):  # noqa: N801 (as in contextlib)
-    """Passes over errors of some kinds in its context, but for a `LimitError`."""
+    """Ignores errors of some kinds in its context, except a `LimitError`."""
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> bool:
         is_last = isinstance(error, LimitError)
@@ -116,9 +116,9 @@ def located(path: FilePath | None = None, layer: str | None = None) -> Iterator[
 def corrupt(path: FilePath, part: str = "") -> Iterator[None]:
     """Turn any other error inside into a `LegacyModelError` about a corrupt file.
 
-    The net below the checks that name what they expect: a corrupt file can be wrong in
+    The fallback for damage that no specific check names: a corrupt file can be wrong in
     more ways than anyone can list. `part` is one of the file, `"training_config"`. An
-    ImportError passes: what is not installed is no fault of the file.
+    ImportError passes: a missing package is not the fault of the file.
     """
     with located(path):
         try:

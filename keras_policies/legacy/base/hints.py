@@ -4,7 +4,7 @@ import contextvars
 
 from keras_policies.legacy.base.errors import FilePath
 
-# Whether the user types options, and not Python.
+# Whether hints name options of the command line instead of arguments.
 _names_options = contextvars.ContextVar("names_options", default=False)
 
 TENSORFLOW = (

@@ -1,4 +1,4 @@
-"""What a legacy file holds, as frozen values that do not depend on its format.
+"""The content of a legacy file, as frozen values that do not depend on its format.
 
 The readers make a `LegacyModel`; `plan/` and `build/` turn it into a Keras model.
 Tensors are only described here: `LegacyWeight.read` fetches one at a time.
@@ -78,7 +78,7 @@ class LegacyModel:
     vocabularies: Mapping[str, Vocabulary] = dataclasses.field(default_factory=dict)
     # The dtype as written of layers inside other layers, which a SavedModel records.
     inner_policies: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    # Of stateful RNNs, which a SavedModel records.
+    # States of stateful RNNs, which a SavedModel records.
     states: LayerWeights = dataclasses.field(default_factory=dict)
     traced: TracedFunctions | None = None  # the functions of a SavedModel
     not_converted: tuple[str, ...] = ()  # what was around the model

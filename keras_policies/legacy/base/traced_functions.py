@@ -34,7 +34,7 @@ SERVING = "serving_default"  # the signature that tf.keras writes
 FLOATS = "bfloat16", "float16", "float32", "float64"  # of weights that can train
 NO_CLASS = "Signature"  # of the model in a file without Keras metadata
 
-# Of `TensorSpec`s, `Composite`s and plain values.
+# A tree of `TensorSpec`s, `Composite`s and plain values.
 Nest: TypeAlias = Tree
 
 
@@ -47,7 +47,7 @@ class TensorSpec(NamedTuple):
 
 
 class Composite(NamedTuple):
-    """An argument or a result that is no tensor: a ragged one, a sparse one, …."""
+    """An argument or a result that is not a dense tensor: ragged, sparse, …."""
 
     kind: str  # "RaggedTensorSpec", as TensorFlow calls it
 

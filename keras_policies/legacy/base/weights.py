@@ -25,7 +25,7 @@ class LegacyWeight:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     read: Callable[[], Array] = dataclasses.field(repr=False, compare=False)
-    # Of its object in a SavedModel or a checkpoint; its address in a .keras file.
+    # The number of its object in a SavedModel or a checkpoint; a .keras file's address.
     number: int | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property

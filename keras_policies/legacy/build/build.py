@@ -20,11 +20,11 @@ from keras_policies.legacy.base.errors import LegacyModelError, corrupt, located
 from keras_policies.legacy.base.traced_functions import NO_CLASS
 from keras_policies.legacy.build import (
     archive_paths,
+    calls,  # noqa: F401 (for Keras)
     compiling,
     explanations,
     extra_axes,
     forms,
-    lambda_call,  # noqa: F401 (for Keras)
     made_in_code,
     masks,
     own_classes,
@@ -33,10 +33,12 @@ from keras_policies.legacy.build import (
 from keras_policies.legacy.build.comparison import Check
 from keras_policies.legacy.build.programs import BuiltLayers
 from keras_policies.legacy.build.targets import Pairs, assign, restore_states, settle
+from keras_policies.legacy.build.text_cuts import TextCuts
 from keras_policies.legacy.build.weights import pair
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import classes, policies
 from keras_policies.legacy.plan.plan import Plan
+from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.policies.policy import Policy
 
 
@@ -49,6 +51,7 @@ class Built(NamedTuple):
     other_policies: list[str]  # layers, each with its policy and the recorded one
     lacks_weights: bool = False  # that its SavedModel has, in a layer of Keras's own
     check: Check | None = None  # with the graph in the file; None if not asked for
+    texts: TextInputs | None = None  # what gives the model numbers for texts
 
 
 def build(
@@ -97,12 +100,18 @@ def build(
         )
         of_file = *legacy.not_converted, *plan.report.not_converted
         not_converted = [*of_file, *unused, *added, *always, *regularized]
-        if not plan.reconstruction.copied:  # or it is told already
+        if not plan.reconstruction.copied:  # or the summary says so
             not_converted += _untied(pairs)
         if compile:
             not_converted += compiling.compile_model(model, plan, pairs)
-    lacks_weights = bool(added and legacy.traced)
-    return Built(model, plan, not_converted, different, lacks_weights)
+    return Built(
+        model=model,
+        plan=plan,
+        not_converted=not_converted,
+        other_policies=different,
+        lacks_weights=bool(added and legacy.traced),
+        texts=built.texts.inputs if built.texts else None,
+    )
 
 
 def _untied(pairs: Pairs) -> Iterator[str]:
@@ -135,12 +144,12 @@ def _make(plan: Plan) -> tuple[keras.Model, BuiltLayers]:
     """Return the model, built, with variables that hold nothing yet."""
     try:
         config = plan.config
-        model, built, extra, needed = _of_config(config, plan)
+        model, built, extra, needed = _built(config, plan)
         if extra:
             config = extra_axes.with_wrappers(config, extra)
-            model, built, _, needed = _of_config(config, plan)
+            model, built, _, needed = _built(config, plan)
         if needed:
-            model, built, *_ = _of_config(config, plan, needed)
+            model, built, *_ = _built(config, plan, needed)
         inputs = plan.legacy.inputs.values()
         if isinstance(model, keras.Sequential) and not model.built:
             # For inputs of any rank.
@@ -168,7 +177,7 @@ def _hint_about(layer: str | None, plan: Plan) -> str:
     return hints.pass_custom_object(name) if is_lost else ""
 
 
-def _of_config(
+def _built(
     config: Config, plan: Plan, needed: Mapping[int, forms.Specs] | None = None
 ) -> tuple[Any, BuiltLayers, extra_axes.Axes, Mapping[int, forms.Specs]]:
     """Build the object of a config.
@@ -176,7 +185,8 @@ def _of_config(
     Also return what `extra_axes` and `forms` found out, for which it has to be built
     again: convolutions with extra axes, and what layers are called on that need a form.
     """
-    built, extra = BuiltLayers([], []), extra_axes.Axes()
+    texts = TextCuts() if plan.options.texts_outside else None
+    built, extra = BuiltLayers([], [], texts), extra_axes.Axes()
     found = forms.Found(needed or {}, plan.options.backends)
     config, makers = own_classes.with_makers(
         config,

@@ -28,6 +28,7 @@ from keras_policies.legacy.plan import classes, op_layers
 from keras_policies.legacy.plan.plan import Plan
 from keras_policies.legacy.plan.reconstruction import concrete_functions
 from keras_policies.legacy.programs.reference import NotInterpretedError
+from keras_policies.legacy.texts.inputs import TextInputs
 
 
 def is_due(plan: Plan) -> bool:
@@ -74,6 +75,7 @@ def check(
     signature: str | None,
     *,
     is_due: bool = True,
+    texts: TextInputs | None = None,
 ) -> Check:
     """Compare a model with the graph in its file.
 
@@ -84,6 +86,7 @@ def check(
         is_due: whether the model must be compared. If not, that is left out where
             the graph takes more than about a second, or this backend cannot call the
             model, or the file's functions disagree with each other.
+        texts: what gives the model numbers for texts.
 
     Raises:
         LegacyModelError: if their outputs differ. It names the first layer that does
@@ -104,7 +107,7 @@ def check(
         with budget.anew(size), keras_internals.texts_as_inputs():
             served = traced.layers[0].served if signature is None else None
             comparison = Comparison(
-                model, traced, trace, served, tolerance, size, is_due, plan.texts
+                model, traced, trace, served, tolerance, size, is_due, texts
             )
             return comparison.check()
     except LimitError:

@@ -72,11 +72,7 @@ class UnsuitableError(Exception):
 
 
 class _NotCalledError(Exception):
-    """The model does not take inputs that the graph takes."""
-
-    def __init__(self, reason: LegacyModelError) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """The model does not take inputs that the graph takes: `args` has the error."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +90,7 @@ class Comparison:
 
     def check(self) -> Check:
         interpreter = Interpreter(self.traced)
-        problems: list[_NotCalledError] = []
+        problems: list[LegacyModelError] = []
         for bound in (None, 2):  # numbers may be classes, and the layer knows how many
             try:
                 inputs, expected = _run(
@@ -102,14 +98,14 @@ class Comparison:
                 )
                 return self._compared(interpreter, inputs, expected)
             except _NotCalledError as error:
-                problems.append(error)
+                problems += error.args
         specs = [*self._specs, *concrete_functions.specs(self.trace.outputs)]
         if not self.is_due:
-            raise UnsuitableError(problems[0].reason.reason)
+            raise UnsuitableError(problems[0].reason)
         has_texts = any(spec.dtype == "string" for spec in specs)
         if has_texts and keras.backend.backend() != "tensorflow":
             raise UnsuitableError(f"{keras.backend.backend()} has no texts")
-        raise problems[0].reason from problems[0].__cause__
+        raise problems[0] from problems[0].__cause__
 
     def _as_served(self, inputs: list[Array], expected: list[Array]) -> list[Array]:
         """Return the outputs of the signature that tf.keras traced, where there is one.
@@ -148,12 +144,11 @@ class Comparison:
         shapes = [x.shape for x in getattr(self.model, "inputs", None) or ()]
         if [len(spec.shape or ()) for spec in specs] != [*map(len, shapes)]:
             return specs
-        return [
-            TensorSpec(
-                tuple(map(_size, spec.shape or (), shape)), spec.dtype, spec.name
-            )
-            for spec, shape in zip(specs, shapes, strict=True)
-        ]
+        sized = (
+            tuple(other if n is None else n for n, other in zip(x, y, strict=True))
+            for x, y in zip((spec.shape or () for spec in specs), shapes, strict=True)
+        )
+        return [x._replace(shape=y) for x, y in zip(specs, sized, strict=True)]
 
     def _compared(
         self, interpreter: Interpreter, inputs: list[Array], expected: list[Array]
@@ -174,7 +169,8 @@ class Comparison:
                 for i, p in problems.items()
                 if relative_difference(*pairs[i]) > rounded[i]
             }
-        if problems and self.is_half and (fault := hardware.problem()):
+        computes_in_half = self.tolerance > TOLERANCE
+        if problems and computes_in_half and (fault := hardware.problem()):
             return Check(None, fault)
         for number, problem in problems.items():
             share = relative_difference(
@@ -285,11 +281,6 @@ class Comparison:
         by_argument = dict(zip(leaves, inputs, strict=True))
         return ir.mapped(by_argument.__getitem__, program.inputs(filled, leaves))
 
-    @property
-    def is_half(self) -> bool:
-        """Return whether a layer computes in float16 or bfloat16."""
-        return self.tolerance > TOLERANCE
-
     def _rounding(self, inputs: list[Array], expected: list[Array]) -> list[float]:
         """Return the share by which rounding may change each output.
 
@@ -339,10 +330,6 @@ class Comparison:
             ):
                 return path, layer
         return "", self.model
-
-
-def _size(size: int | None, other: int | None) -> int | None:
-    return other if size is None else size
 
 
 def _differs(path: str, layer: keras.Layer, what: str) -> LegacyModelError:
@@ -402,4 +389,6 @@ def _called(model: keras.Model, nest: Nest) -> list[Array]:
             f"it cannot be called on inputs of the shapes {shapes}, "
             "which its own graph takes"
         )
-        raise _NotCalledError(explanations.explained(problem, error)) from error
+        reason = explanations.explained(problem, error)
+        reason.__cause__ = error
+        raise _NotCalledError(reason) from error

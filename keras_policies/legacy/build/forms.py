@@ -200,7 +200,7 @@ def _as_floats(layer: keras.Layer, x: Tensor) -> Tensor:
     return x if is_floating else ops.cast(x, layer.compute_dtype)
 
 
-def _of_floats(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
+def _on_floats(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | None:
     x = _as_floats(layer, inputs[0])
     return None if x is inputs[0] else _changed(layer)(x)
 
@@ -211,7 +211,7 @@ def _layer_normalization(layer: keras.Layer, inputs: list[Tensor]) -> Tensor | N
     last = [*range(rank - len(axes), rank)]
     are_neighbours = axes == [*range(axes[0], axes[0] + len(axes))]
     if axes == last or not are_neighbours:
-        return _of_floats(layer, inputs)
+        return _on_floats(layer, inputs)
     x = ops.moveaxis(_as_floats(layer, inputs[0]), axes, last)
     return ops.moveaxis(_changed(layer, axis=last)(x), last, axes)
 
@@ -334,8 +334,8 @@ FORMS: Mapping[str, Form] = {
     "Average": _sum,
     "EinsumDense": _einsum,
     "LayerNormalization": _layer_normalization,
-    "Resizing": _of_floats,
-    "UnitNormalization": _of_floats,
+    "Resizing": _on_floats,
+    "UnitNormalization": _on_floats,
     **dict.fromkeys(POOLS, _pooled),
     **dict.fromkeys(CONVOLUTIONS, _convolved),
 }

@@ -178,7 +178,7 @@ def chosen(mask: Tensor, rank: int) -> Tensor:
     """Return the booleans that do what a mask of numbers did in MultiHeadAttention.
 
     The largest of its numbers over the last `rank` axes are chosen. If all are the
-    same, but not 1, that is none: the scores were lost in rounding.
+    same, but not 1, none is chosen: the scores were lost in rounding.
     """
     tensor = mask
     while keras.backend.standardize_dtype(tensor.dtype) != "bool":

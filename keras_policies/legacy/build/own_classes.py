@@ -103,6 +103,8 @@ def with_makers(
         stock = forms.maker(value, stock, found) or stock
         of_model = (policy,) if value is config else ()
         maker = programs.maker(value, built) or _own_maker(value, *of_model) or stock
+        if built.texts is not None:
+            maker = built.texts.maker(value, is_root=value is config) or maker
         if maker is None:
             return inner
         name = f"<{maker.cls.__name__} {len(makers)}>"

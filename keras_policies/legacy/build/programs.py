@@ -5,20 +5,25 @@ and called, ops become nodes, and each layer is noted with its weights in the fi
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 from keras_policies._common.types import Config, Tensor
+from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import located
+from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.build import masks
+from keras_policies.legacy.build.calls import OpCall, as_output
 from keras_policies.legacy.build.makers import Call, Maker
-from keras_policies.legacy.build.op_call import OpCall, as_output
+from keras_policies.legacy.build.text_cuts import TextCuts, is_cut
+from keras_policies.legacy.bytecode.program import Run
 from keras_policies.legacy.plan import graph
 from keras_policies.legacy.plan.reconstruction import ir
-from keras_policies.legacy.plan.reconstruction.program import Names, Program
+from keras_policies.legacy.plan.reconstruction.program import Names
 from keras_policies.legacy.values.evaluator import is_tensor
 
 CONVOLUTIONS = "Conv1D", "Conv2D", "Conv3D"
@@ -31,6 +36,7 @@ class BuiltLayers:
     # Layers, each with the weights in the file that it holds.
     weights: list[tuple[keras.Layer, tuple[LegacyWeight, ...]]]
     unused: list[str]  # names of layers whose results are used by their shapes alone
+    texts: TextCuts | None = None  # if layers of texts are cut off
 
 
 def maker(config: Config, built: BuiltLayers) -> Maker | None:
@@ -39,13 +45,13 @@ def maker(config: Config, built: BuiltLayers) -> Maker | None:
     def make(config: Config) -> keras.Operation:
         program: Program = config["program"]
         with located(layer=program.path or None):
-            layer = _Run(program, config["layers"], built).layer()
+            layer = _LayerRun(program, config["layers"], built).layer()
         return _call(program, layer) if config["is_called"] else layer
 
     return Maker(keras.Model, make) if is_program(config) else None
 
 
-def _call(program: Program, layer: keras.Layer) -> Call:
+def _call(program: Program, layer: keras.Operation) -> Call:
     """Return what calls the layer of a program as the original layer was called."""
     ops: dict[str, OpCall] = {}  # by their names; all calls of the layer share them
 
@@ -73,20 +79,27 @@ def _call(program: Program, layer: keras.Layer) -> Call:
     return Call(layer, call)
 
 
-class _Run:
-    """One run of a program."""
+class _LayerRun(Run):
+    """The run of a rebuilt layer, which makes the layers that it calls."""
 
     def __init__(self, program: Program, layers: Config, built: BuiltLayers) -> None:
-        self.program, self.configs, self.built = program, layers, built
+        inputs = [] if program.is_layer else program.inputs
+        super().__init__(
+            program,
+            [
+                keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=spec.name)
+                for spec in inputs
+            ],
+        )
+        self.configs, self.built = layers, built
         self.layers: dict[str, keras.Layer] = {}
-        self.results: list[list[Any]] = []
         self._zero: Tensor | None = None
         self._chosen: dict[tuple[int, int], Tensor] = {}  # see `masks.chosen`
         self._names = Names()
         for step in program.steps:
             self._names.take(step.name)
 
-    def layer(self) -> keras.Layer:
+    def layer(self) -> keras.Operation:
         """Return the layer that takes the place of the missing one."""
         program = self.program
         if program.is_layer:
@@ -94,26 +107,20 @@ class _Run:
             layer = self._layer(name)
             self._note([name])
             return layer
-        self.inputs = [
-            keras.Input(batch_shape=spec.shape, dtype=spec.dtype, name=spec.name)
-            for spec in program.inputs
-        ]
-        for step in program.steps:
-            output = self._op(step) if isinstance(step, ir.OpStep) else self._call(step)
-            is_nest = isinstance(output, tuple | list | dict)
-            self.results.append(keras.tree.flatten(output) if is_nest else [output])
-        ends = ir.mapped(
-            lambda value: as_output(self._value(value), self.inputs), program.ends
-        )
-        model = keras.Model(
-            _unwrapped(ir.mapped(self._value, program.starts)),
-            _unwrapped(ends),
-            name=layer_name(program.name),
-        )
+        ends = trees.mapped(lambda x: as_output(x, self.inputs), self.outputs())
+        nests = _unwrapped(self.filled(program.starts)), _unwrapped(ends)
+        name, texts = layer_name(program.name), self.built.texts
+        if texts is None:
+            model = made = keras.Model(*nests, name=name)
+        else:
+            made = texts.model(*nests, is_root=not program.path, name=name)
+            model = getattr(made, "model", made)
         names = {layer.name for layer in model.layers}
         self._note([name for name in self.layers if name in names])
-        self.built.unused.extend(name for name in self.layers if name not in names)
-        return model
+        others = {n: layer for n, layer in self.layers.items() if n not in names}
+        cut = {n for n, layer in others.items() if texts and is_cut(layer)}
+        self.built.unused.extend(name for name in others if name not in cut)
+        return made
 
     def _note(self, names: list[str]) -> None:
         weights = self.program.weights
@@ -126,11 +133,18 @@ class _Run:
             config = self.configs[name]
             if more:
                 config = {**config, "config": {**config["config"], **more}}
-            self.layers[name] = keras.saving.deserialize_keras_object(config)
+            texts = self.built.texts
+            make = keras.saving.deserialize_keras_object
+            self.layers[name] = texts.layer(config) if texts else make(config)
         return self.layers[name]
 
+    def performed(self, step: Any) -> Sequence[Any]:
+        output = self._op(step) if isinstance(step, ir.OpStep) else self._call(step)
+        is_nest = isinstance(output, tuple | list | dict)
+        return keras.tree.flatten(output) if is_nest else [output]
+
     def _op(self, step: ir.OpStep) -> Any:
-        inputs = [*map(self._value, step.inputs)]
+        inputs = [*map(self.value, step.inputs)]
         is_constant = [isinstance(value, ir.Constant) for value in step.inputs]
         pairs = [*zip(inputs, is_constant, strict=True)]
         constants = {
@@ -156,7 +170,7 @@ class _Run:
         return layer(first, **kwargs)
 
     def _groups(self, spec: ir.LayerSpec, name: str, first: Any) -> Config:
-        """Return the groups of channels that the kernel of a convolution tells."""
+        """Return the groups of channels that the shape of a kernel implies."""
         if spec.number is not None or spec.class_name not in CONVOLUTIONS:
             return {}
         axis = 1 if spec.config["data_format"] == "channels_first" else -1
@@ -164,20 +178,14 @@ class _Run:
         depth = next(w.shape[-2] for w in self.program.weights[name])
         return {"groups": channels // depth} if channels > depth > 0 else {}
 
-    def _value(self, value: ir.Value) -> Any:
-        if isinstance(value, ir.Argument):
-            return self.inputs[value.number]
-        if isinstance(value, ir.StepOutput):
-            return self.results[value.step][value.position]
+    def value(self, value: Any) -> Any:
         if isinstance(value, ir.Constant):
             return value.value
-        if isinstance(value, ir.Anchor):
-            return self._anchor()
-        raise TypeError(f"no tensor: {value}")
+        return self._anchor() if isinstance(value, ir.Anchor) else super().value(value)
 
     def _tensor(self, value: ir.Value) -> Tensor:
         """Return a tensor of the model: a layer is called on nothing else."""
-        tensor = self._value(value)
+        tensor = self.value(value)
         if is_tensor(tensor):
             return tensor
         return self._added("_Tensor", [tensor, self._anchor()])
@@ -190,7 +198,7 @@ class _Run:
         return self._zero
 
     def _added(self, op: str, inputs: list[Any]) -> Tensor:
-        """Call an op that is no step of the program."""
+        """Call an op that is not a step of the program."""
         name = self._names.take(op)
         return OpCall(name, self.program.path, op, {"op": op})(inputs)
 

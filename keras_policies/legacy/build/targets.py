@@ -84,7 +84,10 @@ def targets(layer: keras.Layer) -> list[Target]:
     by_variable: dict[int, Target] = {}
     for place in layers(layer):
         for target in _own_targets(place):
-            by_variable.setdefault(id(target.variable), target)
+            first = by_variable.setdefault(id(target.variable), target)
+            if first is not target:  # it is an attribute of several layers
+                paths = *first.paths, *target.paths
+                by_variable[id(first.variable)] = first._replace(paths=paths)
     return [
         by_variable.get(id(item), Target(item, (), item.path)) for item in layer.weights
     ]

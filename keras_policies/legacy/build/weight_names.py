@@ -88,10 +88,12 @@ def _named(
         named[name] |= {layer for group in groups for _, layer, _ in group}
     for (makers, kind), layers in counted.items():
         owners = {id(each) for each in makers}
+        inside = [each for each in scopes if any(owners & named[name] for name in each)]
+        if not inside and owners <= {id(part)}:  # a scope may leave the layer out
+            inside = [*scopes]
         found = {
             (number, scope)
-            for each in scopes
-            if owners <= {id(part)} or any(owners & named[scope] for scope in each)
+            for each in inside
             for scope in each
             for prefix, number in [_counted(scope)]
             if prefix == kind and scope not in given

@@ -6,6 +6,7 @@ computes from what was frozen; where the file does not record that, names and sh
 have to leave one order.
 """
 
+import collections
 import dataclasses
 import itertools
 import operator
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
+import numpy as np
 
 from keras_policies import keras_internals
 from keras_policies._common.types import Config
@@ -258,11 +260,24 @@ def _by_attributes(variables: Sequence[Target], weights: Weights) -> Pairs:
     by_path = {_plain(path): item.variable for item in variables for path in item.paths}
     paths = [(_plain(weight.path), weight) for weight in weights]
     pairs = [(by_path[path], weight) for path, weight in paths if path in by_path]
-    if not len(pairs) == len({id(variable) for variable, _ in pairs}) == len(variables):
+    copies = collections.defaultdict[int, list[LegacyWeight]](list)
+    for variable, weight in pairs:
+        copies[id(variable)].append(weight)
+    if len(copies) != len(variables) or not all(map(_are_equal, copies.values())):
         raise _MisfitError(pairs=[pair for pair in pairs if fits(*pair)])
     if wrong := _misfits(pairs):
         raise _MisfitError(wrong, [pair for pair in pairs if fits(*pair)])
     return pairs
+
+
+def _are_equal(weights: Weights) -> bool:
+    """Return whether weights have the same values.
+
+    A `.keras` file has a variable once for each layer that it is an attribute of, such
+    as the kernel of the layer in a SpectralNormalization.
+    """
+    first, *others = weights
+    return all(np.array_equal(first.read(), each.read()) for each in others)
 
 
 def _by_order(part: Part, code: Part, weights: Weights) -> Pairs:

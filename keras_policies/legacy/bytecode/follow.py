@@ -1,14 +1,21 @@
 """Follows the instructions of a function without running it, on symbols for values.
 
 Constants are computed on the way, so that a branch on them is one path. What is not
-known stays a `Ref`, and each function that would be called with it becomes a `Call`.
+known stays a value of the program, and a function that would be called with it
+becomes a step.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_policies.legacy.base.calls import Call, Given, Program, Ref
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
+from keras_policies.legacy.base.programs import (
+    Argument,
+    FunctionStep,
+    Given,
+    Program,
+    StepOutput,
+)
 from keras_policies.legacy.bytecode import machine, program, values
 from keras_policies.legacy.bytecode.values import (
     VERSIONS,
@@ -24,7 +31,7 @@ from keras_policies.legacy.guards import budget, limits
 PROPERTIES = {"shape", "dtype", "ndim", "T", "ndims", "rank", "value", "base_dtype"}
 PROPERTIES |= {"values", "indices"}  # of `tf.nn.top_k`
 METHODS = "get_shape", "as_list"
-# Functions of `keras.backend` that tell a setting, here that of tf.keras.
+# Functions of `keras.backend` that return a setting, with that of tf.keras.
 SETTINGS = {
     "keras.backend.backend": "tensorflow",
     "keras.backend.epsilon": 1e-7,
@@ -58,9 +65,9 @@ def follow(
     cells = tuple(Cell(values.plain(value)) for value in closure)
     function = Function(code, tuple(map(values.plain, defaults)), {}, cells)
     plain = {name: values.plain(value) for name, value in arguments.items()}
-    follower = Follower(code.python)
+    follower = Follower()
     try:
-        result = follower.call(function, (Ref(0),), plain)
+        result = follower.call(function, (Argument(0),), plain)
         result = follower.program_value(result)
     except LegacyModelError:
         raise
@@ -69,23 +76,22 @@ def follow(
         raise LegacyModelError(
             f"its code, which Python {VERSIONS[code.python]} compiled, uses {what}."
         ) from error
-    return Program(code.python, tuple(follower.calls), result)
+    return Program(tuple(follower.steps), result)
 
 
 class Follower(machine.Follower):
-    """The calls found so far, and how many instructions were followed."""
+    """The steps found so far, and how many instructions were followed."""
 
-    def __init__(self, python: str) -> None:
-        self.python = python
-        self.calls: list[Call] = []
-        self.steps = 0
+    def __init__(self) -> None:
+        self.steps: list[FunctionStep] = []
+        self.followed = 0
         self.depth = 0
 
     def step(self) -> None:
         """Count an instruction; raise LegacyModelError if they are too many."""
-        self.steps += 1
+        self.followed += 1
         budget.work(budget.STEP)
-        if self.steps > limits.CODE_STEPS:
+        if self.followed > limits.CODE_STEPS:
             raise LegacyModelError(
                 f"its code takes more than {limits.CODE_STEPS} steps."
             )
@@ -114,8 +120,8 @@ class Follower(machine.Follower):
             values.check_size(result)
             return result
         budget.work(budget.OP)
-        self.calls.append(Call(function, positional, named))
-        return Ref(len(self.calls))
+        self.steps.append(FunctionStep(function, positional, named))
+        return StepOutput(len(self.steps) - 1)
 
     def attribute(self, owner: Any, name: str) -> Any:
         if isinstance(owner, Name):
@@ -194,6 +200,6 @@ def _described(value: Any) -> str:
         return f"the method {value.name!r}"
     if isinstance(value, Function | Given | Code):
         return "a function"
-    if isinstance(value, Ref):
+    if isinstance(value, Argument | StepOutput):
         return "a value that is computed"
     return f"{value!r:.80}"

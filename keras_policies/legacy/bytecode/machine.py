@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from keras_policies.legacy.base.calls import Given
+from keras_policies.legacy.base.programs import Given
 from keras_policies.legacy.bytecode import program, values
 from keras_policies.legacy.bytecode.instructions import Instruction, decoded
 from keras_policies.legacy.bytecode.values import VERSIONS, Cell, Code, Function, Name
@@ -26,7 +26,7 @@ class Follower(Protocol):
         """Count an instruction."""
 
     def emit(self, function: str | Given, *args: Any, **kwargs: Any) -> Any:
-        """Emit a call; return a plain value, or a `Ref` to the new call."""
+        """Emit a call; return a plain value, or that of the new step."""
 
     def attribute(self, owner: Any, name: str) -> Any:
         """Return `owner.name`."""
@@ -106,7 +106,7 @@ class Frame:
         """Add items to a list, which is a tuple here, below the top of the stack."""
         target = self.stack[-place]
         if not isinstance(target, tuple):
-            raise ValueError("items added to what is no list")
+            raise ValueError("items added to a value that is not a list")
         self.stack[-place] = (*target, *items)
         values.check_size(self.stack[-place])
 
@@ -223,9 +223,9 @@ def _list_extend(frame: Frame, op: Instruction) -> None:
 
 
 def _dict_of(keys: tuple[Any, ...], items: tuple[Any, ...]) -> dict[str, Any]:
-    """Return a dict, or raise ValueError if a key is no text."""
+    """Return a dict, or raise ValueError if a key is not a string."""
     if not all(isinstance(key, str) for key in keys):
-        raise ValueError("a dict whose keys are no texts")
+        raise ValueError("a dict whose keys are not strings")
     return dict(zip(keys, items, strict=True))
 
 

@@ -26,7 +26,7 @@ TEXTS = {
     "z": (1, "latin-1"),
     "Z": (1, "latin-1"),
 }
-# Type of a sequence or a set, all of which become tuples -> the same.
+# Type of a sequence or a set, which become tuples -> the same.
 SEQUENCES = {"(": 4, ")": 1, "[": 4, "<": 4, ">": 4}
 # Oldest Python with a layout -> its fields. Those in capitals are 32-bit integers.
 LAYOUTS = {
@@ -52,7 +52,7 @@ def read(data: bytes) -> Code:
     """Return the function in `marshal.dumps(function.__code__)`.
 
     Raises:
-        LegacyModelError: if it is no code object of any version that is known, or is
+        LegacyModelError: if it is not a code object of a known version, or is
             larger than the limits of this module.
     """
     if len(data) > limits.CODE_BYTES:
@@ -161,7 +161,7 @@ class _Reader:
         raise ValueError(f"unknown type {kind!r}")
 
     def count(self, size: int = 4) -> int:
-        """Return the length of a sequence, each item of which has at least a byte."""
+        """Return the length of a sequence, whose items have at least a byte each."""
         length = self.integer(size)
         if not 0 <= length <= len(self.data) - self.position:
             raise ValueError(f"a sequence of {length} items")
@@ -245,7 +245,7 @@ def _bytes(value: object) -> bytes:
 
 
 def python_of(layout: str, instructions: bytes, lines: bytes) -> str:
-    """Return the key in `VERSIONS`, or raise ValueError if it is none of these.
+    """Return the key in `VERSIONS`, or raise ValueError for other versions.
 
     `layout` is the oldest version with this layout, `lines` the line table.
     """

@@ -4,11 +4,19 @@ An author's own import statements are not in the file, so a global name is taken
 module that everybody calls so.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from keras_policies._common import keras_names
-from keras_policies.legacy.base.calls import Call, Given, Program, Ref
+from keras_policies.legacy.base import trees
 from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError
+from keras_policies.legacy.base.programs import (
+    Argument,
+    FunctionStep,
+    Given,
+    Program,
+    StepOutput,
+)
 from keras_policies.legacy.bytecode import python_ops, values
 from keras_policies.legacy.bytecode.values import Name, plain
 from keras_policies.legacy.ops import converters, table
@@ -126,7 +134,7 @@ def constant(name: Name) -> object:
 
 
 def function(name: Name) -> str:
-    """Return the function of a name as `Call` has it, or raise ValueError."""
+    """Return the function of a name as a `FunctionStep` has it, or raise ValueError."""
     root, _, rest = name.path.partition(".")
     if root == "python":
         return name.path
@@ -151,22 +159,32 @@ def call(called: str, args: tuple[object, ...], kwargs: dict[str, object]) -> ob
     return python_ops.FUNCTIONS[called](*args, **kwargs)
 
 
-def run(program: Program, inputs: Any) -> Any:
-    """Return what the function returns for a KerasTensor, or a tuple of them.
+class Run:
+    """One run of a program, on arrays or on tensors of a model."""
 
-    Raises:
-        LegacyModelError: if `keras.ops` has no counterpart for one of its calls.
-    """
-    results = [tuple(inputs) if isinstance(inputs, list) else inputs]
-    for step in program.calls:
-        args = _filled(step.args, results)
-        kwargs = {key: _filled(value, results) for key, value in step.kwargs.items()}
+    def __init__(self, program: Program, inputs: Sequence[Any]) -> None:
+        self.program, self.inputs = program, inputs
+        self.results: list[Sequence[Any]] = []  # the outputs of each step
+
+    def outputs(self) -> Any:
+        """Return the outputs of the program.
+
+        Raises:
+            LegacyModelError: if `keras.ops` has no counterpart for one of its steps.
+        """
+        for step in self.program.steps:
+            self.results.append(self.performed(step))
+        return self.filled(self.program.ends)
+
+    def performed(self, step: Any) -> Sequence[Any]:
+        """Return the outputs of a step."""
+        args, kwargs = self.filled((step.args, dict(step.kwargs)))
         try:
             if isinstance(step.function, Given):
-                results.append(step.function.function(*args, **kwargs))
-            else:
-                results.append(call(step.function, args, kwargs))
-                values.check_size(results[-1])
+                return [step.function.function(*args, **kwargs)]
+            result = call(step.function, args, kwargs)
+            values.check_size(result)
+            return [result]
         except LegacyModelError:
             raise
         except UNEXPECTED as error:
@@ -174,24 +192,26 @@ def run(program: Program, inputs: Any) -> Any:
                 f"its code calls {_described(step)} in a way that keras.ops has no "
                 f"counterpart for: {error}."
             ) from error
-    return _filled(program.result, results)
+
+    def filled(self, nest: Any) -> Any:
+        """Return a nest with what values of the program are now."""
+        return trees.mapped(self._filled, nest)
+
+    def _filled(self, leaf: Any) -> Any:
+        if isinstance(leaf, slice):
+            return slice(*map(self.value, (leaf.start, leaf.stop, leaf.step)))
+        return self.value(leaf)
+
+    def value(self, value: Any) -> Any:
+        """Return what a value of the program is now, anything else as it is."""
+        if isinstance(value, Argument):
+            return self.inputs[value.number]
+        if isinstance(value, StepOutput):
+            return self.results[value.step][value.position]
+        return value
 
 
-def _filled(value: Any, results: list[Any]) -> Any:
-    """Return a value with results instead of the `Ref`s in it."""
-    if isinstance(value, Ref):
-        return results[value.number]
-    if isinstance(value, tuple):
-        return tuple(_filled(item, results) for item in value)
-    if isinstance(value, dict):
-        return {key: _filled(item, results) for key, item in value.items()}
-    if isinstance(value, slice):
-        bounds = value.start, value.stop, value.step
-        return slice(*(_filled(bound, results) for bound in bounds))
-    return value
-
-
-def _described(step: Call) -> str:
+def _described(step: FunctionStep) -> str:
     """Return the name of the function of a call, as users know it."""
     if isinstance(step.function, Given):
         return repr(step.function.function)

@@ -68,14 +68,25 @@ DTYPES = (
 )
 NUMBERS = "biuf"  # kinds of dtypes in numpy
 # Functions of numpy that keras.ops has under the same name.
-OF_NUMPY = {
+NUMPY_FUNCTIONS = {
     *("abs", "add", "arctan", "arctan2", "cbrt", "ceil", "cos", "cosh", "deg2rad"),
     *("divide", "exp", "expand_dims", "expm1", "floor", "log", "log10", "log1p"),
     *("log2", "max", "maximum", "mean", "min", "minimum", "multiply", "negative"),
     *("power", "prod", "rad2deg", "ravel", "sign", "sin", "sinh", "sqrt", "square"),
     *("squeeze", "std", "subtract", "sum", "tan", "tanh", "transpose", "var"),
 }
-OF_MATH = "ceil", "cos", "exp", "floor", "log", "log10", "pow", "sin", "sqrt", "tan"
+MATH_FUNCTIONS = (
+    "ceil",
+    "cos",
+    "exp",
+    "floor",
+    "log",
+    "log10",
+    "pow",
+    "sin",
+    "sqrt",
+    "tan",
+)
 
 
 def is_value(value: Any) -> bool:
@@ -245,7 +256,7 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def _of_numpy(name: str) -> Callable[..., Any]:
+def _numpy_function(name: str) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         for setting in kwargs.values():
             if isinstance(setting, str) and setting not in DTYPES:
@@ -291,7 +302,7 @@ def _cast(dtype: str) -> Callable[..., Any]:
     return lambda value: evaluate("cast", _numbers(value), dtype)
 
 
-def _of_math(name: str) -> Callable[..., float]:
+def _math_function(name: str) -> Callable[..., float]:
     def function(*args: float) -> float:
         result = getattr(math, name)(*map(converters.number, args))
         return float(result) if name != "floor" and name != "ceil" else int(result)
@@ -300,9 +311,9 @@ def _of_math(name: str) -> Callable[..., float]:
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    **{f"numpy.{name}": _of_numpy(name) for name in OF_NUMPY},
+    **{f"numpy.{name}": _numpy_function(name) for name in NUMPY_FUNCTIONS},
     **{f"numpy.{name}": _cast(name) for name in DTYPES},
-    **{f"math.{name}": _of_math(name) for name in OF_MATH},
+    **{f"math.{name}": _math_function(name) for name in MATH_FUNCTIONS},
     "numpy.arange": _arange,
     "numpy.array": _array,
     "numpy.asarray": _array,

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from keras_policies.legacy.base.calls import Given, Ref
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.programs import Argument, Given, StepOutput
 from keras_policies.legacy.guards import budget, limits
 
 # Keys of the tables in `instructions.py`, and the versions that each stands for.
@@ -111,9 +111,12 @@ def check_size(value: Any) -> None:
     budget.work(count * budget.ITEM)
 
 
+NOT_PLAIN = Argument | StepOutput | Name | Method | Given | Function | Cell | Code
+
+
 def is_known(value: Any) -> bool:
     """Return whether a value, and all in it, is a plain one."""
-    if isinstance(value, Ref | Name | Method | Given | Function | Cell | Code):
+    if isinstance(value, NOT_PLAIN):
         return False
     return all(map(is_known, parts(value)))
 

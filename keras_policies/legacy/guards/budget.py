@@ -1,4 +1,4 @@
-"""Counts what a file asks for: memory and work, which its size explains, and things.
+"""Limits the memory, the work and the numbers of objects that a file asks for.
 
 A config of a few bytes can ask for a layer of a billion units, and a graph of a few
 nodes for a product of matrices that takes an hour. Whatever a file makes this package
@@ -17,14 +17,14 @@ from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.guards import limits
 
 # Prices of work, in about microseconds. Work is counted before it is done.
-ITEM = 0.5  # value that is looked at
+ITEM = 0.5  # value that is inspected
 STEP = 4  # instruction of code
 OP = 450  # that Keras makes
 RETRY = 1  # of a call that Keras cannot make yet, for each tensor that it takes
 NUMBER = 0.005  # that numpy computes
 COMPILED = 150_000  # function of Keras on arrays of new shapes, which jax compiles
 NODE = 500  # of a graph that is run on arrays, and of the model that is called
-COPY = 0.02  # of a value that is not looked at
+COPY = 0.02  # value that is only copied
 
 _left: contextvars.ContextVar[float] = contextvars.ContextVar("left", default=math.inf)
 _work: contextvars.ContextVar[float] = contextvars.ContextVar("work", default=math.inf)
@@ -45,7 +45,7 @@ def of(size: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def anew(size: int) -> Iterator[None]:
-    """Limit the same to as much again, inside such a context, too."""
+    """Set the same limits anew, even inside such a context."""
     memory = _left.set(limits.MEMORY_PER_BYTE * size + limits.SMALL_MEMORY_BYTES)
     worked = _work.set(limits.WORK_PER_BYTE * size + limits.SMALL_WORK)
     try:
@@ -84,11 +84,11 @@ def work(cost: float) -> None:
 def spend(count: float, itemsize: int = 4, computed: float = 0) -> None:
     """Raise `LimitError` if the weights in the file do not explain an array's memory.
 
-    It has `count` numbers (a float where an op computes it) of `itemsize` bytes each.
-    `computed` is how many numbers are computed for it, where these are more.
+    The array has `count` numbers (a float if an op computes it) of `itemsize` bytes.
+    `computed` is the count of numbers computed for it, if larger.
     """
     remaining, size = _left.get(), count * itemsize
-    if not 0 <= size < math.inf:  # NaN is neither
+    if not 0 <= size < math.inf:  # also refuses NaN
         raise LimitError(f"corrupt: the config asks for an array of {size} bytes.")
     if size > remaining:
         told = size if size < limits.TOLD_BYTES else f"over {limits.TOLD_BYTES}"
@@ -154,7 +154,7 @@ def layer_path(prefix: str, name: str) -> str:
 
 
 def runs(config: Any) -> int:
-    """Return how many layers Keras runs for all calls of a layer or a model.
+    """Return how many layers Keras runs in all calls of a layer or a model.
 
     Keras runs the layers of a model once to build it, and again for each call of it: 20
     models in each other, each calling the next one twice, run a million layers.

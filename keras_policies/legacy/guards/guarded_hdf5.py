@@ -95,11 +95,12 @@ def dataset(group: h5py.Group, name: str) -> h5py.Dataset:
         raise LegacyModelError(f"the dataset {name!r} is missing.")
     if not isinstance(stored, h5py.Dataset) or stored.external or stored.is_virtual:
         raise LegacyModelError(
-            f"{name!r} is no dataset of this file; data kept in other files is not "
-            "read."
+            f"{name!r} is not a dataset of this file; data in other files is not read."
         )
     if stored.dtype.kind not in NUMBERS:
-        raise LegacyModelError(f"{name!r} is of numbers no weight has: {stored.dtype}.")
+        raise LegacyModelError(
+            f"{name!r} has the dtype {stored.dtype}, which no weight has."
+        )
     _check_filters(stored, name)
     claimed = math.prod(stored.shape or ()) * stored.dtype.itemsize
     size = stored.id.get_storage_size()

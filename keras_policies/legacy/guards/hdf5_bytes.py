@@ -47,7 +47,7 @@ ENDS = re.compile(rb"_(?:config|names|version)[0-9]*\0")
 PARTS = struct.Struct("<HHH")  # of the name, the datatype, the dataspace
 # Version of the message -> bytes before the name, and what its parts are padded to.
 LAYOUTS = {1: (8, 8), 2: (8, 1), 3: (9, 1)}
-SHARED = 1  # flag: the datatype is elsewhere, which tf.keras never does
+SHARED = 1  # flag: the datatype is stored elsewhere, which tf.keras never does
 VARIABLE_LENGTH = 9
 # The datatype of a text, ASCII or UTF-8: of variable length, of single bytes.
 TEXT_DATATYPE = re.compile(rb"\x19\x01[\0\1]\0\x10\0{3}\x10\0{3}\x01\0{3}\0\0\x08\0")
@@ -121,7 +121,9 @@ def check_texts(data: mmap.mmap | bytes, sizes: Sizes) -> None:
                 raise LegacyModelError(f"{attribute} is of a datatype kept elsewhere.")
             padded = [-(-size // padding) * padding for size in parts]
             if not _is_text(data[begin + padded[0] : begin + padded[0] + parts[1]]):
-                raise LegacyModelError(f"{attribute} is of a datatype that is no text.")
+                raise LegacyModelError(
+                    f"{attribute} is of a datatype that is not a text."
+                )
             for claimed, stored in _texts(data, begin, padded, sizes, texts):
                 if claimed != stored:
                     raise LegacyModelError(

@@ -8,7 +8,7 @@ import sys
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits
 
-# What a path in an archive never contains: another drive, or a way of Windows.
+# Characters that no path in an archive may have: other drives, Windows separators.
 FORBIDDEN = "\0", "\\", ":"
 OUTSIDE = "its path leads out of the folder to unpack to, or is written as on Windows"
 
@@ -31,7 +31,7 @@ class SmallReads(io.FileIO):
 
 
 def check_entry(name: str, mode: int) -> None:
-    """Raise if an entry would be written outside of its folder, or is no plain file.
+    """Raise if an entry would be written outside of its folder, or is not a plain file.
 
     `mode` has the type of the file, as in `os.stat_result.st_mode`; 0 if none is given.
     """

@@ -48,7 +48,7 @@ def _files(path: pathlib.Path) -> Iterable[pathlib.Path]:
 
 
 def _stats(path: FilePath) -> dict[pathlib.Path, os.stat_result]:
-    with contextlib.suppress(OSError):  # somebody deletes them
+    with contextlib.suppress(OSError):  # files may be deleted meanwhile
         files = itertools.islice(_files(pathlib.Path(path)), limits.FOLDER_FILES)
         return {file: file.stat() for file in files if file.is_file()}
     return {}
@@ -64,7 +64,7 @@ def unchanged(path: FilePath) -> Iterator[None]:
     """Raise at the end if the files at `path` were changed, replaced or deleted.
 
     What was read would be a mixture of two models. Errors that this has caused are
-    replaced, too.
+    also replaced.
     """
     before, failed = _stamps(path), None
     try:

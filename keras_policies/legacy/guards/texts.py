@@ -72,7 +72,7 @@ def check_characters(text: str, part: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        reason = f"{part}: a name in it is no text (a lone surrogate)."
+        reason = f"{part}: a name in it is not a text (a lone surrogate)."
         raise LegacyModelError(reason) from None
 
 

@@ -91,7 +91,7 @@ def _name(config: Config) -> str | None:
     """Return the name that Keras looks up in the registry, or None."""
     if config["class_name"] == "function":
         name = config.get("config")
-    elif config["class_name"] == TYPE_SPEC:  # Keras takes any class by this name
+    elif config["class_name"] == TYPE_SPEC:  # Keras accepts any class under this name
         name = config.get("registered_name") or config.get("spec_name")
     else:
         name = config.get("registered_name", config["class_name"])
@@ -111,6 +111,6 @@ def _is_of_keras(config: Config) -> bool:
     if module == "builtins":
         return any(keras_names.kind(functions, name) for functions in FUNCTIONS)
     kind = keras_names.kind(module, name)
-    if kind is None:  # Keras reports a class that a module of its own does not have
+    if kind is None:  # Keras reports missing classes of its own modules
         return keras_names.kind(*module.rpartition(".")[::2]) is not None
     return kind == keras_names.CLASS or module in FUNCTIONS

@@ -13,7 +13,7 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError
 from keras_policies.legacy.guards import limits, texts
 
-# What a text without quotes means: YAML 1.1, as far as PyYAML writes it.
+# The values of texts without quotes: YAML 1.1, as far as PyYAML writes it.
 WORDS = {
     **dict.fromkeys(("", "~", "null"), None),
     **dict.fromkeys(("true", "yes", "on"), True),
@@ -33,7 +33,7 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-# Tag -> what becomes of its data.
+# Tag -> the conversion of its data.
 TAGS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("str", "python/str", "python/unicode"), str),
     "python/tuple": lambda items: tuple(_list(items)),
@@ -45,7 +45,7 @@ TAGS: dict[str, Callable[[Any], Any]] = {
 
 class _Node(NamedTuple):
     value: Any
-    size: int  # values in it, those of aliases too
+    size: int  # number of values in it, including those of aliases
     depth: int
 
 
@@ -135,7 +135,7 @@ class _Builder:
     def _mapping(self, values: list[Any]) -> Any:
         keys = values[::2]
         if not all(isinstance(key, str) for key in keys):
-            raise self._refusal("a key is no text")
+            raise self._refusal("a key is not a text")
         return texts.untagged(dict(zip(keys, values[1::2], strict=True)))
 
     def _count(self, size: int) -> None:

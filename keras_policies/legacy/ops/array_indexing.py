@@ -1,4 +1,4 @@
-"""Functions directly under `tf` that take items out, reorder them or put them in.
+"""Functions directly under `tf` that select, reorder and insert items.
 
 Slices come as `slice_spec` in SlicingOpLambda layers, as masks in NodeDefs.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.converters import DType, Lengths, Value, Values
 from keras_policies.legacy.ops.math_reductions import SEGMENTS, descending
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed, examples
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import (
@@ -28,7 +28,6 @@ from keras_policies.legacy.values.evaluator import (
 # Settings whose bits say what each position of a slice means.
 MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 MASK_SETTINGS = " ".join(f"{name}:int=0" for name in MASKS.split())
-GATHER_V2 = OpSignature("params indices axis", "batch_dims")
 
 
 @op("__operators__.getitem")
@@ -62,8 +61,7 @@ def _strided_slice(
 
 functions(
     f"input begin:object end:object strides:Lengths=None {MASK_SETTINGS}",
-    (_strided_slice, "strided_slice", "StridedSlice"),
-    raw=OpSignature("input begin end strides", MASKS),
+    (_strided_slice, f"strided_slice StridedSlice(input begin end strides; {MASKS})"),
 )
 
 
@@ -94,7 +92,7 @@ def _ends(value: Any) -> Sequence[Any]:
     return ops.unstack(value) if is_tensor(value) else converters.lengths(value)
 
 
-@op("slice", nodes="Slice")
+@op("slice Slice")
 def slice_(input_: Value, begin: Lengths, size: Lengths) -> Value:
     """Take `size` items per axis from `begin` on; a size of -1 goes to the end."""
     bounds = zip(begin, size, strict=True)
@@ -103,11 +101,9 @@ def slice_(input_: Value, begin: Lengths, size: Lengths) -> Value:
 
 
 @op(
-    "gather",
+    "gather Gather(params indices) GatherV2(params indices axis; batch_dims) "
+    "ResourceGather(params indices; batch_dims)",
     v1=True,
-    Gather=OpSignature("params indices"),
-    GatherV2=GATHER_V2,
-    ResourceGather=OpSignature("params indices", "batch_dims"),
 )
 def gather(
     params: Value,
@@ -138,12 +134,7 @@ def _gathered(params: Any, indices: Any, axis: int) -> Any:
     return computed.reshape(items, [*shape, *computed.shape(params)[axis + 1 :]])
 
 
-@op(
-    "gather_nd",
-    v1=True,
-    GatherNd=OpSignature("params indices"),
-    ResourceGatherNd=OpSignature("params indices"),
-)
+@op("gather_nd GatherNd|ResourceGatherNd(params indices)", v1=True)
 def gather_nd(params: Value, indices: Value, batch_dims: int = 0) -> Value:
     """Take the items at positions that index the first axes together."""
     if batch_dims:
@@ -164,11 +155,11 @@ def _flat_positions(
     return ops.sum(ops.multiply(indices, steps), axis=-1), math.prod(lengths), rest
 
 
-@op(nodes="Where")
+@op("Where")
 def positions(condition: Value) -> Value:
-    """Return the positions of the trues of a mask, one in each row.
+    """Return the positions of the true items of a mask, one in each row.
 
-    The mask may be a constant, or the same for each example, whatever the data: then
+    The mask may be a constant, or the same for each example whatever the data: then
     those of the next example follow, moved on by the length of the mask.
     """
     if not is_tensor(condition):
@@ -227,18 +218,16 @@ def _is_descending(direction: str) -> bool:
     return direction == "DESCENDING"
 
 
-def _reached(
-    compare: str, sorted_sequence: Any, values: Any, dtype: str = "int32"
-) -> Any:
+def _reached(compare: str, sorted_sequence: Any, values: Any, out_type: str) -> Any:
     """Return how many numbers of the last axis, which are in order, are below."""
     numbers, values = ops.expand_dims(sorted_sequence, -2), ops.expand_dims(values, -1)
-    return ops.sum(ops.cast(evaluate(compare, numbers, values), dtype), axis=-1)
+    return ops.sum(ops.cast(evaluate(compare, numbers, values), out_type), axis=-1)
 
 
 functions(
     "sorted_sequence values out_type:DType='int32'",
-    (lambda a, v, out_type: _reached("less", a, v, out_type), "", "LowerBound"),
-    (lambda a, v, out_type: _reached("less_equal", a, v, out_type), "", "UpperBound"),
+    (functools.partial(_reached, "less"), "LowerBound"),
+    (functools.partial(_reached, "less_equal"), "UpperBound"),
 )
 
 
@@ -253,7 +242,7 @@ def searchsorted(
     return _reached(compare, sorted_sequence, values, out_type)
 
 
-@op("unravel_index", nodes="UnravelIndex")
+@op("unravel_index UnravelIndex")
 def unravel_index(indices: Value, dims: Lengths) -> Value:
     """Return the positions on the axes of a tensor of positions in it as one row."""
     ends = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
@@ -263,11 +252,9 @@ def unravel_index(indices: Value, dims: Lengths) -> Value:
 
 
 @op(
-    "reverse_sequence",
+    "reverse_sequence ReverseSequence(input seq_lengths; seq_axis=seq_dim "
+    "batch_axis=batch_dim)",
     v1=True,
-    ReverseSequence=OpSignature(
-        "input seq_lengths", "seq_axis=seq_dim batch_axis=batch_dim"
-    ),
     renamed={"seq_dim": "seq_axis", "batch_dim": "batch_axis"},
 )
 def reverse_sequence(
@@ -283,11 +270,7 @@ def reverse_sequence(
     return ops.moveaxis(gather(sequences, places, batch_dims=1), (0, 1), axes)
 
 
-@op(
-    "dynamic_partition",
-    v1=True,
-    DynamicPartition=OpSignature("data partitions", "num_partitions"),
-)
+@op("dynamic_partition DynamicPartition(data partitions; num_partitions)", v1=True)
 def dynamic_partition(
     data: Value, partitions: Value, num_partitions: int
 ) -> tuple[Value, ...]:
@@ -318,17 +301,14 @@ def dynamic_stitch(indices: Values, data: Values) -> Value:
     return ops.take(ops.concatenate(parts, axis=0), row_of, axis=0)
 
 
-STITCH = OpSignature("*values")
-
-
-@op(DynamicStitch=STITCH, ParallelDynamicStitch=STITCH)
+@op("DynamicStitch|ParallelDynamicStitch(*values)")
 def dynamic_stitch_node(values: Values) -> Value:
-    """Do the same; first come the positions, then the rows."""
+    """Do the same for one list: the positions, then the rows."""
     half = len(values) // 2
     return dynamic_stitch(values[:half], values[half:])
 
 
-@op("scatter_nd", nodes="ScatterNd", v1=True)
+@op("scatter_nd ScatterNd", v1=True)
 def scatter_nd(indices: Value, updates: Value, shape: Lengths) -> Value:
     """Return zeros with `updates` added at the positions `indices`."""
     if not any(map(has_dims, shape)):
@@ -338,10 +318,8 @@ def scatter_nd(indices: Value, updates: Value, shape: Lengths) -> Value:
 
 
 @op(
-    "compat.v1.sparse_to_dense",
-    SparseToDense=OpSignature(
-        "sparse_indices output_shape sparse_values default_value"
-    ),
+    "compat.v1.sparse_to_dense SparseToDense(sparse_indices output_shape "
+    "sparse_values default_value)"
 )
 def sparse_to_dense(
     sparse_indices: Value,
@@ -377,8 +355,8 @@ def _scattered(
     return evaluate(combine, tensor, reduced)
 
 
-# Ending of the name in TensorFlow -> the function in keras.ops, or a formula.
-SCATTERED: Mapping[str, str | Callable[..., Any]] = {
+# Ending of the name in TensorFlow -> its function.
+SCATTERED: Mapping[str, Callable[..., Any]] = {
     "update": _updated,
     "add": functools.partial(_scattered, "sum", "add"),
     "sub": functools.partial(_scattered, "sum", "subtract"),
@@ -386,5 +364,5 @@ SCATTERED: Mapping[str, str | Callable[..., Any]] = {
     "min": functools.partial(_scattered, "min", "minimum"),
 }
 for _end, _function in SCATTERED.items():
-    _row = _function, f"tensor_scatter_nd_{_end}", f"TensorScatter{_end.title()}"
+    _row = _function, f"tensor_scatter_nd_{_end} TensorScatter{_end.title()}"
     functions("tensor indices updates", _row, v1=True)

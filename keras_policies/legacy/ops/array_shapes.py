@@ -15,35 +15,34 @@ from keras_policies.legacy.ops.converters import (
     Value,
     Values,
 )
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import DimLike, UndecidedError
 from keras_policies.legacy.values.evaluator import dtype_of, has_dims, is_tensor, ops
 
-SQUEEZE = OpSignature("input", "axis=squeeze_dims")
-PAD_V2 = OpSignature("tensor paddings constant_values")
-MIRROR_PAD = OpSignature("tensor paddings", "mode")
-SPLIT = OpSignature("axis value", "num_or_size_splits=num_split")
+functions("tensor shape:Lengths", (computed.reshape, "reshape Reshape"))
+functions("input shape:Lengths", (computed.broadcast_to, "broadcast_to BroadcastTo"))
+functions("input multiples:Lengths", (computed.tile, "tile Tile"))
+functions("input shift:Axes axis:Axes", "roll Roll: roll")
+functions("input", (lambda x: np.int32(computed.rank(x)), "rank Rank"), v1=True)
+functions("x shape:object=None", "ensure_shape EnsureShape(x): x")
+functions("values:Values axis:int", "concat ConcatV2(*values axis): concatenate")
+functions("values:Values axis:int=0", "stack Pack(*values; axis): stack")
 
-functions("tensor shape:Lengths", (computed.reshape, "reshape", "Reshape"))
-functions("input shape:Lengths", (computed.broadcast_to, "broadcast_to", "BroadcastTo"))
-functions("input multiples:Lengths", (computed.tile, "tile", "Tile"))
-functions("input shift:Axes axis:Axes", ("roll", "roll", "Roll"))
 
-
-@op("shape", nodes="Shape", v1=True)
+@op("shape Shape", v1=True)
 def shape(input: Value, out_type: DType = "int32") -> Value:
     """Return the shape, with a dimension for each length that is not known."""
     return computed.vector(computed.shape(input), out_type)
 
 
-@op("shape_n", ShapeN=OpSignature("*input", "out_type"))
+@op("shape_n ShapeN(*input; out_type)")
 def shape_n(input: Values, out_type: DType = "int32") -> tuple[Value, ...]:
     """Return the shapes of several values."""
     return tuple(shape(value, out_type) for value in input)
 
 
-@op(ConcatOffset=OpSignature("*values"))
+@op("ConcatOffset(*values)")
 def concat_offset(values: Values) -> tuple[Value, ...]:
     """Return where each part of a concatenation starts; first comes the axis."""
     (axis, first, *others), found = values, []
@@ -55,25 +54,13 @@ def concat_offset(values: Values) -> tuple[Value, ...]:
     return tuple(found)
 
 
-@op("size", nodes="Size", v1=True)
+@op("size Size", v1=True)
 def size(input: Value, out_type: DType = "int32") -> Value:
     """Return the number of items."""
     return ops.prod(shape(input, out_type))
 
 
-@op("rank", nodes="Rank", v1=True)
-def rank(input: Value) -> Value:
-    """Return the number of axes, which is always known."""
-    return np.int32(computed.rank(input))
-
-
-@op("ensure_shape", EnsureShape=OpSignature("x"))
-def ensure_shape(x: Value, shape: object = None) -> Value:
-    """Return `x`: the function checks and changes nothing."""
-    return x
-
-
-@op("broadcast_dynamic_shape", nodes="BroadcastArgs")
+@op("broadcast_dynamic_shape BroadcastArgs")
 def broadcast_dynamic_shape(shape_x: Lengths, shape_y: Lengths) -> Value:
     """Return the shape of two tensors that are broadcast together."""
     pairs = itertools.zip_longest(reversed(shape_x), reversed(shape_y), fillvalue=1)
@@ -88,7 +75,7 @@ def _broadcast(one: DimLike, other: DimLike) -> DimLike:
     return one
 
 
-@op("transpose", v1=True, Transpose=OpSignature("a perm"))
+@op("transpose Transpose(a perm)", v1=True)
 def transpose(
     a: Value, perm: tuple[int, ...] | None = None, conjugate: bool = False
 ) -> Value:
@@ -98,13 +85,17 @@ def transpose(
     return ops.transpose(a, axes=perm)
 
 
-@op("expand_dims", nodes="ExpandDims", renamed={"dim": "axis"})
+@op("expand_dims ExpandDims", renamed={"dim": "axis"})
 def expand_dims(input: Value, axis: Axes) -> Value:
     """Insert an axis of size 1; some files write its position as a list."""
     return ops.expand_dims(input, axis[0] if isinstance(axis, tuple) else axis)
 
 
-@op("squeeze", v1=True, Squeeze=SQUEEZE, renamed={"squeeze_dims": "axis"})
+@op(
+    "squeeze Squeeze(input; axis=squeeze_dims)",
+    v1=True,
+    renamed={"squeeze_dims": "axis"},
+)
 def squeeze(input: Value, axis: Axes | None = None) -> Value:
     """Remove axes of size 1."""
     lengths = computed.shape(input)
@@ -112,7 +103,7 @@ def squeeze(input: Value, axis: Axes | None = None) -> Value:
         axis = tuple(i for i, length in enumerate(lengths) if length == 1)
     axes = axis if isinstance(axis, tuple) else (axis,)
     for i in sorted((i % len(lengths) for i in axes), reverse=True):
-        if has_dims(lengths[i]):  # Keras refuses it; TensorFlow found one item
+        if has_dims(lengths[i]):  # Keras refuses unknown lengths
             input = computed.index(input, [*[slice(None)] * i, 0])
         else:
             input = ops.squeeze(input, i)
@@ -120,11 +111,9 @@ def squeeze(input: Value, axis: Axes | None = None) -> Value:
 
 
 @op(
-    "pad",
+    "pad Pad(tensor paddings) PadV2(tensor paddings constant_values) MirrorPad(tensor "
+    "paddings; mode)",
     v1=True,
-    Pad=OpSignature("tensor paddings"),
-    PadV2=PAD_V2,
-    MirrorPad=MIRROR_PAD,
 )
 def pad(
     tensor: Value, paddings: object, mode: str = "constant", constant_values: Value = 0
@@ -142,7 +131,7 @@ def pad(
         if (before, after) != (0, 0):  # torch has no symmetric padding
             length = computed.shape(tensor)[axis]
             at = computed.arange(-before, length + after)
-            twice = int(mode.lower() == "symmetric")  # it has the edge itself twice
+            twice = int(mode.lower() == "symmetric")  # the edge itself is repeated
             at = ops.maximum(at, ops.subtract(-twice, at))
             at = ops.minimum(at, ops.subtract(2 * length - 2 + twice, at))
             tensor = ops.take(tensor, at, axis=axis)
@@ -187,25 +176,16 @@ def meshgrid(
     )
 
 
-@op("concat", ConcatV2=OpSignature("*values axis"))
-def concat(values: Values, axis: int) -> Value:
-    """Join values along an axis."""
-    return ops.concatenate(values, axis=axis)
-
-
-@op("stack", Pack=OpSignature("*values", "axis"))
-def stack(values: Values, axis: int = 0) -> Value:
-    """Join values along a new axis."""
-    return ops.stack(values, axis=axis)
-
-
-@op("unstack", nodes="Unpack")
+@op("unstack Unpack")
 def unstack(value: Value, num: int | None = None, axis: int = 0) -> tuple[Value, ...]:
     """Split along an axis into values without it."""
     return tuple(ops.unstack(value, num=num, axis=axis))
 
 
-@op("split", Split=SPLIT, SplitV=OpSignature("value num_or_size_splits axis"))
+@op(
+    "split Split(axis value; num_or_size_splits=num_split) SplitV(value "
+    "num_or_size_splits axis)"
+)
 def split(
     value: Value, num_or_size_splits: object, axis: int = 0, num: int | None = None
 ) -> tuple[Value, ...]:
@@ -237,13 +217,13 @@ def repeat(input: Value, repeats: Lengths, axis: int | None = None) -> Value:
     return ops.take(input, positions, axis=axis)
 
 
-@op("reverse", nodes="ReverseV2")
+@op("reverse ReverseV2")
 def reverse(tensor: Value, axis: Axes) -> Value:
     """Reverse the order of the items along axes."""
     return ops.flip(tensor, axis=[*axis] if isinstance(axis, tuple) else axis)
 
 
-@op("space_to_batch", "space_to_batch_nd", "nn.space_to_batch", nodes="SpaceToBatchND")
+@op("space_to_batch space_to_batch_nd nn.space_to_batch SpaceToBatchND")
 def space_to_batch(
     input: Value, block_shape: tuple[int, ...], paddings: Pairs
 ) -> Value:
@@ -263,7 +243,7 @@ def space_to_batch(
     return computed.reshape(x, [count, *parts[::2], *lengths[rank:]])
 
 
-@op("batch_to_space", "compat.v1.batch_to_space_nd", nodes="BatchToSpaceND")
+@op("batch_to_space compat.v1.batch_to_space_nd BatchToSpaceND")
 def batch_to_space(input: Value, block_shape: tuple[int, ...], crops: Pairs) -> Value:
     """Undo `space_to_batch`, and cut the edges."""
     rank = len(block_shape)

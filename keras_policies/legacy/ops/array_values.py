@@ -1,6 +1,6 @@
 """Functions directly under `tf` on values: constants, casts, bounds and choices.
 
-Those of `tf.bitwise` and `tf.quantization`, which are few, are here as well.
+The few functions of `tf.bitwise` and `tf.quantization` are also here.
 """
 
 from typing import Any
@@ -10,16 +10,9 @@ import numpy as np
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.complex_pairs import PARTS, Complex
-from keras_policies.legacy.ops.converters import (
-    Axes,
-    DType,
-    Length,
-    Lengths,
-    Value,
-    Values,
-)
+from keras_policies.legacy.ops.converters import Axes, DType, Length, Lengths, Value
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim
 from keras_policies.legacy.values.evaluator import (
@@ -34,8 +27,8 @@ from keras_policies.legacy.values.ratios import Ratio
 
 functions(
     "input dtype:DType=None",
-    ("zeros_like", "zeros_like", "ZerosLike"),
-    ("ones_like", "ones_like", "OnesLike"),
+    "zeros_like ZerosLike: zeros_like",
+    "ones_like OnesLike: ones_like",
     v1=True,
 )
 
@@ -48,29 +41,29 @@ def _clipped(t: Any, low: Any, high: Any) -> Any:
     return ops.maximum(ops.minimum(t, high), low)
 
 
-functions("t clip_value_min clip_value_max", (_clipped, "clip_by_value", "ClipByValue"))
+functions("t clip_value_min clip_value_max", (_clipped, "clip_by_value ClipByValue"))
 functions(
     "input",
-    (
-        lambda value: value,
-        "identity",
-        "CheckNumerics GuaranteeConst Identity PlaceholderWithDefault PreventGradient "
-        "Snapshot",
-    ),
+    "identity CheckNumerics GuaranteeConst Identity PlaceholderWithDefault "
+    "PreventGradient Snapshot: input",
 )
-functions("x", ("stop_gradient", "stop_gradient", "StopGradient"))
-functions("x", ("bitwise_invert", "bitwise.invert", "Invert"))
+functions("input:Values", (tuple, "identity_n IdentityN(*input)"))
+functions(
+    "x",
+    "stop_gradient StopGradient: stop_gradient",
+    "bitwise.invert Invert: bitwise_invert",
+)
 functions(
     "x y",
-    ("bitwise_and", "bitwise.bitwise_and", "BitwiseAnd"),
-    ("bitwise_or", "bitwise.bitwise_or", "BitwiseOr"),
-    ("bitwise_xor", "bitwise.bitwise_xor", "BitwiseXor"),
-    ("left_shift", "bitwise.left_shift", "LeftShift"),
-    ("right_shift", "bitwise.right_shift", "RightShift"),
+    "bitwise.bitwise_and BitwiseAnd: bitwise_and",
+    "bitwise.bitwise_or BitwiseOr: bitwise_or",
+    "bitwise.bitwise_xor BitwiseXor: bitwise_xor",
+    "bitwise.left_shift LeftShift: left_shift",
+    "bitwise.right_shift RightShift: right_shift",
 )
 
 
-@op("fill", nodes="Fill")
+@op("fill Fill")
 def fill(dims: Lengths, value: Value) -> Value:
     """Return a value of a shape, full of a number."""
     return computed.full(dims, value, dtype_of(value))
@@ -78,8 +71,8 @@ def fill(dims: Lengths, value: Value) -> Value:
 
 functions(
     "shape:Lengths dtype:DType='float32'",
-    (lambda shape, dtype: computed.full(shape, 0, dtype), "zeros", ""),
-    (lambda shape, dtype: computed.full(shape, 1, dtype), "ones", ""),
+    (lambda shape, dtype: computed.full(shape, 0, dtype), "zeros"),
+    (lambda shape, dtype: computed.full(shape, 1, dtype), "ones"),
 )
 
 
@@ -99,7 +92,7 @@ def eye(
     return ops.cast(ops.equal(row_numbers, computed.arange(0, columns)), dtype)
 
 
-@op("linspace", nodes="LinSpace")
+@op("linspace LinSpace")
 def linspace(start: Value, stop: Value, num: Length) -> Value:
     """Return evenly spaced numbers, along a new first axis."""
     dtype = dtype_of(start) if "float" in dtype_of(start) else "float32"
@@ -110,7 +103,7 @@ def linspace(start: Value, stop: Value, num: Length) -> Value:
     return ops.add(start, ops.multiply(ops.subtract(stop, start), share))
 
 
-@op("range", Range=OpSignature("start limit delta"))
+@op("range Range(start limit delta)")
 def arange(
     start: Value,
     limit: Value | None = None,
@@ -147,7 +140,7 @@ def sequence_mask(lengths: Value, maxlen: Length, dtype: DType = "bool") -> Valu
     return ops.cast(ops.less(numbers, ops.expand_dims(lengths, -1)), dtype)
 
 
-@op("one_hot", OneHot=OpSignature("indices depth on_value off_value", "axis dtype=T"))
+@op("one_hot OneHot(indices depth on_value off_value; axis dtype=T)")
 def one_hot(
     indices: Value,
     depth: Length,
@@ -158,19 +151,13 @@ def one_hot(
 ) -> Value:
     """Return `on_value` at each index and `off_value` elsewhere.
 
-    An index that is out of range, such as -1, has no `on_value`.
+    Indices out of range, such as -1, give only `off_value`.
     """
     rank = computed.rank(indices) + 1
     numbers = computed.arange(0, depth, dtype=dtype_of(indices))
     numbers = computed.along(numbers, axis % rank, rank)
     is_hot = ops.equal(ops.expand_dims(indices, axis % rank), numbers)
     return ops.where(is_hot, ops.cast(on_value, dtype), ops.cast(off_value, dtype))
-
-
-@op("identity_n", IdentityN=OpSignature("*input"))
-def identity_n(input: Values) -> tuple[Value, ...]:
-    """Return a list as it is."""
-    return tuple(input)
 
 
 @op("convert_to_tensor")
@@ -181,7 +168,7 @@ def convert_to_tensor(
     return value if dtype is None else cast(value, dtype)
 
 
-@op("cast", Cast=OpSignature("x", "dtype=DstT"))
+@op("cast Cast(x; dtype=DstT)")
 def cast(x: Value, dtype: DType) -> Value:
     """Change the dtype; dimensions stay dimensions among integers."""
     if dtype in PARTS and is_tensor(x):
@@ -190,7 +177,7 @@ def cast(x: Value, dtype: DType) -> Value:
     return ops.cast(x, dtype)
 
 
-@op("dtypes.complex", "complex", nodes="Complex")
+@op("dtypes.complex complex Complex")
 def complex_(real: Value, imag: Value) -> Value:
     """Return complex numbers of their parts."""
     real, imag = promoted([real, imag])
@@ -216,7 +203,7 @@ def clip_by_norm(t: Value, clip_norm: Value, axes: Axes | None = None) -> Value:
     return ops.divide(ops.multiply(t, clip_norm), ops.maximum(length, clip_norm))
 
 
-@op("where", nodes="SelectV2")
+@op("where SelectV2")
 def where(condition: Value, x: Value, y: Value) -> Value:
     """Choose between two values, item by item."""
     is_known = isinstance(condition, np.ndarray) and not condition.ndim
@@ -225,7 +212,7 @@ def where(condition: Value, x: Value, y: Value) -> Value:
     return ops.where(condition, x, y)
 
 
-@op(nodes="_Choice")
+@op("_Choice")
 def choice(condition: Value, x: Value, y: Value) -> Value:
     """Return the result of one branch of a condition; their shapes may differ."""
     if isinstance(condition, np.ndarray) and not condition.ndim:
@@ -233,7 +220,7 @@ def choice(condition: Value, x: Value, y: Value) -> Value:
     return ops.where(condition, x, y)
 
 
-@op(nodes="Select")
+@op("Select")
 def select(condition: Value, x: Value, y: Value) -> Value:
     """Choose between two tensors: whole rows, if the condition is a vector."""
     for _ in range(computed.rank(x) - computed.rank(condition)):
@@ -259,13 +246,13 @@ def _quotient_of_1(x: Any, y: Any) -> Any:
 
 functions(
     "x y",
-    (_quotient_of_1, "compat.v1.div", "Div"),
-    (_truncated_quotient, "truncatediv", "TruncateDiv"),
-    (_remainder, "truncatemod", "Mod TruncateMod"),
+    (_quotient_of_1, "compat.v1.div Div"),
+    (_truncated_quotient, "truncatediv TruncateDiv"),
+    (_remainder, "truncatemod Mod TruncateMod"),
 )
 
 
-MOST_BITS = 63  # that TensorFlow takes
+MOST_BITS = 63  # accepted by TensorFlow
 
 
 def _highest(bits: int) -> int:
@@ -276,17 +263,13 @@ def _highest(bits: int) -> int:
 
 
 @op(
-    "quantization.fake_quant_with_min_max_vars",
-    "quantization.fake_quant_with_min_max_vars_per_channel",
-    nodes="FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel",
+    "quantization.fake_quant_with_min_max_vars "
+    "quantization.fake_quant_with_min_max_vars_per_channel FakeQuantWithMinMaxVars "
+    "FakeQuantWithMinMaxVarsPerChannel",
     v1=True,
 )
 def fake_quantization(
-    inputs: Value,
-    min: Value,
-    max: Value,
-    num_bits: int = 8,
-    narrow_range: bool = False,
+    inputs: Value, min: Value, max: Value, num_bits: int = 8, narrow_range: bool = False
 ) -> Value:
     """Round to `2**num_bits` values between two bounds, one of them exactly zero.
 
@@ -299,7 +282,7 @@ def fake_quantization(
     first, last = (
         ops.multiply(ops.subtract(bound, zero), scale) for bound in (lowest, highest)
     )
-    # The gradient of a number between the bounds is 1, that of another one the bound's.
+    # The gradient is 1 between the bounds, and that of the bound outside of them.
     bounded = ops.minimum(
         ops.maximum(inputs, _straight(min, first)), _straight(max, last)
     )
@@ -312,17 +295,12 @@ def _straight(x: Any, value: Any) -> Any:
     return ops.add(x, ops.stop_gradient(ops.subtract(value, x)))
 
 
-QUANTIZE = "signed_input num_bits range_given round_mode narrow_range axis"
-
-
 @op(
-    "quantization.quantize_and_dequantize_v2",
-    QuantizeAndDequantizeV2=OpSignature("input input_min input_max", QUANTIZE),
-    QuantizeAndDequantizeV3=OpSignature(
-        "input input_min input_max num_bits",
-        "signed_input range_given narrow_range axis",
-    ),
-    QuantizeAndDequantizeV4=OpSignature("input input_min input_max", QUANTIZE),
+    "quantization.quantize_and_dequantize_v2 QuantizeAndDequantizeV2(input input_min "
+    "input_max; signed_input num_bits range_given round_mode narrow_range axis) "
+    "QuantizeAndDequantizeV3(input input_min input_max num_bits; signed_input "
+    "range_given narrow_range axis) QuantizeAndDequantizeV4(input input_min "
+    "input_max; signed_input num_bits range_given round_mode narrow_range axis)"
 )
 def quantize_and_dequantize(
     input: Value,
@@ -336,7 +314,7 @@ def quantize_and_dequantize(
     narrow_range: bool = False,
     axis: int | None = None,
 ) -> Value:
-    """Round to `2**num_bits` values, in a range that is given or that of the numbers.
+    """Round to `2**num_bits` values, in a given range or in that of the numbers.
 
     Source: tensorflow/core/kernels/quantize_and_dequantize_op.h.
     """
@@ -352,7 +330,7 @@ def quantize_and_dequantize(
     highest = _highest(num_bits - signed_input)
     lowest = -highest - (not narrow_range) if signed_input else 0
     width, scale = ops.divide(input_max, highest), ops.divide(highest, input_max)
-    if lowest:  # the end that is farther from 0 decides
+    if lowest:  # the bound farther from 0 decides
         other = ops.divide(input_min, lowest)
         is_farther = ops.greater(other, width)
         scale = ops.where(is_farther, ops.divide(lowest, input_min), scale)
@@ -372,10 +350,6 @@ def _of_settings(inputs: Any, min: float, max: float, **settings: Any) -> Any:
 
 functions(
     "inputs min:float=-6.0 max:float=6.0 num_bits:int=8 narrow_range:bool=False",
-    (
-        _of_settings,
-        "quantization.fake_quant_with_min_max_args",
-        "FakeQuantWithMinMaxArgs",
-    ),
+    (_of_settings, "quantization.fake_quant_with_min_max_args FakeQuantWithMinMaxArgs"),
     v1=True,
 )

@@ -1,6 +1,6 @@
 """Complex numbers, as pairs of real tensors.
 
-`keras.ops` of Keras 3.8 has complex numbers in Fourier transforms only, as such pairs.
+In Keras 3.8, `keras.ops` has complex numbers only in Fourier transforms, as such pairs.
 No tensor of a rebuilt model is complex: a pair passes from function to function, as a
 list of sizes does.
 """
@@ -86,14 +86,11 @@ def _product(function: Function, arguments: Arguments) -> Complex:
     def of(one: Any, other: Any) -> Any:
         return function(**{x: one, y: other}, **rest)
 
-    return Complex(
-        ops.subtract(of(a, c), of(b, d)),
-        ops.add(of(a, d), of(b, c)),
-    )
+    return Complex(ops.subtract(of(a, c), of(b, d)), ops.add(of(a, d), of(b, c)))
 
 
 def _summed_products(function: Function, arguments: Arguments) -> Complex:
-    """Do what einsum does with two operands, one or both of them complex."""
+    """Compute einsum of two operands, one or both of them complex."""
     if len(arguments["inputs"]) != 2:
         raise ValueError("einsum of complex numbers takes two operands here")
 
@@ -147,7 +144,7 @@ def _power(function: Function, arguments: Arguments) -> Complex:
     z, exponent = arguments.values()
     is_number = isinstance(exponent, int | float | complex | np.ndarray | np.generic)
     if not isinstance(z, Complex) or not is_number or np.any(np.imag(exponent)):
-        raise ValueError("complex numbers to a power that is no real number")
+        raise ValueError("complex numbers to a power that is not a real number")
     power = np.real(exponent)
     if np.all(power == 2):
         return _square(z)
@@ -173,8 +170,8 @@ LINEAR = {
     *("reverse", "roll", "slice", "split", "squeeze", "stack", "strided_slice"),
     *("tile", "transpose", "unstack", "zeros_like", "__operators__.getitem"),
 }
-# Name of a function in TensorFlow -> what it does with complex numbers, given the
-# function of real tensors and its arguments by name. The others refuse them.
+# Name of a function in TensorFlow -> its rule for complex numbers, called with the
+# function of real tensors and the arguments by name. Others refuse complex numbers.
 RULES: dict[str, Callable[[Function, Arguments], Any]] = {
     **dict.fromkeys(LINEAR, _each),
     **dict.fromkeys(("math.add", "math.subtract"), _sum),

@@ -44,7 +44,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _python(kind: str, *types: type) -> Check:
-    """Return the check of a Python value of these types; True is no number."""
+    """Return a converter to a Python value of these types; True is not a number."""
 
     def check(value: object) -> Any:
         scalar = _scalar(value)
@@ -102,7 +102,7 @@ def lengths(value: Any) -> list[DimLike]:
 
 
 def dtype(value: object) -> str:
-    """Return the name of a dtype in numpy; TensorFlow's name is taken, too."""
+    """Return the name of a dtype in numpy; TensorFlow's names are accepted."""
     name = DTYPES.get(value, value) if isinstance(value, str) else value
     if name not in DTYPES.values():
         raise _expected("the name of a dtype of numbers", value)
@@ -158,7 +158,7 @@ Pair: TypeAlias = Annotated[tuple[Any, Any], pair]  # of complex numbers
 Pairs: TypeAlias = Annotated[tuple[tuple[int, ...], ...], pairs]
 Value: TypeAlias = Annotated[Any, _value]
 Values: TypeAlias = Annotated[list[Any], values]
-# Plain types have converters, too; the function itself checks an `object`.
+# Converters of plain types; functions check `object` arguments themselves.
 PLAIN: dict[Any, Check] = {
     Any: lambda value: value,
     bool: boolean,

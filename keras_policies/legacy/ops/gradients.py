@@ -1,6 +1,6 @@
-"""Gradients, as a model records them that takes some itself (forces, saliency maps).
+"""Gradients, as recorded in models that compute some (forces, saliency maps).
 
-Products, sums and shapes in them are the ops of the model.
+Their products, sums and shapes are ordinary ops.
 """
 
 from typing import Any
@@ -12,78 +12,37 @@ from keras_policies.legacy.ops import array_indexing, array_shapes, converters
 from keras_policies.legacy.ops.array_indexing import MASK_SETTINGS
 from keras_policies.legacy.ops.converters import Layout, Lengths, Value
 from keras_policies.legacy.ops.nn_convolutions import LAST
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import DimLike
 from keras_policies.legacy.values.evaluator import ops
 
-SELU = 1.0507009873554805, 1.7580993408473766  # its scale, and that times its alpha
-
-
-def _where_positive(x: Any, one: Any, other: Any = 0.0) -> Any:
-    return ops.where(ops.greater(x, 0), one, other)
-
-
-def _relu6(gradients: Any, features: Any) -> Any:
-    return _where_positive(features, ops.where(ops.less(features, 6), gradients, 0.0))
-
-
-def _softsign(gradients: Any, features: Any) -> Any:
-    return ops.divide(gradients, ops.square(ops.add(ops.abs(features), 1.0)))
-
-
-def _elu(gradients: Any, outputs: Any) -> Any:
-    below = ops.multiply(gradients, ops.add(outputs, 1.0))
-    return ops.where(ops.less(outputs, 0), below, gradients)
-
-
-def _selu(gradients: Any, outputs: Any) -> Any:
-    below = ops.multiply(gradients, ops.add(outputs, SELU[1]))
-    above = ops.multiply(gradients, SELU[0])
-    return ops.where(ops.less(outputs, 0), below, above)
-
-
-def _sigmoid(y: Any, dy: Any) -> Any:
-    return ops.multiply(dy, ops.multiply(y, ops.subtract(1.0, y)))
-
-
-def _rsqrt(y: Any, dy: Any) -> Any:
-    return ops.multiply(ops.multiply(dy, -0.5), ops.multiply(y, ops.square(y)))
-
-
-# By the results of the functions, ...
+# By the results of the functions, or by what they took.
 functions(
     "y dy",
-    (_sigmoid, "", "SigmoidGrad"),
-    (lambda y, dy: ops.multiply(dy, ops.subtract(1.0, ops.square(y))), "", "TanhGrad"),
-    (lambda y, dy: ops.divide(ops.multiply(dy, 0.5), y), "", "SqrtGrad"),
-    (_rsqrt, "", "RsqrtGrad"),
-    (
-        lambda y, dy: ops.negative(ops.multiply(dy, ops.square(y))),
-        "",
-        "InvGrad ReciprocalGrad",
-    ),
-)
-functions("gradients outputs", (_elu, "", "EluGrad"), (_selu, "", "SeluGrad"))
-# ... or by what they took.
-functions(
-    "gradients features",
-    (lambda g, x: _where_positive(x, g), "", "ReluGrad"),
-    (_relu6, "", "Relu6Grad"),
-    (lambda g, x: ops.multiply(g, ops.sigmoid(x)), "", "SoftplusGrad"),
-    (_softsign, "", "SoftsignGrad"),
+    "SigmoidGrad: dy * (y * (1.0 - y))",
+    "TanhGrad: dy * (1.0 - square(y))",
+    "SqrtGrad: dy * 0.5 / y",
+    "RsqrtGrad: dy * -0.5 * (y * square(y))",
+    "InvGrad ReciprocalGrad: -(dy * square(y))",
 )
 functions(
-    "gradients features alpha:float=0.2",
-    (
-        lambda g, x, alpha: _where_positive(x, g, ops.multiply(g, alpha)),
-        "",
-        "LeakyReluGrad",
-    ),
+    "dy y",
+    "EluGrad: where(y < 0, dy * (y + 1.0), dy)",
+    # SELU's scale times its alpha, and its scale.
+    "SeluGrad: where(y < 0, dy * (y + 1.7580993408473766), dy * 1.0507009873554805)",
 )
+functions(
+    "dy x",
+    "ReluGrad: where(x > 0, dy, 0.0)",
+    "Relu6Grad: where(x > 0, where(x < 6, dy, 0.0), 0.0)",
+    "SoftplusGrad: dy * sigmoid(x)",
+    "SoftsignGrad: dy / square(abs(x) + 1.0)",
+)
+functions("dy x alpha:float=0.2", "LeakyReluGrad: where(x > 0, dy, dy * alpha)")
 
 
-@op(nodes="BiasAddGrad")
+@op("BiasAddGrad")
 def bias_add(out_backprop: Value, data_format: Layout = LAST) -> Value:
     """Return the sum over all axes but that of the channels."""
     axes = [*range(computed.rank(out_backprop))]
@@ -113,7 +72,7 @@ def _strided_slice(
 
 functions(
     f"shape:Lengths begin:object end:object strides:Lengths dy {MASK_SETTINGS}",
-    (_strided_slice, "", "StridedSliceGrad"),
+    (_strided_slice, "StridedSliceGrad"),
 )
 
 
@@ -134,7 +93,7 @@ def _placed(dy: Any, axis: int, item: slice, length: DimLike) -> Any:
     return ops.take(array_shapes.pad(dy, np.stack([before, after], 1)), row_of, axis)
 
 
-@op(BroadcastGradientArgs=OpSignature("s0 s1", "", "r0 r1"))
+@op("BroadcastGradientArgs(s0 s1;; r0 r1)")
 def broadcast_axes(s0: Lengths, s1: Lengths) -> tuple[Value, ...]:
     """Return the axes along which each of two shapes was broadcast to the other."""
     rank = max(len(s0), len(s1))

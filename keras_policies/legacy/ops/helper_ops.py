@@ -1,32 +1,32 @@
-"""Helper ops of rebuilt layers, most for values that do not depend on an input.
+"""Helper ops of rebuilt layers, mostly for values that do not depend on an input.
 
 Every tensor of a Functional model comes from its inputs. A weight in plain arithmetic,
-and a constant on which a layer is called, have no input: they are computed from a zero
-that is made of one. No NaN of the input gets through.
+and a constant that a layer is called on, have no input: they are computed from a zero
+that is made of an input. NaNs of the input do not get through.
 """
 
 from keras_policies._common.lazy_keras import keras_internals
 from keras_policies.legacy.ops.converters import DType, Lengths, Value
-from keras_policies.legacy.ops.registry import OpSignature, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import axis_lengths, computed
 from keras_policies.legacy.values.evaluator import dtype_of, is_tensor, ops
 from keras_policies.legacy.values.evaluator import tensor as as_tensor
 
 
-@op(nodes="_Zero")
+@op("_Zero")
 def zero(x: Value) -> Value:
     """Return a zero, float32, that is computed from a tensor."""
     return ops.cast(ops.zeros_like(ops.any(x)), "float32")
 
 
-@op(nodes="_Mask")
+@op("_Mask")
 def mask(x: Value) -> Value:
     """Return the mask of a sequence; without one, all of its steps count."""
     mask_of_x = keras_internals.mask_of(x)
     return ops.ones_like(x[:, :, 0], dtype="bool") if mask_of_x is None else mask_of_x
 
 
-@op(nodes="_Tensor")
+@op("_Tensor")
 def tensor(value: Value, zero: Value) -> Value:
     """Return a tensor of the model, whatever the operand is."""
     value = as_tensor(value)
@@ -38,11 +38,11 @@ def tensor(value: Value, zero: Value) -> Value:
     return join(ops.cast(value, dtype), ops.cast(zero, dtype))
 
 
-@op(nodes="_Assigned")
+@op("_Assigned")
 def assigned(old: Value, new: Value) -> Value:
     """Return the new value of a variable; the gradient is that of the variable.
 
-    In TensorFlow, too, none goes through an assignment.
+    TensorFlow passes no gradient through an assignment either.
     """
     if not dtype_of(new).startswith(("float", "bfloat")):
         return new
@@ -50,20 +50,20 @@ def assigned(old: Value, new: Value) -> Value:
     return ops.add(ops.stop_gradient(new), unchanged)
 
 
-@op(nodes="_Constant")
+@op("_Constant")
 def constant(value: Value, beside: Value) -> Value:
     """Return a constant as a tensor of the model that `beside` is in."""
     return tensor(value, zero(beside))
 
 
-@op(nodes="_Sizes")
+@op("_Sizes")
 def anchored_sizes(sizes: Lengths, zero: Value) -> Value:
     """Return sizes; the first is read from a tensor of the model."""
     line = ops.broadcast_to(ops.reshape(zero, (1,)), (sizes[0],))
     return computed.vector([axis_lengths.axis_length(line, 0), *sizes[1:]])
 
 
-@op(_AskForWeight=OpSignature("zero", "shape dtype"))
+@op("_AskForWeight(zero; shape dtype)")
 def ask_for_weight(zero: Value, shape: tuple[int, ...], dtype: DType) -> Value:
     """Return the input on which a PReLU returns its weight, negated.
 
@@ -73,7 +73,5 @@ def ask_for_weight(zero: Value, shape: tuple[int, ...], dtype: DType) -> Value:
     return ops.broadcast_to(minus_one, (1, *shape))
 
 
-@op(nodes="_TakeWeight")
-def take_weight(x: Value) -> Value:
-    """Return the weight that a PReLU returned for `ask_for_weight`."""
-    return ops.negative(ops.squeeze(x, 0))
+# The weight that a PReLU returned for `ask_for_weight`.
+functions("x", "_TakeWeight: -squeeze(x, 0)")

@@ -1,4 +1,4 @@
-"""`tf.image`: functions of images `(..., rows, columns, channels)` but for resizing."""
+"""`tf.image`, except resizing: functions of images `(..., rows, columns, channels)`."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.array_shapes import pad
 from keras_policies.legacy.ops.converters import DType, Padding, Value
 from keras_policies.legacy.ops.nn_convolutions import LAST, scalar_if_equal, spatial
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import (
@@ -21,18 +21,20 @@ from keras_policies.legacy.values.evaluator import (
     ops,
 )
 
-# Rec. ITU-R BT.601-7, as tf.image.rgb_to_grayscale has it.
+# Rec. ITU-R BT.601-7, as in tf.image.rgb_to_grayscale.
 RGB_WEIGHTS = 0.2989, 0.587, 0.114
 AXES = -3, -2, -1
+TO_HSV, TO_RGB = "image.rgb_to_hsv", "image.hsv_to_rgb"
 
 
 functions(
     "image",
-    (lambda image: ops.swapaxes(image, -3, -2), "image.transpose", ""),
-    (lambda image: ops.flip(image, -2), "image.flip_left_right", ""),
-    (lambda image: ops.flip(image, -3), "image.flip_up_down", ""),
+    "image.transpose: swapaxes(image, -3, -2)",
+    "image.flip_left_right: flip(image, -2)",
+    "image.flip_up_down: flip(image, -3)",
 )
-functions("image delta", ("add", "image.adjust_brightness", ""))
+functions("image delta", "image.adjust_brightness: add")
+functions("image gamma=1 gain=1", "image.adjust_gamma: image**gamma * gain")
 
 
 def _cropped(image: Any, top: Any, left: Any, height: Any, width: Any) -> Any:
@@ -52,8 +54,8 @@ def _padded(image: Any, top: Any, left: Any, height: Any, width: Any) -> Any:
 functions(
     "image offset_height:Length offset_width:Length target_height:Length "
     "target_width:Length",
-    (_cropped, "image.crop_to_bounding_box", ""),
-    (_padded, "image.pad_to_bounding_box", ""),
+    (_cropped, "image.crop_to_bounding_box"),
+    (_padded, "image.pad_to_bounding_box"),
 )
 
 
@@ -68,7 +70,7 @@ def crop_or_pad(image: Value, target_height: int, target_width: int) -> Value:
     return _padded(image, top, left, target_height, target_width)
 
 
-@op("image._with_aspect_ratio_of")  # as tf.keras's Resizing crops
+@op("image._with_aspect_ratio_of")
 def with_aspect_ratio_of(image: Value, size: tuple[int, ...]) -> Value:
     """Cut out the largest part in the center whose sides relate as those of a size."""
     rows, columns = converters.integers(computed.shape(image)[-3:-1])
@@ -97,13 +99,7 @@ def rot90(image: Value, k: int = 1) -> Value:
     return image
 
 
-@op("image.adjust_gamma")
-def adjust_gamma(image: Value, gamma: Value = 1, gain: Value = 1) -> Value:
-    """Return `gain * image ** gamma`."""
-    return ops.multiply(ops.power(image, gamma), gain)
-
-
-@op("image.adjust_contrast", nodes="AdjustContrastv2")
+@op("image.adjust_contrast AdjustContrastv2")
 def adjust_contrast(images: Value, contrast_factor: Value) -> Value:
     """Scale the distance from each channel's mean."""
     mean = ops.mean(images, axis=(-3, -2), keepdims=True)
@@ -139,20 +135,13 @@ def rgb_to_grayscale(images: Value) -> Value:
     return ops.sum(ops.multiply(images, weights), axis=-1, keepdims=True)
 
 
-def _to_hsv(images: Any) -> Any:
-    return evaluate("image.rgb_to_hsv", images, data_format=LAST)
-
-
-def _to_rgb(images: Any) -> Any:
-    return evaluate("image.hsv_to_rgb", images, data_format=LAST)
-
-
 def _with_hsv(images: Any, change: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
     """Return images whose hue, saturation and value are changed."""
     if is_integer_dtype(dtype_of(images)):
         raise ValueError("images: expected a floating dtype")
-    parts = ops.split(_to_hsv(images), 3, axis=-1)
-    return _to_rgb(ops.concatenate([*change(parts)], axis=-1))
+    parts = ops.split(evaluate(TO_HSV, images, data_format=LAST), 3, axis=-1)
+    changed = ops.concatenate([*change(parts)], axis=-1)
+    return evaluate(TO_RGB, changed, data_format=LAST)
 
 
 def _with_hue(image: Any, delta: Any) -> Any:
@@ -164,14 +153,14 @@ def _with_hue(image: Any, delta: Any) -> Any:
 
 functions(
     "images",
-    (_to_hsv, "image.rgb_to_hsv", "RGBToHSV"),
-    (_to_rgb, "image.hsv_to_rgb", "HSVToRGB"),
-    (lambda images: ops.repeat(images, 3, axis=-1), "image.grayscale_to_rgb", ""),
+    f"image.rgb_to_hsv RGBToHSV: {TO_HSV}(images, data_format='{LAST}')",
+    f"image.hsv_to_rgb HSVToRGB: {TO_RGB}(images, data_format='{LAST}')",
+    "image.grayscale_to_rgb: repeat(images, 3, axis=-1)",
 )
-functions("image delta", (_with_hue, "image.adjust_hue", "AdjustHue"))
+functions("image delta", (_with_hue, "image.adjust_hue AdjustHue"))
 
 
-@op("image.adjust_saturation", nodes="AdjustSaturation")
+@op("image.adjust_saturation AdjustSaturation")
 def adjust_saturation(image: Value, saturation_factor: Value) -> Value:
     """Multiply the saturation, up to 1."""
 
@@ -207,7 +196,7 @@ def _weights(
     return ops.maximum(ops.subtract(1.0, distance), 0.0), is_inside
 
 
-@op("image.crop_and_resize", nodes="CropAndResize")
+@op("image.crop_and_resize CropAndResize")
 def crop_and_resize(
     image: Value,
     boxes: Value,
@@ -236,10 +225,9 @@ def crop_and_resize(
 
 
 @op(
-    "image.extract_patches",
-    "compat.v1.extract_image_patches",
-    "compat.v1.image.extract_image_patches",
-    ExtractImagePatches=OpSignature("images", "sizes=ksizes strides rates padding"),
+    "image.extract_patches compat.v1.extract_image_patches "
+    "compat.v1.image.extract_image_patches ExtractImagePatches(images; sizes=ksizes "
+    "strides rates padding)",
     renamed={"ksizes": "sizes"},
 )
 def extract_patches(
@@ -251,8 +239,8 @@ def extract_patches(
 ) -> Value:
     """Return the patch around each position as its channels, row by row.
 
-    This is a convolution with one filter for each item of a patch, as
-    `ops.image.extract_patches` is; that of Keras 3.8 takes no pairs of strides.
+    This is a convolution with one filter for each item of a patch, like
+    `ops.image.extract_patches`, which does not take pairs of strides in Keras 3.8.
     """
     rows, columns = spatial(sizes, 2, LAST)
     channels = converters.integer(computed.shape(images)[-1])

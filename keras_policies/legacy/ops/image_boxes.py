@@ -1,6 +1,6 @@
-"""`tf.image`: the best of overlapping boxes, as many as a known number.
+"""`tf.image`: a known number of the best among overlapping boxes.
 
-Each round takes the best box that is left, and drops those that overlap it. Source:
+Each round takes the best remaining box, and drops those that overlap it. Source:
 tensorflow/core/kernels/image/non_max_suppression_op.cc.
 """
 
@@ -12,12 +12,11 @@ from keras_policies.legacy.guards import limits
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.converters import Value
 from keras_policies.legacy.ops.math_reductions import top_k
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import ops
 
-LOWEST = np.float32(np.finfo("float32").min)  # the score of a box that is out
-NODE = "boxes scores max_output_size iou_threshold score_threshold"
+LOWEST = np.float32(np.finfo("float32").min)  # the score of a dropped box
 
 
 def _edges(boxes: Any) -> tuple[Any, ...]:
@@ -78,12 +77,10 @@ def _chosen(
 
 
 @op(
-    NonMaxSuppressionV5=OpSignature(
-        f"{NODE} soft_nms_sigma",
-        "pad_to_max_output_size",
-        "selected_indices selected_scores valid_outputs",
-    ),
-    NonMaxSuppressionV3=OpSignature(NODE),
+    "NonMaxSuppressionV5(boxes scores max_output_size iou_threshold score_threshold "
+    "soft_nms_sigma; pad_to_max_output_size; selected_indices selected_scores "
+    "valid_outputs) NonMaxSuppressionV3(boxes scores max_output_size iou_threshold "
+    "score_threshold)"
 )
 def non_max_suppression(
     boxes: Value,
@@ -116,19 +113,19 @@ def _without_scores(*args: Any, **settings: Any) -> tuple[Value, ...]:
 functions(
     "boxes scores max_output_size:int iou_threshold score_threshold "
     "pad_to_max_output_size:bool=False",
-    (_without_scores, "", "NonMaxSuppressionV4"),
-    raw=OpSignature(NODE, "pad_to_max_output_size", "selected_indices valid_outputs"),
+    (
+        _without_scores,
+        "NonMaxSuppressionV4(boxes scores max_output_size iou_threshold "
+        "score_threshold; pad_to_max_output_size; selected_indices valid_outputs)",
+    ),
 )
 
 
 @op(
-    "image.combined_non_max_suppression",
-    CombinedNonMaxSuppression=OpSignature(
-        "boxes scores max_output_size_per_class max_total_size iou_threshold "
-        "score_threshold",
-        "pad_per_class clip_boxes",
-        "nmsed_boxes nmsed_scores nmsed_classes valid_detections",
-    ),
+    "image.combined_non_max_suppression CombinedNonMaxSuppression(boxes scores "
+    "max_output_size_per_class max_total_size iou_threshold score_threshold; "
+    "pad_per_class clip_boxes; nmsed_boxes nmsed_scores nmsed_classes "
+    "valid_detections)"
 )
 def combined_non_max_suppression(
     boxes: Value,

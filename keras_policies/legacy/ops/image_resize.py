@@ -1,13 +1,13 @@
 """`tf.image`: resizing, as a product with a matrix of weights for rows and columns.
 
-The backends of Keras agree with TensorFlow on bilinear resizing alone. Source:
+The backends of Keras agree with TensorFlow only on bilinear resizing. Source:
 tensorflow/core/kernels/image/{resize_*_op,scale_and_translate_op,sampling_kernels}.
 """
 
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,68 +16,46 @@ from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.converters import Lengths, Value
 from keras_policies.legacy.ops.registry import functions, op
-from keras_policies.legacy.values import computed
+from keras_policies.legacy.values import computed, formulas
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import has_dims, ops
 
 
-def _cubic(b: float, c: float) -> Callable[[Any], Any]:
+def _cubic(b: float, c: float) -> str:
     """Return a kernel of the family of Mitchell and Netravali (1988)."""
-
-    def polynomial(x: Any, *factors: float) -> Any:
-        total: Any = 0.0
-        for factor in factors:
-            total = ops.add(ops.multiply(total, x), factor)
-        return ops.divide(total, 6.0)
-
-    def kernel(x: Any) -> Any:
-        x = ops.abs(x)
-        near = polynomial(x, 12 - 9 * b - 6 * c, 12 * b + 6 * c - 18, 0.0, 6 - 2 * b)
-        factors = -b - 6 * c, 6 * b + 30 * c, -12 * b - 48 * c, 8 * b + 24 * c
-        far = polynomial(x, *factors)
-        far = ops.where(ops.less(x, 2.0), far, ops.zeros_like(x))
-        return ops.where(ops.less(x, 1.0), near, far)
-
-    return kernel
+    near = 12 - 9 * b - 6 * c, 12 * b + 6 * c - 18, 0.0, 6 - 2 * b
+    far = -b - 6 * c, 6 * b + 30 * c, -12 * b - 48 * c, 8 * b + 24 * c
+    inner, outer = (
+        f"((({p} * d + {q}) * d + {r}) * d + {s}) / 6.0" for p, q, r, s in (near, far)
+    )
+    return f"where(d < 1.0, {inner}, where(d < 2.0, {outer}, 0.0))"
 
 
-def _sinc(x: Any) -> Any:
-    x = ops.multiply(x, math.pi)
-    divisor = ops.where(ops.equal(x, 0.0), ops.ones_like(x), x)
-    ratio = ops.divide(ops.sin(x), divisor)
-    return ops.where(ops.equal(x, 0.0), ops.ones_like(x), ratio)
+def _lanczos(radius: float) -> str:
+    sincs = (
+        f"where(d == 0.0, 1.0, sin({x}) / where(d == 0.0, 1.0, {x}))"
+        for x in (f"(d * {math.pi})", f"(d * {math.pi / radius})")
+    )
+    return f"where(d < {radius}, {' * '.join(sincs)}, 0.0)"
 
 
-def _lanczos(radius: float) -> Callable[[Any], Any]:
-    def kernel(x: Any) -> Any:
-        weight = ops.multiply(_sinc(x), _sinc(ops.divide(x, radius)))
-        return ops.where(ops.less(ops.abs(x), radius), weight, ops.zeros_like(x))
-
-    return kernel
-
-
-def _bilinear(x: Any) -> Any:
-    return ops.maximum(ops.subtract(1.0, ops.abs(x)), 0.0)
-
-
-def _gaussian(x: Any) -> Any:
-    weight = ops.exp(ops.multiply(ops.square(x), -2.0))
-    return ops.where(ops.less(ops.abs(x), 1.5), weight, ops.zeros_like(x))
-
-
-# Method -> the weight of a pixel by its distance in pixels.
-KERNELS: dict[str, Callable[[Any], Any]] = {
-    "bilinear": _bilinear,
+# Method -> the weight of a pixel by `d`, its distance in pixels.
+KERNELS = {
+    "bilinear": "maximum(1.0 - d, 0.0)",
     "bicubic": _cubic(0, 1 / 2),  # of Keys
     "mitchellcubic": _cubic(1 / 3, 1 / 3),
     "lanczos3": _lanczos(3.0),
     "lanczos5": _lanczos(5.0),
-    "gaussian": _gaussian,
+    "gaussian": "where(d < 1.5, exp(square(d) * -2.0), 0.0)",
 }
 METHODS = "nearest", "area", *KERNELS
-# Of "bicubic" where the centers of pixels are not half a pixel from their edges.
+# "bicubic", where the centers of pixels are not half a pixel from their edges.
 OLD_CUBIC = _cubic(0, 3 / 4)
-TABLE_SIZE = 1024  # a pixel has so many places for which TensorFlow knows the weights
+TABLE_SIZE = 1024  # positions in a pixel for which TensorFlow tabulates weights
+
+
+def _weight(kernel: str, distance: Any) -> Any:
+    return formulas.compiled(kernel)({"d": ops.abs(distance)})
 
 
 def _dtype(*lengths: DimLike) -> str:
@@ -116,9 +94,9 @@ class Centers:
         return ops.divide(_float(length), _float(wanted))
 
     def nearest(self, length: DimLike, wanted: DimLike) -> Any:
-        """Return the numbers of the pixels nearest to these positions.
+        """Return the indices of the pixels nearest to these positions.
 
-        TensorFlow rounds half up with either setting, and else takes the floor.
+        TensorFlow rounds half up with either setting, and otherwise down.
         """
         half = 0.5 if self.align_corners or self.half_pixels else 0.0
         at = ops.floor(ops.add(self.positions(length, wanted), half + 1e-9))
@@ -151,14 +129,16 @@ def _area(length: DimLike, wanted: DimLike, centers: Centers) -> Any:
 
 
 def _old_cubic(distance: Any, pixels: Any, length: DimLike) -> Any:
-    """Return weights, those of pixels beyond an edge on the pixel there.
+    """Return weights; pixels beyond an edge count as the pixel at the edge.
 
     A position is at least 0, and before `length`.
     """
-    before, after, second = (OLD_CUBIC(ops.add(distance, n)) for n in (1.0, -1.0, -2.0))
+    before, at, after, second = (
+        _weight(OLD_CUBIC, ops.add(distance, n)) for n in (1.0, 0.0, -1.0, -2.0)
+    )
     is_first = ops.equal(pixels, 0.0)
     is_last = ops.equal(pixels, ops.subtract(_float(length), 1.0))
-    weights = ops.add(OLD_CUBIC(distance), ops.where(is_first, before, 0.0))
+    weights = ops.add(at, ops.where(is_first, before, 0.0))
     return ops.add(weights, ops.where(is_last, ops.add(after, second), 0.0))
 
 
@@ -182,12 +162,10 @@ def _matrix(
         if antialias:
             stretch = ops.divide(_float(length), _float(wanted))
             distance = ops.divide(distance, ops.maximum(stretch, 1.0))
-        is_old = method == "bicubic" and not centers.half_pixels
-        weights = (
-            _old_cubic(distance, pixels, length)
-            if is_old
-            else KERNELS[method](distance)
-        )
+        if method == "bicubic" and not centers.half_pixels:
+            weights = _old_cubic(distance, pixels, length)
+        else:
+            weights = _weight(KERNELS[method], distance)
     total = ops.sum(weights, axis=1, keepdims=True)
     return ops.cast(ops.divide(weights, total), "float32")
 
@@ -239,11 +217,11 @@ def resize(
     return _resized(images, size, method.lower(), Centers(), antialias=antialias)
 
 
-# What graphs call kernels.
+# Kernels by their names in graphs.
 KERNEL_TYPES = {"triangle": "bilinear", "keyscubic": "bicubic"}
 
 
-@op(nodes="ScaleAndTranslate")
+@op("ScaleAndTranslate")
 def scale_and_translate(
     images: Value,
     size: tuple[int, ...],
@@ -273,15 +251,15 @@ def _resized_by_1(
     return _resized(images, size, method, centers, antialias=False)
 
 
-for _method, _name, _node in (
-    ("bilinear", "compat.v1.image.resize_bilinear", "ResizeBilinear"),
-    ("nearest", "compat.v1.image.resize_nearest_neighbor", "ResizeNearestNeighbor"),
-    ("area", "compat.v1.image.resize_area", "ResizeArea"),
-    ("bicubic", "compat.v1.image.resize_bicubic", "ResizeBicubic"),
+for _method, _names in (
+    ("bilinear", "compat.v1.image.resize_bilinear ResizeBilinear"),
+    ("nearest", "compat.v1.image.resize_nearest_neighbor ResizeNearestNeighbor"),
+    ("area", "compat.v1.image.resize_area ResizeArea"),
+    ("bicubic", "compat.v1.image.resize_bicubic ResizeBicubic"),
 ):
     functions(
         "images size:Lengths align_corners:bool=False half_pixel_centers:bool=False",
-        (functools.partial(_resized_by_1, _method), _name, _node),
+        (functools.partial(_resized_by_1, _method), _names),
     )
 
 

@@ -1,7 +1,6 @@
 """`tf.keras.backend`."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from keras_policies.legacy.ops.converters import (
 )
 from keras_policies.legacy.ops.registry import FUNCTIONS, functions, op
 from keras_policies.legacy.values import computed
-from keras_policies.legacy.values.evaluator import call_layer, dtype_of, is_tensor, ops
+from keras_policies.legacy.values.evaluator import call_layer, dtype_of, ops
 
 LAST = "channels_last"
 
@@ -40,60 +39,44 @@ def _batch_flatten(x: Any) -> Any:
     return computed.reshape(x, [batch, math.prod(lengths)])
 
 
-def _int_shape(x: Any) -> tuple[int | None, ...]:
-    """Return the shape as it is known."""
-    return tuple(x.shape) if is_tensor(x) else np.shape(x)
-
-
-def _hard_sigmoid(x: Any) -> Any:
-    """Return a piecewise linear sigmoid: that of Keras 3 has another slope."""
-    return ops.clip(ops.add(ops.multiply(x, 0.2), 0.5), 0.0, 1.0)
-
-
-def _repeat(x: Any, n: int) -> Any:
-    """Repeat vectors along a new axis in the middle."""
-    return ops.repeat(ops.expand_dims(x, 1), n, axis=1)
-
-
 functions(
     "x",
-    (_batch_flatten, "keras.backend.batch_flatten", ""),
-    (_hard_sigmoid, "keras.backend.hard_sigmoid", ""),
-    (_int_shape, "keras.backend.int_shape", ""),
-    (computed.rank, "keras.backend.ndim", ""),
-    (dtype_of, "keras.backend.dtype", ""),
-    (lambda x: computed.reshape(x, [-1]), "keras.backend.flatten", ""),
-    (lambda x: ops.sqrt(ops.maximum(x, 0.0)), "keras.backend.sqrt", ""),
+    (_batch_flatten, "keras.backend.batch_flatten"),
+    # Keras 3 uses another slope.
+    "keras.backend.hard_sigmoid: clip(x * 0.2 + 0.5, 0.0, 1.0)",
+    (lambda x: tuple(np.shape(x)), "keras.backend.int_shape"),
+    (computed.rank, "keras.backend.ndim"),
+    (dtype_of, "keras.backend.dtype"),
+    (lambda x: computed.reshape(x, [-1]), "keras.backend.flatten"),
+    "keras.backend.sqrt: sqrt(maximum(x, 0.0))",
 )
 functions(
     "x axis:int=-1",
-    ("argmax", "keras.backend.argmax", ""),
-    ("argmin", "keras.backend.argmin", ""),
-    ("expand_dims", "keras.backend.expand_dims", ""),
+    "keras.backend.argmax: argmax",
+    "keras.backend.argmin: argmin",
+    "keras.backend.expand_dims: expand_dims",
 )
-functions("x y", ("dot", "keras.backend.dot", ""))
-functions("x n:int", (_repeat, "keras.backend.repeat", ""))
-functions("x rep:int axis:int", ("repeat", "keras.backend.repeat_elements", ""))
-functions("x alpha:float=1.0", ("elu", "keras.backend.elu", ""))
-functions(
-    "tensors:Values axis:int=-1", ("concatenate", "keras.backend.concatenate", "")
-)
+functions("x y", "keras.backend.dot: dot")
+functions("x n:int", "keras.backend.repeat: repeat(expand_dims(x, 1), n, axis=1)")
+functions("x rep:int axis:int", "keras.backend.repeat_elements: repeat")
+functions("x alpha:float=1.0", "keras.backend.elu: elu")
+functions("tensors:Values axis:int=-1", "keras.backend.concatenate: concatenate")
 functions(
     "target output from_logits:bool=False",
-    ("binary_crossentropy", "keras.backend.binary_crossentropy", ""),
+    "keras.backend.binary_crossentropy: binary_crossentropy",
 )
 functions(
     "target output from_logits:bool=False axis:int=-1",
-    ("categorical_crossentropy", "keras.backend.categorical_crossentropy", ""),
+    "keras.backend.categorical_crossentropy: categorical_crossentropy",
 )
 functions(
     "condition then_expression else_expression",
-    (array_values.select, "keras.backend.switch", ""),
+    (array_values.select, "keras.backend.switch"),
     renamed={"then_tensor": "then_expression"},
 )
 
 
-@op("keras.backend.constant", "keras.backend.variable", "constant")
+@op("keras.backend.constant keras.backend.variable constant")
 def constant(
     value: Value, dtype: DType | None = None, shape: Lengths | None = None
 ) -> Value:
@@ -192,54 +175,38 @@ def dropout(
     return call_layer(keras.layers.Dropout(level), x, training=True)
 
 
-# Names that are the same in `tf.math`, of functions of one or two tensors.
-ELEMENTWISE = (
-    *("abs", "cos", "equal", "exp", "greater", "greater_equal", "less", "less_equal"),
-    *("log", "maximum", "minimum", "not_equal", "round", "sigmoid", "sign", "sin"),
-    *("softplus", "square", "tanh"),
-)
-REDUCTIONS = "all", "any", "logsumexp", "max", "mean", "min", "prod", "std", "sum"
-# Name in `keras.backend` -> name in TensorFlow, and the names of its parameters there.
-OTHERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "bias_add": ("nn.bias_add", {"x": "value"}),
-    "cast": ("cast", {}),
-    "clip": (
-        "clip_by_value",
-        {"x": "t", "min_value": "clip_value_min", "max_value": "clip_value_max"},
-    ),
-    "conv1d": ("nn.conv1d", {"x": "input", "kernel": "filters"}),
-    "conv2d": ("nn.conv2d", {"x": "input", "kernel": "filters"}),
-    "cumprod": ("math.cumprod", {}),
-    "cumsum": ("math.cumsum", {}),
-    "eye": ("eye", {"size": "num_rows"}),
-    "gather": ("gather", {"reference": "params"}),
-    "identity": ("identity", {"x": "input"}),
-    "l2_normalize": ("math.l2_normalize", {}),
-    "linear": ("identity", {"x": "input"}),
-    "log_softmax": ("nn.log_softmax", {"x": "logits"}),
-    "one_hot": ("one_hot", {"num_classes": "depth"}),
-    "ones": ("ones", {}),
-    "ones_like": ("ones_like", {"x": "input"}),
-    "permute_dimensions": ("transpose", {"x": "a", "pattern": "perm"}),
-    "pow": ("math.pow", {"a": "y"}),
-    "reshape": ("reshape", {"x": "tensor"}),
-    "reverse": ("reverse", {"x": "tensor", "axes": "axis"}),
-    "selu": ("nn.selu", {}),
-    "shape": ("shape", {"x": "input"}),
-    "softmax": ("nn.softmax", {"x": "logits"}),
-    "softsign": ("nn.softsign", {}),
-    "squeeze": ("squeeze", {"x": "input"}),
-    "stack": ("stack", {"x": "values"}),
-    "stop_gradient": ("stop_gradient", {"variables": "x"}),
-    "tile": ("tile", {"x": "input", "n": "multiples"}),
-    "transpose": ("transpose", {"x": "a"}),
-    "zeros": ("zeros", {}),
-    "zeros_like": ("zeros_like", {"x": "input"}),
-    "var": ("math.reduce_variance", {"x": "input_tensor"}),
-    **{name: (f"math.{name}", {}) for name in ELEMENTWISE},
-    **{name: (f"math.reduce_{name}", {"x": "input_tensor"}) for name in REDUCTIONS},
+# Names of parameters here and in TensorFlow -> functions, each by its name there, which
+# ends in the one here unless that comes first.
+OTHERS = {
+    "": "cast ones zeros math.cumprod math.cumsum math.l2_normalize nn.selu "
+    "nn.softsign math.abs math.cos math.equal math.exp math.greater math.greater_equal "
+    "math.less math.less_equal math.log math.maximum math.minimum math.not_equal "
+    "math.round math.sigmoid math.sign math.sin math.softplus math.square math.tanh",
+    "a=y": "math.pow",
+    "num_classes=depth": "one_hot",
+    "reference=params": "gather",
+    "size=num_rows": "eye",
+    "variables=x": "stop_gradient",
+    "x=a pattern=perm": "permute_dimensions=transpose",
+    "x=a": "transpose",
+    "x=input kernel=filters": "nn.conv1d nn.conv2d",
+    "x=input n=multiples": "tile",
+    "x=input": "identity linear=identity ones_like shape squeeze zeros_like",
+    "x=input_tensor": "math.reduce_all math.reduce_any math.reduce_logsumexp "
+    "math.reduce_max math.reduce_mean math.reduce_min math.reduce_prod math.reduce_std "
+    "math.reduce_sum var=math.reduce_variance",
+    "x=logits": "nn.log_softmax nn.softmax",
+    "x=t min_value=clip_value_min max_value=clip_value_max": "clip=clip_by_value",
+    "x=tensor axes=axis": "reverse",
+    "x=tensor": "reshape",
+    "x=value": "nn.bias_add",
+    "x=values": "stack",
 }
-for _name, (_function, _renamed) in OTHERS.items():
-    _standard = FUNCTIONS[_function]
-    _names = {**_standard.renamed, **_renamed}
-    op("keras.backend." + _name, renamed=_names)(_standard.function)
+for _parameters, _functions in OTHERS.items():
+    _renamed = dict(pair.split("=") for pair in _parameters.split())
+    for _function in _functions.split():
+        _own_name, _, _name = _function.rpartition("=")
+        _own_name = _own_name or _name.rpartition(".")[2].removeprefix("reduce_")
+        _standard = FUNCTIONS[_name]
+        _names = {**_standard.renamed, **_renamed}
+        op(f"keras.backend.{_own_name}", renamed=_names)(_standard.function)

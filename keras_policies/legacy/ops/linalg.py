@@ -11,31 +11,18 @@ from keras_policies.legacy.ops.array_indexing import scatter_nd
 from keras_policies.legacy.ops.array_values import eye
 from keras_policies.legacy.ops.converters import Axes, DType, Value, Values
 from keras_policies.legacy.ops.math_reductions import euclidean_norm
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
-
-MATMUL = OpSignature("a b", "transpose_a transpose_b")
-BATCHED = OpSignature("a b", "adjoint_a=adj_x adjoint_b=adj_y")
-DIAG = OpSignature("diagonal k num_rows num_cols padding_value")
-DIAG_PART = OpSignature("input k padding_value")
 
 
 def _swapped(x: Any) -> Any:
     return ops.swapaxes(x, -1, -2)
 
 
-def _matvec(a: Any, b: Any) -> Any:
-    return ops.squeeze(ops.matmul(a, ops.expand_dims(b, -1)), -1)
-
-
 @op(
-    "linalg.matmul",
-    BatchMatMul=BATCHED,
-    BatchMatMulV2=BATCHED,
-    BatchMatMulV3=BATCHED,
-    MatMul=MATMUL,
-    SparseMatMul=MATMUL,  # of dense matrices with many zeros
+    "linalg.matmul BatchMatMul|BatchMatMulV2|BatchMatMulV3(a b; adjoint_a=adj_x "
+    "adjoint_b=adj_y) MatMul|SparseMatMul(a b; transpose_a transpose_b)"
 )
 def matmul(
     a: Value,
@@ -52,7 +39,7 @@ def matmul(
     return ops.matmul(a, b)
 
 
-@op(nodes="SparseTensorDenseMatMul")
+@op("SparseTensorDenseMatMul")
 def sparse_matmul(
     indices: Value,
     values: Value,
@@ -66,7 +53,7 @@ def sparse_matmul(
     return matmul(a, b, adjoint_a=adjoint_a, adjoint_b=adjoint_b)
 
 
-@op("linalg.tensordot", "tensordot")
+@op("linalg.tensordot tensordot")
 def tensordot(a: Value, b: Value, axes: Any) -> Value:
     """Return the product along pairs of axes, or along a number of axes."""
     if np.ndim(axes) == 0:
@@ -78,12 +65,12 @@ def tensordot(a: Value, b: Value, axes: Any) -> Value:
     return ops.tensordot(a, b, axes=[a_axes, b_axes])
 
 
-@op("linalg.einsum", "einsum", Einsum=OpSignature("*inputs", "equation"))
+@op("linalg.einsum einsum Einsum(*inputs; equation)")
 def einsum(equation: str, inputs: Values | None = None) -> Value:
     """Return a sum of products; TFOpLambda layers do not record its inputs."""
     if inputs is None:
         raise ValueError("tf.keras did not record the tensors it was called on")
-    # Keras takes small letters; its TensorFlow backend writes "BTNH,BSNH->BNTS".
+    # Keras requires small letters; its TensorFlow backend writes "BTNH,BSNH->BNTS".
     letters = dict.fromkeys(filter(str.isalpha, equation))
     small = dict(zip(letters, string.ascii_lowercase, strict=False))
     equation = "".join(small.get(letter, letter) for letter in equation)
@@ -91,10 +78,8 @@ def einsum(equation: str, inputs: Values | None = None) -> Value:
 
 
 @op(
-    "linalg.diag",
-    MatrixDiag=OpSignature("diagonal"),
-    MatrixDiagV2=DIAG,
-    MatrixDiagV3=DIAG,
+    "linalg.diag MatrixDiag(diagonal) MatrixDiagV2|MatrixDiagV3(diagonal k num_rows "
+    "num_cols padding_value)"
 )
 def diag(
     diagonal: Value,
@@ -110,22 +95,16 @@ def diag(
     return ops.multiply(ops.expand_dims(diagonal, -1), identity)
 
 
-@op(
-    "linalg.diag_part",
-    MatrixDiagPart=OpSignature("input"),
-    MatrixDiagPartV2=DIAG_PART,
-    MatrixDiagPartV3=DIAG_PART,
+functions(
+    "input k:int=0 padding_value:float=0",
+    "linalg.diag_part MatrixDiagPart(input) MatrixDiagPartV2|MatrixDiagPartV3(input k "
+    "padding_value): diagonal(input, offset=k, axis1=-2, axis2=-1)",
 )
-def diag_part(input: Value, k: int = 0, padding_value: float = 0) -> Value:
-    """Return one diagonal."""
-    return ops.diagonal(input, offset=k, axis1=-2, axis2=-1)
 
 
 @op(
-    "linalg.set_diag",
-    MatrixSetDiag=OpSignature("input diagonal"),
-    MatrixSetDiagV2=OpSignature("input diagonal k"),
-    MatrixSetDiagV3=OpSignature("input diagonal k"),
+    "linalg.set_diag MatrixSetDiag(input diagonal) "
+    "MatrixSetDiagV2|MatrixSetDiagV3(input diagonal k)"
 )
 def set_diag(input: Value, diagonal: Value, k: int = 0) -> Value:
     """Replace the main diagonal."""
@@ -137,7 +116,7 @@ def set_diag(input: Value, diagonal: Value, k: int = 0) -> Value:
     return ops.where(is_on_it, ops.expand_dims(diagonal, axis), input)
 
 
-@op("linalg.tensor_diag", nodes="Diag")
+@op("linalg.tensor_diag Diag")
 def tensor_diag(diagonal: Value) -> Value:
     """Return a tensor of twice the rank that is 0 off its diagonal."""
     lengths = [*computed.shape(diagonal)]
@@ -145,7 +124,7 @@ def tensor_diag(diagonal: Value) -> Value:
     return computed.reshape(flat, lengths + lengths)
 
 
-@op("linalg.tensor_diag_part", nodes="DiagPart")
+@op("linalg.tensor_diag_part DiagPart")
 def tensor_diag_part(input: Value) -> Value:
     """Undo `tensor_diag`."""
     lengths = computed.shape(input)[: computed.rank(input) // 2]
@@ -155,7 +134,7 @@ def tensor_diag_part(input: Value) -> Value:
     )
 
 
-@op("linalg.band_part", nodes="MatrixBandPart")
+@op("linalg.band_part MatrixBandPart")
 def band_part(input: Value, num_lower: int, num_upper: int) -> Value:
     """Set to 0 all but some diagonals; a negative number keeps all on its side."""
     if num_lower >= 0:
@@ -163,13 +142,13 @@ def band_part(input: Value, num_lower: int, num_upper: int) -> Value:
     return ops.tril(input, num_upper) if num_upper >= 0 else input
 
 
-@op("linalg.matrix_transpose", "linalg.adjoint")
+@op("linalg.matrix_transpose linalg.adjoint")
 def matrix_transpose(a: Value, conjugate: bool = False) -> Value:
     """Swap the last two axes; no tensor here is complex."""
     return _swapped(a)
 
 
-@op("linalg.norm", "norm", v1=True, renamed={"keep_dims": "keepdims"})
+@op("linalg.norm norm", v1=True, renamed={"keep_dims": "keepdims"})
 def norm(
     tensor: Value,
     ord: object = "euclidean",
@@ -205,25 +184,22 @@ def normalize(
     return ops.divide(tensor, length), length
 
 
-@op(
-    "linalg.slogdet",
-    LogMatrixDeterminant=OpSignature("input", "", "sign log_abs_determinant"),
-)
+@op("linalg.slogdet LogMatrixDeterminant(input;; sign log_abs_determinant)")
 def slogdet(input: Value) -> tuple[Value, Value]:
     """Return the signs of determinants, and the logarithms of their absolute values."""
     sign, logarithm = ops.slogdet(input)
-    # Keras takes the signs of a batch for a single number, of the shape ().
+    # Keras infers the shape () for the signs of a batch.
     return ops.multiply(sign, ops.ones_like(logarithm)), logarithm
 
 
-@op("linalg.solve", nodes="MatrixSolve")
+@op("linalg.solve MatrixSolve")
 def solve(matrix: Value, rhs: Value, adjoint: bool = False) -> Value:
     """Return `x` with `matrix · x = rhs`."""
     matrix = _swapped(matrix) if adjoint else matrix
     return evaluate("linalg.solve", matrix, rhs)
 
 
-@op("linalg.triangular_solve", nodes="MatrixTriangularSolve")
+@op("linalg.triangular_solve MatrixTriangularSolve")
 def triangular_solve(
     matrix: Value, rhs: Value, lower: bool = True, adjoint: bool = False
 ) -> Value:
@@ -232,24 +208,21 @@ def triangular_solve(
     return solve(matrix, rhs, adjoint)
 
 
-def _turned(x: Any, y: Any) -> Any:
-    return ops.multiply(ops.roll(x, -1, axis=-1), ops.roll(y, -2, axis=-1))
-
-
-def _cross(a: Any, b: Any) -> Any:
-    """Return the cross product: torch's `ops.cross` differs."""
-    return ops.subtract(_turned(a, b), _turned(b, a))
-
-
 def _inverse(input: Any, adjoint: bool = False) -> Any:
     return evaluate("linalg.inv", _swapped(input) if adjoint else input)
 
 
-functions("x", (lambda x: ops.trace(x, axis1=-2, axis2=-1), "linalg.trace", ""))
-functions("a b", (_matvec, "linalg.matvec", ""), (_cross, "linalg.cross", "Cross"))
-functions("input adjoint:bool=False", (_inverse, "linalg.inv", "MatrixInverse"))
+functions("x", "linalg.trace: trace(x, axis1=-2, axis2=-1)")
+functions(
+    "a b",
+    "linalg.matvec: squeeze(matmul(a, expand_dims(b, -1)), -1)",
+    # `ops.cross` differs on torch.
+    "linalg.cross Cross: roll(a, -1, axis=-1) * roll(b, -2, axis=-1)"
+    " - roll(b, -1, axis=-1) * roll(a, -2, axis=-1)",
+)
+functions("input adjoint:bool=False", (_inverse, "linalg.inv MatrixInverse"))
 functions(
     "input",
-    ("linalg.det", "linalg.det", "MatrixDeterminant"),
-    ("linalg.cholesky", "linalg.cholesky", "Cholesky"),
+    "linalg.det MatrixDeterminant: linalg.det",
+    "linalg.cholesky Cholesky: linalg.cholesky",
 )

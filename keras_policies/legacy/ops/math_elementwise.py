@@ -1,9 +1,9 @@
 """`tf.math`: arithmetic, comparisons and functions of one number, item by item."""
 
-from typing import Any
+import functools
 
 from keras_policies.legacy.ops.converters import Value, Values
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values.evaluator import ops
 
 # keras.ops and tf.math give these one name; graphs write it with a capital.
@@ -16,91 +16,63 @@ INVERTED = "sin", "cos", "tan", "sinh", "cosh", "tanh"
 
 functions(
     "x y",
-    ("add", "math.add __operators__.add", "Add AddV2"),
-    ("subtract", "math.subtract", "Sub"),
-    ("multiply", "math.multiply", "Mul"),
-    ("true_divide", "math.divide math.truediv", "RealDiv"),
-    ("divide_no_nan", "math.divide_no_nan", "DivNoNan"),
-    ("floor_divide", "math.floordiv compat.v1.floor_div", "FloorDiv"),
-    ("mod", "math.floormod math.mod", "FloorMod"),
-    ("power", "math.pow", "Pow"),
-    ("maximum", "math.maximum", "Maximum"),
-    ("minimum", "math.minimum", "Minimum"),
-    ("greater", "math.greater", "Greater"),
-    ("greater_equal", "math.greater_equal", "GreaterEqual"),
-    ("less", "math.less", "Less"),
-    ("less_equal", "math.less_equal", "LessEqual"),
-    ("equal", "math.equal __operators__.eq", "Equal"),
-    ("not_equal", "math.not_equal __operators__.ne", "NotEqual"),
-    ("logical_and", "math.logical_and", "LogicalAnd"),
-    ("logical_or", "math.logical_or", "LogicalOr"),
-    ("logical_xor", "math.logical_xor", ""),
+    "math.add __operators__.add Add AddV2: add",
+    "math.subtract Sub: subtract",
+    "math.multiply Mul: multiply",
+    "math.divide math.truediv RealDiv: true_divide",
+    "math.divide_no_nan DivNoNan: divide_no_nan",
+    "math.floordiv compat.v1.floor_div FloorDiv: floor_divide",
+    "math.floormod math.mod FloorMod: mod",
+    "math.pow Pow: power",
+    "math.maximum Maximum: maximum",
+    "math.minimum Minimum: minimum",
+    "math.greater Greater: greater",
+    "math.greater_equal GreaterEqual: greater_equal",
+    "math.less Less: less",
+    "math.less_equal LessEqual: less_equal",
+    "math.equal __operators__.eq Equal: equal",
+    "math.not_equal __operators__.ne NotEqual: not_equal",
+    "math.logical_and LogicalAnd: logical_and",
+    "math.logical_or LogicalOr: logical_or",
+    "math.logical_xor: logical_xor",
 )
 functions(
     "x",
-    ("abs", "math.abs", "Abs ComplexAbs"),
-    ("negative", "math.negative", "Neg"),
-    ("rsqrt", "math.rsqrt", "Rsqrt"),
-    ("reciprocal", "math.reciprocal", "Reciprocal Inv"),
-    ("tanh", "math.tanh nn.tanh", "Tanh"),
-    ("round", "math.round math.rint", "Round Rint"),
-    ("isnan", "math.is_nan", "IsNan"),
-    ("isinf", "math.is_inf", "IsInf"),
-    ("isfinite", "math.is_finite", "IsFinite"),
-    ("logical_not", "math.logical_not", "LogicalNot"),
-    ("real", "math.real", "Real"),
-    ("imag", "math.imag", "Imag"),
-    ("conj", "math.conj", "Conj"),
-    ("angle", "math.angle", "Angle"),
-    ("sigmoid", "math.sigmoid nn.sigmoid", "Sigmoid"),
-    ("log_sigmoid", "math.log_sigmoid", ""),
-    ("softplus", "math.softplus nn.softplus", "Softplus"),
-    *((name, f"math.{name}", name.capitalize()) for name in SAME_NAME),
-    *((f"arc{name}", f"math.a{name}", f"A{name}") for name in INVERTED),
+    "math.abs Abs ComplexAbs: abs",
+    "math.negative Neg: negative",
+    "math.rsqrt Rsqrt: rsqrt",
+    "math.reciprocal Reciprocal Inv: reciprocal",
+    "math.tanh nn.tanh Tanh: tanh",
+    "math.round math.rint Round Rint: round",
+    "math.is_nan IsNan: isnan",
+    "math.is_inf IsInf: isinf",
+    "math.is_finite IsFinite: isfinite",
+    "math.logical_not LogicalNot: logical_not",
+    "math.real Real: real",
+    "math.imag Imag: imag",
+    "math.conj Conj: conj",
+    "math.angle Angle: angle",
+    "math.sigmoid nn.sigmoid Sigmoid: sigmoid",
+    "math.log_sigmoid: log_sigmoid",
+    "math.softplus nn.softplus Softplus: softplus",
+    *(f"math.{name} {name.capitalize()}: {name}" for name in SAME_NAME),
+    *(f"math.a{name} A{name}: arc{name}" for name in INVERTED),
 )
 
 
-@op(
-    "math.add_n",
-    "math.accumulate_n",
-    AddN=OpSignature("*inputs"),
-    AccumulateNV2=OpSignature("*inputs"),
-)
+@op("math.add_n math.accumulate_n AddN|AccumulateNV2(*inputs)")
 def add_n(inputs: Values) -> Value:
     """Return the sum of a list."""
-    total, *rest = inputs
-    for value in rest:
-        total = ops.add(total, value)
-    return total
+    return functools.reduce(ops.add, inputs)
 
 
-def _zero_where_zero(x: Any, value: Any) -> Any:
-    return ops.where(ops.equal(x, 0), ops.zeros_like(value), value)
-
-
-def _xlogy(x: Any, y: Any) -> Any:
-    return _zero_where_zero(x, ops.multiply(x, ops.log(y)))
-
-
-def _xlog1py(x: Any, y: Any) -> Any:
-    return _zero_where_zero(x, ops.multiply(x, ops.log1p(y)))
-
-
-def _squared_difference(x: Any, y: Any) -> Any:
-    return ops.square(ops.subtract(x, y))
-
-
-functions("y x", ("arctan2", "math.atan2", "Atan2"))
-functions("scalar x", ("multiply", "math.scalar_mul", ""), v1=True)
+functions("y x", "math.atan2 Atan2: arctan2")
+functions("scalar x", "math.scalar_mul: multiply", v1=True)
 functions(
     "x y",
-    (_squared_difference, "math.squared_difference", "SquaredDifference"),
-    (_xlogy, "math.xlogy", "Xlogy"),
-    (_xlog1py, "math.xlog1py", "Xlog1py"),
-    (lambda x, y: _zero_where_zero(x, ops.divide(x, y)), "math.xdivy", "Xdivy"),
-    (
-        lambda x, y: _zero_where_zero(y, ops.multiply(x, y)),
-        "math.multiply_no_nan",
-        "MulNoNan",
-    ),
+    "math.squared_difference SquaredDifference: square(x - y)",
+    "math.xlogy Xlogy: where(x == 0, 0.0, x * log(y))",
+    "math.xlog1py Xlog1py: where(x == 0, 0.0, x * log1p(y))",
+    "math.xdivy Xdivy: where(x == 0, 0.0, x / y)",
+    "math.multiply_no_nan MulNoNan: where(y == 0, 0.0, x * y)",
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_policies._common.lazy_keras import keras
 from keras_policies.legacy.ops.converters import Axes, DType, Length, Value
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import Row, functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.dims import Dim, DimLike
 from keras_policies.legacy.values.evaluator import (
@@ -20,15 +20,15 @@ from keras_policies.legacy.values.evaluator import (
     ops,
 )
 
-ALONG_AXES = OpSignature("input_tensor axis", "keepdims=keep_dims")
+ALONG_AXES = "(input_tensor axis; keepdims=keep_dims)"
 DIM = {"dim": "axis"}
 
 
 def _reduced(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    if axis == ():  # of no axis: TensorFlow changes nothing
+    if axis == ():  # over no axis: TensorFlow changes nothing
         return x
     is_one = name == "logsumexp" and isinstance(axis, int)
-    along = [axis] if is_one else axis  # Keras 3.8 takes no int there
+    along = [axis] if is_one else axis  # Keras 3.8 does not accept an int there
     if name == "mean" and is_integer_dtype(dtype_of(x)):  # rounded towards zero
         wide = x if dtype_of(x) in ("int32", "int64") else ops.cast(x, "int32")
         total, count = (
@@ -39,21 +39,20 @@ def _reduced(name: str, x: Any, axis: Any = None, keepdims: bool = False) -> Any
     return evaluate(name, x, axis=along, keepdims=keepdims)
 
 
-# Functions of keras.ops that graphs have as well, and others.
+# Reductions that graphs also have; the others only have names in tf.math.
 IN_GRAPHS = "all", "any", "max", "mean", "min", "prod", "sum"
 for _name in (*IN_GRAPHS, "std", "var", "logsumexp"):
     _reduce = functools.partial(_reduced, _name)
     _other = {"var": "variance"}.get(_name, _name)
-    _node = _name.capitalize() if _name in IN_GRAPHS else ""
+    _node = f"{_name.capitalize()}{ALONG_AXES}" if _name in IN_GRAPHS else ""
     functions(
         "input_tensor axis:Axes=None keepdims:bool=False",
-        (_reduce, f"math.reduce_{_other}", _node),
-        raw=ALONG_AXES,
+        (_reduce, f"math.reduce_{_other} {_node}"),
         renamed={"keep_dims": "keepdims", "reduction_indices": "axis"},
     )
 
 
-@op("math.reduce_euclidean_norm", EuclideanNorm=ALONG_AXES)
+@op("math.reduce_euclidean_norm EuclideanNorm(input_tensor axis; keepdims=keep_dims)")
 def euclidean_norm(
     input_tensor: Value, axis: Axes | None = None, keepdims: bool = False
 ) -> Value:
@@ -61,25 +60,14 @@ def euclidean_norm(
     return ops.sqrt(ops.sum(ops.square(input_tensor), axis=axis, keepdims=keepdims))
 
 
-@op("math.count_nonzero")
-def count_nonzero(
-    input: Value,
-    axis: Axes | None = None,
-    keepdims: bool = False,
-    dtype: DType = "int64",
-) -> Value:
-    """Return a count in int32, the dtype in which every backend can count."""
-    nonzero = ops.cast(ops.not_equal(input, 0), "int32")
-    return ops.sum(nonzero, axis=axis, keepdims=keepdims)
+functions(  # in int32, the dtype in which every backend can count
+    "input axis:Axes=None keepdims:bool=False dtype:DType='int64'",
+    "math.count_nonzero: sum(cast(input != 0, 'int32'), axis=axis, keepdims=keepdims)",
+)
+functions("value", "math.zero_fraction: mean(cast(value == 0, 'float32'))")
 
 
-@op("math.zero_fraction")
-def zero_fraction(value: Value) -> Value:
-    """Return the share of items that are 0."""
-    return ops.mean(ops.cast(ops.equal(value, 0), "float32"))
-
-
-@op("math.l2_normalize", "nn.l2_normalize", "linalg.l2_normalize", renamed=DIM)
+@op("math.l2_normalize nn.l2_normalize linalg.l2_normalize", renamed=DIM)
 def l2_normalize(x: Value, axis: Axes | None = None, epsilon: float = 1e-12) -> Value:
     """Return `x · rsqrt(max(Σx², epsilon))`."""
     total = ops.sum(ops.square(x), axis=axis, keepdims=True)
@@ -108,29 +96,28 @@ def _moved_by_one(x: Any, axis: int, first: int) -> Any:
 
 def _extreme(name: str, x: Any, axis: int = 0, output_type: str = "int64") -> Any:
     at = evaluate(name, x, axis=axis)
-    # Where int64, the default, is asked for, a backend's own integers will do.
+    # int64, the default, stands for the backend's own integers.
     return at if output_type == "int64" else ops.cast(at, output_type)
 
 
-functions(
-    "x axis:int=0 exclusive:bool=False reverse:bool=False",
-    (functools.partial(_cumulated, "cumsum"), "math.cumsum", "Cumsum"),
-    (functools.partial(_cumulated, "cumprod"), "math.cumprod", "Cumprod"),
-    raw=OpSignature("x axis", "exclusive reverse"),
-)
-functions(
-    "input axis:int=0 output_type:DType='int64'",
-    (functools.partial(_extreme, "argmax"), "math.argmax", "ArgMax"),
-    (functools.partial(_extreme, "argmin"), "math.argmin", "ArgMin"),
-    raw=OpSignature("input axis", "output_type"),
-)
-functions("targets predictions k:int", ("in_top_k", "math.in_top_k", ""))
+for _name in ("cumsum", "cumprod"):
+    _row: Row = (
+        functools.partial(_cumulated, _name),
+        f"math.{_name} {_name.title()}(x axis; exclusive reverse)",
+    )
+    functions("x axis:int=0 exclusive:bool=False reverse:bool=False", _row)
+for _name in ("ArgMax", "ArgMin"):
+    _row = (
+        functools.partial(_extreme, _name.lower()),
+        f"math.{_name.lower()} {_name}(input axis; output_type)",
+    )
+    functions("input axis:int=0 output_type:DType='int64'", _row)
+functions("targets predictions k:int", "math.in_top_k: in_top_k")
 
 
 @op(
-    "compat.v1.math.in_top_k",
-    InTopKV2=OpSignature("predictions targets k"),
-    InTopK=OpSignature("predictions targets", "k"),
+    "compat.v1.math.in_top_k InTopKV2(predictions targets k) InTopK(predictions "
+    "targets; k)"
 )
 def in_top_k_v1(predictions: Value, targets: Value, k: int) -> Value:
     """Return what `in_top_k` does: TensorFlow 2 swapped the first two."""
@@ -145,24 +132,20 @@ def descending(x: Any, axis: int = -1) -> Any:
 
 
 class TopK(NamedTuple):
-    """What `top_k` returns; code asks for its fields."""
+    """The result of `top_k`; the code of models reads its fields."""
 
     values: Any
     indices: Any
 
 
-@op(
-    "math.top_k",
-    "nn.top_k",
-    TopKV2=OpSignature("input k", "sorted", "values indices"),
-)
+@op("math.top_k nn.top_k TopKV2(input k; sorted; values indices)")
 def top_k(
     input: Value, k: int = 1, sorted: bool = True, index_type: DType = "int32"
 ) -> TopK:
     """Return the largest values of the last axis, and their positions.
 
-    Of equal values, the first are taken. On torch, `ops.top_k` takes any of them: there
-    the whole axis is sorted, which takes some hundred times as long.
+    The first of equal values are taken. On torch, `ops.top_k` takes any of them: there
+    the whole axis is sorted, which takes about a hundred times as long.
     """
     if is_tensor(input) and keras.backend.backend() != "torch":
         return TopK(*ops.top_k(input, k, sorted=sorted))
@@ -257,19 +240,17 @@ def _sorted(name: str, data: Any, segment_ids: tuple[int, ...]) -> Any:
 
 
 for _name, _function in SEGMENTS.items():
-    _row = (
-        _function,
-        f"math.unsorted_segment_{_name}",
-        f"UnsortedSegment{_name.title()}",
-    )
+    _row = _function, f"math.unsorted_segment_{_name} UnsortedSegment{_name.title()}"
     functions("data segment_ids num_segments:Length", _row, v1=True)
 for _name in (*SEGMENTS, "mean"):
-    _reduce = functools.partial(_sorted, _name)
-    _row = _reduce, f"math.segment_{_name}", f"Segment{_name.title()}"
+    _row = (
+        functools.partial(_sorted, _name),
+        f"math.segment_{_name} Segment{_name.title()}",
+    )
     functions("data segment_ids:ints", _row, v1=True)
 
 
-@op(DenseBincount=OpSignature("input size weights", "binary_output dtype=T"))
+@op("DenseBincount(input size weights; binary_output dtype=T)")
 def dense_bincount(
     input: Value,
     size: Length,
@@ -288,7 +269,7 @@ def dense_bincount(
     return ops.sum(counts, axis=-2)
 
 
-@op(Bincount=OpSignature("arr size weights", "dtype=T"))
+@op("Bincount(arr size weights; dtype=T)")
 def bincount_node(
     arr: Value, size: Length, weights: Value, dtype: DType = "float32"
 ) -> Value:
@@ -323,7 +304,7 @@ def bincount(
     return dense_bincount(arr, maxlength, weights, binary_output, dtype)
 
 
-@op(Bucketize=OpSignature("input", "boundaries"))
+@op("Bucketize(input; boundaries)")
 def bucketize(input: Value, boundaries: Value) -> Value:
     """Return how many of the boundaries each number has reached."""
     number = ops.expand_dims(ops.cast(input, "float32"), -1)
@@ -335,10 +316,10 @@ def _nth(input: Any, n: Any, reverse: bool = False) -> Any:
     return computed.index(ops.sort(input, axis=-1), [..., -1 - n if reverse else n])
 
 
-functions("input n:int reverse:bool=False", (_nth, "", "NthElement"))
+functions("input n:int reverse:bool=False", (_nth, "NthElement"))
 
 
-@op("math.invert_permutation", nodes="InvertPermutation", v1=True)
+@op("math.invert_permutation InvertPermutation", v1=True)
 def invert_permutation(x: Value) -> Value:
     """Return the position of each number in a permutation."""
     return ops.cast(ops.argsort(x), dtype_of(x))

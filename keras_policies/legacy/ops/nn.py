@@ -1,51 +1,60 @@
 """`tf.nn`: activations, losses, normalization and embeddings."""
 
-from typing import Any
-
 from keras_policies.legacy.ops.array_indexing import gather
 from keras_policies.legacy.ops.array_values import one_hot
 from keras_policies.legacy.ops.converters import Axes, Layout, Value
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import dtype_of, ops
 
-FUSED = OpSignature(
-    "x scale offset mean variance",
-    "epsilon data_format is_training",
-    "y batch_mean batch_variance",
-)
-
-
-CROSS_ENTROPY = OpSignature("features labels", "", "loss backprop")
-
-
-def _l2_loss(t: Any) -> Any:
-    return ops.multiply(ops.sum(ops.square(t)), 0.5)
-
-
 functions(
     "x",
-    ("relu", "nn.relu", "Relu"),
-    ("relu6", "nn.relu6", "Relu6"),
-    ("elu", "nn.elu", "Elu"),
-    ("selu", "nn.selu", "Selu"),
-    ("softsign", "nn.softsign", "Softsign"),
+    "nn.relu Relu: relu",
+    "nn.relu6 Relu6: relu6",
+    "nn.elu Elu: elu",
+    "nn.selu Selu: selu",
+    "nn.softsign Softsign: softsign",
 )
 
 
-functions("t", (_l2_loss, "nn.l2_loss", "L2Loss"))
+functions("t", "nn.l2_loss L2Loss: sum(square(t)) * 0.5")
+functions(
+    "features alpha:float=0.2",
+    "nn.leaky_relu LeakyRelu: leaky_relu(features, negative_slope=alpha)",
+)
+functions("features approximate:bool=False", "nn.gelu: gelu")
+functions(
+    "features axis:int=-1",
+    "nn.crelu: concatenate([relu(features), relu(-features)], axis)",
+    v1=True,
+)
+functions(
+    "labels logits",
+    "nn.sigmoid_cross_entropy_with_logits: "
+    "binary_crossentropy(labels, logits, from_logits=True)",
+    "nn.sparse_softmax_cross_entropy_with_logits: "
+    "sparse_categorical_crossentropy(labels, logits, from_logits=True)",
+    v1=True,
+)
+functions(
+    "labels logits axis:int=-1",
+    "nn.softmax_cross_entropy_with_logits "
+    "compat.v1.nn.softmax_cross_entropy_with_logits_v2: "
+    "categorical_crossentropy(labels, logits, from_logits=True, axis=axis)",
+    renamed={"dim": "axis"},
+)
 functions(
     "logits axis:int=-1",
-    ("softmax", "nn.softmax", "Softmax"),
-    ("log_softmax", "nn.log_softmax", "LogSoftmax"),
+    "nn.softmax Softmax: softmax",
+    "nn.log_softmax LogSoftmax: log_softmax",
     v1=True,
     renamed={"dim": "axis"},
 )
 
 
-@op(nodes="_CTCLoss")  # see programs/idioms.py
+@op("_CTCLoss")  # see programs/idioms.py
 def ctc_loss(logits: Value, labels: Value, lengths: Value, times: Value) -> Value:
-    """Return the CTC loss of each sequence; logits of the last class are the blank's.
+    """Return the CTC loss of each sequence; the last class is the blank.
 
     `logits` have the shape (time, batch, classes), `labels` (batch, length).
     """
@@ -56,19 +65,7 @@ def ctc_loss(logits: Value, labels: Value, lengths: Value, times: Value) -> Valu
     return ops.ctc_loss(labels, outputs, lengths, times, mask_index=blank)
 
 
-@op("nn.leaky_relu", nodes="LeakyRelu")
-def leaky_relu(features: Value, alpha: float = 0.2) -> Value:
-    """Return `features`, multiplied by `alpha` where they are negative."""
-    return ops.leaky_relu(features, negative_slope=alpha)
-
-
-@op("nn.gelu")
-def gelu(features: Value, approximate: bool = False) -> Value:
-    """Return GELU, by default the exact one."""
-    return ops.gelu(features, approximate=approximate)
-
-
-@op("nn.silu", "nn.swish")
+@op("nn.silu nn.swish")
 def silu(features: Value, beta: float = 1.0) -> Value:
     """Return `features * sigmoid(beta * features)`."""
     if beta == 1:
@@ -76,42 +73,14 @@ def silu(features: Value, beta: float = 1.0) -> Value:
     return ops.multiply(features, ops.sigmoid(ops.multiply(features, beta)))
 
 
-@op("nn.crelu", v1=True)
-def crelu(features: Value, axis: int = -1) -> Value:
-    """Return the positive parts of `features` and of `-features`, one after another."""
-    return ops.concatenate([ops.relu(features), ops.relu(ops.negative(features))], axis)
-
-
-@op("nn.sigmoid_cross_entropy_with_logits", v1=True)
-def sigmoid_cross_entropy(labels: Value, logits: Value) -> Value:
-    """Return the cross entropy of independent classes."""
-    return ops.binary_crossentropy(labels, logits, from_logits=True)
-
-
-@op(
-    "nn.softmax_cross_entropy_with_logits",
-    "compat.v1.nn.softmax_cross_entropy_with_logits_v2",
-    renamed={"dim": "axis"},
-)
-def softmax_cross_entropy(labels: Value, logits: Value, axis: int = -1) -> Value:
-    """Return the cross entropy of classes given as probabilities."""
-    return ops.categorical_crossentropy(labels, logits, from_logits=True, axis=axis)
-
-
-@op("nn.sparse_softmax_cross_entropy_with_logits", v1=True)
-def sparse_cross_entropy(labels: Value, logits: Value) -> Value:
-    """Return the cross entropy of classes given as numbers."""
-    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
-
-
-@op(SoftmaxCrossEntropyWithLogits=CROSS_ENTROPY)
+@op("SoftmaxCrossEntropyWithLogits(features labels;; loss backprop)")
 def cross_entropy_node(features: Value, labels: Value) -> tuple[Value, ...]:
     """Return the cross entropy of classes, and its gradient by the features."""
     loss = ops.negative(ops.sum(ops.multiply(labels, ops.log_softmax(features)), -1))
     return loss, ops.subtract(ops.softmax(features), labels)
 
 
-@op(SparseSoftmaxCrossEntropyWithLogits=CROSS_ENTROPY)
+@op("SparseSoftmaxCrossEntropyWithLogits(features labels;; loss backprop)")
 def sparse_cross_entropy_node(features: Value, labels: Value) -> tuple[Value, ...]:
     """Do the same for numbers of classes."""
     labels = one_hot(labels, computed.shape(features)[-1], dtype=dtype_of(features))
@@ -124,19 +93,11 @@ def moments(x: Value, axes: Axes, keepdims: bool = False) -> tuple[Value, ...]:
     return tuple(ops.moments(x, axes, keepdims=keepdims))
 
 
-@op("nn.batch_normalization")
-def batch_normalization(
-    x: Value,
-    mean: Value,
-    variance: Value,
-    offset: Value = 0.0,
-    scale: Value = 1.0,
-    variance_epsilon: float = 1e-3,
-) -> Value:
-    """Return `(x - mean) / sqrt(variance + variance_epsilon) * scale + offset`."""
-    root = ops.sqrt(ops.add(variance, variance_epsilon))
-    normal = ops.divide(ops.subtract(x, mean), root)
-    return ops.add(ops.multiply(normal, scale), offset)
+functions(
+    "x mean variance offset=0.0 scale=1.0 variance_epsilon:float=0.001",
+    "nn.batch_normalization: "
+    "(x - mean) / sqrt(variance + variance_epsilon) * scale + offset",
+)
 
 
 @op("nn.embedding_lookup", v1=True)
@@ -158,10 +119,10 @@ def fused_batch_norm(
     data_format: Layout = "channels_last",
     is_training: bool = True,
 ) -> tuple[Value, ...]:
-    """Return the normalized `x`, then the mean and the variance it was given.
+    """Return the normalized `x`, then the mean and the variance.
 
-    In training, these are those of the batch, and only `x` is returned. The kernel
-    computes in float32, the dtype of all but `x`.
+    In training, the batch gives mean and variance, and only `x` is returned. The kernel
+    computes in float32, the dtype of all operands except `x`.
     """
     rank = computed.rank(x)
     axis = rank - 1 if data_format == "channels_last" else 1
@@ -181,12 +142,15 @@ def fused_batch_norm(
 functions(  # the node has another default, and files leave defaults out
     "x scale offset mean variance epsilon:float=0.0001 "
     "data_format:Layout='channels_last' is_training:bool=True",
-    (fused_batch_norm, "", "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3"),
-    raw=FUSED,
+    (
+        fused_batch_norm,
+        "FusedBatchNorm|FusedBatchNormV2|FusedBatchNormV3(x scale offset mean variance;"
+        " epsilon data_format is_training; y batch_mean batch_variance)",
+    ),
 )
 
 
-@op("nn.local_response_normalization", "nn.lrn", nodes="LRN", v1=True)
+@op("nn.local_response_normalization nn.lrn LRN", v1=True)
 def local_response_normalization(
     input: Value,
     depth_radius: int = 5,

@@ -19,7 +19,7 @@ from keras_policies.legacy.ops.converters import (
     Padding,
     Value,
 )
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed, dims
 from keras_policies.legacy.values.dims import DimLike
 from keras_policies.legacy.values.evaluator import (
@@ -34,9 +34,6 @@ LAST = "channels_last"
 SETTINGS = (
     "strides:Axes=1 padding:Padding='valid' data_format:Layout='channels_last' "
     "dilations:Axes=1"
-)
-TRANSPOSED = OpSignature(
-    "output_shape filters input", "strides padding data_format dilations"
 )
 Setting: TypeAlias = int | Sequence[int]  # for all spatial axes, or one for each
 
@@ -92,8 +89,7 @@ functions(
     f"input filters {SETTINGS}",
     (
         functools.partial(_convolved, "conv"),
-        "nn.convolution nn.conv1d nn.conv2d nn.conv3d",
-        "Conv2D Conv3D",
+        "nn.convolution nn.conv1d nn.conv2d nn.conv3d Conv2D Conv3D",
     ),
     v1=True,
     renamed={"filter": "filters", "stride": "strides", "dilation_rate": "dilations"},
@@ -102,15 +98,14 @@ functions(
     f"input filters {SETTINGS}",
     (
         functools.partial(_convolved, "depthwise_conv"),
-        "nn.depthwise_conv2d",
-        "DepthwiseConv2dNative",
+        "nn.depthwise_conv2d DepthwiseConv2dNative",
     ),
     v1=True,
     renamed={"filter": "filters", "rate": "dilations"},
 )
 functions(
     f"input depthwise_filter pointwise_filter {SETTINGS}",
-    (functools.partial(_convolved, "separable_conv"), "nn.separable_conv2d", ""),
+    (functools.partial(_convolved, "separable_conv"), "nn.separable_conv2d"),
     v1=True,
     renamed={"rate": "dilations"},
 )
@@ -137,7 +132,7 @@ def pooled(
 
 
 def averaged(layer: Any, x: Any) -> Any:
-    """Call an average pooling, in a form in which all backends leave the padding out.
+    """Call an average pooling so that no backend counts the padding.
 
     torch repeats the numbers at the edge where one side needs more padding than the
     other, as a pool of 3 does with strides of 2 over an even length.
@@ -201,9 +196,11 @@ for _kind, _name in ("Max", "max"), ("Average", "avg"):
     functions(
         "input ksize:Axes strides:Axes padding:Padding "
         "data_format:Layout='channels_last'",
-        (functools.partial(pooled, _kind), _names, f"{_node} {_node}3D"),
+        (
+            functools.partial(pooled, _kind),
+            f"{_names} {_node}|{_node}3D(input; ksize strides padding data_format)",
+        ),
         v1=True,
-        raw=OpSignature("input", "ksize strides padding data_format"),
     )
 
 
@@ -224,11 +221,7 @@ def pool(
     return pooled(kind, input, ksize, strides, padding, data_format)
 
 
-@op(
-    "nn.bias_add",
-    BiasAdd=OpSignature("value bias", "data_format"),
-    BiasAddV1=OpSignature("value bias"),
-)
+@op("nn.bias_add BiasAdd(value bias; data_format) BiasAddV1(value bias)")
 def bias_add(value: Value, bias: Value, data_format: Layout = LAST) -> Value:
     """Add a number per channel."""
     if data_format == "channels_first":
@@ -236,7 +229,7 @@ def bias_add(value: Value, bias: Value, data_format: Layout = LAST) -> Value:
     return ops.add(value, bias)
 
 
-@op("nn.depth_to_space", DepthToSpace=OpSignature("input", "block_size data_format"))
+@op("nn.depth_to_space DepthToSpace(input; block_size data_format)")
 def depth_to_space(input: Value, block_size: int, data_format: Layout = LAST) -> Value:
     """Spread the channels of a pixel over a square of `block_size` pixels a side."""
     batch, rows, columns, depth = _image_shape(input, data_format)
@@ -246,7 +239,7 @@ def depth_to_space(input: Value, block_size: int, data_format: Layout = LAST) ->
     return computed.reshape(x, [batch, rows * block_size, columns * block_size, inner])
 
 
-@op("nn.space_to_depth", SpaceToDepth=OpSignature("input", "block_size data_format"))
+@op("nn.space_to_depth SpaceToDepth(input; block_size data_format)")
 def space_to_depth(input: Value, block_size: int, data_format: Layout = LAST) -> Value:
     """Gather squares of `block_size` pixels a side in the channels of one pixel."""
     batch, rows, columns, depth = _image_shape(input, data_format)
@@ -265,10 +258,8 @@ def _image_shape(images: Any, layout: str) -> Sequence[Any]:
 
 
 @op(
-    "nn.max_pool_with_argmax",
-    MaxPoolWithArgmax=OpSignature(
-        "input", "ksize strides padding include_batch_in_index", "output argmax"
-    ),
+    "nn.max_pool_with_argmax MaxPoolWithArgmax(input; ksize strides padding "
+    "include_batch_in_index; output argmax)"
 )
 def max_pool_with_argmax(
     input: Value,
@@ -304,7 +295,7 @@ def max_pool_with_argmax(
 def _patches(length: int, size: int, step: int, padding: str) -> Any:
     """Return the positions of an axis in each patch: `(patches, size)`.
 
-    One beyond the edge is replaced by the nearest inside the patch.
+    A position beyond the edge is replaced by the nearest one inside the patch.
     """
     if padding == "valid":
         starts = np.arange(0, length - size + 1, step)
@@ -318,13 +309,10 @@ def _patches(length: int, size: int, step: int, padding: str) -> Any:
 
 
 @op(
-    "nn.conv_transpose",
-    "nn.conv1d_transpose",
-    "nn.conv2d_transpose",
-    "nn.conv3d_transpose",
+    "nn.conv_transpose nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose "
+    "Conv2DBackpropInput|Conv3DBackpropInputV2(output_shape filters input; strides "
+    "padding data_format dilations)",
     v1=True,
-    Conv2DBackpropInput=TRANSPOSED,
-    Conv3DBackpropInputV2=TRANSPOSED,
     renamed={"filter": "filters", "value": "input"},
 )
 def convolution_transpose(
@@ -385,12 +373,12 @@ def _zero_stuff(
 def _cut(
     length: DimLike, wanted: DimLike, window: int, step: int, padding: str
 ) -> slice:
-    """Return the part of an axis that TensorFlow gives.
+    """Return the part of an axis that TensorFlow's result has.
 
     Source: GetWindowedOutputSize in tensorflow/core/framework/common_shape_fns.cc.
     """
     less = 1 if padding == "same" else window
-    if not has_dims(wanted):  # it tells the length, which the input has to have
+    if not has_dims(wanted):  # it determines the length of the input
         told = (wanted - less) // step + 1
         if not has_dims(length) and length != told:
             raise ValueError(f"output_shape: {wanted} of {length} by steps of {step}")

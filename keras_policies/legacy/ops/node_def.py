@@ -1,7 +1,7 @@
-"""Nodes of TensorFlow's graphs, with the counterparts of their ops.
+"""Calls the counterparts of nodes in TensorFlow's graphs.
 
 The TensorFlowOpLayer of TF 2.0 to 2.3 records a NodeDef in JSON, whose attributes name
-their kinds. Nodes of traced functions come with plain values.
+their kinds. Nodes of traced functions have plain values.
 """
 
 import base64
@@ -16,7 +16,7 @@ from keras_policies.legacy.ops import converters, table
 def call(node: Config, tensors: Sequence[Any], constants: Config) -> Any:
     """Call the counterpart of a node, or raise ValueError if something is unknown.
 
-    `tensors` are those of its inputs that are tensors, in their order; `constants` are
+    `tensors` are its inputs that are tensors, in their order; `constants` are
     the others, `{position: value}`.
     """
     if node["op"] not in table.NODES:

@@ -1,4 +1,4 @@
-"""Philox, TensorFlow's random generator, in numpy: the numbers that a seed stands for.
+"""Philox, TensorFlow's random generator, in numpy: the numbers that a seed gives.
 
 A generator has a key and a counter, of one and two words of 64 bits. Each count gives a
 block of four words of 32 bits. Sources: philox_random.h and random_distributions.h in
@@ -15,13 +15,13 @@ from keras_policies.legacy.base.weights import Array
 ROUNDS = 10
 FACTORS = np.array([0xD2511F53, 0xCD9E8D57], "uint64")
 STEPS = np.array([0x9E3779B9, 0xBB67AE85], "uint64")
-# Of the generator that mixes the words of a seed.
+# The key of the generator that mixes the words of a seed.
 SEED_KEY = np.array([0x02461E293EC8F720], "uint64")
-SMALLEST = np.float32(1e-7)  # number that a logarithm is taken of
+SMALLEST = np.float32(1e-7)  # argument of a logarithm
 # Blocks that a group of four truncated numbers may use, and those that are looked at:
-# less than four of 32 normal numbers are below 2 once in 10^35 groups.
+# fewer than four of 32 normal numbers lie between -2 and 2 once in 10^35 groups.
 RESERVED, USED = 256, 8
-# What a number takes at most while it is drawn: bytes, numbers that are computed.
+# Upper bounds per number drawn: bytes of memory, numbers computed.
 BYTES, COST = 200, 200
 
 

@@ -1,7 +1,7 @@
 """Random numbers by a stock layer, which keeps a seed.
 
-They are drawn anew in each training step. Elsewhere Keras turns the noise off: what
-remains is the mean. Numbers that TensorFlow draws from a known seed are constants.
+They are drawn anew in each training step. Elsewhere Keras turns the noise off, and
+the mean remains. Numbers that TensorFlow draws from a known seed are constants.
 """
 
 import functools
@@ -15,7 +15,7 @@ from keras_policies._common.lazy_keras import keras
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import philox
 from keras_policies.legacy.ops.converters import DType, Lengths, Value
-from keras_policies.legacy.ops.registry import OpSignature, functions, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import (
     call_layer,
@@ -25,10 +25,9 @@ from keras_policies.legacy.values.evaluator import (
     ops,
 )
 
-SHAPE = OpSignature("shape", "dtype")
-# What a normal distribution has below -2, where TensorFlow cuts it off.
+# The share of a normal distribution below -2, where TensorFlow cuts it off.
 BELOW = 0.022750132
-# Names of TensorFlow's algorithms that are Philox, at least on CPUs.
+# Names of TensorFlow's algorithms that mean Philox, at least on CPUs.
 PHILOX = None, "auto_select", "philox", 1, 3
 
 
@@ -46,7 +45,7 @@ def _share(shape: Lengths, dtype: str) -> Any:
     return ops.multiply(ops.add(ops.erf(scaled), 1), 0.5)
 
 
-@op(_Dropout=OpSignature("x", "rate noise_shape"))  # see programs/idioms.py
+@op("_Dropout(x; rate noise_shape)")  # see programs/idioms.py
 def dropout(x: Value, rate: float, noise_shape: Any = None) -> Value:
     """Drop a share of the numbers in training, and scale the others."""
     shape = None if noise_shape is None else tuple(noise_shape)
@@ -69,24 +68,20 @@ functions(
     "shape:Lengths mean=0.0 stddev=1.0 dtype:DType='float32' seed:object=None",
     (
         _normal,
-        "random.normal compat.v1.random_normal keras.backend.random_normal",
-        "RandomStandardNormal",
+        "random.normal compat.v1.random_normal keras.backend.random_normal "
+        "RandomStandardNormal(shape; dtype)",
     ),
     (
         _truncated,
-        "random.truncated_normal compat.v1.random.truncated_normal",
-        "TruncatedNormal",
+        "random.truncated_normal compat.v1.random.truncated_normal "
+        "TruncatedNormal(shape; dtype)",
     ),
-    raw=SHAPE,
 )
 
 
 @op(
-    "random.uniform",
-    "compat.v1.random_uniform",
-    "keras.backend.random_uniform",
-    RandomUniform=SHAPE,
-    RandomUniformInt=OpSignature("shape minval maxval", "dtype=Tout"),
+    "random.uniform compat.v1.random_uniform keras.backend.random_uniform "
+    "RandomUniform(shape; dtype) RandomUniformInt(shape minval maxval; dtype=Tout)"
 )
 def uniform(
     shape: Lengths,
@@ -101,21 +96,14 @@ def uniform(
     if is_integer:
         minval, maxval = (ops.cast(bound, "float32") for bound in (minval, maxval))
     numbers = ops.add(ops.multiply(share, ops.subtract(maxval, minval)), minval)
-    if is_integer:  # rounding may make 1 of a share
+    if is_integer:  # a share may round to 1
         numbers = ops.minimum(ops.floor(numbers), ops.subtract(maxval, 1.0))
     return ops.cast(numbers, dtype)
 
 
-# Numbers that a seed stands for, or a key and a counter.
-SEED, KEY = (
-    OpSignature("shape seed", "dtype"),
-    OpSignature("shape key counter alg", "dtype"),
-)
-
-
 @op(
-    StatelessRandomGetKeyCounter=OpSignature("seed", outputs="key counter"),
-    StatelessRandomGetKeyCounterAlg=OpSignature("seed", outputs="key counter alg"),
+    "StatelessRandomGetKeyCounter(seed;; key counter) "
+    "StatelessRandomGetKeyCounterAlg(seed;; key counter alg)"
 )
 def generator(seed: Value) -> tuple[Any, Any, int]:
     """Return the key, the counter and the algorithm that a seed stands for."""
@@ -125,7 +113,13 @@ def generator(seed: Value) -> tuple[Any, Any, int]:
 
 
 def _drawn(
-    numbers: Callable[..., Any], shape: Sequence[Any], seed: Any, alg: object, *key: Any
+    numbers: Callable[..., Any],
+    shape: Sequence[Any],
+    *,
+    seed: Any,
+    alg: object,
+    key: Any,
+    counter: Any,
 ) -> Any:
     """Return the numbers that TensorFlow draws, which are the same each time."""
     if any(map(has_dims, shape)):
@@ -133,80 +127,43 @@ def _drawn(
             "shape: expected known sizes, as a seed stands for other numbers at each "
             "size. Draw without a seed, or save the model with a known batch size"
         )
-    if seed is None and any(map(is_tensor, key)):
+    if seed is None and any(map(is_tensor, (key, counter))):
         raise ValueError("seed: expected known numbers, found a tensor")
     if alg not in PHILOX:
         raise ValueError(f"alg: expected Philox, found {alg!r}")
     count = math.prod(shape)
     budget.spend(count, philox.BYTES, philox.COST * count)
     budget.free(count * (philox.BYTES - 8))
-    key = key if seed is None else generator(seed)[:2]
-    return numbers(*key, count).reshape(shape)
+    generated = (key, counter) if seed is None else generator(seed)[:2]
+    return numbers(*generated, count).reshape(shape)
 
 
 def _normally(
     numbers: Callable[..., Any],
     shape: Any,
-    seed: Any,
+    *,
     mean: Any,
     stddev: Any,
     dtype: str,
-    alg: object,
-    key: Any,
-    counter: Any,
+    **source: Any,
 ) -> Any:
     if dtype == "float64":
         raise ValueError("dtype: expected float32, float16 or bfloat16, found float64")
-    drawn = _drawn(numbers, shape, seed, alg, key, counter).astype(dtype)
+    drawn = _drawn(numbers, shape, **source).astype(dtype)
     return ops.add(ops.multiply(drawn, stddev), mean)
 
 
-for ending, form in (("", SEED), ("V2", KEY)):
-    functions(
-        "shape:Lengths seed:object=None mean=0.0 stddev=1.0 dtype:DType='float32' "
-        "alg:object=None key:object=None counter:object=None",
-        *(
-            (
-                functools.partial(_normally, numbers),
-                f"random.stateless_{name}" * (ending == ""),
-                f"Stateless{node}{ending}",
-            )
-            for numbers, name, node in (
-                (philox.normal, "normal", "RandomNormal"),
-                (philox.truncated_normal, "truncated_normal", "TruncatedNormal"),
-            )
-        ),
-        raw=form,
-    )
-
-
-@op(
-    "random.stateless_uniform",
-    StatelessRandomUniform=SEED,
-    StatelessRandomUniformV2=KEY,
-    StatelessRandomUniformInt=OpSignature("shape seed minval maxval", "dtype"),
-    StatelessRandomUniformIntV2=OpSignature(
-        "shape key counter alg minval maxval", "dtype"
-    ),
-)
-def stateless_uniform(
-    shape: Lengths,
-    seed: Any = None,
-    minval: Any = 0,
-    maxval: Any = None,
-    dtype: DType = "float32",
-    alg: object = None,
-    key: Any = None,
-    counter: Any = None,
-) -> Value:
+def _uniformly(
+    shape: Any, *, minval: Any, maxval: Any, dtype: str, **source: Any
+) -> Any:
     """Return uniform numbers from `minval` on and below `maxval`."""
     if not dtype.startswith("int"):
         if dtype != "float32":
             raise ValueError(f"dtype: expected float32 or integers, found {dtype}")
-        drawn = _drawn(philox.uniform, shape, seed, alg, key, counter)
+        drawn = _drawn(philox.uniform, shape, **source)
         span = ops.subtract(1.0 if maxval is None else maxval, minval)
         return ops.add(ops.multiply(drawn, span), minval)
-    words = any_integers(shape, dtype, seed, alg, key, counter)
+    words = _integers(shape, dtype=dtype, **source)
     if maxval is None:
         return words
     if maxval <= minval:
@@ -217,17 +174,46 @@ def stateless_uniform(
     return unsigned.astype(dtype)
 
 
-@op(StatelessRandomUniformFullInt=SEED, StatelessRandomUniformFullIntV2=KEY)
-def any_integers(
-    shape: Lengths,
-    dtype: DType,
-    seed: Any = None,
-    alg: object = None,
-    key: Any = None,
-    counter: Any = None,
-) -> Value:
-    """Return all bits of integers drawn."""
+def _integers(shape: Any, *, dtype: str, **source: Any) -> Any:
+    """Return integers, each of whose bits is drawn."""
     if dtype not in ("int32", "int64"):
         raise ValueError(f"dtype: expected int32 or int64, found {dtype}")
     numbers = philox.long_words if dtype == "int64" else philox.words
-    return _drawn(numbers, shape, seed, alg, key, counter).astype(dtype)
+    return _drawn(numbers, shape, **source).astype(dtype)
+
+
+# Parameters that determine the numbers: a seed, or a key and a counter.
+SOURCE = "alg:object=None key:object=None counter:object=None"
+SEED, KEY = "(shape seed; dtype)", "(shape key counter alg; dtype)"
+functions(
+    "shape:Lengths seed:object=None mean=0.0 stddev=1.0 dtype:DType='float32' "
+    f"{SOURCE}",
+    *(
+        (
+            functools.partial(_normally, numbers),
+            f"random.stateless_{name} Stateless{node}{SEED} Stateless{node}V2{KEY}",
+        )
+        for numbers, name, node in (
+            (philox.normal, "normal", "RandomNormal"),
+            (philox.truncated_normal, "truncated_normal", "TruncatedNormal"),
+        )
+    ),
+)
+functions(
+    "shape:Lengths seed:object=None minval:object=0 maxval:object=None "
+    f"dtype:DType='float32' {SOURCE}",
+    (
+        _uniformly,
+        f"random.stateless_uniform StatelessRandomUniform{SEED} "
+        f"StatelessRandomUniformV2{KEY} "
+        "StatelessRandomUniformInt(shape seed minval maxval; dtype) "
+        "StatelessRandomUniformIntV2(shape key counter alg minval maxval; dtype)",
+    ),
+)
+functions(
+    f"shape:Lengths dtype:DType='uint64' seed:object=None {SOURCE}",
+    (
+        _integers,
+        f"StatelessRandomUniformFullInt{SEED} StatelessRandomUniformFullIntV2{KEY}",
+    ),
+)

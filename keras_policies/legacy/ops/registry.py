@@ -4,19 +4,23 @@ import ast
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from keras_policies._common.lazy_keras import keras, keras_internals
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.ops import complex_pairs, converters
-from keras_policies.legacy.values import examples
+from keras_policies.legacy.values import examples, formulas
 from keras_policies.legacy.values.evaluator import evaluate, is_tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# Name in keras.ops, or a formula; names in TensorFlow; ops in a graph. Blanks separate
-# several names. A function is looked up when it is called: the oldest Keras lacks some.
-Row: TypeAlias = tuple[str | Callable[..., Any], str, str]
+# A row of `functions`: names (see `_names_and_forms`), then a formula or a function of
+# keras.ops, `"math.xdivy Xdivy: x / y"`, `"nn.relu Relu: relu"`. A function of this
+# package comes before its names.
+Row: TypeAlias = str | tuple[Callable[..., Any], str]
+# A name in TensorFlow, or an op in graphs and its signature: `A|B(inputs; attributes)`.
+NAME = re.compile(r"([\w.|]+)(?:\(([^)]*)\))?")
 # The types of parameters in rows; see `converters`.
 CONVERTED = "Axes", "DType", "Layout", "Length", "Lengths", "Padding", "Pair", "Values"
 KINDS: dict[str, Any] = {
@@ -26,7 +30,7 @@ KINDS: dict[str, Any] = {
     "ints": tuple[int, ...],
 }
 EMPTY = inspect.Parameter.empty
-# Functions whose result is a choice by numbers, by their last names in TensorFlow.
+# Functions whose results are discrete choices, by their last names in TensorFlow.
 CHOICES = {
     *("argmax", "argmin", "argsort", "ceil", "equal", "floor", "greater"),
     *("greater_equal", "less", "less_equal", "not_equal", "rint", "round", "sign"),
@@ -63,7 +67,7 @@ class Op:
             return rule(self._of_real, bound.arguments)
         checked = {}
         for name, value in bound.arguments.items():
-            if value is None:  # tf.keras records None for what was not given
+            if value is None:  # tf.keras records None for omitted arguments
                 continue
             try:
                 checked[name] = self.checks[name](value)
@@ -131,52 +135,64 @@ NODES: dict[str, tuple[Op, OpSignature]] = {}
 
 def _enter(
     function: Callable[..., Any],
-    names: Sequence[str],
+    names: str,
     v1: bool,
     renamed: Mapping[str, str] | None,
-    raw: Mapping[str, OpSignature],
 ) -> None:
     """Enter a function into the table; see `op`."""
-    names = [*names, *(f"compat.v1.{name}" for name in names if v1)]
-    twice = FUNCTIONS.keys() & names or NODES.keys() & raw
+    listed, forms = _names_and_forms(names, inspect.signature(function))
+    listed += [f"compat.v1.{name}" for name in listed if v1]
+    twice = FUNCTIONS.keys() & listed or NODES.keys() & forms
     if twice:
         raise ValueError(f"{sorted(twice)} are in the table already")
-    entry = Op(next(iter(names), ""), function, renamed or {})
-    FUNCTIONS.update(dict.fromkeys(names, entry))
-    NODES.update({name: (entry, form) for name, form in raw.items()})
+    entry = Op(next(iter(listed), ""), function, renamed or {})
+    FUNCTIONS.update(dict.fromkeys(listed, entry))
+    NODES.update({name: (entry, form) for name, form in forms.items()})
 
 
-def _plain_form(signature: inspect.Signature) -> OpSignature:
-    """Return how a node calls a function: values are inputs, settings attributes."""
+def _names_and_forms(
+    names: str, signature: inspect.Signature
+) -> tuple[list[str], dict[str, OpSignature]]:
+    """Return the names of a function in TensorFlow, and its ops in graphs.
+
+    Ops begin with a capital. In parentheses they have the fields of `OpSignature`;
+    otherwise parameters without defaults are inputs, and the others attributes.
+
+    Example:
+        >>> names = "nn.pad Pad(tensor paddings) Max|Min(x axis; keepdims=keep_dims)"
+        >>> found, ops = _names_and_forms(names, inspect.signature(len))
+        >>> found, [*ops], ops["Min"].parameters()
+        (['nn.pad'], ['Pad', 'Max', 'Min'], {'keepdims': 'keep_dims'})
+    """
     defaults = {each.name: each.default for each in signature.parameters.values()}
     inputs = (name for name, default in defaults.items() if default is EMPTY)
     settings = (name for name, default in defaults.items() if default is not EMPTY)
-    return OpSignature(" ".join(inputs), " ".join(settings))
+    plain = f"{' '.join(inputs)}; {' '.join(settings)}"
+    listed, forms = list[str](), dict[str, OpSignature]()
+    for words, form in NAME.findall(names):
+        if words.removeprefix("_")[0].isupper():
+            fields = map(str.strip, (form or plain).split(";"))
+            forms |= dict.fromkeys(words.split("|"), OpSignature(*fields))
+        else:
+            listed.append(words)
+    return listed, forms
 
 
 def op(
-    *names: str,
-    nodes: str = "",
-    v1: bool = False,
-    renamed: Mapping[str, str] | None = None,
-    **raw: OpSignature,
+    names: str, *, v1: bool = False, renamed: Mapping[str, str] | None = None
 ) -> Callable[[Function], Function]:
     """Return a decorator that enters a function into the table.
 
     Args:
-        names: the names of the function in TensorFlow, without `"tf."`. The first gives
-            the module that it belongs to.
-        v1: whether these names are in `tf.compat.v1`, too, with the same parameters.
+        names: those of the function in TensorFlow, without `"tf."`, and the ops of
+            graphs that call it; see `_names_and_forms`. The first gives the module that
+            it belongs to.
+        v1: whether its names are also in `tf.compat.v1`, with the same parameters.
         renamed: other names of its parameters, `{"dim": "axis"}`.
-        nodes: the ops of graphs that call it with the parameters without defaults as
-            inputs, and with the others as attributes; separated by blanks.
-        raw: those that call it in another way, and how.
     """
 
     def decorate(function: Function) -> Function:
-        form = _plain_form(inspect.signature(function))
-        forms = {**dict.fromkeys(nodes.split(), form), **raw}
-        _enter(function, names, v1, renamed, forms)
+        _enter(function, names, v1, renamed)
         return function
 
     return decorate
@@ -184,9 +200,8 @@ def op(
 
 def functions(
     parameters: str,
-    *entries: Row,
+    *rows: Row,
     v1: bool = False,
-    raw: OpSignature | None = None,
     renamed: Mapping[str, str] | None = None,
 ) -> None:
     """Enter functions that take the same parameters; see `Row`.
@@ -194,17 +209,30 @@ def functions(
     Args:
         parameters: names of values, such as `"x y"`. Others come with their types, and
             settings, which are passed by keyword, with defaults: `"axis:int=-1"`.
-        entries: the functions.
-        v1: whether their names are in `tf.compat.v1`, too.
-        raw: how nodes call them, if not with values as inputs, settings as attributes.
+        rows: the functions.
+        v1: whether their names are also in `tf.compat.v1`.
         renamed: other names of the parameters.
     """
     signature = inspect.Signature([*map(_parameter, parameters.split())])
-    plain = _plain_form(signature)
-    for called, names, nodes in entries:
-        function = _function(called, signature, plain.attributes.split())
-        forms = dict.fromkeys(nodes.split(), raw or plain)
-        _enter(function, names.split(), v1, renamed, forms)
+    for row in rows:
+        if isinstance(row, str):
+            names, _, formula = row.rpartition(": ")
+            function = _function(_of_formula(formula, signature), signature)
+        else:
+            function, names = _function(row[0], signature), row[1]
+        _enter(function, names, v1, renamed)
+
+
+def _of_formula(formula: str, signature: inspect.Signature) -> Callable[..., Any]:
+    """Return the function that takes the parameters of a formula in their order."""
+    if formula.replace(".", "").isidentifier() and formula not in signature.parameters:
+        return functools.partial(evaluate, formula)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        named = dict(zip(signature.parameters, args, strict=False))
+        return formulas.compiled(formula)({**named, **kwargs})
+
+    return function
 
 
 def _parameter(text: str) -> inspect.Parameter:
@@ -220,13 +248,11 @@ def _parameter(text: str) -> inspect.Parameter:
 
 
 def _function(
-    called: str | Callable[..., Any],
-    signature: inspect.Signature,
-    settings: Sequence[str],
+    called: Callable[..., Any], signature: inspect.Signature
 ) -> Callable[..., Any]:
-    """Return a function that has the signature."""
-    if isinstance(called, str):
-        called = functools.partial(evaluate, called)
+    """Return a function that has the signature, and passes settings by keyword."""
+    parameters = signature.parameters.values()
+    settings = [each.name for each in parameters if each.default is not EMPTY]
 
     def function(**arguments: Any) -> Any:
         bound = signature.bind(**arguments)
@@ -236,7 +262,6 @@ def _function(
         return called(*values.values(), **keywords)
 
     function.__signature__ = signature  # type: ignore[attr-defined]
-    parameters = signature.parameters.values()
     function.__annotations__ = {each.name: each.annotation for each in parameters}
     return function
 

@@ -6,21 +6,20 @@ from typing import TypeAlias
 from keras_policies.legacy.ops import converters
 from keras_policies.legacy.ops.complex_pairs import Complex
 from keras_policies.legacy.ops.converters import Pair, Value
-from keras_policies.legacy.ops.registry import OpSignature, op
+from keras_policies.legacy.ops.registry import functions, op
 from keras_policies.legacy.values import computed
 from keras_policies.legacy.values.evaluator import dtype_of, evaluate, ops
 
-LENGTH = OpSignature("input_tensor fft_length")
 Lengths: TypeAlias = tuple[int, ...] | None
 
 
-@op("signal.fft", nodes="FFT")
+@op("signal.fft FFT")
 def fft(input: Pair) -> Complex:
     """Return the transform along the last axis."""
     return Complex(*evaluate("fft", input))
 
 
-@op("signal.ifft", nodes="IFFT")
+@op("signal.ifft IFFT")
 def ifft(input: Pair) -> Complex:
     """Undo `fft`: swap the parts, transform, swap back and divide by the length."""
     real, imag = input
@@ -29,25 +28,20 @@ def ifft(input: Pair) -> Complex:
     return Complex(ops.divide(real, length), ops.divide(imag, length))
 
 
-@op("signal.fft2d", nodes="FFT2D")
-def fft2d(input: Pair) -> Complex:
-    """Return the transform along the last two axes."""
-    return Complex(*evaluate("fft2", input))
+functions(
+    "input:Pair",
+    (lambda pair: Complex(*evaluate("fft2", pair)), "signal.fft2d FFT2D"),
+    (lambda pair: Complex(*ops.ifft2(pair)), "signal.ifft2d IFFT2D"),
+)
 
 
-@op("signal.ifft2d", nodes="IFFT2D")
-def ifft2d(input: Pair) -> Complex:
-    """Undo `fft2d`."""
-    return Complex(*ops.ifft2(input))
-
-
-@op("signal.rfft", RFFT=LENGTH)
+@op("signal.rfft RFFT(input_tensor fft_length)")
 def rfft(input_tensor: Value, fft_length: Lengths = None) -> Complex:
     """Return the first half of `fft` of real numbers; the other half mirrors it."""
     return Complex(*ops.rfft(input_tensor, *(fft_length or ())))
 
 
-@op("signal.irfft", IRFFT=LENGTH)
+@op("signal.irfft IRFFT(input_tensor fft_length)")
 def irfft(input_tensor: Pair, fft_length: Lengths = None) -> Value:
     """Undo `rfft`."""
     return ops.irfft(input_tensor, *(fft_length or ()))
@@ -64,14 +58,14 @@ def _check_rows(signal: object, fft_length: Lengths) -> None:
         raise ValueError(f"fft_length: {fft_length} of other rows")
 
 
-@op("signal.rfft2d", RFFT2D=LENGTH)
+@op("signal.rfft2d RFFT2D(input_tensor fft_length)")
 def rfft2d(input_tensor: Value, fft_length: Lengths = None) -> Complex:
     """Return `fft` of the rows of `rfft`."""
     _check_rows(input_tensor, fft_length)
     return _along_rows(fft, rfft(input_tensor, fft_length and fft_length[1:]).sources)
 
 
-@op("signal.irfft2d", IRFFT2D=LENGTH)
+@op("signal.irfft2d IRFFT2D(input_tensor fft_length)")
 def irfft2d(input_tensor: Pair, fft_length: Lengths = None) -> Value:
     """Undo `rfft2d`."""
     _check_rows(input_tensor[0], fft_length)

@@ -10,8 +10,10 @@ from typing import Any, TypeAlias
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
+from keras_policies.legacy.base.configs import keras_object
 from keras_policies.legacy.base.errors import LegacyModelError
-from keras_policies.legacy.plan.report import Converting, Report
+from keras_policies.legacy.plan import classes
+from keras_policies.legacy.plan.report import Converting, Options, Report
 
 Values: TypeAlias = dict[str, Container[Any]]
 
@@ -212,3 +214,41 @@ def _left_out(class_name: str, config: Config, path: str) -> Report:
     parts = LEFT_OUT.get(class_name, {})
     named = (part for name, part in parts.items() if config.get(name))
     return Report(not_converted=tuple(f"{part} of {path!r}" for part in named))
+
+
+# Ending of an argument -> the module of what it names.
+MODULES = {
+    "_initializer": "keras.initializers",
+    "_regularizer": "keras.regularizers",
+    "_constraint": "keras.constraints",
+}
+SHORT_NAMES = "normal", "one", "uniform", "zero"  # of initializers, in Keras 3, too
+
+
+def inner_object(
+    module: str, written: Any, options: Options, path: str
+) -> Converting[Any]:
+    """Return the config of an initializer, a regularizer or a constraint, or None.
+
+    One whose class is missing is not converted, and neither is such a function, which
+    is written as its name: only training needs it.
+    """
+    is_config = isinstance(written, dict) and "class_name" in written
+    if not (is_config or isinstance(written, str)) or written in SHORT_NAMES:
+        return written
+    class_name = str(written["class_name"]) if is_config else written
+    if class_name == "function":
+        class_name = str(written["config"])
+    if classes.registered_name(class_name) is not None:
+        return written
+    if class_name in options.namesakes or not classes.is_in(module, class_name):
+        if options.reconstructs:
+            kind = module.rpartition(".")[2].removesuffix("s")
+            yield Report(not_converted=(f"the lost {kind} {class_name} of {path!r}",))
+            return None
+        yield Report(missing=((class_name, path),))
+    if not is_config:
+        return written
+    config = dict(written.get("config") or {})
+    config.pop("dtype", None)  # initializers of 2.0 wrote that of the variable
+    return keras_object(module, class_name, config)

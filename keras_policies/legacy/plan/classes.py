@@ -44,7 +44,7 @@ WITHOUT_COUNTERPART = {
 
 
 def checked_objects(custom_objects: CustomObjects) -> dict[str, Any]:
-    """Return a dict, empty for None, or raise TypeError if it is no dict by name."""
+    """Return a dict, empty for None, or raise TypeError if it is not a dict by name."""
     result = {} if custom_objects is None else custom_objects
     if not isinstance(result, dict) or not all(
         isinstance(name, str) for name in result
@@ -125,7 +125,7 @@ class KerasClass(NamedTuple):
     def with_config(self, config: Config) -> Config:
         """Return the dict from which Keras 3 makes an object of the class.
 
-        Keras passes over `written_as`, which tells what the class was in tf.keras.
+        Keras ignores `written_as`, the name of the class in tf.keras.
         """
         serialized = keras_object(self.module, self.name, config, self.registered_name)
         return serialized | {"written_as": self.written_as}

@@ -243,8 +243,8 @@ class _Graph:
         """
         if [*map(type, value)] == [str, int, int, dict]:
             raise LegacyModelError(
-                f"a layer is called on {value[0]!r}, which is no layer of this model: "
-                "tf.keras cannot open it either.",
+                f"a layer is called on {value[0]!r}, which is not a layer of this "
+                "model: tf.keras cannot open it either.",
                 "Build the model in code, and call load_weights.",
             )
 
@@ -306,13 +306,15 @@ class _Graph:
         if self.is_tensor(value):
             name, node, index = value[:3]
             if name not in self.names:
-                raise LegacyModelError(f"corrupt: {name!r} is no layer of this model.")
+                raise LegacyModelError(
+                    f"corrupt: {name!r} is not a layer of this model."
+                )
             call = node - self.first_call.get(name, 0) + (name in self.nested)
             return [layer_name(name), call, index]
         if isinstance(value, dict):
             return {key: self.end(item) for key, item in value.items()}
         if not isinstance(value, list | tuple):
-            reason = f"corrupt: {value!r} is no input or output of a model."
+            reason = f"corrupt: {value!r} is not an input or output of a model."
             raise LegacyModelError(reason)
         ends = [self.end(item) for item in value]
         return ends[0] if len(ends) == 1 else ends

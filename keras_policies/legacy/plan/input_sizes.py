@@ -16,7 +16,7 @@ Shape = list[int | None]
 
 
 def with_sizes(model: Config, weights: LayerWeights) -> Config:
-    """Return the legacy config of a model with the sizes of inputs that means tell."""
+    """Return the legacy config of a model with the sizes of inputs that means have."""
     layers = configs.inner_layers(model)
     shapes: dict[int, Shape] = {}
     for normalization, places in _normalizations(layers):

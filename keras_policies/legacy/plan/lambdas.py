@@ -22,9 +22,14 @@ from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import hints
-from keras_policies.legacy.base.calls import Call, Program, Ref
 from keras_policies.legacy.base.configs import keras_function
 from keras_policies.legacy.base.errors import LegacyModelError, attempt
+from keras_policies.legacy.base.programs import (
+    Argument,
+    FunctionStep,
+    Program,
+    StepOutput,
+)
 from keras_policies.legacy.bytecode import marshalled
 from keras_policies.legacy.bytecode import program as programs
 from keras_policies.legacy.bytecode.follow import follow
@@ -58,7 +63,7 @@ def _bytes(text: Any) -> bytes:
         try:
             return text.encode("raw_unicode_escape")
         except UnicodeError as error:
-            raise LegacyModelError("corrupt: its code is no text.") from error
+            raise LegacyModelError("corrupt: its code is not a text.") from error
     try:
         return base64.b64decode(text.encode("ascii", "ignore"))
     except binascii.Error as error:
@@ -87,7 +92,7 @@ def load(text: Any) -> types.CodeType:
     except (EOFError, TypeError, ValueError) as error:
         raise LegacyModelError(f"corrupt: its code: {error}.") from error
     if not isinstance(code, types.CodeType):
-        raise LegacyModelError("corrupt: its code is none.")
+        raise LegacyModelError("corrupt: its code is not a code object.")
     return code
 
 
@@ -124,7 +129,7 @@ def program_of(config: Config, path: str) -> Converting[Program | None]:
         return None
     program = None
     with attempt(LegacyModelError):
-        program = _of_tensorflow(written, config) or _program(
+        program = _tensorflow_program(written, config) or _program(
             written, config.get("arguments")
         )
         yield Report(rebuilt={path: "its bytecode"})
@@ -143,7 +148,7 @@ def _written_code(value: Any, kind: Any) -> WrittenCode | None:
     return code, defaults, closure
 
 
-def _of_tensorflow(written: WrittenCode, config: Config) -> Program | None:
+def _tensorflow_program(written: WrittenCode, config: Config) -> Program | None:
     """Return a call of TensorFlow's own function, `Lambda(tf.nn.relu)`, if it is one.
 
     The config names the module of the function, and its code the function. A decorator
@@ -160,7 +165,7 @@ def _of_tensorflow(written: WrittenCode, config: Config) -> Program | None:
         function = programs.function(Name(f"{root}.{name}"))
         arguments = config.get("arguments") or {}
         kwargs = {key: plain(_array(value)) for key, value in arguments.items()}
-        return Program("", (Call(function, (Ref(0),), kwargs),), Ref(1))
+        return Program((FunctionStep(function, (Argument(0),), kwargs),), StepOutput(0))
     return None
 
 

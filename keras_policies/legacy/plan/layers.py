@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from keras_policies._common import keras_names
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, PolicyLike
-from keras_policies.legacy.base import calls, configs
-from keras_policies.legacy.base.calls import Program
+from keras_policies.legacy.base import configs, programs
 from keras_policies.legacy.base.configs import layer_name
 from keras_policies.legacy.base.errors import LegacyModelError, LimitError, located
+from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import (
     activations,
@@ -35,12 +35,6 @@ from keras_policies.legacy.plan.report import (
 
 # Keys under which a layer's config holds the config of another layer.
 INNER_LAYERS = "layer", "backward_layer", "forward_layer", "cell", "cells", "layers"
-INNER_MODULES = {
-    "_initializer": "keras.initializers",
-    "_regularizer": "keras.regularizers",
-    "_constraint": "keras.constraints",
-}
-SHORT_NAMES = "normal", "one", "uniform", "zero"  # of initializers, in Keras 3, too
 
 
 class Place(NamedTuple):
@@ -241,7 +235,7 @@ def _layer(
         program = yield from _program(cls.name, config, policy, path)
         if program is not None:
             name = str(config.get("name") or cls.name.lower())
-            return calls.call_config(name, path, program, policy)
+            return programs.call_config(name, path, program, policy)
     converted: Config = {
         key: _policy_argument(cls, value, config) for key, value in dtype.items()
     }
@@ -263,13 +257,15 @@ def _layer(
             f"the statistics of all steps together in {path!r}: each step has its own"
         )
         yield Report(not_converted=(what,))
-    if cls.name == "TimeDistributed" and calls.is_call(converted.get("layer")):
-        return calls.of_time_steps(converted["layer"], converted)
+    if cls.name == "TimeDistributed" and programs.is_call(converted.get("layer")):
+        return programs.over_time(converted["layer"], converted)
     if class_name in ("LocallyConnected1D", "LocallyConnected2D"):
         from keras_policies.legacy.plan import layers_as_programs
 
         program = layers_as_programs.locally_connected(config, converted)
-        return calls.call_config(converted["name"], path, program, dtype.get("dtype"))
+        return programs.call_config(
+            converted["name"], path, program, dtype.get("dtype")
+        )
     if cls.name == "BatchNormalization":
         converted["axis"] = arguments.one_axis(converted.get("axis", -1))
     return (yield from preprocessing.with_state(cls, converted, options, path))
@@ -359,9 +355,9 @@ def _argument(
         return items
     if key.endswith("activation") and isinstance(value, str):
         return (yield from activations.keras_activation(value, dtype, path))
-    for ending, module in INNER_MODULES.items():
+    for ending, module in arguments.MODULES.items():
         if key.endswith(ending):
-            return (yield from _inner_object(module, value, options, path))
+            return (yield from arguments.inner_object(module, value, options, path))
     if not isinstance(value, dict) or "class_name" not in value:
         return value
     is_activation = key.endswith("activation")
@@ -380,32 +376,3 @@ def _argument(
             yield Report(activations=((value["class_name"], path),))
         return inner
     return value
-
-
-def _inner_object(
-    module: str, written: Any, options: Options, path: str
-) -> Converting[Any]:
-    """Return the config of an initializer, a regularizer or a constraint, or None.
-
-    One whose class is missing is not converted, and neither is such a function, which
-    is written as its name: only training needs it.
-    """
-    is_config = isinstance(written, dict) and "class_name" in written
-    if not (is_config or isinstance(written, str)) or written in SHORT_NAMES:
-        return written
-    class_name = str(written["class_name"]) if is_config else written
-    if class_name == "function":
-        class_name = str(written["config"])
-    if classes.registered_name(class_name) is not None:
-        return written
-    if class_name in options.namesakes or not classes.is_in(module, class_name):
-        if options.reconstructs:
-            kind = module.rpartition(".")[2].removesuffix("s")
-            yield Report(not_converted=(f"the lost {kind} {class_name} of {path!r}",))
-            return None
-        yield Report(missing=((class_name, path),))
-    if not is_config:
-        return written
-    config = dict(written.get("config") or {})
-    config.pop("dtype", None)  # initializers of 2.0 wrote that of the variable
-    return configs.keras_object(module, class_name, config)

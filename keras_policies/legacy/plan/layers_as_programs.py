@@ -14,13 +14,20 @@ Source: keras/layers/preprocessing/image_preprocessing.py of Keras 2.15.
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_policies._common.lazy_keras import keras
 from keras_policies._common.types import Config, PolicyLike, Tensor
-from keras_policies.legacy.base.calls import Call, Given, Program, Ref
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.programs import (
+    Argument,
+    FunctionStep,
+    Given,
+    Program,
+    StepOutput,
+)
 from keras_policies.legacy.base.weights import Array
 from keras_policies.legacy.guards import budget
 from keras_policies.legacy.plan import policies
@@ -37,7 +44,7 @@ def locally_connected(written: Config, converted: Config) -> Program:
             "Build the model in code, and call load_weights.",
         )
     called = functools.partial(_called, written, converted, is_first)
-    return Program("", (Call(Given(called), (Ref(0),)),), Ref(1))
+    return _program((Given(called), ()))
 
 
 def _called(written: Config, converted: Config, is_first: bool, x: Tensor) -> Tensor:
@@ -116,14 +123,22 @@ def resizing(name: str, config: Config, policy: PolicyLike | None) -> Program | 
         return None
     if name == "UpSampling2D":
         layout = config.get("data_format") or "channels_last"
-        arguments = Ref(0), *np.broadcast_to(config["size"], 2).tolist(), layout, method
-        return Program("", (Call("tf.keras.backend.resize_images", arguments),), Ref(1))
+        sizes = np.broadcast_to(config["size"], 2).tolist()
+        return _program(("tf.keras.backend.resize_images", (*sizes, layout, method)))
     size = config.get("height"), config.get("width")
-    crop = "tf.image._with_aspect_ratio_of"
-    crops = (Call(crop, (Ref(0), size)),) * bool(config.get("crop_to_aspect_ratio"))
-    calls = (
-        *crops,
-        Call("tf.image.resize", (Ref(len(crops)), size, method)),  # in float32
-        Call("tf.cast", (Ref(len(crops) + 1), dtype or "float32")),
+    crop = ("tf.image._with_aspect_ratio_of", (size,))
+    return _program(
+        *[crop] * bool(config.get("crop_to_aspect_ratio")),
+        ("tf.image.resize", (size, method)),  # in float32
+        ("tf.cast", (dtype or "float32",)),
     )
-    return Program("", calls, Ref(len(calls)))
+
+
+def _program(*functions: tuple[str | Given, tuple[Any, ...]]) -> Program:
+    """Return a program of functions, each of the result of the last one."""
+    value: Argument | StepOutput = Argument(0)
+    steps = []
+    for number, (function, others) in enumerate(functions):
+        steps.append(FunctionStep(function, (value, *others)))
+        value = StepOutput(number)
+    return Program((*steps,), value)

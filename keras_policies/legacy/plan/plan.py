@@ -34,7 +34,6 @@ from keras_policies.legacy.plan import (
 from keras_policies.legacy.plan.report import Options, Report
 from keras_policies.legacy.plan.summary import ReconstructionSummary
 from keras_policies.legacy.plan.training import Training, training_of, unreadable
-from keras_policies.legacy.texts.inputs import TextInputs
 from keras_policies.loss_scaling.loss_scale import LossScale
 
 
@@ -53,7 +52,6 @@ class Plan:
     report: Report
     options: Options
     reconstruction: ReconstructionSummary
-    texts: TextInputs | None = None  # what gives the model numbers for texts
 
     @property
     def compute_dtypes(self) -> set[str]:
@@ -124,14 +122,6 @@ def make(
             options or Options(), replace=replace, vocabularies=legacy.vocabularies
         )
         config, report = _converted(legacy, options)
-        texts = None
-        if options.texts_outside and not (
-            report.is_lacking or report.without_vocabulary
-        ):
-            # Imported here, as what it needs for lost code.
-            from keras_policies.legacy.plan import texts_outside
-
-            config, texts = texts_outside.cut(config)
         loss_scale, report = _loss_scale(training, legacy, report, options)
         if compile and problems:
             problems = (*report.not_converted, *problems)
@@ -154,7 +144,6 @@ def make(
             report=report,
             options=options,
             reconstruction=summary.summary(report, legacy.traced, options.namesakes),
-            texts=texts,
         )
 
 
@@ -178,7 +167,7 @@ def _unwrapped(legacy: LegacyModel) -> LegacyModel:
 def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
     """Return the config and the report.
 
-    A model of which no class is missing is converted without a look at its functions.
+    The functions of a model are only read if one of its classes is missing.
     """
     traced = legacy.traced if options.reconstructs else None
     if traced is None or 0 not in traced.layers:
@@ -203,7 +192,7 @@ def _converted(legacy: LegacyModel, options: Options) -> tuple[Config, Report]:
     rebuilder = Reconstructor(legacy, options, layers.traced_layer)
     config, report = layers.keras_model(_with_sizes(legacy), options, rebuilder)
     if not report.reconstructions:
-        _written(legacy)  # raises where nothing says of which layers it consists
+        _written(legacy)  # raises if nothing lists its layers
     return config, report
 
 
@@ -248,7 +237,7 @@ def _written(legacy: LegacyModel) -> Config:
 
 
 def _with_sizes(legacy: LegacyModel) -> Config:
-    """Return the config of a model, if any, with the sizes that its weights tell."""
+    """Return the config of a model, if any, with the sizes that its weights have."""
     if legacy.config.get("config") is None:
         return dict(legacy.config)
     return input_sizes.with_sizes(dict(legacy.config), legacy.weights)

@@ -20,7 +20,7 @@ from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import classes, report
 from keras_policies.legacy.plan.graph import tensors
 
-# Settings that name axes, of which the first is the batch.
+# Settings that name axes; the first axis is the batch.
 AXES = "axis", "axes"
 
 
@@ -127,7 +127,7 @@ def _keeps_rows(cuts: Sequence[Config]) -> bool:
     for size in range(1, 2 * len(cuts) + 1):
         rows = np.arange(2 * size, dtype="float32").reshape(size, 2)
         try:
-            parts = [programs.run(program, rows) for program in converted if program]
+            parts = [programs.Run(p, [rows]).outputs() for p in converted if p]
         except LegacyModelError:
             return False
         if len(parts) < len(cuts) or not np.array_equal(np.concatenate(parts), rows):

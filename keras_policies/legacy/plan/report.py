@@ -44,7 +44,7 @@ class Options:
     texts_outside: bool = False  # whether the model is left without layers of texts
 
     def policy_of(self, written: Any) -> PolicyLike | None:
-        """Return what a `dtype` becomes, or raise ValueError if it is no policy."""
+        """Return what a `dtype` becomes, or raise ValueError if it is not a policy."""
         if self.replace is not None and policy_name(written) == self.replace[0]:
             return self.replace[1]
         return policies.plain(written)

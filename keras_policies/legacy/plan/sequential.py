@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from keras_policies._common.types import Config
-from keras_policies.legacy.base import calls, configs
+from keras_policies.legacy.base import configs, programs
 from keras_policies.legacy.base.configs import is_program, layer_name
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.plan import policies
@@ -26,19 +26,19 @@ def converted(
     """
     built = config.get("build_input_shape")
     layers = _with_input(config["layers"], layers, built, called_on)
-    programs = [layer["config"]["program"] for layer in layers[:2] if is_program(layer)]
-    if any(len(program.inputs) > 1 for program in programs):
+    first = [layer["config"]["program"] for layer in layers[:2] if is_program(layer)]
+    if any(len(program.inputs) > 1 for program in first):
         raise LegacyModelError(
             "its first layer takes several tensors, and a Sequential gives it one."
         )
-    if not any(map(calls.is_call, layers)):
+    if not any(map(programs.is_call, layers)):
         return cls.with_config({**name, "layers": as_sequence(layers)})
     if not cls.is_stock:
         raise LegacyModelError(
             f"{cls.name}, a class of your own, has a Lambda layer, which becomes a "
             "model that only keras.Sequential itself can be built with."
         )
-    return calls.sequence_config({"name": None, **name, "layers": layers})
+    return programs.sequence_config({"name": None, **name, "layers": layers})
 
 
 def as_sequence(layers: list[Config]) -> list[Config]:
@@ -72,7 +72,7 @@ def _with_input(
 ) -> list[Config]:
     """Return the layers of a Sequential, an InputLayer first if the shape is known.
 
-    `built` is the shape that the model was built with if no layer tells it. An
+    `built` is the shape that the model was built with, for layers that record none. An
     Embedding says that it takes a matrix, but may be called on ids of another rank.
     """
     first = written[0] if written else {}

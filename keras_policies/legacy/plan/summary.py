@@ -2,7 +2,7 @@
 
 import collections
 import dataclasses
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from keras_policies.legacy.base import hints
 from keras_policies.legacy.base.traced_functions import (
@@ -36,59 +36,56 @@ class ReconstructionSummary:
 
     def __str__(self) -> str:
         """Return what a user should know, in sentences."""
+        return " ".join(self._sentences())
+
+    def _sentences(self) -> Iterator[str]:
         missing = [path for path in self.layers if path not in self.contradicted]
-        text = ""
         if missing:
-            named = _named(missing, self.layers)
-            text = (
+            yield (
                 "the classes of these layers are not to be found, so they were made of "
-                f"the functions that the file recorded: {named}. "
+                "the functions that the file recorded: "
+                f"{_named(missing, self.layers)}."
             )
         if self.contradicted:
-            named = _named(self.contradicted, self.layers)
-            text += (
+            yield (
                 "the file's own graph computes something else than the configs of "
                 "these layers, or of one of them, say (a call that was replaced, or a "
                 "class with the name of one of Keras), so they were made of the graph: "
-                f"{named}. Pass verify=False to open them as their configs say. "
+                f"{_named(self.contradicted, self.layers)}. Pass verify=False to open "
+                "them as their configs say."
             )
-        text += (
+        yield (
             "They train with the dropout, the losses and the regularizers that these "
             "have. Random numbers are drawn in training only; in inference, they are "
             "their mean."
         )
         if self.trained_otherwise:
-            named = _named(self.trained_otherwise)
-            text += (
-                " These did more in training, which is left out, such as moving "
-                f"statistics by assignments, or had a gradient of their own: {named}."
+            yield (
+                "These did more in training, which is left out, such as moving "
+                "statistics by assignments, or had a gradient of their own: "
+                f"{_named(self.trained_otherwise)}."
             )
         if self.without_losses:
-            named = _named(self.without_losses)
-            text += (
-                " These added losses by ops without a counterpart in Keras 3, and the "
-                f"model trains without them: {named}."
+            yield (
+                "These added losses by ops without a counterpart in Keras 3, and the "
+                f"model trains without them: {_named(self.without_losses)}."
             )
         if self.unused:
             unused = ", ".join(self.unused)
-            text += f" Left out, since no inference function reads them: {unused}."
+            yield f"Left out, since no inference function reads them: {unused}."
         if self.copied:
-            text += (
-                " Copied, since several of these layers shared them; each copy trains "
+            yield (
+                "Copied, since several of these layers shared them; each copy trains "
                 f"by itself now: {', '.join(self.copied)}."
             )
         if self.depth > limits.STEPS_IN_MODEL:
-            text += (
-                f" One has {self.depth} steps, so a .keras file of this model opens "
+            yield (
+                f"One has {self.depth} steps, so a .keras file of this model opens "
                 f"only after sys.setrecursionlimit({2000 + 2 * self.depth})."
             )
-        lost = {*self.layers.values()} - {NO_CLASS, *classes.GRAPHS}
-        if lost:
-            first = min(
-                lost, key=lambda name: (classes.is_in("keras.layers", name), name)
-            )
-            text += f" To use a class, pass {hints.custom_object(first)}."
-        return text
+        if lost := {*self.layers.values()} - {NO_CLASS, *classes.GRAPHS}:
+            first = min(lost, key=lambda x: (classes.is_in("keras.layers", x), x))
+            yield f"To use a class, pass {hints.custom_object(first)}."
 
 
 def _named(paths: Sequence[str], class_names: Mapping[str, str] | None = None) -> str:

@@ -212,7 +212,7 @@ class Training:
 
 
 def training_of(written: Config, is_optimizer_wrapped: bool = False) -> Training:
-    """Return the `Training`, or raise ValueError if its loss scale is no loss scale."""
+    """Return the `Training`, or raise ValueError if its loss scale is not one."""
     optimizer = written.get("optimizer_config") or {}
     if isinstance(optimizer, str):
         optimizer = {"class_name": optimizer, "config": {}}

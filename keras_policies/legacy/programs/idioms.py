@@ -213,7 +213,7 @@ ROUND = {"Fill", "Less", "TensorListGetItem", "TensorListSetItem"}
 AROUND = {"AddV2", "Const", "ExpandDims", "Identity", "Range", "Shape", "StridedSlice"}
 
 
-def of_padded_labels(
+def padded_ctc_loss(
     node: Node, nodes: Mapping[str, Node], traced: TracedFunctions
 ) -> Node | None:
     """Return a CTC loss that takes padded labels, or None."""
@@ -258,5 +258,5 @@ def function(traced: TracedFunctions, name: str) -> Function:
         if "RandomUniform" in ops:
             new[key] = dropout(node, nodes) or node
         if node.op == LOSS:
-            new[key] = of_padded_labels(node, nodes, traced) or node
+            new[key] = padded_ctc_loss(node, nodes, traced) or node
     return dataclasses.replace(traced_function, nodes=new)

@@ -38,7 +38,7 @@ def _written(path: pathlib.Path) -> tuple[str, Config]:
 def read(path: pathlib.Path, weights: FilePath | None = None) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` in a file, without weights.
 
-    Those of Keras 1, which need the config to be read, are taken from `weights`.
+    Weights of Keras 1, which need the config to be read, are taken from `weights`.
     """
     format, written = _written(path)
     version = written.get("keras_version")

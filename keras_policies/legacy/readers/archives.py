@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 def unpack(path: pathlib.Path, folder: pathlib.Path) -> None:
     """Write the files of an archive to an empty folder, or raise `LegacyModelError`.
 
-    What was written before an error is left there.
+    Files written before an error stay there.
     """
     with errors.corrupt(path):
         with path.open("rb") as file:
@@ -62,7 +62,7 @@ def is_keras_file(path: pathlib.Path) -> bool:
     """Return whether a zip is a `.keras` file, or is to be read as one."""
     with errors.corrupt(path), packed.SmallReads(path) as file:
         if not zipfile.is_zipfile(file):
-            return True  # whose reader says what is wrong
+            return True  # the reader of .keras files reports the error
         with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
     has_config = {"config.json", "model.weights.h5"}.issubset(names)
@@ -144,7 +144,7 @@ def _write(entries: Iterator[Entry], folder: pathlib.Path) -> None:
         folder_of_it = path if entry.content is None else path.parent
         folder_of_it.mkdir(parents=True, exist_ok=True)
         if entry.content is not None:
-            if path.exists():  # also on disks that do not tell A from a
+            if path.exists():  # also on file systems that ignore case
                 raise LegacyModelError(f"{entry.name!r} is in the archive twice.")
             with path.open("xb") as file:
                 shutil.copyfileobj(entry.content, file, COPY_BYTES)

@@ -18,7 +18,7 @@ from keras_policies.legacy.guards.budget import Limit
 
 HUB = "hf://"
 COPY_BYTES = 1024 * 1024
-# pathlib.Path takes one slash away.
+# pathlib.Path removes one slash.
 ADDRESS, SHORTENED = r"[A-Za-z][\w+.-]+(::.*)?://", r"(https?|s3|gs|gcs|hf):/[^/]"
 
 

@@ -174,7 +174,7 @@ def weights_by_layer(group: h5py.Group) -> LayerWeights:
         if not isinstance(inner, h5py.Group):
             raise LegacyModelError(f"the group of the layer {layer!r} is missing.")
         weights[layer] = listed(inner)
-    # Those of the model itself, which older releases left out.
+    # The model's own weights, which older releases did not save.
     top = member(group, "top_level_model_weights")
     if isinstance(top, h5py.Group):
         weights[""] = listed(top)

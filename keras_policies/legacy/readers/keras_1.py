@@ -63,20 +63,19 @@ INITIALIZERS = {
 }
 CONSTRAINT_ARGUMENTS = {"m": "max_value"}
 LAYOUTS = {"th": "channels_first", "tf": "channels_last"}
-# Their configs do not tell the order of axes.
+# Classes whose configs do not record the order of axes.
 WITHOUT_LAYOUT = re.compile("(Cropping|UpSampling|ZeroPadding)[23]D")
 MERGES = {
     **{"ave": "Average", "concat": "Concatenate", "dot": "Dot", "max": "Maximum"},
     **{"mul": "Multiply", "sum": "Add"},
 }
 CLASSES = {
-    "AtrousConvolution1D": "Conv1D",
-    "AtrousConvolution2D": "Conv2D",
-    "Convolution1D": "Conv1D",
-    "Convolution2D": "Conv2D",
-    "Convolution3D": "Conv3D",
-    "Deconvolution2D": "Conv2DTranspose",
-    "SeparableConvolution2D": "SeparableConv2D",
+    **{f"Convolution{rank}D": f"Conv{rank}D" for rank in (1, 2, 3)},
+    **{f"AtrousConvolution{rank}D": f"Conv{rank}D" for rank in (1, 2)},
+    **{
+        "Deconvolution2D": "Conv2DTranspose",
+        "SeparableConvolution2D": "SeparableConv2D",
+    },
 }
 # Gates in the order in which the weights of Keras 2 have them.
 GATES = "ifco", "zrh"
@@ -108,7 +107,7 @@ def as_keras_2(config: Any, weights: LayerWeights) -> tuple[Any, LayerWeights]:
 
 
 def _layers(config: Any) -> Iterator[Config]:
-    """Yield the configs of the layers in a config that are no models."""
+    """Yield the configs of the layers in a config, without those of models."""
     if isinstance(config, list):
         for item in config:
             yield from _layers(item)

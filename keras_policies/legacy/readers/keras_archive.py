@@ -49,7 +49,7 @@ NOT_LAYERS = "optimizer/", "metrics/"
 VARIABLES, WRAPPED = "vars", "layer"
 # The weights of each layer, by its class and name.
 First: TypeAlias = dict[tuple[str, str], list[LegacyWeight]]
-# The packages of Keras itself, and names of what is written as a class, and is none.
+# The packages of Keras itself; and `class_name`s that do not name a class.
 OF_KERAS = "keras", "tf_keras"
 NOT_CLASSES = "function", "type", "__lambda__", "__typespec__"
 GROUP, INNER_GROUP = "optimizer", "optimizer/inner_optimizer"
@@ -113,7 +113,7 @@ def _unpack_weights(archive: zipfile.ZipFile, unpacked: IO[bytes]) -> None:
 def as_in_hdf5(written: Config) -> Config:
     """Return the config of a model as an HDF5 file has it, with names for all layers.
 
-    Only layers that are in it once more keep the mark of shared layers.
+    Only repeated layers keep the mark of shared layers.
     """
     config = configs.with_new_names(_with_packages(written))
     _mark_repeats(config, set(), set())
@@ -123,8 +123,8 @@ def as_in_hdf5(written: Config) -> Config:
 def _with_packages(written: Any) -> Any:
     """Return a config in which classes that are not Keras's have names with a package.
 
-    `class_name` is `Softmax`, whoever wrote that class; `registered_name` and `module`
-    tell. In HDF5 files, it is `Custom>Softmax`.
+    `class_name` is `Softmax` for any class of that name; `registered_name` and `module`
+    distinguish them. In HDF5 files, it is `Custom>Softmax`.
     """
     if isinstance(written, list):
         return [*map(_with_packages, written)]
@@ -142,9 +142,9 @@ def _with_packages(written: Any) -> Any:
 def _mark_repeats(
     config: Config, numbers: set[str], names: set[tuple[str, str]]
 ) -> None:
-    """Leave the mark of a shared layer only where it is in the config once more.
+    """Remove the mark of a shared layer except where the layer is repeated.
 
-    Keras marks each of them, but the first one only if it is not in an inner model.
+    Keras marks every one, except a first one that is in an inner model.
     """
     options = config.get("config")
     wrapped = options.get("layer") if isinstance(options, dict) else None
@@ -216,7 +216,7 @@ def _inputs(config: Config) -> Inputs:
 def read(path: pathlib.Path) -> Iterator[LegacyModel]:
     """Yield the `LegacyModel` in the Keras-2 `.keras` file at `path`.
 
-    Its weights are unpacked into a nameless file for as long as this context is open.
+    Its weights are unpacked into a nameless file while this context is open.
     """
     with tempfile.TemporaryFile() as unpacked:
         with _open_archive(path) as archive:
@@ -275,7 +275,7 @@ def _in_order(group: h5py.Group) -> list[str]:
 def _below(group: h5py.Group, prefix: str, seen: set[int]) -> Iterator[LegacyWeight]:
     """Yield the weights in a layer's group and in the groups below it.
 
-    The addresses of groups that were met are added to `seen`: a group in two places
+    `seen` collects the addresses of groups: a group in two places
     could be in very many.
     """
     for name in group:
@@ -318,7 +318,7 @@ def _of_layer(
 ) -> list[LegacyWeight]:
     """Return the weights of a layer; their paths begin below it.
 
-    A layer that was stored before has those: they are in `first`, by class and name.
+    A repeated layer has the weights in `first`, by class and name.
     """
     name = str(layer.get("class_name")), configs.name_of(layer)
     if configs.SHARED in layer:
@@ -343,7 +343,7 @@ def _of_layer(
     if not configs.is_graph(layer):
         own = _below(group, "", set())
         weights += [w for w in own if w.path.partition("/")[0] not in parts]
-    # With two of a name, nothing says which of them is there once more.
+    # With two layers of one name, nothing says which of them is shared.
     first[name] = [] if name in first else weights
     return weights
 

@@ -70,7 +70,7 @@ def _functional(written: Config) -> Config | None:
     """Return the config of a premade model as a Functional, None of any other."""
     class_name, config = written.get("class_name"), written.get("config")
     shapes = (written.get("build_config") or {}).get("input_shape")
-    is_keras = str(written.get("module")).startswith("keras.")  # none of the user's
+    is_keras = str(written.get("module")).startswith("keras.")  # not a user's class
     if class_name not in (LINEAR, WIDE) or not is_keras or not shapes:
         return None
     is_named = isinstance(shapes, dict)

@@ -72,7 +72,7 @@ def _missing(path: pathlib.Path) -> LegacyModelError:
 
 
 def check(path: FilePath) -> None:
-    """Raise if there is no model at `path`, as far as its first bytes tell."""
+    """Raise if the first bytes at `path` are not those of a model."""
     sources.check_meant(path)
     with located(path):
         if fetching.is_hub(path):

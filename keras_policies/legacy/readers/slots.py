@@ -1,9 +1,9 @@
 """Finds the variables that the slots of an optimizer belong to.
 
-They are found by the names of the slots. Keras 2.0 to 2.3, no part of TensorFlow yet,
-numbered the variables of an optimizer: `Variable_3`, from 2.3 on `m_3`. They wrote
-those of one slot for all trained weights, then those of the next; there the order
-tells. Source: keras/optimizers.py, `weights` of each class.
+Names of slots contain those of variables. Keras 2.0 to 2.3, before it joined
+TensorFlow, numbered the variables of an optimizer: `Variable_3`, from 2.3 on `m_3`. It
+wrote one slot for all trained weights, then the next slot, so the order decides there.
+Source: keras/optimizers.py, `weights` of each class.
 """
 
 import collections
@@ -73,7 +73,7 @@ def with_numbered(
     """Return the state with the slots added, or unchanged if these do not fit.
 
     Args:
-        state: what was found by names, without slots.
+        state: the state found by names, without slots.
         stored: the variables of the optimizer, in the order of the file.
         optimizer: its config.
         trained: the weights of the model that it trained, in the order of the file.

@@ -1,7 +1,7 @@
 """Finds the model that a path means: in an archive, in a folder, or on the hub.
 
-A path to one part of a model is refused with the path that was meant. What is at
-`hf://user/model` is downloaded from the Hugging Face Hub, as Keras 3 itself does.
+A path to a part of a model is refused; the error names the right path.
+`hf://user/model` is downloaded from the Hugging Face Hub, as in Keras 3.
 """
 
 import contextlib
@@ -16,14 +16,14 @@ from keras_policies.legacy.readers import archives, fetching
 from keras_policies.legacy.readers.fetching import HUB
 
 MODEL_FILE = "saved_model.pb"
-# What Keras 3 leaves when a .keras file is unpacked into a folder.
+# Files in the folder that a .keras file of Keras 3 is unpacked into.
 KERAS_3_FOLDER = "config.json", "metadata.json"
 ENDINGS = ".h5", ".hdf5", ".keras"
 BESIDE = "__MACOSX"  # where macOS puts its own files in a zip
 NAMED = 3  # models named in an error
 VARIABLES, LIST = "variables", "checkpoint"
 INDEX, DATA = ".index", ".data-"
-# The files of a model in a repository that may have much else.
+# The files of a model, in a repository with other files.
 PATTERNS = [
     *("*.h5", "*.hdf5", "*.keras"),
     *("*saved_model.pb", "*keras_metadata.pb", "*variables/*", "*assets/*"),
@@ -48,7 +48,7 @@ def models_in(
     """Yield the paths of the models in a folder, in a fixed order.
 
     Args:
-        folder: which is no model itself.
+        folder: a folder that is not a model itself.
         levels: how many levels of folders to look into; 0 for the folder alone.
         unreadable: gets the folders that may not be read.
     """
@@ -65,7 +65,7 @@ def models_in(
 
 
 def checkpoints_in(folder: pathlib.Path) -> list[str]:
-    """Return the checkpoints in a folder, but for those of SavedModels."""
+    """Return the checkpoints in a folder, except those of SavedModels."""
     indices = sorted(folder.rglob("*.index"))
     return [str(p.with_suffix("")) for p in indices if not is_saved_model(p.parents[1])]
 
@@ -76,7 +76,7 @@ def local(path: FilePath, weights: bool = False) -> Iterator[pathlib.Path]:
 
     Args:
         path: of a model, of a folder with one, of an archive; or one on the hub.
-        weights: whether a checkpoint in an archive is meant, too.
+        weights: whether a checkpoint in an archive also counts as a model.
 
     Raises:
         LegacyModelError: if an archive or a repository has no model or several. An
@@ -120,7 +120,7 @@ def one_level_down(path: pathlib.Path) -> pathlib.Path:
 
 
 def check_folder(path: pathlib.Path) -> None:
-    """Raise if a folder, which is no model itself, has several models."""
+    """Raise if a folder, which is not a model itself, has several models."""
     models = [] if is_saved_model(path) else list(models_in(str(path), levels=1))
     if len(models) > 1:
         hint = "Pass the path of one; convert --output-dir DIR converts all."
@@ -222,7 +222,7 @@ def _download(url: str, folder: pathlib.Path, weights: bool) -> None:
     """Put the files of a repository into an empty folder, from the cache if it can.
 
     The cache has links from its snapshots to its blobs, which the readers refuse. With
-    `weights`, checkpoints are downloaded, too.
+    `weights`, checkpoints are also downloaded.
     """
     check_hub()
     import huggingface_hub

@@ -1,7 +1,7 @@
 """Separates the learned state of preprocessing layers from the weights of a model.
 
 Lookup layers keep their tokens in tables or in files of an archive, and numbers in
-variables. In Keras 3 all of it belongs to the config of the layer, where
+variables. In Keras 3 both belong to the config of the layer, where
 `plan/preprocessing.py` puts it.
 """
 

@@ -24,7 +24,7 @@ from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model import objects, saved_model
 
 NUMBERED = object_graph.LAYER_WITH_WEIGHTS
-# Edges of a root that lead to something else than a model.
+# Edges of a root that do not lead to a model.
 NO_MODEL = frozenset(("optimizer", "save_counter", "step", "global_step"))
 
 
@@ -39,7 +39,7 @@ class Candidates(NamedTuple):
     """The objects of a file that may be the model, by name; `""` is the file itself."""
 
     weights: Mapping[str, Weights]
-    meant: str | None  # the one whose error says most if none fits; None: several
+    meant: str | None  # reported if none fits; None if there are several
 
 
 def _graph(checkpoint: Checkpoint, nodes: Sequence[Message]) -> ObjectGraph:
@@ -140,7 +140,7 @@ def read(
     """Yield `Candidates`, whose weights can be read in this context.
 
     The path is an HDF5 file, the prefix of a checkpoint, or a SavedModel folder; or one
-    that `sources.local` takes. `root` names the object of a checkpoint that is meant.
+    that `sources.local` takes. `root` names one object of a checkpoint.
     `by_name` asks for the names of layers.
     """
     with contextlib.ExitStack() as stack:

@@ -1,1 +1,1 @@
-"""What layers of texts compute, in numpy and plain Python; see `inputs.TextInputs`."""
+"""Text layers in numpy and plain Python; see `inputs.TextInputs`."""

@@ -1,4 +1,4 @@
-"""The arguments of layers of texts that are followed here, and what they may be.
+"""The arguments of text layers, and the values that are supported outside of a model.
 
 They are those of Keras 3, from a model or from JSON.
 """
@@ -10,7 +10,7 @@ from keras_policies._common.types import Config
 from keras_policies.legacy.base.errors import LegacyModelError
 from keras_policies.legacy.guards import limits
 
-Check: TypeAlias = Callable[[Any], bool]
+Check: TypeAlias = Callable[[Any], bool]  # its name is what errors expect
 BOTH = "lower_and_strip_punctuation"
 COUNTS = "multi_hot", "count", "tf_idf"
 
@@ -19,57 +19,48 @@ def _are(value: Any, is_item: Check) -> bool:
     return isinstance(value, list | tuple) and all(map(is_item, value))
 
 
-def a_text(value: Any) -> bool:
-    """Return whether a value is a text."""
+def _a_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def texts(value: Any) -> bool:
-    """Return whether a value is a list of texts, at least one."""
-    return _are(value, a_text) and len(value) > 0
+def _texts(value: Any) -> bool:
+    return _are(value, _a_text) and len(value) > 0
 
 
-def numbers(value: Any) -> bool:
-    """Return whether a value is a list of numbers."""
+def _numbers(value: Any) -> bool:
     return _are(value, lambda item: type(item) in (int, float))
 
 
-def a_size(value: Any) -> bool:
-    """Return whether a value is a size."""
+def _a_size(value: Any) -> bool:
     return type(value) is int and 0 <= value <= limits.TEXT_COUNTS
 
 
-def few(value: Any) -> bool:
-    """Return whether a value is a number of indices for unknown words."""
-    return a_size(value) and value <= limits.JSON_NUMBERS["num_oov_indices"]
+def _a_small_number(value: Any) -> bool:
+    return _a_size(value) and value <= limits.JSON_NUMBERS["num_oov_indices"]
 
 
-def a_width(value: Any) -> bool:
-    """Return whether a value is the width of n-grams."""
+def _a_width(value: Any) -> bool:
     return type(value) is int and 0 < value <= limits.TEXT_WIDTHS
 
 
-def widths(value: Any) -> bool:
-    """Return whether a value is a list of widths."""
-    return _are(value, a_width) and len(value) <= limits.TEXT_WIDTHS
+def _widths(value: Any) -> bool:
+    return _are(value, _a_width) and len(value) <= limits.TEXT_WIDTHS
 
 
-def bins(value: Any) -> bool:
-    """Return whether a value is a number of bins."""
+def _bins(value: Any) -> bool:
     return type(value) is int and 0 < value < limits.TEXT_BINS
 
 
-def whole_numbers(value: Any) -> bool:
-    """Return whether a value is one whole number, or a list of two."""
+def _whole_numbers(value: Any) -> bool:
     return type(value) is int or (
         _are(value, lambda item: type(item) is int) and len(value) == 2
     )
 
 
 LEARNED: Mapping[str, tuple[Any, ...]] = {
-    "vocabulary": (texts,),
-    "idf_weights": (None, numbers),
-    "max_tokens": (None, a_size),
+    "vocabulary": (_texts,),
+    "idf_weights": (None, _numbers),
+    "max_tokens": (None, _a_size),
     "pad_to_max_tokens": (None, False, True),
     "output_mode": ("int", *COUNTS, "one_hot"),
     "sparse": (None, False),
@@ -78,30 +69,30 @@ LEARNED: Mapping[str, tuple[Any, ...]] = {
 ARGUMENTS: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "StringLookup": {
         **LEARNED,
-        "mask_token": (None, a_text),
-        "oov_token": (None, a_text),
-        "num_oov_indices": (few,),
+        "mask_token": (None, _a_text),
+        "oov_token": (None, _a_text),
+        "num_oov_indices": (_a_small_number,),
         "invert": (None, False),
     },
     "TextVectorization": {
         **LEARNED,
         "standardize": (None, "lower", "strip_punctuation", BOTH),
         "split": (None, "whitespace", "character"),
-        "ngrams": (None, a_width, widths),
+        "ngrams": (None, _a_width, _widths),
         "output_mode": ("int", *COUNTS),
-        "output_sequence_length": (None, a_size),
+        "output_sequence_length": (None, _a_size),
         "ragged": (None, False),
     },
     "Hashing": {
-        "num_bins": (bins,),
-        "mask_value": (None, a_text),
-        "salt": (None, whole_numbers),
+        "num_bins": (_bins,),
+        "mask_value": (None, _a_text),
+        "salt": (None, _whole_numbers),
         "output_mode": ("int", "multi_hot", "count", "one_hot"),
         "sparse": (None, False),
     },
 }
 
-# What configs of old releases leave out, and their names of modes.
+# Defaults that configs of old releases leave out, and old names of modes.
 DEFAULTS: Config = {
     "num_oov_indices": 1,
     "oov_token": "[UNK]",
@@ -115,15 +106,15 @@ MODES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
 def checked(class_name: str, config: Mapping[str, Any]) -> Config:
     """Return the arguments of a layer that count, or raise LegacyModelError."""
     if class_name not in ARGUMENTS:
-        raise LegacyModelError(f"corrupt: {class_name!r} is no layer of texts.")
+        raise LegacyModelError(f"corrupt: {class_name!r} is not a text layer.")
     config = {**DEFAULTS, **config}
     mode = config["output_mode"]
-    config["output_mode"] = MODES.get(mode, mode) if a_text(mode) else mode
+    config["output_mode"] = MODES.get(mode, mode) if _a_text(mode) else mode
     for name, values in ARGUMENTS[class_name].items():
         value = config.get(name)
         if not any(v(value) if callable(v) else _is(value, v) for v in values):
             told = value.get("config") if isinstance(value, dict) else value
-            expected = (v.__name__ if callable(v) else repr(v) for v in values)
+            expected = (_name(v) if callable(v) else repr(v) for v in values)
             raise LegacyModelError(
                 f"its {name} is {str(told)[: limits.TOLD_NAME]!r}; read outside of the "
                 f"model, {class_name} has one of: {', '.join(expected)}.",
@@ -134,3 +125,7 @@ def checked(class_name: str, config: Mapping[str, Any]) -> Config:
 
 def _is(value: Any, other: Any) -> bool:
     return type(value) is type(other) and bool(value == other)
+
+
+def _name(check: Check) -> str:
+    return check.__name__[1:].replace("_", " ")

@@ -142,7 +142,7 @@ class TextLayer:
         """Yield the n-grams of a row of texts, which are split if there is a split."""
         how, split, ngrams = map(self.config.get, ("standardize", "split", "ngrams"))
         if how in ("lower", BOTH):
-            row = [text.lower() for text in row]  # ASCII alone, as tf.strings.lower
+            row = [text.lower() for text in row]  # only ASCII, as tf.strings.lower does
         if how in ("strip_punctuation", BOTH):
             row = [text.translate(None, PUNCTUATION) for text in row]
         if split == "whitespace":

@@ -1,4 +1,4 @@
-"""The values that legacy functions compute on, and the one evaluator of them.
+"""The values that legacy functions compute on, and their evaluator.
 
 A value is one of
 - a constant: a number of Python, which takes the dtype of what is beside it, or a numpy

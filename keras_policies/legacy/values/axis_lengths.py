@@ -51,10 +51,10 @@ def sizes(lengths: Sequence[int | None], name: str) -> Any:
 
 
 def read_from(tensor: Tensor, axis: int, length: DimLike | None) -> DimLike:
-    """Return a dimension that is the length of an axis, read from there if it is one.
+    """Return a dimension; if it is the length of an axis, it is read from that axis.
 
-    Without `length`, it is one of its own. A weight that only gives a tensor its shape
-    stays a part of the model that way.
+    Without `length`, the axis gets a dimension of its own. A weight that only gives a
+    tensor its shape stays part of the model that way.
     """
     if length is None:
         return axis_length(tensor, axis)
@@ -67,7 +67,7 @@ def read_from(tensor: Tensor, axis: int, length: DimLike | None) -> DimLike:
 def axes_in(value: Any) -> list[AxisLength]:
     """Return the axes whose lengths a dimension, or an array of them, depends on.
 
-    Equal axes, such as the batch of two tensors, are all in it.
+    Equal axes, such as the batches of two tensors, are all listed.
     """
     if isinstance(value, Ratio):
         value = value.dividend

@@ -1,6 +1,6 @@
 """Shapes, slices and fills whose sizes may be known only when the model runs.
 
-A line of ones as long as a dimension (`dim_tensors.ones`) serves them all: a fill is
+All use a line of ones as long as a dimension (`dim_tensors.ones`): a fill is
 a sum of lines of zeros, a range counts along a line, a slice takes the positions of a
 range.
 """
@@ -53,7 +53,7 @@ def full(lengths: Sequence[DimLike], number: Any, dtype: str) -> Any:
         return broadcast_to(ops.cast(array(number), dtype), lengths)
     shape_of_ones = [1 if isinstance(n, Dim) else n for n in lengths]
     budget.spend(math.prod(shape_of_ones), np.dtype(dtype).itemsize)
-    value = np.full(shape_of_ones, number, dtype)  # torch gives no bfloat16 back
+    value = np.full(shape_of_ones, number, dtype)  # torch returns no bfloat16
     join = ops.logical_or if dtype == "bool" else ops.add
     for axis, length in enumerate(lengths):
         if isinstance(length, Dim):
@@ -78,7 +78,7 @@ def arange(start: Any, stop: Any, step: Any = 1, dtype: str = "int32") -> Any:
 def filled_up(value: Any, axis: int, count: DimLike, n: int) -> Any:
     """Return a value with zeros at the end of an axis, up to a multiple of `n`.
 
-    `count` zeros are fewer than `n`: it takes them from `n - 1` zeros.
+    `count` is less than `n`: the zeros are cut out of `n - 1` zeros.
     """
     lengths = [*shape(value)]
     lengths[axis] = lengths[axis] + count
@@ -89,11 +89,13 @@ def filled_up(value: Any, axis: int, count: DimLike, n: int) -> Any:
 
 
 def multiple_after(length: DimLike, count: DimLike) -> int | None:
-    """Return the number of which a length is a multiple once `count` is added, or None.
+    """Return the `n` that divides a length once `count` is added, or None.
 
-    `count` is below that number: `-(-T // 4) * 4 - T` more than `T` is one of 4.
+    `count` is less than `n`: `-(-T // 4) * 4 - T` more than `T` is a multiple of 4.
     """
-    divisors = (getattr(a, "divisor", None) for m in dims.terms_of(count) for a in m)
+    atoms = (atom for monomial in dims.terms_of(count) for atom in monomial)
+    quotients = (a for a in atoms if isinstance(a, dims.Compound) and a.kind == "//")
+    divisors = (quotient.operands[1] for quotient in quotients)
     for n in (n for n in divisors if isinstance(n, int)):
         if dims.quotient(length + n - 1, n) * n - length == count:
             return n
@@ -114,7 +116,7 @@ def broadcast_to(value: Any, lengths: Sequence[DimLike]) -> Any:
     if missing == [1] * len(missing) and len(old) == rank(value):
         return value
     zeros = full(missing, 0, dtype_of(value))
-    # The zeros first: stock TensorFlow takes a tall second operand for a bias.
+    # The zeros come first: TensorFlow takes a tall second operand for a bias.
     return (ops.logical_or if dtype_of(value) == "bool" else ops.add)(zeros, value)
 
 

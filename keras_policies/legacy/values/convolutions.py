@@ -1,6 +1,6 @@
 """Convolutions of arrays in numpy: no backend compiles them for one set of shapes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,46 +10,24 @@ from keras_policies.legacy.base.weights import Array
 Setting = int | Sequence[int]  # for all spatial axes, or one for each
 
 
-def conv(x: Array, kernel: Array, **settings: Any) -> Array:
-    """Convolve `x` with a kernel, `(*window, channels of a group, filters)`."""
-    size, filters = kernel.shape[-2:]
-    is_first = settings.get("data_format") == "channels_first"
-    groups = x.shape[1 if is_first else -1] // size
-
-    def product(part: Array, weights: Array) -> Array:
-        if groups == 1:
-            return np.asarray(np.matmul(part, weights))
-        part = part.reshape(*part.shape[:-1], groups, size)
-        weights = weights.reshape(size, groups, -1)
-        products: Array = np.einsum("...gc,cgf->...gf", part, weights)
-        return products.reshape(*products.shape[:-2], filters)
-
-    return _summed(x, kernel, product, **settings)
-
-
 def depthwise_conv(x: Array, kernel: Array, **settings: Any) -> Array:
     """Convolve each channel by itself, `(*window, channels, filters of each)`."""
-
-    def product(part: Array, weights: Array) -> Array:
-        products = part[..., np.newaxis] * weights
-        return products.reshape(*products.shape[:-2], -1)
-
-    return _summed(x, kernel, product, **settings)
+    return conv(x, kernel.reshape(*kernel.shape[:-2], 1, -1), **settings)
 
 
-def _summed(
+def conv(
     x: Array,
     kernel: Array,
-    product: Callable[[Array, Array], Array],
     strides: Setting = 1,
     padding: str = "valid",
     data_format: str | None = None,
     dilation_rate: Setting = 1,
 ) -> Array:
-    """Return the sum of the products of each position of the window."""
+    """Convolve `x` with a kernel, `(*window, channels of a group, filters)`."""
     is_first = data_format == "channels_first"
     x = np.moveaxis(x, 1, -1) if is_first else x
-    window = kernel.shape[:-2]
+    *window, size, filters = kernel.shape
+    groups, product = x.shape[-1] // size, np.multiply if size == 1 else np.matmul
     strides, rates = _each(strides, window), _each(dilation_rate, window)
     spans = [(n - 1) * rate + 1 for n, rate in zip(window, rates, strict=True)]
     pads = [(0, 0)] * len(window)
@@ -62,11 +40,16 @@ def _summed(
     if min(ends) < 1:
         raise ValueError(f"a window of {spans} in an image of {x.shape[1:-1]}")
     total: Any = 0
-    for at in np.ndindex(*window):
+    for at in np.ndindex(*window):  # adds the products of one position of the window
         starts = [i * rate for i, rate in zip(at, rates, strict=True)]
         steps = zip(starts, ends, strides, strict=True)
         part = x[(slice(None), *(slice(i, i + end, step) for i, end, step in steps))]
-        total = total + product(part, kernel[at])
+        if groups == 1:
+            total = total + np.matmul(part, kernel[at])
+            continue
+        by_group = part.reshape(*part.shape[:-1], groups, 1, size)
+        weights = kernel[at].reshape(size, groups, -1).swapaxes(0, 1)
+        total = total + product(by_group, weights).reshape(*part.shape[:-1], filters)
     return np.moveaxis(total, -1, 1) if is_first else total
 
 

@@ -11,9 +11,9 @@ from keras_policies.legacy.guards import budget
 from keras_policies.legacy.values.dims import (
     Atom,
     AxisLength,
+    Compound,
     Dim,
     DimLike,
-    Quotient,
     quotient,
 )
 from keras_policies.legacy.values.ratios import Ratio
@@ -38,10 +38,8 @@ def scalar(value: Any) -> Any:
 def _scalar(atom: Atom) -> Tensor:
     if isinstance(atom, AxisLength):
         return ops.sum(_along(atom, "int32"))
-    if isinstance(atom, Quotient):
-        return ops.floor_divide(scalar(atom.dividend), scalar(atom.divisor))
-    function = ops.maximum if atom.kind == "max" else ops.minimum
-    return function(*map(scalar, atom.operands))
+    names = {"//": "floor_divide", "max": "maximum", "min": "minimum"}
+    return getattr(ops, names[atom.kind])(*map(scalar, atom.operands))
 
 
 def _along(axis: AxisLength, dtype: str) -> Tensor:
@@ -55,9 +53,10 @@ def _without_halves(value: Dim) -> Dim:
     """Return a length without `T - T // 2`, which is `(T + 1) // 2`."""
     for monomial, count in value.terms.items():
         atom = monomial[0] if len(monomial) == 1 else None
-        if count == -1 and isinstance(atom, Quotient) and atom.divisor == 2:
-            rest = value + Dim({(atom,): 1}) - atom.dividend
-            value = rest + quotient(atom.dividend + 1, 2)
+        if count == -1 and isinstance(atom, Compound) and atom.kind == "//":
+            dividend, divisor = atom.operands
+            if divisor == 2:
+                value += Dim({monomial: 1}) - dividend + quotient(dividend + 1, 2)
     return value
 
 
@@ -67,7 +66,7 @@ def _ones(count: int, dtype: str) -> Tensor:
 
 
 def ones(value: DimLike, dtype: str) -> Tensor:
-    """Return ones of a length, or raise ValueError if no node gives as many.
+    """Return a line of ones, or raise ValueError if no node gives that length.
 
     The terms of a sum are joined; a number is cut off: `2*B - 1` is `ones(2*B)[1:]`.
     """
@@ -99,12 +98,12 @@ def _line(atom: Atom, dtype: str) -> Tensor:
     """Return ones as long as an atom."""
     if isinstance(atom, AxisLength):
         return _along(atom, dtype)
-    if isinstance(atom, Quotient):
-        if not isinstance(atom.divisor, int) or atom.divisor < 1:
-            raise ValueError(f"a length of {atom.text} needs a divisor that is known")
-        last_of_group = slice(atom.divisor - 1, None, atom.divisor)
-        return ones(atom.dividend, dtype)[(last_of_group,)]
     number, length = atom.operands
+    if atom.kind == "//":
+        if not isinstance(length, int) or length < 1:
+            raise ValueError(f"a length of {atom.text} needs a divisor that is known")
+        last_of_group = slice(length - 1, None, length)
+        return ones(number, dtype)[(last_of_group,)]
     if not isinstance(number, int):
         raise ValueError(f"a length of {atom.text}")
     number = max(number, 0)  # no length is negative

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,9 +59,19 @@ class AxisLength:
         return lengths[self.key]
 
 
-class _Compound:
-    """An atom that is made of other dimensions."""
+# Kind of a `Compound` -> its function.
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "//": operator.floordiv,
+    "max": max,
+    "min": min,
+}
 
+
+@dataclasses.dataclass(frozen=True)
+class Compound:
+    """An atom made of two dimensions: their floor quotient, maximum or minimum."""
+
+    kind: str  # a key of `FUNCTIONS`
     operands: tuple[DimLike, DimLike]
 
     @functools.cached_property
@@ -74,64 +84,29 @@ class _Compound:
         """int, how many numbers and axes its text names."""
         return sum(map(parts, self.operands))
 
-
-@dataclasses.dataclass(frozen=True)
-class Quotient(_Compound):
-    """`dividend // divisor`, which is not a polynomial."""
-
-    operands: tuple[DimLike, DimLike]
-
     @functools.cached_property
     def low(self) -> float:
         """int or -inf, a lower bound."""
-        low, divisor = (bounds(operand)[0] for operand in self.operands)
-        return -math.inf if divisor < 1 else min(low, 0)
-
-    @property
-    def dividend(self) -> DimLike:
-        """Return what is divided."""
-        return self.operands[0]
-
-    @property
-    def divisor(self) -> DimLike:
-        """Return what it is divided by."""
-        return self.operands[1]
+        lows = [bounds(operand)[0] for operand in self.operands]
+        if self.kind == "//":
+            return -math.inf if lows[1] < 1 else min(lows[0], 0)
+        return float(FUNCTIONS[self.kind](lows))
 
     @functools.cached_property
     def text(self) -> str:
-        """str, the division."""
-        return f"(({self.dividend}) // ({self.divisor}))"
+        """str, the division, or a call of the function."""
+        one, other = self.operands
+        is_quotient = self.kind == "//"
+        return (
+            f"(({one}) // ({other}))" if is_quotient else f"{self.kind}({one}, {other})"
+        )
 
     def evaluate(self, lengths: Mapping[Any, int]) -> int:
-        dividend, divisor = (evaluate(one, lengths) for one in self.operands)
-        return dividend // divisor
+        """Return the number where the lengths of axes are given, by their keys."""
+        return int(FUNCTIONS[self.kind](*(evaluate(x, lengths) for x in self.operands)))
 
 
-@dataclasses.dataclass(frozen=True)
-class Extreme(_Compound):
-    """The larger (`"max"`) or the smaller (`"min"`) of two dimensions."""
-
-    kind: str
-    operands: tuple[DimLike, DimLike]
-
-    @functools.cached_property
-    def low(self) -> float:
-        return self._function(bounds(option)[0] for option in self.operands)
-
-    @property
-    def _function(self) -> Callable[[Iterable[float]], float]:
-        return max if self.kind == "max" else min
-
-    @functools.cached_property
-    def text(self) -> str:
-        """str, a call of the function."""
-        return f"{self.kind}({self.operands[0]}, {self.operands[1]})"
-
-    def evaluate(self, lengths: Mapping[Any, int]) -> int:
-        return int(self._function(evaluate(one, lengths) for one in self.operands))
-
-
-Atom: TypeAlias = AxisLength | Quotient | Extreme
+Atom: TypeAlias = AxisLength | Compound
 Monomial: TypeAlias = tuple[Atom, ...]
 
 
@@ -265,10 +240,10 @@ def parts(value: DimLike) -> int:
 
 
 def _simplified(terms: Mapping[Monomial, int]) -> DimLike:
-    """Return the dimension, or raise ValueError if it is larger than those of models.
+    """Return the dimension, or raise ValueError if it exceeds the limits.
 
     An atom holds others, which may hold the same one: written out, they double with
-    each level. All that looks at a dimension takes as long as it has parts.
+    each level. The cost of every operation grows with the number of parts.
     """
     nonzero = {monomial: count for monomial, count in terms.items() if count}
     budget.work(budget.ITEM * _parts(nonzero))
@@ -286,7 +261,8 @@ def depth(value: DimLike) -> int:
     return max((atom.depth for m in terms_of(value) for atom in m), default=0)
 
 
-def _of_atom(atom: Quotient | Extreme) -> DimLike:
+def _of_atom(kind: str, one: DimLike, other: DimLike) -> DimLike:
+    atom = Compound(kind, (one, other))
     if atom.depth > limits.DIM_DEPTH:
         reason = f"{limits.DIM_DEPTH} quotients or bounds in each other"
         raise ValueError(f"a size of more than {reason}")
@@ -336,7 +312,7 @@ def not_equal(one: DimLike, other: DimLike) -> bool:
 def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
     """Return `dividend // divisor`, rounded down as Python does.
 
-    What the divisor divides without rest is taken out of the quotient:
+    Terms that the divisor divides without rest leave the quotient:
     `(20*B + T + 45) // 20 == B + 2 + (T + 5) // 20`.
     """
     if divisor == 0:
@@ -351,7 +327,7 @@ def quotient(dividend: DimLike, divisor: DimLike) -> DimLike:
         return whole
     if isinstance(divisor, int) and _is_negated(rest):  # -(-T // 8) is (T + 7) // 8
         return whole - quotient(divisor - 1 - rest, divisor)
-    return whole + _of_atom(Quotient((rest, divisor)))
+    return whole + _of_atom("//", rest, divisor)
 
 
 def _is_negated(value: Any) -> bool:
@@ -386,8 +362,8 @@ def extreme(kind: str, one: DimLike, other: DimLike) -> DimLike:
     try:
         is_first = one >= other if kind == "max" else one <= other
     except UndecidedError:
-        options = sorted((one, other), key=lambda d: (isinstance(d, Dim), str(d)))
-        return _of_atom(Extreme(kind, (options[0], options[1])))
+        one, other = sorted((one, other), key=lambda d: (isinstance(d, Dim), str(d)))
+        return _of_atom(kind, one, other)
     return one if is_first else other
 
 

@@ -185,7 +185,7 @@ def _of_dims(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
             function = np.frompyfunc(_plain(rule.dims), len(operands), 1)
             return simplified(function(*operands))
         except (TypeError, UndecidedError):
-            pass  # a number that is not whole, or a node that compares
+            pass  # a fraction, or a comparison of nodes
     if name in ("ones_like", "zeros_like"):
         return _of_arrays(name, [np.zeros(np.shape(args[0]), "int32")], kwargs)
     if name == "cast":
@@ -233,11 +233,11 @@ def _of_arrays(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     rule = RULES.get(name, PLAIN)
     function = rule.arrays or _numpy(name)
     if function is None:
-        if "keras" not in sys.modules:  # a file is described without it
+        if "keras" not in sys.modules:  # files are described without Keras
             raise ValueError("computed when the model is built")
         return _eagerly(name, get_op(name), args, kwargs)
     named = {k: tuple(v) if isinstance(v, list) else v for k, v in kwargs.items()}
-    if rule.is_wide and (half := _half(args)):  # added up as the backends do
+    if rule.is_wide and (half := _half(args)):  # summed in float32, as by the backends
         args = trees.mapped(lambda x: cast(x, "float32") if _is_half(x) else x, [*args])
         return trees.mapped(lambda x: cast(x, half), function(*args, **named))
     result = function(*args, **named)
@@ -257,11 +257,10 @@ def _half(args: Sequence[Any]) -> str | None:
 
 
 def _numpy(name: str) -> Callable[..., Any] | None:
-    try:
+    with contextlib.suppress(AttributeError):
         function = operator.attrgetter(name)(np)
-    except AttributeError:
-        return None
-    return function if callable(function) else None
+        return function if callable(function) else None
+    return None
 
 
 def _eagerly(
@@ -308,7 +307,7 @@ def _promoted(name: str, args: Sequence[Any]) -> list[Any]:
 def promoted(values: Sequence[Any]) -> list[Any]:
     """Return values in one dtype: that of the first tensor, or of the first array.
 
-    A constant without axes is a number of Python beside a tensor: Keras, too, gives it
+    A constant without axes counts as a Python number beside a tensor: Keras gives it
     the dtype of the tensor.
     """
     values = [v if isinstance(v, int | float | complex) else array(v) for v in values]
@@ -321,13 +320,9 @@ def promoted(values: Sequence[Any]) -> list[Any]:
     strong = next((v for v in arrays if v.ndim), next(iter(arrays), None))
     if strong is None:
         values = [array(value) for value in values]
-        return [*values] if len(values) < 2 else _alike(values)
+        dtype = np.result_type(*values) if values else np.dtype("float32")
+        return [value.astype(DEFAULTS.get(dtype.name, dtype)) for value in values]
     return [_weak(value, strong.dtype) for value in values]
-
-
-def _alike(values: Sequence[npt.NDArray[Any]]) -> list[Any]:
-    dtype = np.result_type(*values)
-    return [value.astype(DEFAULTS.get(dtype.name, dtype)) for value in values]
 
 
 def _weak(value: Any, dtype: npt.DTypeLike) -> Any:
@@ -370,7 +365,7 @@ def _charge(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
 
 
 def _of_bits(name: str) -> Callable[..., Any]:
-    """Return a function of bits that takes numbers of Python, too: Keras does not."""
+    """Return a bitwise function that also accepts Python numbers; Keras's do not."""
 
     def function(x: Any, y: Any) -> Any:
         like = x if is_tensor(x) else y

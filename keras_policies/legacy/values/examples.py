@@ -17,7 +17,7 @@ from keras_policies.legacy.values.evaluator import evaluate
 from keras_policies.legacy.values.shapes import shape_of
 
 # Classes of operations whose result for an example depends on that example alone.
-# None counts positions: that would tell the examples of a batch apart.
+# None counts positions, which would distinguish the examples of a batch.
 FILLS = {"OnesLike": 1, "ZerosLike": 0}
 OF_EACH = {
     name.replace("_", "").lower(): name
@@ -56,7 +56,7 @@ def _computed(tensor: Tensor, lengths: Mapping[Any, int]) -> Any:
         if kind in FILLS:
             try:
                 shape = [dims.evaluate(n, lengths) for n in shape_of(current)]
-            except KeyError:  # the length of a sequence
+            except KeyError:  # depends on the length of a sequence
                 return None
             values[id(current)] = computed.full(shape, FILLS[kind], current.dtype)
         elif name is None or isinstance(operation, keras.Layer):

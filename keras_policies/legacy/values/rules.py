@@ -1,10 +1,11 @@
-"""What is known of each function of `keras.ops`: one row in `RULES`.
+"""The rules for functions of `keras.ops`: one row of `RULES` each.
 
-The functions in a row take the arguments of `keras.ops`. Costs are told in numbers,
+The functions in a row take the arguments of `keras.ops`. Costs count numbers,
 before anything is computed.
 """
 
 import dataclasses
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -28,15 +29,19 @@ class Rule:
     same: tuple[int, ...] = ()  # positions of the arguments that get one dtype
     dims: Function | None = None  # of dimensions, item by item
     moves: bool = False  # numpy's own function also takes arrays of dimensions
-    arrays: Function | None = None  # of arrays, where numpy's own is none or another
-    node: Function | None = None  # of tensors, where it is more than that of Keras
-    # It adds up many products: in float16, numpy would round each sum.
+    arrays: Function | None = (
+        None  # of arrays, where numpy has no such function or another one
+    )
+    node: Function | None = None  # of tensors, instead of the function of Keras
+    # It sums many products: in float16, numpy would round each partial sum.
     is_wide: bool = False
-    # numpy and Keras widen the integers that it adds up; TensorFlow does not.
+    # numpy and Keras widen integers in sums; TensorFlow does not.
     keeps_dtype: bool = False
-    returns: Cost | None = None  # how many numbers, where broadcasting does not tell
-    computes: Cost | None = None  # how many numbers, where it returns fewer
-    parts: Cost | None = None  # how many arrays or tensors it returns, if many
+    returns: Cost | None = (
+        None  # count of numbers returned, unless broadcasting gives it
+    )
+    computes: Cost | None = None  # count of numbers computed, if larger
+    parts: Cost | None = None  # count of arrays or tensors returned, if many
 
 
 def ratio(value: Any, dtype: str = "float32") -> Any:
@@ -127,10 +132,6 @@ def _sizes_of_einsum(equation: str, *operands: Any) -> int:
     return max(math.prod(lengths.values()), largest)
 
 
-def _of_list(items: Any, axis: int = 0) -> int:
-    return sum(np.size(x) for x in items)
-
-
 def _of_segments(x: Any, ids: Any, num_segments: int, **_: Any) -> int:
     return int(np.size(x) * max(num_segments, 1))
 
@@ -198,22 +199,19 @@ def _sigmoid(x: Any) -> Any:
     return (1 / (1 + np.exp(-x))).astype(x.dtype)
 
 
-def _argsort(x: Any, axis: int = -1) -> Any:
-    return np.argsort(x, axis=axis, kind="stable")
-
-
 def _moments(x: Any, axes: Any, keepdims: bool = False) -> tuple[Any, Any]:
     settings = {"axis": axes, "keepdims": keepdims}
     return np.mean(x, **settings), np.var(x, **settings)
 
 
 PLAIN, PAIR, THREE = Rule(), (0, 1), (0, 1, 2)
+STABLE = functools.partial(np.argsort, kind="stable")
 SORTS = Rule(computes=lambda x, *_, **__: 20 * np.size(x))
 MOVES, SUMS = Rule(moves=True), Rule(moves=True, keeps_dtype=True)
 FILTERS = Rule(PAIR, is_wide=True, computes=_of_conv, returns=_filtered_alone)
 OF_MATRICES = Rule(computes=_of_matrices)
 OF_SEGMENTS = Rule(returns=_of_segments)
-LIST = Rule(moves=True, returns=_of_list)
+LIST = Rule(moves=True, returns=lambda items, axis=0: sum(map(np.size, items)))
 BITS = "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(BITS, Rule(PAIR)),
@@ -224,7 +222,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("cumprod", "cumsum", "prod", "sum"), SUMS),
     **dict.fromkeys(("linalg.cholesky", "linalg.det", "linalg.inv"), OF_MATRICES),
     "add": Rule(PAIR, operator.add, node=sums.added),
-    "argsort": dataclasses.replace(SORTS, arrays=_argsort),
+    "argsort": dataclasses.replace(SORTS, arrays=STABLE),
     "broadcast_to": Rule(moves=True, returns=lambda x, shape: math.prod(shape)),
     "cast": Rule(arrays=cast),
     "categorical_crossentropy": Rule(PAIR),

@@ -20,7 +20,7 @@ from keras_policies.legacy.values import axis_lengths, dims
 from keras_policies.legacy.values.dims import AxisLength, DimLike
 
 Shape = tuple[DimLike, ...]
-# Sets of lengths, far from those that occur in models.
+# Sets of lengths that do not occur in models.
 PRIMES = (
     (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069),
     (2003, 2011, 2017, 2027, 2029, 2039, 2053, 2063, 2069, 2081, 2083, 2087),
@@ -98,10 +98,10 @@ def _keeps_batch(operation: "keras.Operation") -> bool:
 def _traced(tensor: Tensor, inputs: Sequence[Tensor]) -> dict[int, DimLike]:
     """Return the axes that are multiples of axes of the inputs, as such.
 
-    Where the operation refuses lengths that are all different, those that meet get the
-    same one, as in a sum. Else all but the batch do, and multiples of the batch alone
-    are told. Else an axis that meets a known length, as of a table of positions, has
-    that or is 1.
+    If the operation refuses lengths that are all different, those that meet get the
+    same one, as in a sum. Otherwise all axes except the batch get one length, and only
+    multiples of the batch are recognised. Otherwise an axis that meets a known length,
+    as of a table of positions, has that length or 1.
     """
     shapes = {id(x): shape_of(x) for x in inputs}
     lengths = [n for shape in shapes.values() for n in shape]

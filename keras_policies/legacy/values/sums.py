@@ -1,4 +1,4 @@
-"""Sums that plain Keras computes alike on all backends.
+"""Sums that give the same in plain Keras on all backends.
 
 On TensorFlow, from Keras 3.7 on, `ops.add` takes its second argument for a bias if all
 of its axes but one have length 1, and the second or the last axis of the first argument

@@ -61,12 +61,16 @@ def write(seed, folder, has_saved_model):
     model.save_weights(os.path.join(folder, "checkpoint"), save_format="tf")
     if RELEASE >= 213:
         model.save(os.path.join(folder, "model.keras"))
-    if has_saved_model:
-        model.save(os.path.join(folder, "saved_model"), save_format="tf")
     np.savez_compressed(os.path.join(folder, "expected.npz"), **arrays)
     about = {"spec": spec, "tf.keras": [reopened(folder, arrays), len(arrays)]}
     with open(os.path.join(folder, "spec.json"), "w") as file:
         json.dump(about, file)
+    if has_saved_model:
+        try:
+            model.save(os.path.join(folder, "saved_model"), save_format="tf")
+        except Exception as error:  # tf.keras cannot trace SpectralNormalization
+            shutil.rmtree(os.path.join(folder, "saved_model"), ignore_errors=True)
+            print(seed, "no SavedModel:", str(error)[:150])
 
 
 if __name__ == "__main__":

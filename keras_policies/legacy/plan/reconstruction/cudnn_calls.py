@@ -20,7 +20,7 @@ from keras_policies.legacy.plan.reconstruction import ir, recurrent
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import ROLES, Loop
 
 OPS = "CudnnRNN", "CudnnRNNV2"
-# The attributes that Keras passes; an op with others is none of its layers.
+# The attributes that Keras passes; an op with other values is not one of its layers.
 SETTINGS = {
     "direction": "unidirectional",
     "dropout": 0.0,

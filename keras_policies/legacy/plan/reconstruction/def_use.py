@@ -22,7 +22,6 @@ from keras_policies.legacy.plan.reconstruction.losses import Regularizers
 class Owner:
     """The layer whose function is rebuilt."""
 
-    name: str
     dtype: Any  # its policy as written, or None
     trainable: frozenset[int]  # the numbers of the variables that it trains
     variables: Mapping[int, LegacyWeight]  # those of the file, by number
@@ -38,9 +37,9 @@ class Owner:
         """Return the arguments of a layer that holds variables under these names."""
         trains = any(number in self.trainable for number in variables.values())
         regularized = {
-            f"{name}_regularizer": self.regularizers.of(number)
+            f"{name}_regularizer": self.regularizers.stock(number)
             for name, number in variables.items()
-            if self.regularizers.of(number) is not None
+            if self.regularizers.stock(number) is not None
         }
         return {"dtype": dtype, "trainable": trains or not variables, **regularized}
 

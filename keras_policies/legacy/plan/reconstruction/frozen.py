@@ -10,7 +10,7 @@ So do the constants that the loop of a recurrent layer takes.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Frozen:
             )
         return ir.VariableRef(self._numbers[key])
 
-    def of_loop(
+    def loop_inputs(
         self, name: str, values: Sequence[ir.Value], steps: ir.Steps
     ) -> list[ir.Value]:
         """Return the inputs of a loop, with variables for those that may be weights.
@@ -105,8 +105,3 @@ def _adds_to_a_layer(steps: Sequence[ir.Step], step: ir.OpStep) -> bool:
     before = [ir.op_of(value, steps) for value in step.inputs]
     values = [value for op in before if op is not None for value in op.inputs]
     return step.op in ADDITIONS and any(isinstance(v, ir.VariableRef) for v in values)
-
-
-def numbers(variables: Mapping[int, LegacyWeight]) -> set[int]:
-    """Return the numbers of the variables that were constants."""
-    return {number for number in variables if number < 0}

@@ -11,19 +11,11 @@ import numpy as np
 
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import trees
+from keras_policies.legacy.base.programs import Argument as Argument
+from keras_policies.legacy.base.programs import StepOutput as StepOutput
 from keras_policies.legacy.base.weights import Array
 
 Nest: TypeAlias = trees.Tree  # lists and dicts of values
-
-
-@dataclasses.dataclass(frozen=True)
-class Argument:
-    """A tensor argument of the function.
-
-    Values of two types are never equal, whatever their numbers: they are keys of dicts.
-    """
-
-    number: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,16 +26,8 @@ class VariableRef:
 
 
 @dataclasses.dataclass(frozen=True)
-class StepOutput:
-    """A tensor that a step makes."""
-
-    step: int
-    position: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
 class Resource:
-    """A lookup table, or another object that is no tensor."""
+    """A lookup table, or another object that is not a tensor."""
 
     number: int
 

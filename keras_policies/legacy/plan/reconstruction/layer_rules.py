@@ -50,7 +50,7 @@ def _dense(attributes: Mapping[str, Any], shape: Shape) -> LayerMatch | None:
 def _convolution(
     class_name: str, size: str, axis: int, *, rank: int = 2, tensor: int = 0
 ) -> Rule:
-    """Return the rule of a convolution, whose argument `size` an axis tells."""
+    """Return the rule of a convolution; its argument `size` is the length of `axis`."""
 
     def rule(attributes: Mapping[str, Any], shape: Shape) -> LayerMatch | None:
         if len(shape) != rank + 2:

@@ -29,7 +29,7 @@ from keras_policies.legacy.programs.reference import Interpreter
 SEED = 0
 PROBES = 8, 5, 7, 6  # their longest axes: a sum grows with them, a mean does not
 TOLERANCE = 1e-4
-SMALL = 1e-7  # a factor that is none
+SMALL = 1e-7  # factors below it count as 0
 
 
 def added(steps: ir.Steps, outputs: ir.Nest, losses: Sequence[ir.Value]) -> ir.Nest:
@@ -73,7 +73,7 @@ def is_supported(steps: Sequence[ir.Step], loss: ir.Value) -> bool:
     return all(not isinstance(s, ir.OpStep) or s.op in table.NODES for s in needed)
 
 
-def of_activities(
+def activity_losses(
     tracing: Tracing, regularizer: ConcreteFunction, activities: Sequence[ir.Value]
 ) -> list[ir.Value]:
     """Follow an activity regularizer; return its losses for one example each."""
@@ -102,7 +102,7 @@ class Regularizers:
             if len(trace.captures) == 1 and trace.captures[0] in traced.variables:
                 self.traces.setdefault(trace.captures[0], []).append(trace)
 
-    def of(self, variable: int) -> Config | None:
+    def stock(self, variable: int) -> Config | None:
         """Return the config of the stock regularizer of a variable, or None."""
         if variable not in self._by_variable:
             traces = self.traces.get(variable, [])
@@ -116,7 +116,7 @@ class Regularizers:
             trace
             for variable in variables
             for trace in self.traces.get(variable, ())
-            if self.of(variable) is None
+            if self.stock(variable) is None
         ]
 
     def _stock(self, variable: int, trace: ConcreteFunction) -> Config | None:

@@ -39,7 +39,7 @@ Call: TypeAlias = tuple[Values, Mapping[str, Any]]  # inputs, and attributes tha
 def results(loop: Loop, follow: Follow) -> Values | None:
     """Return the results of a loop over the items of tensors.
 
-    Return None if it is no such loop, or has ops that do not go over all items at once.
+    Return None for another loop, and for ops that cannot take all items at once.
     """
     body = loop.traced.functions[str(loop.node.attributes.get("body"))]
     used = {output.node for node in body.nodes.values() for output in node.inputs}

@@ -1,10 +1,8 @@
-"""The program that does what the traced function of a layer did.
+"""The program that does what the traced function of a layer did, and its config.
 
-    Program(inputs, steps, ends)   what to run: frozen, and no part of Keras
-    the layers that it calls       their configs, as those of any other model
-
-`reconstruct` makes it from the steps; its config takes the layer's place, and
-`build/programs.py` runs it while Keras builds the model around it.
+The config has those of the layers that the program calls, as that of any other model.
+It takes the layer's place, and `build/programs.py` runs the program while Keras builds
+the model around it.
 """
 
 import collections
@@ -16,49 +14,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from keras_policies._common.types import Config
 from keras_policies.legacy.base import configs
 from keras_policies.legacy.base.errors import LegacyModelError
+from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.base.traced_functions import (
     ConcreteFunction,
     TensorSpec,
-    TracedFunctions,
-    TracedLayer,
 )
 from keras_policies.legacy.base.weights import LegacyWeight
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.ops import table
 from keras_policies.legacy.plan.reconstruction import (
     concrete_functions,
-    frozen,
-    in_training,
     ir,
-    losses,
-    recurrent_calls,
-    rewriting,
 )
-from keras_policies.legacy.plan.reconstruction.def_use import Owner
-from keras_policies.legacy.plan.reconstruction.losses import Regularizers
 from keras_policies.legacy.plan.report import Reconstruction, Report, joined
 
 # Returns the config of a layer in a program, and a report about it. It is given the
 # path of the model around it, with a slash, and the layer's own name.
 Convert = Callable[[ir.LayerSpec, str, str], tuple[Config, Report]]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Program:
-    """The computation of a rebuilt layer, as a Functional model of its own."""
-
-    name: str  # of the layer
-    path: str  # the same, after the names of the models around it; `""` is the model
-    # The specs of its inputs, with the names of the InputLayers.
-    inputs: tuple[TensorSpec, ...]
-    steps: tuple[ir.Step, ...]  # in topological order
-    starts: ir.Nest  # the nest of the inputs
-    ends: ir.Nest  # the nest of the outputs
-    # Of the layers that it calls, by their names.
-    weights: Mapping[str, tuple[LegacyWeight, ...]]
-    # The names of the arguments that the inputs are, once each.
-    arguments: tuple[str, ...] = ()
-    is_layer: bool = False  # whether the only layer that it calls takes its place
 
 
 def converted(
@@ -102,7 +74,7 @@ def _missing_ops(program: Program, below: str) -> Iterator[tuple[str, str]]:
             yield step.op, f"{below}{step.name}"
 
 
-def of_layer(
+def with_one_layer(
     spec: ir.LayerSpec,
     path: str,
     tensor_spec: TensorSpec,
@@ -110,7 +82,6 @@ def of_layer(
 ) -> Program:
     """Return the program of a single stock layer."""
     call = ir.CallStep(spec, ir.Argument(0), name=spec.name)
-    held = layer_weights([call], variables)
     return Program(
         name=spec.name,
         path=path,
@@ -118,7 +89,7 @@ def of_layer(
         steps=(call,),
         starts=ir.Argument(0),
         ends=ir.StepOutput(0),
-        weights=held,
+        weights=layer_weights([call], variables),
         is_layer=True,
     )
 
@@ -152,9 +123,12 @@ def layers_called(steps: Sequence[ir.Step]) -> dict[str, ir.LayerSpec]:
 
 
 def with_unique_names(
-    inputs: Sequence[TensorSpec], steps: Sequence[ir.Step]
+    inputs: Sequence[TensorSpec], steps: Sequence[ir.Step], mixed: str | None
 ) -> tuple[tuple[TensorSpec, ...], tuple[ir.Step, ...]]:
-    """Return inputs and steps with a name of their own each, those of ops last."""
+    """Return inputs and steps with a name of their own each, those of ops last.
+
+    Inputs of the dtype `mixed` are float32: the policy of the layer casts them.
+    """
     names = Names()
     specs = []
     for number, spec in enumerate(inputs):
@@ -166,7 +140,8 @@ def with_unique_names(
                 "tf.TensorSpec((None, 4)).",
             )
         name = names.take(spec.name or f"input_{number + 1}")
-        specs.append(TensorSpec(spec.shape, spec.dtype, name))
+        dtype = "float32" if spec.dtype == mixed else spec.dtype
+        specs.append(TensorSpec(spec.shape, dtype, name))
     called = {id(s.spec): s.spec for s in steps if isinstance(s, ir.CallStep)}
     layers = {key: names.take(spec.name) for key, spec in called.items()}
     new = (
@@ -206,79 +181,23 @@ def output_texts(program: Program) -> Iterator[str]:
             yield step.name
 
 
-def reconstruct(
-    layer: TracedLayer,
-    name: str,
-    path: str,
-    traced: TracedFunctions,
-    traces: Sequence[ConcreteFunction],
-    follow: Callable[[ConcreteFunction], ir.Followed],
-    regularizers: Regularizers,
-    convert: Convert,
-) -> tuple[Config, Report]:
-    """Return the config of a program that computes what the first of some traces did.
+def nests(
+    trace: ConcreteFunction, outputs: Sequence[ir.Value], *, is_model: bool
+) -> tuple[ir.Nest, ir.Nest]:
+    """Return the nests of the inputs and of the outputs of a program.
 
-    `path` is "" for the whole model, which keeps the structure of inputs and outputs.
+    A model keeps the structure of both, a layer in it has lists.
     """
-    trace, specs = traces[0], concrete_functions.specs(traces[0].inputs)
-    first = follow(trace)
-    general = concrete_functions.general_specs(traces)
-    if general != specs and all(ir.same(first, follow(other)) for other in traces[1:]):
-        specs = general
-    trace, (steps, outputs), is_less = in_training.trained(
-        traced, layer, trace, first, follow
-    )
-    specs = recurrent_calls.with_sizes(specs, steps, traced.variables)
-    tensors: list[ir.Value] = [ir.Argument(i) for i in range(len(specs))]
-    starts: ir.Nest = tensors
-    count = len(concrete_functions.specs(trace.outputs))
-    usable = [loss for loss in outputs[count:] if losses.is_supported(steps, loss)]
-    is_less = is_less or in_training.has_own_gradient(traced, trace.function)
-    added = [loss for loss in usable if not isinstance(loss, ir.Constant)]
-    ends: ir.Nest = outputs[:count]
-    if not path:
-        structure = concrete_functions.unflatten(trace.inputs, iter(tensors))
-        starts = inputs(structure, tensors)
-        if trace.inputs[0] or len(ends) != 1:  # else the only output of a signature
-            ends = concrete_functions.unflatten(trace.outputs, iter(ends))
-    variables, dtype = traced.variables, layer.config.get("dtype")
-    trainable = frozenset(layer.trainable) | frozen.numbers(variables)
-    owner = Owner(
-        name=layer.name,
-        dtype=dtype,
-        trainable=trainable,
-        variables=variables,
-        regularizers=regularizers,
-    )
-    dtypes = [spec.dtype for spec in specs]
-    new, (ends, added) = rewriting.rewritten(owner, steps, [ends, added], dtypes)
-    ends = losses.added(new, ends, added)
-    input_specs = [_input(spec, owner) for spec in specs]
-    named, named_steps = with_unique_names(input_specs, new)
-    built = Program(
-        name=name,
-        path=path,
-        inputs=named,
-        steps=named_steps,
-        starts=starts,
-        ends=ends,
-        weights=layer_weights(named_steps, variables),
-        arguments=tuple(dict.fromkeys(s.name.partition("/")[0] for s in specs)),
-    )
-    entry = Reconstruction(
-        class_name=layer.class_name,
-        variables=layer.variables,
-        steps=len(new),
-        texts=() if path else tuple(output_texts(built)),
-        is_less=is_less,
-        loses_losses=len(usable) < len(outputs) - count,
-    )
-    return converted(built, entry, convert)
-
-
-def _input(item: TensorSpec, owner: Owner) -> TensorSpec:
-    """Return the spec of an input, which the policy of the layer does not cast."""
-    return item._replace(dtype="float32") if item.dtype == owner.mixed else item
+    tensors = [
+        ir.Argument(i) for i in range(len(concrete_functions.specs(trace.inputs)))
+    ]
+    if not is_model:
+        return tensors, [*outputs]
+    structure = concrete_functions.unflatten(trace.inputs, iter(tensors))
+    if not trace.inputs[0] and len(outputs) == 1:  # the only output of a signature
+        return inputs(structure, tensors), [*outputs]
+    ends = concrete_functions.unflatten(trace.outputs, iter(outputs))
+    return inputs(structure, tensors), ends
 
 
 def inputs(arguments: ir.Nest, values: Sequence[ir.Value]) -> ir.Nest:

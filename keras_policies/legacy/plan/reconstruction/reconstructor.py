@@ -1,6 +1,7 @@
 """Replaces each layer whose class is missing by the program of its function."""
 
 import collections
+import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 
@@ -13,6 +14,7 @@ from keras_policies.legacy.base.errors import (
     located,
 )
 from keras_policies.legacy.base.model import LegacyModel, Vocabulary
+from keras_policies.legacy.base.programs import Program
 from keras_policies.legacy.base.traced_functions import ConcreteFunction, TracedLayer
 from keras_policies.legacy.guards import budget, limits
 from keras_policies.legacy.guards.budget import Limit
@@ -25,8 +27,11 @@ from keras_policies.legacy.plan.reconstruction import (
     losses,
     normalizations,
     program,
+    recurrent_calls,
+    rewriting,
 )
 from keras_policies.legacy.plan.reconstruction.concrete_functions import Layers
+from keras_policies.legacy.plan.reconstruction.def_use import Owner
 from keras_policies.legacy.plan.reconstruction.frozen import Frozen
 from keras_policies.legacy.plan.reconstruction.lookup_tables import Tables
 from keras_policies.legacy.plan.reconstruction.losses import Regularizers
@@ -34,7 +39,7 @@ from keras_policies.legacy.plan.reconstruction.tracing import Tracing, refuse_re
 from keras_policies.legacy.plan.report import Options, Reconstruction, Report
 
 FUNCTIONAL = "Functional"
-# Layers of which nothing is lost where their steps are followed.
+# Layers that consist of one op: following their steps loses nothing.
 OF_ONE_OP = "Conv1D", "Conv2D", "Conv2DTranspose", "Dense", "EinsumDense", "Embedding"
 Converted = tuple[Config, Report]
 # Returns the config of a layer; None if its class is missing and it cannot be rebuilt.
@@ -69,8 +74,8 @@ class Reconstructor(Rebuilder):
         self._steps = Limit(limits.OPS, "ops in its traced functions")
         self._specs: dict[int, ir.LayerSpec | None] = {}  # layers inside rebuilt ones
         self._converted: dict[tuple[int, str], Converted | None] = {}
-        self._around: list[int] = []  # the layers that are being rebuilt
-        self._paths: list[str] = []  # of these
+        self._around: tuple[int, ...] = ()  # the layers that are being rebuilt
+        self._path = ""  # of the last one
         self._opened: set[int] = set()  # layers that are not called, but followed
 
     def inner(self, number: int, layers: Sequence[Config]) -> list[int | None]:
@@ -132,14 +137,11 @@ class Reconstructor(Rebuilder):
                 "cannot pass from one layer to another."
             )
         with_losses = concrete_functions.for_inference(layer.traces_with_losses, called)
-        saved = self._around, self._paths
-        self._around, self._paths = [*self._around, number], [*self._paths, path]
-        try:
-            with located(layer=path or None):
-                name = configs.name_of(written)
-                config, report = self._rebuild(layer, name, path, traces, with_losses)
-        finally:
-            self._around, self._paths = saved
+        inner = copy.copy(self)  # for what is in the layer
+        inner._around, inner._path = (*self._around, number), path
+        with located(layer=path or None):
+            name = configs.name_of(written)
+            config, report = inner._rebuild(layer, name, traces, with_losses)
         steps = report.reconstructions[path].steps
         self._steps.spend(steps)
         budget.work(budget.OP * steps)
@@ -149,37 +151,81 @@ class Reconstructor(Rebuilder):
         self,
         layer: TracedLayer,
         name: str,
-        path: str,
         traces: Sequence[ConcreteFunction],
         with_losses: Sequence[ConcreteFunction],
     ) -> Converted:
         """Convert a layer, with its added losses where they can be followed."""
-
-        def converted(traces: Sequence[ConcreteFunction]) -> Converted:
-            arguments = layer, name, path, self.traced, traces
-            return program.reconstruct(
-                *arguments, self._follow, self._regularizers, self._convert_spec
-            )
-
+        path = self._path
         if (twin := in_training.twin(layer, traces[0])) is not None and path:
             normalization = normalizations.batch_normalization(
                 self.traced, layer, name, traces[0], twin
             )
             if normalization is not None:
                 spec = concrete_functions.specs(traces[0].inputs)[0]
-                arguments = normalization, path, spec, self.traced.variables
+                variables = self.traced.variables
                 entry = Reconstruction(layer.class_name, layer.variables)
-                return program.converted(
-                    program.of_layer(*arguments), entry, self._convert_spec
-                )
+                one = program.with_one_layer(normalization, path, spec, variables)
+                return program.converted(one, entry, self._convert_spec)
         if not any(trace.losses for trace in with_losses):
-            return converted(traces)
+            return self._with_program(layer, name, traces)
         with attempt(LegacyModelError):
-            return converted(with_losses)
-        config, report = converted(traces)  # without the losses, which cannot be had
+            return self._with_program(layer, name, with_losses)
+        # Without the losses, which cannot be had.
+        config, report = self._with_program(layer, name, traces)
         entry = dataclasses.replace(report.reconstructions[path], loses_losses=True)
         reconstructions = {**report.reconstructions, path: entry}
         return config, dataclasses.replace(report, reconstructions=reconstructions)
+
+    def _with_program(
+        self, layer: TracedLayer, name: str, traces: Sequence[ConcreteFunction]
+    ) -> Converted:
+        """Return a program that computes what the first of some traces did."""
+        trace, specs = traces[0], concrete_functions.specs(traces[0].inputs)
+        first = self._follow(trace)
+        general = concrete_functions.general_specs(traces)
+        others = (self._follow(other) for other in traces[1:])
+        if general != specs and all(ir.same(first, other) for other in others):
+            specs = general
+        trace, (steps, outputs), is_less = in_training.trained(
+            self.traced, layer, trace, first, self._follow
+        )
+        specs = recurrent_calls.with_sizes(specs, steps, self.traced.variables)
+        count = len(concrete_functions.specs(trace.outputs))
+        usable = [loss for loss in outputs[count:] if losses.is_supported(steps, loss)]
+        added = [loss for loss in usable if not isinstance(loss, ir.Constant)]
+        variables = self.traced.variables
+        owner = Owner(
+            dtype=layer.config.get("dtype"),
+            # With those that were constants, whose numbers are negative.
+            trainable=frozenset(layer.trainable) | {n for n in variables if n < 0},
+            variables=variables,
+            regularizers=self._regularizers,
+        )
+        starts, ends = program.nests(trace, outputs[:count], is_model=not self._path)
+        dtypes = [spec.dtype for spec in specs]
+        new, (ends, added) = rewriting.rewritten(owner, steps, [ends, added], dtypes)
+        ends = losses.added(new, ends, added)
+        named, named_steps = program.with_unique_names(specs, new, owner.mixed)
+        built = Program(
+            name=name,
+            path=self._path,
+            inputs=named,
+            steps=named_steps,
+            starts=starts,
+            ends=ends,
+            weights=program.layer_weights(named_steps, variables),
+            arguments=tuple(dict.fromkeys(s.name.partition("/")[0] for s in specs)),
+        )
+        entry = Reconstruction(
+            class_name=layer.class_name,
+            variables=layer.variables,
+            steps=len(new),
+            texts=() if self._path else tuple(program.output_texts(built)),
+            is_less=is_less
+            or in_training.has_own_gradient(self.traced, trace.function),
+            loses_losses=len(usable) < len(outputs) - count,
+        )
+        return program.converted(built, entry, self._convert_spec)
 
     def _follow(self, trace: ConcreteFunction) -> ir.Followed:
         """Return the steps of a trace of a layer, and its outputs."""
@@ -208,7 +254,7 @@ class Reconstructor(Rebuilder):
         refuse_resources(outputs, self.traced)
         activities = outputs[: len(concrete_functions.specs(trace.outputs))]
         if layer.activity_regularizer is not None:
-            outputs += losses.of_activities(
+            outputs += losses.activity_losses(
                 tracing, layer.activity_regularizer, activities
             )
         outputs += self._custom_regularizers(tracing)
@@ -271,7 +317,7 @@ class Reconstructor(Rebuilder):
         layer = self.traced.layers[number]
         if any(map(concrete_functions.is_complex, layer.traces)):
             return None  # complex numbers are inside of one program
-        prefix = f"{self._paths[-1]}/" if self._paths[-1] else ""
+        prefix = f"{self._path}/" if self._path else ""
         try:
             converted = self._convert_traced(number, prefix, layer.name)
         except LimitError:

@@ -19,20 +19,24 @@ from keras_policies.legacy.base.errors import UNEXPECTED, attempt
 from keras_policies.legacy.plan.reconstruction import ir, recurrent_cells
 from keras_policies.legacy.plan.reconstruction.recurrent_probes import (
     ROLES,
+    STATES,
     SWAP,
     Layer,
+    LayerOutput,
     Loop,
     Probe,
 )
 
 OP = "_Recurrent"
-Match = tuple[Layer, Config, list[ir.Value | str]]  # with the results of the loop
+Match = tuple[
+    Layer, Config, list[ir.Value | LayerOutput]
+]  # with the results of the loop
 
 
 def results(loop: Loop) -> list[ir.Value] | None:
     """Add the recurrent layer that a loop is, and return the results of the loop.
 
-    Return None if it is no such layer.
+    Return None if it is not a recurrent layer.
     """
     match = None
     # Activations may grow without bound.
@@ -46,13 +50,13 @@ def results(loop: Loop) -> list[ir.Value] | None:
     rows = swapped(f"{name}/rows", call, steps)
     bounds = [ir.Constant([n]) for n in (-1, 0, 1)]
     last = steps.op(f"{name}/last", "StridedSlice", rows, *bounds, shrink_axis_mask=1)
-    named: dict[str, ir.Value] = {
-        "rows": ir.UnstackedTensor(rows),
-        "last": last,
-        "last row": ir.TensorList((last,)),
+    values: dict[LayerOutput, ir.Value] = {
+        LayerOutput.ROWS: ir.UnstackedTensor(rows),
+        LayerOutput.LAST: last,
+        LayerOutput.LAST_ROW: ir.TensorList((last,)),
     }
-    named |= {f"state {n}": ir.StepOutput(call.step, 1 + n) for n in range(2)}
-    return [named[end] if isinstance(end, str) else end for end in ends]
+    values |= {state: ir.StepOutput(call.step, n) for n, state in enumerate(STATES, 1)}
+    return [values[end] if isinstance(end, LayerOutput) else end for end in ends]
 
 
 def swapped(name: str, value: ir.Value, steps: ir.Steps) -> ir.StepOutput:
@@ -102,10 +106,10 @@ def _layers(loop: Loop) -> Iterator[Match]:
                 probe = Probe(loop, x, mask[0] if mask else None, roles)
                 is_complete = probe.goes_over_all_rows()
             if is_complete:
-                yield from _of_probe(probe)
+                yield from _matches(probe)
 
 
-def _of_probe(probe: Probe) -> Iterator[Match]:
+def _matches(probe: Probe) -> Iterator[Match]:
     is_reversed = {
         probe.loop.origin(i).is_reversed for i in (probe.x, probe.mask) if i is not None
     }

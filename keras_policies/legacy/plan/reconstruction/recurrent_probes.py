@@ -5,6 +5,7 @@ outputs of each round.
 """
 
 import dataclasses
+import enum
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_policies._common.types import Config
+from keras_policies.legacy.base import walks
 from keras_policies.legacy.base.traced_functions import (
     PASSING,
     ConcreteFunction,
@@ -59,18 +61,15 @@ class Loop:
 
     def variables(self, values: Iterable[ir.Value]) -> list[ir.VariableRef]:
         """Return the variables that some values are made of."""
-        waiting = [*values]
-        variables: dict[ir.VariableRef, None] = {}
-        seen: set[ir.Value] = set()
-        while waiting and len(seen) < limits.SIZE_STEPS:
-            value = waiting.pop(0)
-            if isinstance(value, ir.VariableRef):
-                variables[value] = None
+
+        def before(value: ir.Value) -> Sequence[ir.Value]:
             step = self.op(value)
-            if step is not None and step.op != "Shape" and not self.is_zero(value):
-                waiting += [item for item in step.inputs if item not in seen]
-                seen.update(step.inputs)
-        return [*variables]
+            is_same = step is None or step.op == "Shape" or self.is_zero(value)
+            return () if step is None or is_same else step.inputs
+
+        every = walks.reachable(values, before, nearest_first=True)
+        some = itertools.islice(every, limits.SIZE_STEPS)
+        return [value for value in some if isinstance(value, ir.VariableRef)]
 
     def array(
         self,
@@ -120,6 +119,19 @@ class Loop:
         step = None if tensor is None else self.op(tensor)
         axis = ir.constant(step.inputs[1]) if ir.is_op(step, "ExpandDims") else None
         return step.inputs[0] if step is not None and axis in (-1, 2) else None
+
+
+class LayerOutput(enum.Enum):
+    """What a result of a loop is, of the layer that the loop is."""
+
+    ROWS = enum.auto()  # the list of all outputs
+    LAST = enum.auto()  # the last output
+    LAST_ROW = enum.auto()  # a list of that
+    STATE_0 = enum.auto()
+    STATE_1 = enum.auto()
+
+
+STATES = LayerOutput.STATE_0, LayerOutput.STATE_1
 
 
 class Origin(NamedTuple):
@@ -188,7 +200,7 @@ class Probe:
         return self._random.standard_normal(shape).astype("float32")
 
     def _add_shapes(self, inputs: int) -> None:
-        """Add arrays for the tensors of which only the shape matters."""
+        """Add arrays for tensors that matter by their shape only."""
         origin, zero = self.loop.origin(self.x), np.zeros((), "float32")
         rows = np.broadcast_to(zero, (self.length, EXAMPLES, inputs))
         self._arrays[origin.time_major] = rows
@@ -308,8 +320,8 @@ class Layer:
     states: Sequence[int]  # their positions in the loop
     outputs: Sequence[Array]  # of each round, where there is no mask
 
-    def ends(self, *, zeros: bool) -> list[ir.Value | str] | None:
-        """Return the results of the loop: values, or names of outputs of the layer.
+    def ends(self, *, zeros: bool) -> list[ir.Value | LayerOutput] | None:
+        """Return the results of the loop: values, or outputs of the layer.
 
         Return None if a result is neither. `zeros` is whether the output where the mask
         is False is zero, not the last one.
@@ -328,22 +340,23 @@ class Layer:
 
     def _end(
         self, position: int, last: Sequence[int], outputs: Sequence[Array]
-    ) -> ir.Value | str | None:
+    ) -> ir.Value | LayerOutput | None:
         """Return the result of the loop at a position."""
         loop, rounds = self.probe.loop, self.probe.rounds
         value, after = loop.values[position], [values[position] for values in rounds]
         if loop.stays[position]:
             return value
         if position in self.states:
-            return f"state {self.states.index(position)}"
+            return STATES[self.states.index(position)]
         if position in last:
             is_last = loop.is_zero(value) and _all_close(after[1:], outputs)
-            return "last" if is_last else None
+            return LayerOutput.LAST if is_last else None
         if not isinstance(after[-1], list):
             return self.probe.count()
         if _all_close(after[-1], outputs):
-            return "rows"
-        return "last row" if _all_close(after[-1], outputs[-1:]) else None
+            return LayerOutput.ROWS
+        is_last = _all_close(after[-1], outputs[-1:])
+        return LayerOutput.LAST_ROW if is_last else None
 
 
 def _all_close(actual: Sequence[Array | None], expected: Sequence[Array]) -> bool:

@@ -118,7 +118,7 @@ class _FunctionCall:
         step, positions = call
         first = self.tracing.steps.add(step)
         for name in matched.nodes:
-            self.values[name] = _of_call(first.step, positions)
+            self.values[name] = _call_outputs(first.step, positions)
 
     def _node(self, node: Node) -> None:
         node = idioms.replaced(node, self.graph.nodes)
@@ -139,8 +139,8 @@ class _FunctionCall:
         if node.op in CONDITIONS + CASES:
             return _each(self._chosen(node, inputs[0], inputs[1:]))
         if node.op in LOOPS:
-            loop_inputs = self.tracing.frozen.of_loop(node.name, inputs, steps)
-            results = recurrent.results(self._loop(node, loop_inputs))
+            frozen_inputs = self.tracing.frozen.loop_inputs(node.name, inputs, steps)
+            results = recurrent.results(self._loop(node, frozen_inputs))
             if results is None:
                 results = unrolling.unrolled(node, inputs, self._called)
             if results is None:
@@ -158,7 +158,7 @@ class _FunctionCall:
         inputs = self.tracing.tables.numbered(inputs)
         refuse_resources(inputs, self.tracing.traced)
         if node.op.startswith("TensorList") and inputs:
-            item = unrolling.of_list(node, inputs, steps)
+            item = unrolling.list_result(node, inputs, steps)
             if item is not None:
                 return _always(item)
         tensors = (
@@ -251,7 +251,7 @@ def _each(values: Sequence[ir.Value]) -> Callable[[Output], ir.Value]:
     return value
 
 
-def _of_call(
+def _call_outputs(
     number: int, positions: Mapping[Output, int]
 ) -> Callable[[Output], ir.Value]:
     def value(output: Output) -> ir.Value:
@@ -269,6 +269,6 @@ def refuse_resources(values: Iterable[ir.Value], traced: TracedFunctions) -> Non
         named = [layer.name for layer in layers if layer.class_name in configs.LOOKUPS]
         raise LegacyModelError(
             "the function that it recorded looks words up in a table, or uses another "
-            f"resource that is no variable. Its lookup layers: {named or 'none'}.",
+            f"resource that is not a variable. Its lookup layers: {named or 'none'}.",
             hints.BUILD_LOOKUPS,
         )

@@ -38,7 +38,7 @@ def unrolled(
 def shape_of(
     value: ir.Value, steps: Sequence[ir.Step], specs: Sequence[TensorSpec]
 ) -> Sequence[int | None] | None:
-    """Return the shape of a tensor; None if it is not recorded and cannot be told."""
+    """Return the shape of a tensor; None if it is neither recorded nor known."""
     if isinstance(value, ir.Argument):
         return specs[value.number].shape
     step = ir.op_of(value, steps)
@@ -53,7 +53,9 @@ def shape_of(
     return None if order is None else [sizes[int(axis)] for axis in order]
 
 
-def of_list(node: Node, inputs: Sequence[ir.Value], steps: ir.Steps) -> ir.Value | None:
+def list_result(
+    node: Node, inputs: Sequence[ir.Value], steps: ir.Steps
+) -> ir.Value | None:
     """Return the result of an op on a list of tensors, or None if it is not static."""
     first, *others = inputs
     if node.op == "TensorListReserve":

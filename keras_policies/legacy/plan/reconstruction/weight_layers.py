@@ -4,8 +4,10 @@
 that the layer replaces, such as the two reshapes of a `tf.tensordot`.
 """
 
+import itertools
 from collections.abc import Sequence
 
+from keras_policies.legacy.base import walks
 from keras_policies.legacy.guards import limits
 from keras_policies.legacy.plan.reconstruction import ir, layer_rules, recurrent_calls
 from keras_policies.legacy.plan.reconstruction.def_use import (
@@ -244,14 +246,11 @@ def _has_sizes_of(
     value: ir.Value, tensors: set[ir.Value], steps: Sequence[ir.Step]
 ) -> bool:
     """Return whether a value is computed from the shape of one of some tensors."""
-    waiting, seen = [value], {value}
-    while waiting and len(seen) < limits.SIZE_STEPS:
-        step = ir.op_of(waiting.pop(), steps)
-        if step is None:
-            continue
-        if step.op == "Shape" and step.inputs[0] in tensors:
-            return True
-        new = [item for item in step.inputs if item not in seen]
-        seen.update(new)
-        waiting += new
-    return False
+
+    def before(value: ir.Value) -> Sequence[ir.Value]:
+        step = ir.op_of(value, steps)
+        return () if step is None else step.inputs
+
+    values = itertools.islice(walks.reachable([value], before), limits.SIZE_STEPS)
+    made_by = (ir.op_of(each, steps) for each in values)
+    return any(ir.is_op(x, "Shape") and x.inputs[0] in tensors for x in made_by)

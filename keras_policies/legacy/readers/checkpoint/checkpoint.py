@@ -66,13 +66,13 @@ class TensorEntry:
     size: int  # bytes
     crc32c: int  # masked
     big_endian: bool
-    places: tuple[Place, ...] = ()  # of its slices, if it is stored in such
+    places: tuple[Place, ...] = ()  # of its slices, if it is partitioned
 
 
 class Checkpoint:
     """The tensors of a checkpoint by name; `read` fetches one.
 
-    No link may lead out of `folder`, which is that of the prefix unless it is given.
+    Links may not lead out of `folder`, by default the folder of the prefix.
 
     Raises:
         LegacyModelError: if the index is missing or corrupt, of a newer format, or

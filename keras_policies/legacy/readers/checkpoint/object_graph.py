@@ -101,10 +101,7 @@ class ObjectGraph:
         return {**named, **self.attributes(node)}
 
     def walk(
-        self,
-        start: int,
-        edges: Callable[[int], Edges],
-        leaves: Container[int] = (),
+        self, start: int, edges: Callable[[int], Edges], leaves: Container[int] = ()
     ) -> Iterator[tuple[str, int]]:
         """Yield `(path, object)` for all objects below one, nearest first.
 

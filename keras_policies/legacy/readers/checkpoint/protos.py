@@ -232,7 +232,7 @@ def parse(name: str, data: bytes, most: int = limits.MESSAGES) -> Message:
 def _check_count(kind: Descriptor, data: bytes, most: int) -> None:
     """Raise if parsing a message of a kind from `data` would take too much memory.
 
-    A message of two bytes takes a hundred once it is parsed.
+    A message of two bytes takes a hundred bytes of memory once it is parsed.
     """
     queue, count = [(kind, 0, len(data))], 1
     while queue:

@@ -21,7 +21,7 @@ MAGIC = 0xDB4775248B80FB57
 TRAILER_BYTES = 5  # one byte of compression type, four of checksum
 NO_COMPRESSION, SNAPPY = 0, 1
 LITERAL = 0  # of Snappy
-LONG = 60  # lengths of literals from here on say how many bytes hold the length
+LONG = 60  # from here on, the number says how many bytes hold the length
 
 
 def mask(crc: int) -> int:
@@ -85,7 +85,7 @@ def _read(data: bytes) -> dict[bytes, bytes]:
     key_bytes, last = 0, None
     for _, handle in _entries(_block(data, footer[position:])):
         for key, value in _entries(_block(data, handle)):
-            if last is not None and key <= last:  # so no block is read twice either
+            if last is not None and key <= last:  # also if a block comes twice
                 raise CorruptError(f"the key {key[:80]!r} is not in its order")
             key_bytes += len(key)
             if key_bytes > limits.ALL_KEYS_BYTES or len(table) == limits.INDEX_ENTRIES:
@@ -112,7 +112,7 @@ def read_table(path: pathlib.Path) -> dict[bytes, bytes]:
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return the bytes that `data` is the compressed form of; they are charged.
+    """Return what Snappy packed into `data`; the bytes are charged.
 
     Example:
         >>> unpacked(bytes([9, 8]) + b"abc" + bytes([9, 3]))

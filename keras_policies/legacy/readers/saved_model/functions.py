@@ -270,7 +270,7 @@ def _text(value: bytes) -> str | bytes:
         return value
 
 
-# Field of an `AttrValue` -> what makes a plain value of it; others are one already.
+# Field of an `AttrValue` -> its conversion to a plain value; other fields are plain.
 CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "s": _text,
     "type": dtype_name,

@@ -30,7 +30,7 @@ SCHEMA_VERSION = 1
 KERAS_OBJECT = "_tf_keras_"
 SERVE = "serve"  # tag of a graph
 SIGNATURES, CALL = "signatures", "__call__"
-# What stands for the JSON of a root that is no Keras object, but has a function.
+# In place of the JSON of a root that is not a Keras object but has a function.
 SIGNATURE: Config = {"class_name": "Signature", "name": "signature"}
 
 
@@ -46,7 +46,7 @@ class SavedObjects:
     checkpoint_nodes: Sequence[Message]  # the objects of the checkpoint's own graph
     in_checkpoint: dict[int, int]  # object -> its number in the checkpoint's graph
     library: Library
-    is_signature: bool  # whether the root is no Keras object, and only has functions
+    is_signature: bool  # whether the root is not a Keras object, and only has functions
 
 
 def open_folder(folder: pathlib.Path, meta_graph: Message) -> SavedObjects:
@@ -130,8 +130,8 @@ def meta_graph_of(folder: pathlib.Path) -> Message:
 def _metadata(folder: pathlib.Path, nodes: Sequence[Message]) -> dict[int, Config]:
     """Return `{object: dict}`, what Keras wrote about its objects.
 
-    Where the folder holds two saves, `keras_metadata.pb` is the older: TensorFlow up to
-    2.4 leaves it there, as do others that are no Keras of its time.
+    If a folder holds two saves, `keras_metadata.pb` is the older one: TensorFlow up to
+    2.4 and writers other than Keras leave it there.
     """
     path = folder / METADATA_FILE
     if nodes[0].user_object.metadata or not path.is_file():

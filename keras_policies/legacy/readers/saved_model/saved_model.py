@@ -69,7 +69,9 @@ def _of_objects(path: pathlib.Path, meta_graph: Message) -> LegacyModel:
         by_layer[""] = {**graph.own_weights(0)}
     if opened.is_signature:
         by_layer = {"": traced_layers.weights_of_signature(opened)}
-    by_node: dict[int, LegacyWeight] = {}  # of layers that share one, the first has it
+    by_node: dict[
+        int, LegacyWeight
+    ] = {}  # a shared variable belongs to its first layer
     for variables in by_layer.values():
         by_node |= {node: w for node, w in variables.items() if node not in by_node}
     config = root.get("config")

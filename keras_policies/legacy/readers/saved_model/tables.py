@@ -24,7 +24,7 @@ from keras_policies.legacy.readers.checkpoint.protos import Message
 from keras_policies.legacy.readers.saved_model.objects import SavedObjects
 
 ASSETS = "assets"
-TABLES = "lookup_table", "_table"  # 2.6 and on, before
+TABLES = "lookup_table", "_table"  # since 2.6, and before
 INNER_LAYERS = "_lookup_layer", "_index_lookup_layer"  # of TextVectorization, likewise
 KEYS, VALUES = "-keys", "-values"
 CREATE, FILL = "_create_resource", "_initialize"
@@ -58,7 +58,9 @@ class Tables:
         stored = self._content(table, "bifO")
         if isinstance(stored, list):
             fill, *_ = self._nodes(table, FILL, lambda node: node.op in FROM_FILE)
-            create, *_ = self._nodes(table, CREATE, _has_dtypes)
+            create, *_ = self._nodes(
+                table, CREATE, lambda n: "value_dtype" in n.attributes
+            )
             return of_columns(stored, fill, create)
         if stored is not None and (
             stored.keys.ndim != 1 or stored.values.shape[:1] != stored.keys.shape
@@ -142,10 +144,6 @@ class Tables:
         captured = (self._objects.library.trace(name).captures for name in names)
         captures = (number for numbers in captured for number in numbers)
         return [nodes[number] for number in captures if number != table]
-
-
-def _has_dtypes(node: Node) -> bool:
-    return "value_dtype" in node.attributes
 
 
 def checked(name: str, values: Array, kinds: str) -> Array:

@@ -41,7 +41,7 @@ ARRAYS: Mapping[str, tuple[str, tuple[int, ...]]] = {
     "TensorArrayWriteV3": ("TensorListSetItem", (3, 1, 2)),
 }
 AT_ONCE = "TensorArrayGatherV3", "TensorArrayScatterV3"  # at positions, here all
-# Whether a model of Keras trains; before TensorFlow 1.8, it had to be fed.
+# Placeholder for Keras's training flag; before TensorFlow 1.8, it had to be fed.
 LEARNING_PHASE = "keras_learning_phase"
 OTHER_SIGNATURE = "If the file has a signature without it, pass its name as signature=."
 Condition = frozenset[tuple[Output, int]]  # predicates, each with what it has to be
@@ -84,7 +84,7 @@ class Subgraphs:
         """Return the `Output` that `"node:1"` means."""
         node, _, number = text.removeprefix(functions.CONTROL).partition(":")
         if not functions.is_number(number or "0"):
-            raise LegacyModelError(f"corrupt: {text!r} is no tensor.")
+            raise LegacyModelError(f"corrupt: {text!r} is not a tensor.")
         is_array = node in self._messages and self.op(node) == "TensorArrayV3"
         return Output(node, "", 0 if is_array else int(number or 0))
 
@@ -179,7 +179,7 @@ class Subgraphs:
             return self._while(name)
         node = self._node(name)
         if op in CONTROL_FLOW:
-            raise _refused(node, "is no part of a tf.cond or a tf.while_loop")
+            raise _refused(node, "is not part of a tf.cond or a tf.while_loop")
         if op == "Placeholder" and name.endswith(LEARNING_PHASE):
             return Node(name, "Const", (), {"value": np.array(False)})
         if op == "Placeholder":
@@ -240,7 +240,7 @@ class Subgraphs:
 
     @functools.cached_property
     def _merges(self) -> dict[str, list[str]]:
-        """The merges that are no part of a loop, by the scope that they are in."""
+        """The merges outside of loops, by their scopes."""
         by_scope = collections.defaultdict(list)
         for node in self.nodes(*MERGES):
             if not self._is_loop(node.name):
@@ -259,7 +259,7 @@ class Subgraphs:
         """Return the predicate of a merge, and whether its first input is for True."""
         self._find_conditions(merge)
         if merge not in self._choices:
-            raise _refused(self._node(merge), "is no part of a tf.cond")
+            raise _refused(self._node(merge), "is not part of a tf.cond")
         return self._choices[merge]
 
     def _find_conditions(self, end: str) -> None:
@@ -321,7 +321,7 @@ class Subgraphs:
         for item in self._node(name).inputs:
             if self.op(item.node) in ops:
                 return self._node(item.node)
-        raise _refused(self._node(name), "is no part of a tf.while_loop")
+        raise _refused(self._node(name), "is not part of a tf.while_loop")
 
     @functools.cached_property
     def _rounds(self) -> dict[str, list[str]]:

@@ -40,7 +40,7 @@ Tensors: TypeAlias = dict[str, tuple[Output, TensorSpec]]
 def read(folder: pathlib.Path, meta_graph: Message, inputs: Inputs) -> LegacyModel:
     """Return the model of a graph without objects.
 
-    Its signature is `serving_default`, or the first if there is no such; `inputs` are
+    Its signature is `serving_default`, or else the first one; `inputs` are
     what that takes. Errors name the folder.
     """
     with located(folder):
@@ -81,7 +81,7 @@ def _traced(folder: pathlib.Path, meta_graph: Message) -> TracedFunctions:
         trainable=tuple(state.trainable()),
         traces=(trace,),
     )
-    # Of signatures, of conditions and loops in them, and of the library; only read.
+    # Functions of signatures, of conditions and loops in them, and of the library.
     mappings: Any = signatures.functions, state.graph.inner_functions, library.functions
     return TracedFunctions(
         layers={0: layer},
@@ -100,17 +100,17 @@ class _Signatures:
         self._state = state
         self.written = {item.key: item.value for item in meta_graph.signature_def}
         self.traces = Lazy(folder / MODEL_FILE, self._names, self._trace)
-        self.functions = Lazy(folder, self._functions, lambda name: self.made(name)[0])
+        self.functions = Lazy(
+            folder,
+            lambda: {f"{PREFIX}{name}": name for name in self.traces},
+            lambda name: self.made(name)[0],
+        )
         self.made = functools.cache(self._function)
-
-    def _functions(self) -> dict[str, str]:
-        return {f"{PREFIX}{name}": name for name in self.traces}
 
     def _names(self) -> dict[str, str]:
         """Return the names of all signatures.
 
-        One that takes serialized examples has a second name, for what comes after these
-        are parsed.
+        One that takes serialized examples has a second name, for the parsed tensors.
         """
         has_parser = any(True for _ in self._state.graph.nodes(*PARSERS))
         more = [f"{name}{FEATURES}" for name in self.written if has_parser]
@@ -140,7 +140,7 @@ class _Signatures:
             )
         if not feeds:
             raise LegacyModelError(
-                f"its signature {name!r} takes no tensor, so it is no model.",
+                f"its signature {name!r} takes no tensor, so it is not a model.",
                 subgraphs.OTHER_SIGNATURE,
             )
         parsed = self._parsed(fetches, feeds)

@@ -1,0 +1,100 @@
+"""Programs: what layers do, as steps, and the configs that hold them.
+
+A traced function becomes one, and so do the code of a Lambda layer, if it is
+understood, and some stock layers without a counterpart. `build/programs.py` runs them.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from keras_policies._common.types import Config, PolicyLike
+from keras_policies.legacy.base.configs import PACKAGE, keras_object, layer_name
+from keras_policies.legacy.base.traced_functions import TensorSpec
+from keras_policies.legacy.base.trees import Tree
+from keras_policies.legacy.base.weights import LegacyWeight
+
+# `keras.saving` finds the classes of `build/calls.py` under these names.
+CALL, SEQUENCE = f"{PACKAGE}>LambdaCall", f"{PACKAGE}>SequenceWithCalls"
+
+
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """An argument of a program.
+
+    Values of two types are never equal, whatever their numbers: they are keys of dicts.
+    """
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class StepOutput:
+    """What a step gives."""
+
+    step: int
+    position: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """A function that the user passed in `custom_objects`."""
+
+    function: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class FunctionStep:
+    """A call of a function by its name; its arguments hold values of the program."""
+
+    function: str | Given  # `"tf.math.add"`, `"python.binary"`, `"numpy.sqrt"`
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Program:
+    """What a layer does, as steps in topological order.
+
+    Only that of a rebuilt layer knows its inputs; it calls layers, too. That of code
+    has one argument, and knows its shape when it is called.
+    """
+
+    steps: tuple[Any, ...]  # `FunctionStep`s, or those of `plan/reconstruction/ir.py`
+    ends: Tree  # the nest of the outputs
+    name: str = ""  # of the layer
+    path: str = ""  # the same, after the names of the models around it
+    # The specs of its inputs, with the names of the InputLayers.
+    inputs: tuple[TensorSpec, ...] = ()
+    starts: Tree = None  # the nest of the inputs
+    # Of the layers that it calls, by their names.
+    weights: Mapping[str, tuple[LegacyWeight, ...]] = dataclasses.field(
+        default_factory=dict
+    )
+    # The names of the arguments that the inputs are, once each.
+    arguments: tuple[str, ...] = ()
+    is_layer: bool = False  # whether the only layer that it calls takes its place
+
+
+def call_config(
+    name: str, path: str, program: Program, dtype: PolicyLike | None
+) -> Config:
+    """Return the config of the `LambdaCall` that replaces a Lambda layer."""
+    call = {"name": layer_name(name), "path": path, "program": program, "policy": dtype}
+    return keras_object(None, "LambdaCall", call, CALL)
+
+
+def is_call(config: Any) -> bool:
+    """Return whether a config is one that `call_config` returned."""
+    return isinstance(config, dict) and config.get("registered_name") == CALL
+
+
+def over_time(call: Config, wrapper: Config) -> Config:
+    """Return the config of a TimeDistributed, whose own is `wrapper`, around a call."""
+    config = {**call["config"], "name": wrapper["name"], "is_over_time": True}
+    return {**call, "config": config}
+
+
+def sequence_config(config: Config) -> Config:
+    """Return the config of a Sequential, some of whose layers are `LambdaCall`s."""
+    return keras_object(None, "Sequential", config, SEQUENCE)

@@ -1,0 +1,239 @@
+"""What Keras calls in place of op layers and Lambda layers while it builds a model.
+
+They call `keras.ops` on the tensors, whose history then leads past them: the model
+itself contains none of them. A Lambda layer becomes a Functional of its name, which is
+made when the shape of its input is known.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_policies import keras_internals
+from keras_policies._common.types import Config, PolicyLike, Tensor
+from keras_policies.legacy.base.configs import PACKAGE
+from keras_policies.legacy.base.errors import UNEXPECTED, LegacyModelError, located
+from keras_policies.legacy.base.programs import Program
+from keras_policies.legacy.bytecode.program import Run
+from keras_policies.legacy.ops import helper_ops, node_def, table
+from keras_policies.legacy.ops.complex_pairs import Complex
+from keras_policies.legacy.values import axis_lengths, shapes
+from keras_policies.legacy.values.evaluator import has_dims, is_tensor
+from keras_policies.legacy.values.evaluator import tensor as as_tensor
+
+
+@keras.saving.register_keras_serializable(PACKAGE)
+class OpCall(keras_internals.LayerCall):
+    """Calls a TensorFlow function's counterpart whenever Keras calls the op layer.
+
+    The operations that it makes are named after the layer. `op` is `"tf.math.add"`, or
+    the op of the NodeDef. In an output of the model, sizes become tensors.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        op: str,
+        node_def: Config | None = None,
+        constants: Config | None = None,
+        is_output: bool = False,
+    ) -> None:
+        super().__init__(name=name)
+        self.path = path
+        self.op = op
+        self.node_def = node_def
+        self.constants = constants or {}
+        self.is_output = is_output
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the counterpart, and name the operations that it makes."""
+        with located(layer=self.path):
+            result = self._call_counterpart(args, kwargs)
+            outputs = list(result) if isinstance(result, tuple) else [result]
+        sources = _sources([args, kwargs])
+        if self.is_output:
+            with located(layer=self.path):
+                outputs = [as_output(output, sources) for output in outputs]
+        self._name_operations(outputs, sources)
+        return self.noted(tuple(outputs) if isinstance(result, tuple) else outputs[0])
+
+    def _call_counterpart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call the counterpart; raise LegacyModelError if it fails."""
+        try:
+            if self.node_def is None:
+                return table.call(self.op.removeprefix("tf."), args, kwargs)
+            tensors = args[0] if args and isinstance(args[0], list) else args
+            return node_def.call(self.node_def, tensors, self.constants)
+        except LegacyModelError:
+            raise
+        except UNEXPECTED as error:
+            raise LegacyModelError(
+                f"calls {self.op} in a way that keras.ops has no counterpart for: "
+                f"{error}."
+            ) from error
+
+    def _name_operations(self, outputs: Sequence[Any], sources: Sequence[Any]) -> None:
+        """Name the operations that this call made of some tensors after the layer."""
+        before = set(map(id, sources))
+        parts = keras.tree.flatten(
+            [x.sources if isinstance(x, Complex) else x for x in outputs]
+        )
+        operations = {
+            id(operation): operation
+            for tensor in parts
+            if is_tensor(tensor)
+            for operation in keras_internals.operations_before(tensor, before)
+        }
+        call = f".call_{self.calls}" if self.calls else ""
+        for number, operation in enumerate(operations.values()):
+            part = f".{number}" if number else ""
+            operation.name = f"{self.name}{call}{part}"
+
+
+def _sources(nest: Any) -> list[Any]:
+    """Return the values in a nest, and the tensors that they are computed from.
+
+    A tensor comes with those that the lengths of its axes are read from.
+    """
+    values: list[Any] = keras.tree.flatten(nest)
+    values += [
+        x for value in values if isinstance(value, Complex) for x in value.sources
+    ]
+    sizes = [value for value in values if has_dims(value)]
+    sizes += [size for value in values for size in shapes.known_shape(value)]
+    return values + [
+        axis.tensor for size in sizes for axis in axis_lengths.axes_in(size)
+    ]
+
+
+def as_output(value: Any, sources: Sequence[Any] = ()) -> Tensor:
+    """Return a tensor that can be an output; in Keras 3.12 an input cannot.
+
+    A constant, such as `tf.shape(x)[1:]`, is computed from one of the sources.
+    """
+    if isinstance(value, Complex):
+        raise LegacyModelError(
+            "its output is complex, which keras.ops has no counterpart for."
+        )
+    tensor = as_tensor(value)
+    if not is_tensor(tensor) and any(map(is_tensor, sources)):
+        tensor = helper_ops.constant(tensor, next(filter(is_tensor, sources)))
+    if isinstance(keras_internals.maker_of(tensor), keras.layers.InputLayer):
+        return keras.layers.Identity(dtype=tensor.dtype)(tensor)
+    return tensor
+
+
+@keras.saving.register_keras_serializable(PACKAGE)
+class LambdaCall(keras_internals.LayerCall):
+    """Makes the nested model of a Lambda layer for each shape that it is called with.
+
+    Args:
+        name: of the layer.
+        path: the same, after the names of the models around it.
+        program: what its function does.
+        policy: the layer casts its input to this policy's compute dtype.
+        is_over_time: whether a TimeDistributed of the name is around the layer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        program: Program,
+        policy: PolicyLike | None = None,
+        is_over_time: bool = False,
+    ) -> None:
+        super().__init__(name=name)
+        self.path = path
+        self.program = program
+        self.policy = policy
+        self.is_over_time = is_over_time
+        self.made: dict[str, keras.Layer] = {}
+
+    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+        """Call the nested model.
+
+        A mask ends here, as it did in tf.keras; a nested model would hand it on.
+        """
+        masks = map(keras_internals.mask_of, keras.tree.flatten(inputs))
+        is_masked = any(mask is not None for mask in masks)
+        return self.noted(self.run(inputs) if is_masked else self.layer(inputs)(inputs))
+
+    def layer(self, inputs: Any) -> keras.Layer:
+        """Return the layer for the shapes and dtypes of some inputs."""
+        key = str([(t.shape, t.dtype) for t in keras.tree.flatten(inputs)])
+        if key not in self.made:
+            number = f"_{len(self.made)}" if self.made else ""
+            name = f"{self.name}{number}"
+            make = self._over_time if self.is_over_time else self._model
+            self.made[key] = make(inputs, name)
+        return self.made[key]
+
+    def _model(self, inputs: Any, name: str) -> keras.Model:
+        keras_inputs = keras.tree.map_structure(
+            lambda tensor: keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype),
+            inputs,
+        )
+        return keras.Model(keras_inputs, self.run(keras_inputs), name=name)
+
+    def _over_time(self, inputs: Tensor, name: str) -> keras.Layer:
+        """Return a TimeDistributed around the model for one step of time."""
+        step = keras.KerasTensor((inputs.shape[0], *inputs.shape[2:]), inputs.dtype)
+        return keras.layers.TimeDistributed(
+            self._model(step, f"{name}_step"), name=name
+        )
+
+    def run(self, inputs: Any) -> Any:
+        """Return the outputs of the function for some tensors."""
+        with located(layer=self.path):
+            taken = keras.tree.map_structure(self._cast, inputs)
+            taken = tuple(taken) if isinstance(taken, list) else taken
+            outputs = Run(self.program, [taken]).outputs()
+            outputs = list(outputs) if isinstance(outputs, tuple) else outputs
+            return keras.tree.map_structure(self._output, outputs)
+
+    def _cast(self, tensor: Tensor) -> Tensor:
+        policy = None if self.policy is None else keras.dtype_policies.get(self.policy)
+        wanted = getattr(policy, "compute_dtype", None)
+        is_floating = keras.backend.is_float_dtype(tensor.dtype)
+        if not wanted or not is_floating or tensor.dtype == wanted:
+            return tensor
+        return ops.cast(tensor, wanted)
+
+    def _output(self, value: Any) -> Tensor:
+        if not is_tensor(as_tensor(value)):
+            raise LegacyModelError(
+                f"its code returns {str(value)[:80]!r}, expected a tensor that is "
+                "computed from the input of the layer."
+            )
+        return as_output(value)
+
+
+@keras.saving.register_keras_serializable(PACKAGE)
+class SequenceWithCalls(keras.Operation):  # type: ignore[misc]
+    """Makes a Sequential whose Lambda layers need the shapes of their inputs."""
+
+    @classmethod
+    def from_config(cls, config: Config) -> keras.Model:
+        """Return the Sequential, or a Functional of it where a mask has to end."""
+        first, *rest = map(
+            keras.saving.deserialize_keras_object, config["layers"] or [None]
+        )
+        if not isinstance(first, keras.layers.InputLayer):
+            raise LegacyModelError(
+                "the shape of its input is not in the file, and its Lambda layers "
+                "need it."
+            )
+        tensor, layers, has_mask = first.output, [first], False
+        for layer in rest:
+            if isinstance(layer, LambdaCall):
+                has_mask = has_mask or keras_internals.mask_of(tensor) is not None
+                layer = layer if has_mask else layer.layer(tensor)
+            layers.append(layer)
+            tensor = layer(tensor)
+        if has_mask:
+            return keras.Model(first.output, tensor, name=config["name"])
+        return keras.Sequential(layers, name=config["name"])
