@@ -42,6 +42,14 @@ async function open(page) {
 CUT = """document => [...document.querySelectorAll("pre, pre > code")]
   .filter(block => block.scrollWidth > block.clientWidth)
   .map(block => block.textContent.trim().slice(0, 300))"""
+# The first words of rows with more than two lines in a cell.
+TALL = """document => [...document.querySelectorAll("article tbody tr")]
+  .filter(row => [...row.cells].some(cell => {
+    const style = getComputedStyle(cell)
+    const padding = parseFloat(style.paddingTop) + parseFloat(style.paddingBottom)
+    return cell.clientHeight - padding > 2.6 * parseFloat(style.lineHeight)
+  }))
+  .map(row => row.innerText.slice(0, 80))"""
 SEARCH = """async document => {
   document.querySelector("[data-md-toggle=search]").click()
   const input = document.querySelector(".md-search__input")
@@ -120,6 +128,15 @@ def test_a_block_that_is_too_wide_is_noticed(site):
     folder, _ = site
     (folder / "wide.html").write_text(f"<pre style='width: 9em'>{'x' * 99}</pre>")
     assert seen(site, ["wide.html"], CUT) == {"wide.html": ["x" * 99]}
+
+
+def test_no_row_of_a_page_on_legacy_models_is_above_two_lines(site):
+    folder, _ = site
+    pages = [f"docs/{path.stem}/index.html" for path in ROOT.glob("docs/legacy-*.md")]
+    pages += [f"docs/{name}/index.html" for name in ("lost-code", "tensorflow-1")]
+    assert all((folder / page).exists() for page in pages)
+    tall = {page: rows for page, rows in seen(site, pages, TALL).items() if rows}
+    assert tall == {}
 
 
 def test_the_search_finds_the_words_of_an_error(site):
