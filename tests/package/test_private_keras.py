@@ -30,7 +30,9 @@ ALLOWED = {
     "'_regularizer'": CONFIG,
     "'_u_product'": FILE,
     "'_variables'": FILE,
-    "item._replace": "public method of a named tuple",
+    "inner._around": "our own Reconstructor, in its own method",
+    "inner._path": "our own Reconstructor, in its own method",
+    "inner._rebuild": "our own Reconstructor, in its own method",
     "settled._dtypes": "our own Policy, in its own method",
     "settled._own_name": "our own Policy, in its own method",
     "sys._getframe": "Python's",
@@ -103,7 +105,9 @@ def private_uses(source):
         elif isinstance(node, ast.Constant):
             found |= {repr(node.value)} & set(map(repr, attributes_in_keras()))
         elif isinstance(node, ast.Attribute) and is_private(node.attr):
+            # `_replace` is a public method of named tuples, and of nothing in Keras.
             is_own = ast.unparse(node.value) in ("self", "cls")
+            is_own = is_own or node.attr == "_replace"
             found |= set() if is_own else {ast.unparse(node)}
     return found
 
