@@ -103,7 +103,8 @@ def seen(site, pages, look):
     folder, server = site
     text = CHECK.replace("WIDTH", str(WIDTH)).replace("LOOK", look)
     (folder / "check.html").write_text(text.replace("PAGES", json.dumps(pages)))
-    with tempfile.TemporaryDirectory() as profile:
+    # Chromium may still write there when it has been told to end.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu"]
         command += ["--remote-debugging-port=0", f"--user-data-dir={profile}"]
         command += [f"http://localhost:{server.server_port}/check.html"]
