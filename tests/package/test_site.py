@@ -54,7 +54,7 @@ SEARCH = """async document => {
   document.querySelector("[data-md-toggle=search]").click()
   const input = document.querySelector(".md-search__input")
   for (let wait = 0; wait < 100; wait++) {
-    input.value = "quantization_mode"
+    input.value = WORDS
     input.dispatchEvent(new Event("keyup"))
     const found = [...document.querySelectorAll(".md-search-result__link")]
     if (found.length) return found.map(link => link.href)
@@ -140,6 +140,8 @@ def test_no_row_of_a_page_on_legacy_models_is_above_two_lines(site):
     assert tall == {}
 
 
-def test_the_search_finds_the_words_of_an_error(site):
-    (results,) = seen(site, ["index.html"], SEARCH).values()
-    assert any("/docs/troubleshooting/" in result for result in results)
+@pytest.mark.parametrize("words", ["quantization_mode", "Unknown layer"])
+def test_the_search_finds_the_words_of_an_error_first(site, words):
+    look = SEARCH.replace("WORDS", json.dumps(words))
+    (results,) = seen(site, ["index.html"], look).values()
+    assert "/docs/troubleshooting/" in results[0]
